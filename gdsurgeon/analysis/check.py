@@ -1,0 +1,332 @@
+"""The structural check: everything about a graph that TensorFlow would refuse or crash on, without TensorFlow."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from gdsurgeon.analysis.attr_check import AttrFindings, check_attrs
+from gdsurgeon.analysis.function_check import check_functions
+from gdsurgeon.analysis.order import find_cycle, has_forward_edges
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Record, Table, record_at, scanned
+from gdsurgeon.graph.names import NAME_RULE, is_valid_name, near_miss, parse_input
+from gdsurgeon.wire.fields import LEN, Field, WireError, read_field
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.node_record import Header, read_attr
+from gdsurgeon.wire.scan import DEBUG_INFO, LIBRARY, VERSION, VERSIONS, Run, is_node
+
+MOST_FAULTS = 100
+"""Faults of which the text is made; beyond, they are counted."""
+
+_MEMO_BYTES = 512
+
+
+@dataclass
+class Findings:
+    """What the structural check has found.
+
+    Attributes:
+        faults: what makes the graph unusable, a line each.
+        fault_count: how many there are; `faults` holds the first `MOST_FAULTS`.
+        warnings: what is odd and does no harm.
+        reordered: rows of nodes whose control inputs stand before data inputs: TensorFlow refuses that, and
+            writing the node anew puts it right.
+        dangling_colocations: rows of nodes that are colocated with a node that is not there; likewise.
+    """
+
+    faults: list[str] = field(default_factory=list)
+    fault_count: int = 0
+    warnings: list[str] = field(default_factory=list)
+    reordered: list[int] = field(default_factory=list)
+    dangling_colocations: list[int] = field(default_factory=list)
+
+    def fault(self, text: str) -> None:
+        """Notes a fault."""
+        self.fault_count += 1
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(text)
+
+    def warn(self, text: str) -> None:
+        """Notes a warning, once."""
+        if len(self.warnings) < MOST_FAULTS and text not in self.warnings:
+            self.warnings.append(text)
+
+
+def check(graph: Graph) -> Findings:
+    """Checks GRAPH as it is in its file. Linear in nodes, edges and bytes of attrs; recurses nowhere.
+
+    Raises:
+        InputError: the file is corrupt.
+    """
+    findings = Findings()
+    table = graph.table
+    if not table.names:
+        findings.fault("it has no nodes")
+    _check_fields(graph, findings)
+    nodes = _NodePass(graph, findings)
+    nodes.run()
+    _check_names(table, findings)
+    _check_edges(graph, nodes, findings)
+    _check_colocations(table, nodes, findings)
+    for fault in check_functions(graph.functions):
+        findings.fault(fault)
+    for function, row in nodes.functions.items():
+        if function not in graph.functions:
+            name = quoted(table.names[row])
+            findings.fault(f"node {name} calls the function {quoted(function)}, which the library has not")
+    if not findings.fault_count:
+        _check_cycles(graph, findings)
+    return findings
+
+
+def require_sound(graph: Graph) -> Findings:
+    """`check`, refusing a graph with faults.
+
+    Raises:
+        InputError: with all faults in its details.
+    """
+    findings = check(graph)
+    if findings.fault_count:
+        name = printable(graph.source_name)
+        more = findings.fault_count - len(findings.faults)
+        details = (*findings.faults, *((f"and {more:,} more",) if more else ()))
+        if findings.fault_count == 1:
+            raise InputError(f"{name} is broken: {findings.faults[0]}", hint=_REPAIR)
+        raise InputError(f"{name} is broken in {findings.fault_count:,} places:", hint=_REPAIR, details=details)
+    return findings
+
+
+_REPAIR = "--validate none lets an edit through that repairs it"
+
+
+def apply_repairs(graph: Graph, findings: Findings) -> None:
+    """Has the nodes written anew that only need that: control inputs after data, no dangling colocation."""
+    table = graph.table
+    for row in findings.reordered:
+        graph.touch(graph.base_node(table.names[row]))
+    for row in findings.dangling_colocations:
+        node = graph.base_node(table.names[row])
+        graph.set_colocated(node, [other for other in node.colocated if other.exists])
+
+
+def _check_fields(graph: Graph, findings: Findings) -> None:
+    """The top-level fields that are not nodes."""
+    for other in graph.layout.others:
+        if (other.number, other.wire_type) not in _GRAPH_FIELDS:
+            findings.warn(f"it has an unknown field {other.number} (wire type {other.wire_type}), which is kept")
+
+
+_GRAPH_FIELDS = {(LIBRARY, LEN), (VERSION, 0), (VERSIONS, LEN), (DEBUG_INFO, LEN)}
+
+
+class _NodePass:
+    """One pass over the nodes with their attrs; what many nodes have in common is checked once."""
+
+    def __init__(self, graph: Graph, findings: Findings) -> None:
+        self.graph = graph
+        self.findings = findings
+        self.outputs = array("i")  # of each row; -1 unknown
+        self.expected = array("i")  # data inputs that the op takes; -1 unknown
+        self.colocated: dict[str, list[int]] = {}
+        self.functions: dict[str, int] = {}
+        self.unknown_ops: dict[str, int] = {}
+        self._memo: dict[tuple[Any, ...], AttrFindings] = {}
+
+    def run(self) -> None:
+        for item in scanned(self.graph.source):
+            if isinstance(item, Run):
+                self._run_of_nodes(item)
+            elif is_node(item):
+                self._one(Record(self.graph.source, item.start, item.value, item.end))
+        for op, row in self.unknown_ops.items():
+            where = quoted(self.graph.table.names[row])
+            self.findings.warn(f"op {quoted(op)} (node {where}) is not known to this TensorFlow")
+
+    def _run_of_nodes(self, run: Run) -> None:
+        base, buf, bounds = run
+        count = len(bounds) - 1
+        bodies = [
+            buf[a + (2 if buf[a + 1] < 128 else 3) : b]
+            for a, b in pairwise(bounds)
+            if buf[a + 1] < 128 or buf[a + 2] < 128
+        ]
+        mark = b"\x1a\x00\x2a\x00"
+        try:
+            parsed = message("gdsurgeon.NodeRecords").FromString(mark.join(bodies) + mark)
+        except decode_error():
+            parsed = message("gdsurgeon.NodeRecords")()
+        names, ops, inputs, attrs = parsed.name, parsed.op, list(parsed.input), list(parsed.attr)
+        regular = len(names) == len(ops) == inputs.count("") == attrs.count(b"") == count
+        if not regular or not _begins_with_names(buf, bounds, names):
+            for a, b in pairwise(bounds):
+                self._one(record_at(self.graph.source, base + a, base + b))
+            return
+        has_controls = b"\x1a" in buf and any(text[:1] == "^" for text in inputs)
+        at = input_at = 0
+        for op in ops:
+            end = attrs.index(b"", at)
+            self._finish(self._attrs(op, attrs[at:end]), op)
+            at = end + 1
+            if has_controls:
+                input_end = inputs.index("", input_at)
+                self._check_input_order(inputs[input_at:input_end])
+                input_at = input_end + 1
+
+    def _attrs(self, op: str, entries: list[bytes]) -> AttrFindings:
+        """The findings on the attr map ENTRIES of a node, from memory where another node had the same."""
+        key = (op, *entries)
+        found = self._memo.get(key)
+        if found is None:
+            buf = b"".join(entries)
+            spans: dict[str, tuple[int, int]] = {}
+            pos = 0
+            for entry in entries:
+                name, start, end = _entry(buf, pos, pos + len(entry))
+                spans[name] = (start, end)
+                pos += len(entry)
+            found = check_attrs(self.graph.op_def(op), op, buf, spans)
+            if len(buf) <= _MEMO_BYTES:
+                self._memo[key] = found
+        return found
+
+    def _one(self, record: Record) -> None:
+        header = record.header()
+        found = check_attrs(self.graph.op_def(header.op), header.op, record.buffer(), header.attrs)
+        if header.unknown_fields:
+            self.findings.warn(f"node {quoted(header.name)} has an unknown field, which is kept")
+        self._check_present(header)
+        self._finish(found, header.op)
+        self._check_input_order(list(header.inputs))
+
+    def _check_present(self, header: Header) -> None:
+        if not header.op and header.name:
+            self.findings.fault(f"node {quoted(header.name)} has no op")
+
+    def _check_input_order(self, inputs: list[str]) -> None:
+        """Control inputs come last; called for the row that was finished last."""
+        controls = False
+        for text in inputs:
+            if text[:1] == "^":
+                controls = True
+            elif controls:
+                row = len(self.outputs) - 1
+                name = quoted(self.graph.table.names[row])
+                self.findings.reordered.append(row)
+                self.findings.warn(f"node {name} has a control input before a data input; written in order")
+                return
+
+    def _finish(self, found: AttrFindings, op: str) -> None:
+        row = len(self.outputs)
+        self.outputs.append(found.outputs)
+        self.expected.append(found.inputs)
+        if found.outputs < 0 and op:
+            self.unknown_ops.setdefault(op, row)
+        if not (found.faults or found.warnings or found.colocated or found.functions):
+            return
+        name = quoted(self.graph.table.names[row])
+        for text in found.faults:
+            self.findings.fault(f"node {name}: {text}")
+        for text in found.warnings:
+            self.findings.warn(f"node {name}: {text}")
+        for other in found.colocated:
+            self.colocated.setdefault(other, []).append(row)
+        for function in found.functions:
+            self.functions.setdefault(function, row)
+
+
+def _begins_with_names(buf: bytes, bounds: list[int], names: Any) -> bool:
+    """Whether the first field of the first and last node are the names that the flat parse gives them."""
+    for i in (0, -1):
+        start = bounds[0] if i == 0 else bounds[-2]
+        at = start + (2 if buf[start + 1] < 128 else 3)
+        field_ = read_field(buf, at, len(buf))
+        if field_.number != 1 or buf[field_.value : field_.end] != names[i].encode():
+            return False
+    return True
+
+
+def _entry(buf: bytes, start: int, end: int) -> tuple[str, int, int]:
+    try:
+        return read_attr(buf, Field(5, LEN, start, start, end))
+    except WireError:
+        return "", start, start
+
+
+def _check_names(table: Table, findings: Findings) -> None:
+    valid = is_valid_name
+    for row, name in enumerate(table.names):
+        if not valid(name):
+            what = f"node {quoted(name)} (number {row})" if name else f"node number {row}"
+            findings.fault(f"{what} has {'an illegal' if name else 'no'} name: {NAME_RULE}")
+    if len(table.rows) + table.names.count("") != len(table.names):
+        first: dict[str, int] = {}
+        for row, name in enumerate(table.names):
+            other = first.setdefault(name, row)
+            if other != row and name:
+                findings.fault(f"two nodes are named {quoted(name)}: numbers {other} and {row}")
+
+
+def _check_edges(graph: Graph, nodes: _NodePass, findings: Findings) -> None:
+    """Inputs that name no node, outputs that there are not, and the number of inputs."""
+    table, outputs, expected = graph.table, nodes.outputs, nodes.expected
+    bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+    row = count = 0
+    for code in table.edges:
+        if code == -1:
+            if count != expected[row] >= 0:
+                name, op = quoted(table.names[row]), table.op(row)
+                findings.fault(f"node {name} has {count} data inputs, and {op} takes {expected[row]}")
+            row += 1
+            count = 0
+        elif code < 0:
+            text = table.unresolved[Table.UNRESOLVED - code]
+            count += text[:1] != "^"
+            findings.fault(_unresolved(graph, row, text, findings))
+        else:
+            port = code & control
+            if port != control:
+                count += 1
+                available = outputs[code >> bits]
+                if port >= available >= 0:
+                    producer = table.names[code >> bits]
+                    has = f"{quoted(producer)} ({table.op(code >> bits)}) has {available} output"
+                    has += "" if available == 1 else "s"
+                    findings.fault(f"node {quoted(table.names[row])} reads '{printable(producer)}:{port}', and {has}")
+
+
+def _unresolved(graph: Graph, row: int, text: str, findings: Findings) -> str:
+    table = graph.table
+    node = f"node {quoted(table.names[row])}"
+    ref = parse_input(text)
+    if ref is None:
+        return f"{node} has the input {quoted(text)}, which is no tensor's name"
+    if ref.node in table.rows:
+        return f"{node} reads {quoted(text)}, and no op has that many outputs"
+    miss = near_miss(ref.node, table.names) if findings.fault_count < 5 else ""
+    verb = "waits for" if text[:1] == "^" else "reads"
+    return f"{node} {verb} {quoted(text)}, and there is no node {quoted(ref.node)}.{miss}".removesuffix(".")
+
+
+def _check_colocations(table: Table, nodes: _NodePass, findings: Findings) -> None:
+    for name, rows in nodes.colocated.items():
+        if name not in table.rows:
+            for row in rows:
+                findings.dangling_colocations.append(row)
+                findings.warn(f"node {quoted(table.names[row])} is colocated with {quoted(name)}, which is not there")
+
+
+def _check_cycles(graph: Graph, findings: Findings) -> None:
+    topology = Topology(graph)
+    if not has_forward_edges(topology):
+        return
+    cycle = find_cycle(topology)
+    if cycle:
+        names = [quoted(topology.name(number)) for number in [*cycle, cycle[0]]]
+        if len(names) > 12:
+            names = [*names[:6], "...", *names[-5:]]
+        findings.fault(f"its nodes form a cycle outside a while loop: {' -> '.join(names)}")

@@ -1,0 +1,135 @@
+"""The graph as integers: for walks over all of it, which need no node objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.node import Node
+
+LOOP_BACK = frozenset(("NextIteration", "RefNextIteration"))
+"""Ops whose edge into a Merge closes a v1 while loop; no other edge may close a cycle."""
+
+
+class Topology:
+    """The edges of a graph as they are when this is made.
+
+    A node is its row in the graph's table; the nodes that an edit has added follow. An edge is a code
+    ``producer << Table.PORT_BITS | output index``, with `Table.CONTROL_PORT` for a control input; an input that names
+    no node is below -1.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.table = graph.table
+        self.rows = len(self.table.names)
+        self._added = [node for node in graph.touched() if node.base_name is None]
+        self._ids = {node: self.rows + i for i, node in enumerate(self._added)}
+        self.gone = frozenset(self.table.rows[n.base_name] for n in graph.removed() if n.base_name is not None)
+        self._codes: dict[int, tuple[int, ...]] = {}
+        for node in graph.touched():
+            if node.has_resolved_inputs:
+                self._codes[self.id_of(node)] = tuple(self._resolved(node))
+        self.size = self.rows + len(self._added)
+
+    def _resolved(self, node: Node) -> Iterator[int]:
+        bits = Table.PORT_BITS
+        for output in node.inputs:
+            yield self.id_of(output.node) << bits | output.index if output.node.exists else Table.UNRESOLVED
+        for control in node.controls:
+            yield self.id_of(control) << bits | Table.CONTROL_PORT if control.exists else Table.UNRESOLVED
+
+    def id_of(self, node: Node) -> int:
+        """The number of NODE."""
+        return self._ids[node] if node.base_name is None else self.table.rows[node.base_name]
+
+    def node(self, number: int) -> Node:
+        """The node with that number."""
+        if number >= self.rows:
+            return self._added[number - self.rows]
+        return self.graph.base_node(self.table.names[number])
+
+    def name(self, number: int) -> str:
+        """Its name now."""
+        if number >= self.rows:
+            return self._added[number - self.rows].name
+        return self.graph.spell_base_name(self.table.names[number])
+
+    def op(self, number: int) -> str:
+        """Its op in the file, or as it was added."""
+        return self._added[number - self.rows].op if number >= self.rows else self.table.op(number)
+
+    def numbers(self) -> Iterator[int]:
+        """The numbers of all nodes that are there."""
+        if not self.gone:
+            return iter(range(self.size))
+        return (n for n in range(self.size) if n not in self.gone)
+
+    def inputs(self, number: int) -> Iterable[int]:
+        """The codes of a node's inputs."""
+        codes = self._codes.get(number)
+        if codes is not None:
+            return codes
+        return self.table.inputs(number) if number < self.rows else ()
+
+    def set_inputs(self, number: int, codes: Iterable[int]) -> None:
+        """Has the node read something else, here and not in the graph: to try an edit out."""
+        self._codes[number] = tuple(codes)
+
+    def producers(self, number: int) -> list[int]:
+        """The numbers of the nodes that a node reads or waits for."""
+        bits = Table.PORT_BITS
+        return [code >> bits for code in self.inputs(number) if code >= 0]
+
+    def consumers(self) -> list[list[int]]:
+        """For each node the numbers of the nodes that read it or wait for it."""
+        out: list[list[int]] = [[] for _ in range(self.size)]
+        for number in self.numbers():
+            for producer in dict.fromkeys(self.producers(number)):
+                out[producer].append(number)
+        return out
+
+    def read_outputs(self) -> bytearray:
+        """For each node whether somebody reads an output of it as data."""
+        out = bytearray(self.size)
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        for number in self.numbers():
+            for code in self.inputs(number):
+                if code >= 0 and code & control != control:
+                    out[code >> bits] = 1
+        return out
+
+    def is_loop_back(self, producer: int, consumer: int) -> bool:
+        """Whether the edge closes a v1 while loop, legally."""
+        return self.op(producer) in LOOP_BACK and self.op(consumer) in ("Merge", "RefMerge")
+
+    def upstream(self, numbers: Iterable[int], *, through_loops: bool = True) -> bytearray:
+        """For each node whether one of NUMBERS depends on it; they are part of the answer.
+
+        Without `through_loops` the edges that close a v1 while loop are not followed.
+        """
+        seen = bytearray(self.size)
+        pending = list(numbers)
+        for number in pending:
+            seen[number] = 1
+        while pending:
+            number = pending.pop()
+            for producer in self.producers(number):
+                if not seen[producer] and (through_loops or not self.is_loop_back(producer, number)):
+                    seen[producer] = 1
+                    pending.append(producer)
+        return seen
+
+    def downstream(self, numbers: Iterable[int], consumers: list[list[int]]) -> bytearray:
+        """For each node whether it depends on one of NUMBERS; they are part of the answer."""
+        seen = bytearray(self.size)
+        pending = list(numbers)
+        for number in pending:
+            seen[number] = 1
+        while pending:
+            for consumer in consumers[pending.pop()]:
+                if not seen[consumer]:
+                    seen[consumer] = 1
+                    pending.append(consumer)
+        return seen

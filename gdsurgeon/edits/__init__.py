@@ -1,0 +1,1 @@
+"""The edits: plain functions from a graph to an `EditResult`; one a file, named like its command."""

@@ -1,0 +1,92 @@
+"""add-postprocessing: a graph behind a model's outputs; what is served keeps its name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gdsurgeon.edits.copy_in import copy_in
+from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.attrs import type_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, Interface, Journal, Postprocessed
+from gdsurgeon.graph.node import Node, Output
+
+SUFFIX = "_postprocessed"
+RAW_SUFFIX = "_raw"
+
+
+def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
+    """Puts POST behind the outputs of GRAPH.
+
+    Every Placeholder ``X`` of POST must be a node of GRAPH with one output, and POST must hold ``X_postprocessed``.
+    The result is served under the name ``X``; the raw value stays available as ``X_raw`` (made unique), and what
+    reads ``X`` inside GRAPH keeps reading the raw value.
+
+    Args:
+        graph: changed in place.
+        post: left as it is; its source must stay open until GRAPH is written.
+        mapped: bindings that do not follow the convention.
+
+    Raises:
+        EditError: the graphs do not fit; which tensor of which graph, and what was expected, is in the message;
+            GRAPH is as it was.
+    """
+    bindings = bind(graph, post, SUFFIX, mapped)
+    warnings: list[str] = []
+    for binding in bindings:
+        _check_served(graph, post, binding, warnings)
+    served = {b: b.node.name for b in bindings}
+    unique = graph.unique_names()
+    raw = {b: unique(b.node.name + RAW_SUFFIX) for b in bindings}
+    direct = _named_directly(post, bindings)
+    journal = Journal(renamed={served[b]: raw[b] for b in bindings})
+
+    graph.rename({b.node: raw[b] for b in bindings})
+    names = {b.result.node: served[b] for b in bindings if b in direct}
+    copied = copy_in(graph, post, replace={b.placeholder: b.node.output for b in bindings}, names=names)
+    journal.added.extend(node.name for node in copied.nodes.values())
+    journal.renamed_functions = copied.renamed_functions
+    for binding in bindings:
+        if binding not in direct:
+            _serve_by_identity(graph, served[binding], copied.output(binding.result))
+            journal.added.append(served[binding])
+    claim = Postprocessed(
+        post,
+        tuple(Interface(served[b], b.placeholder.name, b.result.name, raw[b]) for b in bindings),
+    )
+    notes = [f"the raw value of {quoted(served[b])} is now {quoted(raw[b])}" for b in bindings]
+    notes += [f"{quoted(old)} of {printable(post.source_name)} has become {quoted(new)}: the name was taken"
+              for old, new in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
+    return EditResult(journal, (claim,), warnings, notes)
+
+
+def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[str]) -> None:
+    node = binding.node
+    outputs = node.output_dtypes
+    where = f"{quoted(node.name)} of {printable(graph.source_name)} ({node.op})"
+    if outputs is not None and len(outputs) != 1:
+        count = "several outputs" if outputs else "no output"
+        raise EditError(f"{where} has {count}: postprocessing goes behind a node with one")
+    check_fits(node.output, graph, binding.placeholder.output, post, warnings)
+
+
+def _named_directly(post: Graph, bindings: Sequence[Binding]) -> set[Binding]:
+    """The bindings whose result can be a node of the served name; the others are served by an Identity."""
+    results = Counter(binding.result.node for binding in bindings)
+    placeholders = {binding.placeholder for binding in bindings}
+    return {
+        b
+        for b in bindings
+        if b.result.index == 0
+        and results[b.result.node] == 1
+        and b.result.node not in placeholders
+        and b.result.node.output_dtypes is not None
+        and len(b.result.node.output_dtypes) == 1
+    }
+
+
+def _serve_by_identity(graph: Graph, name: str, output: Output) -> Node:
+    attrs = {"T": type_value(output.dtype).SerializeToString()}
+    return graph.add(name, "Identity", [output], attrs=attrs)

@@ -1,0 +1,63 @@
+"""add-preprocessing: a graph in front of a model's inputs; the inputs keep their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdsurgeon.edits.copy_in import copy_in
+from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph, Use
+from gdsurgeon.graph.journal import EditResult, Interface, Journal, Preprocessed, Rewired
+
+SUFFIX = "_preprocessed"
+_PLACEHOLDER_ATTRS = ("dtype", "shape", "_output_shapes")
+
+
+def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
+    """Puts PRE in front of the inputs of GRAPH.
+
+    Every Placeholder ``P`` of PRE must be a Placeholder of GRAPH, and PRE must hold ``P_preprocessed``. What read
+    ``P`` then reads ``P_preprocessed``; ``P`` keeps its name and takes the dtype and shape that it has in PRE.
+    Control inputs stay on ``P``. All other nodes of PRE are copied; a name that is taken is made unique.
+
+    Args:
+        graph: changed in place.
+        pre: left as it is; its source must stay open until GRAPH is written.
+        mapped: bindings that do not follow the convention.
+
+    Raises:
+        EditError: the graphs do not fit; which placeholder of which graph, and what was expected, is in the message;
+            GRAPH is as it was.
+    """
+    bindings = bind(graph, pre, SUFFIX, mapped)
+    warnings: list[str] = []
+    uses: dict[Binding, list[Use]] = {}
+    for binding in bindings:
+        node = binding.node
+        if node.op not in ("Placeholder", "PlaceholderV2"):
+            raise EditError(f"{quoted(node.name)} of {printable(graph.source_name)} is a {node.op}, not a Placeholder")
+        check_fits(binding.result, pre, node.output, graph, warnings)
+        uses[binding] = graph.uses(node.output)
+        if not uses[binding]:
+            raise EditError(f"nothing would change: nobody reads {quoted(node.name)} of {printable(graph.source_name)}")
+    last = max((b.node for b in bindings), key=lambda node: node.record.start if node.record else 0)
+    copied = copy_in(graph, pre, replace={b.placeholder: b.node.output for b in bindings}, after=last)
+    journal = Journal(added=[node.name for node in copied.nodes.values()])
+    journal.renamed_functions = copied.renamed_functions
+    for binding in bindings:
+        result = copied.output(binding.result)
+        for use in uses[binding]:
+            journal.rewired.append(Rewired(use.node.name, use.slot, binding.node.name, result.name))
+        graph.reroute(uses[binding], result)
+        for key in _PLACEHOLDER_ATTRS:
+            graph.set_attr(binding.node, key, binding.placeholder.attr_bytes(key))
+    claim = Preprocessed(
+        pre,
+        tuple(
+            Interface(b.node.name, b.placeholder.name, b.result.name, copied.output(b.result).name) for b in bindings
+        ),
+    )
+    notes = [f"{quoted(old)} of {printable(pre.source_name)} has become {quoted(new)}: the name was taken"
+             for old, new in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
+    return EditResult(journal, (claim,), warnings, notes)

@@ -1,0 +1,138 @@
+"""reroute: consumers of one tensor read another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from gdsurgeon.analysis.order import find_cycle
+from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired
+from gdsurgeon.graph.node import Node, Output, check_output, same_dtype
+
+Slots = dict[Node, dict[int, Output]]
+
+
+def reroute(
+    graph: Graph,
+    pairs: Sequence[tuple[str, str] | tuple[Output, Output]],
+    *,
+    swap: bool = False,
+    only: str | None = None,
+    exclude: str | None = None,
+) -> EditResult:
+    """Has every consumer of tensor OLD read tensor NEW.
+
+    All input slots are decided from the graph as it is before the edit, so that pairs do not see each other's
+    changes. Control inputs are not data and are left alone. What NEW itself is made of keeps reading OLD, where it
+    does: an Identity on OLD can take OLD's place for everybody else.
+
+    Args:
+        graph: changed in place.
+        pairs: (old, new), as names or as outputs of this graph.
+        swap: consumers of NEW read OLD as well.
+        only: a regular expression (searched); other consumers than those whose names match are left alone.
+        exclude: a regular expression; consumers whose names match are left alone.
+
+    Raises:
+        EditError: no such tensor, dtypes or known shapes differ, nothing would change, or a cycle would come about;
+            the graph is as it was.
+    """
+    allowed = _consumer_filter(only, exclude)
+    resolved = [(_output(graph, old), _output(graph, new)) for old, new in pairs]
+    directed = resolved + ([(new, old) for old, new in resolved] if swap else [])
+    if len({old for old, _ in directed}) != len(directed):
+        raise EditError("a tensor is rerouted to two others at once")
+    warnings: list[str] = []
+    for old, new in resolved:
+        _check_types(old, new, warnings)
+    slots: Slots = {}
+    skipped: list[str] = []
+    topology = Topology(graph)
+    for old, new in directed:
+        if old == new:
+            continue
+        above = topology.upstream([topology.id_of(new.node)], through_loops=False)
+        for use in graph.uses(old):
+            if not allowed(use.node.name):
+                continue
+            if above[topology.id_of(use.node)]:
+                skipped.append(
+                    f"{quoted(use.node.name)} keeps reading {quoted(old.name)}: {quoted(new.name)} depends on it"
+                )
+            else:
+                slots.setdefault(use.node, {})[use.slot] = new
+    if not slots:
+        raise EditError(_nothing_changed(resolved, skipped, only or exclude))
+    if len(directed) > 1:
+        _check_acyclic(topology, slots)
+    journal = Journal(rewired=list(_rewired(slots)))
+    graph.set_slots(slots)
+    return EditResult(journal, warnings=warnings, notes=sorted(set(skipped)))
+
+
+def _output(graph: Graph, tensor: str | Output) -> Output:
+    if isinstance(tensor, str):
+        return graph.tensor(tensor)
+    if tensor.node.graph is not graph:
+        raise EditError(f"{quoted(tensor.name)} belongs to another graph")
+    check_output(tensor)
+    return tensor
+
+
+def _consumer_filter(only: str | None, exclude: str | None) -> Callable[[str], bool]:
+    try:
+        wanted = re.compile(only) if only is not None else None
+        unwanted = re.compile(exclude) if exclude is not None else None
+    except re.error as error:
+        raise EditError(f"{quoted(str(error.pattern))} is not a regular expression: {error}") from error
+
+    def allowed(name: str) -> bool:
+        if wanted is not None and not wanted.search(name):
+            return False
+        return unwanted is None or not unwanted.search(name)
+
+    return allowed
+
+
+def _check_types(old: Output, new: Output, warnings: list[str]) -> None:
+    for output in (old, new):
+        if not output.dtype:
+            warnings.append(f"the type of {quoted(output.name)} is not known here ({output.node.op}): not compared")
+    if not same_dtype(old.dtype, new.dtype) or not compatible(stated_shape(old), stated_shape(new)):
+        raise EditError(
+            f"{quoted(old.name)} ({describe(old)}) cannot give way to {quoted(new.name)} ({describe(new)}): "
+            f"{'dtypes' if not same_dtype(old.dtype, new.dtype) else 'shapes'} differ"
+        )
+
+
+def _nothing_changed(pairs: Iterable[tuple[Output, Output]], skipped: Sequence[str], filtered: str | None) -> str:
+    if skipped:
+        return f"rerouting would make a cycle: {skipped[0]}"
+    names = ", ".join(quoted(old.name) for old, _ in pairs)
+    if filtered is not None:
+        return f"nothing would change: no consumer of {names} is among those allowed"
+    return f"nothing would change: nobody reads {names}"
+
+
+def _check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]) -> None:
+    """Tries the new inputs out. Several pairs together may close a cycle that none of them closes alone."""
+    for node, changes in slots.items():
+        codes = list(topology.inputs(topology.id_of(node)))
+        for slot, output in changes.items():
+            codes[slot] = topology.id_of(output.node) << Table.PORT_BITS | output.index
+        topology.set_inputs(topology.id_of(node), codes)
+    cycle = find_cycle(topology)
+    if cycle:
+        path = " -> ".join(quoted(topology.name(number)) for number in [*cycle, cycle[0]][:12])
+        raise EditError(f"rerouting would make a cycle: {path}")
+
+
+def _rewired(slots: Mapping[Node, Mapping[int, Output]]) -> Iterable[Rewired]:
+    for node, changes in slots.items():
+        for slot, output in changes.items():
+            yield Rewired(node.name, slot, node.inputs[slot].name, output.name)

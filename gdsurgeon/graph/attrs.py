@@ -1,0 +1,146 @@
+"""Attr values: from AttrValue messages to plain values and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gdsurgeon.wire.fields import Buffer, WireError, fields
+from gdsurgeon.wire.messages import message
+
+MAX_FUNCTION_NESTING = 30
+"""Function attrs inside function attrs: protobuf's limit of 100 nested messages allows this many."""
+
+Shape = tuple[int, ...] | None
+"""Dims, -1 for an unknown one; None for an unknown rank."""
+
+
+def attr_value(data: bytes) -> Any:
+    """The AttrValue message in DATA. Raises protobuf's DecodeError."""
+    return message("tensorflow.AttrValue").FromString(data)
+
+
+def kind_of(value: Any) -> str:
+    """What an AttrValue holds, in the words of op signatures: ``int``, ``list(type)``, ``func``, ... or ''."""
+    which = value.WhichOneof("value")
+    if which is None:
+        return ""
+    if which != "list":
+        return str(_KINDS[which])
+    for field, _ in value.list.ListFields():
+        return f"list({_KINDS[field.name]})"
+    return "list()"
+
+
+_KINDS = {
+    "s": "string", "i": "int", "f": "float", "b": "bool", "type": "type", "shape": "shape", "tensor": "tensor",
+    "func": "func", "placeholder": "placeholder",
+}  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """The value of an AttrValue of kind int, bool, float, string, type or a list of them; else None."""
+    which = value.WhichOneof("value")
+    if which in ("i", "b", "f", "s", "type"):
+        return getattr(value, which)
+    if which == "list":
+        for field, items in value.list.ListFields():
+            if field.name in ("i", "b", "f", "s", "type"):
+                return list(items)
+        return []
+    return None
+
+
+def shape_of(proto: Any) -> Shape:
+    """A TensorShapeProto as dims."""
+    if proto.unknown_rank:
+        return None
+    return tuple(dim.size for dim in proto.dim)
+
+
+def shape_value(shape: Shape) -> Any:
+    """An AttrValue that holds SHAPE."""
+    value = message("tensorflow.AttrValue")()
+    if shape is None:
+        value.shape.unknown_rank = True
+        return value
+    value.shape.SetInParent()
+    for size in shape:
+        value.shape.dim.add(size=size)
+    return value
+
+
+def type_value(dtype: int) -> Any:
+    """An AttrValue that holds a DataType."""
+    return message("tensorflow.AttrValue")(type=dtype)
+
+
+def strings_value(items: Sequence[bytes]) -> Any:
+    """An AttrValue that holds a list of strings."""
+    value = message("tensorflow.AttrValue")()
+    value.list.SetInParent()
+    value.list.s.extend(items)
+    return value
+
+
+def functions_in(value: Any) -> list[Any]:
+    """The NameAttrLists in an AttrValue, those inside their attrs included; mutable."""
+    found: list[Any] = []
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        which = item.WhichOneof("value")
+        if which == "func":
+            nested = [item.func]
+        elif which == "list":
+            nested = list(item.list.func)
+        else:
+            continue
+        for func in nested:
+            found.append(func)
+            pending.extend(func.attr.values())
+    return found
+
+
+def is_too_deeply_nested(data: Buffer) -> bool:
+    """Whether function attrs nest in an AttrValue's DATA deeper than protobuf reads; never recurses."""
+    pending = [(0, len(data), 0)]
+    try:
+        while pending:
+            start, end, depth = pending.pop()
+            if depth > MAX_FUNCTION_NESTING:
+                return True
+            for field in fields(data, start, end):
+                if field.wire_type == 2 and field.number in (1, 10):  # AttrValue.list, AttrValue.func
+                    pending.extend((*span, depth + 1) for span in _nested_values(data, field.value, field.end))
+    except WireError:
+        return False
+    return False
+
+
+def _nested_values(data: Buffer, start: int, end: int) -> list[tuple[int, int]]:
+    """Where the AttrValues inside a NameAttrList (or, by way of field 9, inside a ListValue) lie."""
+    out: list[tuple[int, int]] = []
+    for field in fields(data, start, end):
+        if field.wire_type != 2:
+            continue
+        if field.number == 9:
+            out.extend(_nested_values_of_func(data, field.value, field.end))
+        elif field.number == 2:
+            out.extend(_values_of_entry(data, field.value, field.end))
+    return out
+
+
+def _nested_values_of_func(data: Buffer, start: int, end: int) -> list[tuple[int, int]]:
+    out: list[tuple[int, int]] = []
+    for field in fields(data, start, end):
+        if field.wire_type == 2 and field.number == 2:
+            out.extend(_values_of_entry(data, field.value, field.end))
+    return out
+
+
+def _values_of_entry(data: Buffer, start: int, end: int) -> list[tuple[int, int]]:
+    try:
+        return [(f.value, f.end) for f in fields(data, start, end) if f.wire_type == 2 and f.number == 2]
+    except WireError:
+        return []  # field 2 of a ListValue is a string, not a map entry

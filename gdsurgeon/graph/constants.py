@@ -1,0 +1,178 @@
+"""Constant tensors: their dtype, shape and size without their content; the values of small ones."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from gdsurgeon.graph import dtypes
+from gdsurgeon.graph.node import Node
+from gdsurgeon.wire.fields import FIXED32, FIXED64, LEN, VARINT, Buffer, WireError, fields, read_varint
+from gdsurgeon.wire.messages import decode_error, message
+
+TENSOR = 8
+"""Field number of a TensorProto in an AttrValue."""
+
+MOST_DIMS = 254
+MOST_ELEMENTS = 1 << 63
+SMALL = 1 << 20
+"""Bytes up to which a constant's values are decoded."""
+
+# Fields of TensorProto that hold values one by one: bytes each, 0 for varints, None where each is length-delimited.
+_VALUE_FIELDS: dict[int, int | None] = {
+    5: 4, 6: 8, 7: 0, 8: None, 9: 4, 10: 0, 11: 0, 12: 8, 13: 0, 14: None, 15: None, 16: 0, 17: 0,
+}  # fmt: skip
+_PER_ELEMENT = {9: 2, 12: 2}  # complex numbers are two floats
+
+
+class TensorHeader(NamedTuple):
+    """A TensorProto without its values.
+
+    Attributes:
+        dtype: the DataType.
+        dims: the shape as the proto has it; None for an unknown rank.
+        content_bytes: bytes of `tensor_content`.
+        values: elements in the fields that hold them one by one.
+    """
+
+    dtype: int
+    dims: tuple[int, ...] | None
+    content_bytes: int
+    values: int
+
+    @property
+    def elements(self) -> int:
+        """Elements that the shape comes to; 0 where it is unknown."""
+        count = 1
+        for dim in self.dims if self.dims is not None else (0,):
+            count *= dim
+        return count
+
+
+def read_tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader:
+    """The header of the TensorProto from START to END of BUF; its content is not read.
+
+    Raises:
+        WireError: it is not one.
+    """
+    dtype = content = values = 0
+    dims: tuple[int, ...] | None = ()
+    for field in fields(buf, start, end):
+        if field.number == 1 and field.wire_type == VARINT:
+            dtype = read_varint(buf, field.value, field.end)[0]
+        elif field.number == 2 and field.wire_type == LEN:
+            dims = _dims(buf, field.value, field.end)
+        elif field.number == 4 and field.wire_type == LEN:
+            content = field.end - field.value
+        elif field.number in _VALUE_FIELDS:
+            count = _count(buf, field.number, field.wire_type, field.value, field.end)
+            values += count // _PER_ELEMENT.get(field.number, 1) if field.wire_type == LEN else count
+        elif field.number == 18 and field.wire_type == LEN:
+            values += field.end - field.value
+    return TensorHeader(dtype, dims, content, values)
+
+
+def _count(buf: Buffer, number: int, wire_type: int, start: int, end: int) -> int:
+    """How many values a field of values holds."""
+    size = _VALUE_FIELDS[number]
+    if size is None or wire_type in (VARINT, FIXED32, FIXED64):
+        return 1
+    if size:
+        return (end - start) // size
+    count = 0
+    for pos in range(start, end, SMALL):
+        data = buf[pos : min(pos + SMALL, end)]
+        count += len(data.translate(None, _CONTINUED))
+    return count
+
+
+_CONTINUED = bytes(range(128, 256))
+
+
+def _dims(buf: Buffer, start: int, end: int) -> tuple[int, ...] | None:
+    out: list[int] = []
+    for field in fields(buf, start, end):
+        if field.number == 2 and field.wire_type == LEN:
+            size = 0
+            for part in fields(buf, field.value, field.end):
+                if part.number == 1 and part.wire_type == VARINT:
+                    size = read_varint(buf, part.value, part.end)[0]
+            out.append(size - (1 << 64) if size >> 63 else size)
+        elif field.number == 3 and field.wire_type == VARINT and read_varint(buf, field.value, field.end)[0]:
+            return None
+    return tuple(out)
+
+
+def constant_header(node: Node) -> TensorHeader | None:
+    """The header of a Const's value, whatever its size; None where there is none or it is corrupt."""
+    if node.record is None:
+        data = node.attr_bytes("value")
+        return None if data is None else _header_in_attr(data, 0, len(data))
+    if "value" not in node.header.attrs or "value" in node._attrs:
+        data = node.attr_bytes("value")
+        return None if data is None else _header_in_attr(data, 0, len(data))
+    start, end = node.header.attrs["value"]
+    return _header_in_attr(node.record.buffer(), start, end)
+
+
+def _header_in_attr(buf: Buffer, start: int, end: int) -> TensorHeader | None:
+    try:
+        for field in fields(buf, start, end):
+            if field.number == TENSOR and field.wire_type == LEN:
+                return read_tensor_header(buf, field.value, field.end)
+    except WireError:
+        pass
+    return None
+
+
+class Constant(NamedTuple):
+    """A small constant: its shape, and its elements in row-major order (numbers, or bytes for strings)."""
+
+    dtype: int
+    shape: tuple[int, ...]
+    values: list[Any]
+
+
+_FORMATS = {1: "f", 2: "d", 3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 10: "?", 17: "H", 19: "e", 22: "I", 23: "Q"}
+_FIELDS = {
+    1: "float_val", 2: "double_val", 3: "int_val", 4: "int_val", 5: "int_val", 6: "int_val", 7: "string_val",
+    9: "int64_val", 10: "bool_val", 17: "int_val", 22: "uint32_val", 23: "uint64_val",
+}  # fmt: skip
+
+
+def constant(node: Node) -> Constant | None:
+    """The value of a Const node, or None where it is not one, is big, or of a dtype that Python has not."""
+    if node.op != "Const":
+        return None
+    header = constant_header(node)
+    if header is None or header.dims is None or min(header.dims, default=0) < 0:
+        return None
+    if header.elements * max(dtypes.SIZES.get(header.dtype, 8), 1) > SMALL or header.content_bytes > SMALL:
+        return None
+    data = node.attr_bytes("value")
+    try:
+        tensor = message("tensorflow.AttrValue").FromString(data).tensor
+    except decode_error():
+        return None
+    return decode_tensor(tensor)
+
+
+def decode_tensor(tensor: Any) -> Constant | None:
+    """The value in a TensorProto, or None where Python has no such dtype or the sizes do not fit."""
+    shape = tuple(int(dim.size) for dim in tensor.tensor_shape.dim)
+    count = 1
+    for dim in shape:
+        count *= dim
+    code = _FORMATS.get(tensor.dtype)
+    if tensor.tensor_content and code:
+        if len(tensor.tensor_content) != count * struct.calcsize(code):
+            return None
+        return Constant(tensor.dtype, shape, list(struct.unpack(f"<{count}{code}", tensor.tensor_content)))
+    if tensor.dtype not in _FIELDS or tensor.tensor_content:
+        return None
+    values = list(getattr(tensor, _FIELDS[tensor.dtype]))
+    if len(values) > count:
+        return None
+    # Fewer values than elements: the last one fills the rest, as TensorFlow has it.
+    filler = values[-1] if values else (b"" if tensor.dtype == dtypes.STRING else 0)
+    return Constant(tensor.dtype, shape, values + [filler] * (count - len(values)))

@@ -1,0 +1,108 @@
+"""The names of nodes, tensors and scopes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from gdsurgeon.errors import EditError, quoted
+
+NAME_RULE = "letters, digits and . first, then also _ - / and, between such parts, >"
+_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*(>[A-Za-z0-9.][A-Za-z0-9_.\-/]*)*\Z")
+_PORT = re.compile(r"0\Z|[1-9][0-9]{0,8}\Z")
+
+
+class InputRef(NamedTuple):
+    """An input as a NodeDef spells it. `port` is the index of the producer's output, -1 for a control input."""
+
+    node: str
+    port: int
+
+
+CONTROL = -1
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether TensorFlow's loader takes NAME for a node."""
+    return _NAME.match(name) is not None
+
+
+def parse_input(text: str) -> InputRef | None:
+    """``^node``, ``node`` or ``node:index`` taken apart, or None where TEXT is none of them."""
+    if text[:1] == "^":
+        return InputRef(text[1:], CONTROL) if len(text) > 1 and ":" not in text else None
+    node, colon, index = text.rpartition(":")
+    if not colon:
+        return InputRef(text, 0) if text else None
+    if not node or ":" in node or not _PORT.match(index):
+        return None
+    return InputRef(node, int(index))
+
+
+def format_input(node: str, index: int) -> str:
+    """The spelling of an input; output 0 has no index."""
+    if index > 0:
+        return f"{node}:{index}"
+    return node if index == 0 else f"^{node}"
+
+
+def parse_tensor(text: str) -> InputRef:
+    """A tensor as users write it: ``node`` or ``node:index``.
+
+    Raises:
+        EditError: TEXT is not the name of a tensor.
+    """
+    ref = parse_input(text)
+    if ref is None or ref.port == CONTROL:
+        raise EditError(f"{quoted(text)} is not the name of a tensor (node or node:index)")
+    return ref
+
+
+def scope_prefix(scope: str) -> str:
+    """SCOPE with exactly one slash at its end; '' is the whole graph."""
+    stripped = scope.strip("/")
+    return stripped + "/" if stripped else ""
+
+
+def in_scope(name: str, scope: str) -> bool:
+    """Whether the node NAME is under SCOPE, or named exactly like it."""
+    prefix = scope_prefix(scope)
+    return name.startswith(prefix) or name == prefix[:-1]
+
+
+class UniqueNames:
+    """Makes names that are not taken: NAME itself, or NAME_1, NAME_2, ...; each request in constant time."""
+
+    def __init__(self, taken: Callable[[str], bool]) -> None:
+        self._taken = taken
+        self._next: dict[str, int] = {}
+        self._given: set[str] = set()
+
+    def __call__(self, name: str) -> str:
+        candidate = name
+        count = self._next.get(name, 0)
+        while candidate in self._given or self._taken(candidate):
+            count += 1
+            candidate = f"{name}_{count}"
+        self._next[name] = count
+        self._given.add(candidate)
+        return candidate
+
+
+def near_miss(name: str, names: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` where one of NAMES is like NAME, else nothing."""
+    lowered = name.lower()
+    pool: list[str] = []
+    for candidate in names:
+        if candidate.lower() == lowered:
+            return f" Did you mean {quoted(candidate)}?"
+        # Comparing is quadratic in the length of the names and linear in their number: only the likely ones.
+        similar_length = abs(len(candidate) - len(name)) <= 4
+        if len(pool) < 20_000 and (similar_length or (len(name) > 3 and lowered in candidate.lower())):
+            pool.append(candidate)
+    found = get_close_matches(name, pool, 1, 0.75)
+    if not found:
+        found = [c for c in pool if len(name) > 3 and lowered in c.lower()][:1]
+    return f" Did you mean {quoted(found[0])}?" if found else ""

@@ -1,0 +1,256 @@
+"""The record of one node: where its fields lie, and the record again with some of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from gdsurgeon.wire.fields import LEN, Buffer, Field, WireError, encode_len, encode_varint, fields, read_varint
+
+NAME, OP, INPUT, DEVICE, ATTR = 1, 2, 3, 4, 5
+"""Field numbers of NodeDef."""
+KEY, VALUE = 1, 2
+"""Field numbers of an entry of its attr map."""
+
+KNOWN_FIELDS = frozenset((1, 2, 3, 4, 5, 6, 7))
+
+
+class Header(NamedTuple):
+    """What is read of every node. `attrs` maps a key to where its value (an AttrValue) lies in the buffer."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    device: str
+    attrs: dict[str, tuple[int, int]]
+    unknown_fields: bool
+
+
+class Span(NamedTuple):
+    """A stretch of the buffer that is copied as it is."""
+
+    start: int
+    end: int
+
+
+Piece = bytes | Span
+
+
+def read_header(buf: Buffer, start: int, end: int) -> Header:
+    """The header of the NodeDef from START to END of BUF.
+
+    Raises:
+        WireError: it is not a NodeDef, or a text in it is not UTF-8.
+    """
+    name = op = device = ""
+    inputs: list[str] = []
+    attrs: dict[str, tuple[int, int]] = {}
+    unknown = False
+    for field in fields(buf, start, end):
+        number, wire_type = field.number, field.wire_type
+        if wire_type != LEN:
+            unknown = True
+        elif number == ATTR:
+            key, value_start, value_end = read_attr(buf, field)
+            attrs[key] = (value_start, value_end)
+        elif number == INPUT:
+            inputs.append(_text(buf, field, "input"))
+        elif number == NAME:
+            name = _text(buf, field, "name")
+        elif number == OP:
+            op = _text(buf, field, "op")
+        elif number == DEVICE:
+            device = _text(buf, field, "device")
+        elif number not in KNOWN_FIELDS:
+            unknown = True
+    return Header(name, op, tuple(inputs), device, attrs, unknown)
+
+
+def read_attr(buf: Buffer, entry: Field) -> tuple[str, int, int]:
+    """The key of an attr map ENTRY, and where its value lies.
+
+    Raises:
+        WireError: the entry is not one, or the key is not UTF-8.
+    """
+    key, start, end = "", entry.end, entry.end
+    for field in fields(buf, entry.value, entry.end):
+        if field.wire_type == LEN:
+            if field.number == KEY:
+                key = _text(buf, field, "attr key")
+            elif field.number == VALUE:
+                start, end = field.value, field.end
+    return key, start, end
+
+
+class Changes(NamedTuple):
+    """What `patched` puts in place of the record's own. None: left alone.
+
+    Attributes:
+        name, op, device: the new text.
+        inputs: all inputs anew.
+        rename_input: where `inputs` is None, called for each input that there is.
+        attrs: serialised AttrValues by key; None removes the key; keys that the record has not are appended.
+    """
+
+    name: str | None = None
+    op: str | None = None
+    device: str | None = None
+    inputs: tuple[str, ...] | None = None
+    rename_input: Callable[[str], str] | None = None
+    attrs: Mapping[str, bytes | None] | None = None
+
+
+def patched(buf: Buffer, start: int, end: int, changes: Changes) -> list[Piece]:
+    """The NodeDef from START to END of BUF with CHANGES, as pieces; what is not changed is copied by span.
+
+    Fields keep their places; new inputs stand where the first input stood, or after the op. A text that is
+    what it was before keeps its bytes.
+    """
+    return list(_merged(_patched(buf, start, end, changes)))
+
+
+def _patched(buf: Buffer, start: int, end: int, changes: Changes) -> Iterator[Piece]:
+    texts = {NAME: changes.name, OP: changes.op, DEVICE: changes.device}
+    attrs = dict(changes.attrs or {})
+    done: set[str] = set()
+    inputs = changes.inputs
+    if inputs is not None and tuple(_inputs(buf, start, end)) == inputs:
+        inputs = None
+    anchor = _input_anchor(buf, start, end) if inputs is not None else -1
+    if inputs is not None and anchor == start:
+        yield from _encoded_inputs(inputs)
+    last = {f.number: f.start for f in fields(buf, start, end) if f.number in texts and f.wire_type == LEN}
+    for field in fields(buf, start, end):
+        number = field.number
+        span = Span(field.start, field.end)
+        if field.wire_type != LEN:
+            yield span
+        elif number == INPUT:
+            if inputs is None:
+                yield _renamed_input(buf, field, changes.rename_input)
+        elif number in texts:
+            # Of a text field that is there twice the last one counts.
+            text = texts[number] if last[number] == field.start else None
+            if text is not None:
+                texts[number] = None
+                yield _text_field(buf, field, text)
+            else:
+                yield span
+        elif number == ATTR and (attrs or done):
+            yield from _patched_attr(buf, field, attrs, done)
+        else:
+            yield span
+        if inputs is not None and field.end == anchor:
+            yield from _encoded_inputs(inputs)
+    if device := texts[DEVICE]:
+        yield encode_len(DEVICE, device.encode())
+    for key, value in attrs.items():
+        if value is not None:
+            yield encode_attr(key, value)
+
+
+def encode_node(name: str, op: str, inputs: Iterable[str], device: str, attrs: Mapping[str, bytes]) -> bytes:
+    """A serialised NodeDef."""
+    out = [encode_len(NAME, name.encode()), encode_len(OP, op.encode()), *_encoded_inputs(inputs)]
+    if device:
+        out.append(encode_len(DEVICE, device.encode()))
+    out.extend(encode_attr(key, attrs[key]) for key in sorted(attrs))
+    return b"".join(out)
+
+
+def encode_attr(key: str, value: bytes) -> bytes:
+    """An entry of the attr map; VALUE is a serialised AttrValue."""
+    return encode_len(ATTR, encode_len(KEY, key.encode()) + encode_len(VALUE, value))
+
+
+def _encoded_inputs(inputs: Iterable[str]) -> Iterator[bytes]:
+    for text in inputs:
+        yield encode_len(INPUT, text.encode())
+
+
+def _input_anchor(buf: Buffer, start: int, end: int) -> int:
+    """The offset at which inputs belong: where the first one is, else after the op, the name, or at the start."""
+    after: dict[int, int] = {}
+    for field in fields(buf, start, end):
+        if field.number == INPUT and field.wire_type == LEN:
+            # The end of the field before, so that exactly one place in the walk matches.
+            return field.end
+        if field.number in (NAME, OP) and field.wire_type == LEN:
+            after[field.number] = field.end
+    return after.get(OP, after.get(NAME, start))
+
+
+def _inputs(buf: Buffer, start: int, end: int) -> Iterator[str]:
+    for field in fields(buf, start, end):
+        if field.number == INPUT and field.wire_type == LEN:
+            yield _text(buf, field, "input")
+
+
+def _renamed_input(buf: Buffer, field: Field, rename: Callable[[str], str] | None) -> Piece:
+    if rename is None:
+        return Span(field.start, field.end)
+    return _text_field(buf, field, rename(_text(buf, field, "input")))
+
+
+def _text_field(buf: Buffer, field: Field, text: str) -> Piece:
+    data = text.encode()
+    if buf[field.value : field.end] == data:
+        return Span(field.start, field.end)
+    return encode_len(field.number, data)
+
+
+def _patched_attr(buf: Buffer, field: Field, attrs: dict[str, bytes | None], done: set[str]) -> Iterator[Piece]:
+    key, start, end = read_attr(buf, field)
+    if key not in attrs:
+        if key not in done:  # of a key that is there twice the last one would count
+            yield Span(field.start, field.end)
+        return
+    value = attrs.pop(key)
+    done.add(key)
+    if value is None:
+        return
+    if end - start == len(value) and buf[start:end] == value:
+        yield Span(field.start, field.end)
+    else:
+        yield encode_attr(key, value)
+
+
+def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Neighbouring pieces of one kind as one."""
+    held: Piece | None = None
+    for piece in pieces:
+        if held is None:
+            held = piece
+        elif isinstance(held, Span) and isinstance(piece, Span) and held.end == piece.start:
+            held = Span(held.start, piece.end)
+        elif isinstance(held, bytes) and isinstance(piece, bytes):
+            held += piece
+        else:
+            yield held
+            held = piece
+    if held is not None:
+        yield held
+
+
+def size_of(pieces: Iterable[Piece]) -> int:
+    """Bytes that PIECES come to."""
+    return sum(len(p) if isinstance(p, bytes) else p.end - p.start for p in pieces)
+
+
+def record_tag(size: int) -> bytes:
+    """The tag and length of a node record of SIZE bytes."""
+    return b"\x0a" + encode_varint(size)
+
+
+def record_body(buf: Buffer, start: int, end: int) -> int:
+    """Where the NodeDef begins in the record from START to END."""
+    _, pos = read_varint(buf, start, end)
+    _, pos = read_varint(buf, pos, end)
+    return pos
+
+
+def _text(buf: Buffer, field: Field, what: str) -> str:
+    try:
+        return buf[field.value : field.end].decode()
+    except UnicodeDecodeError:
+        raise WireError(f"a node's {what} is not UTF-8", field.value) from None

@@ -1,0 +1,204 @@
+"""The output: a file that appears whole or not at all, or a stream."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable
+from types import TracebackType
+
+from gdsurgeon.errors import OutputError, printable
+from gdsurgeon.wire.source import FileSource
+from gdsurgeon.wire.write import Chunk, SourceSpan, write_chunks
+
+_STANDARD_OUTPUT = frozenset(("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"))
+
+
+class Output:
+    """Where a graph is written: staged, perhaps proven, then published.
+
+    A regular file is staged beside its target, symbolic links resolved, under a name of its own
+    (``.NAME.gdsurgeon-XXXX.tmp``), and renamed over it. What cannot be renamed over (a pipe, a device, standard
+    output) is staged in the folder for temporary files when somebody has to read it first, and streamed.
+
+    Use as a context manager: whatever was staged and not published is removed.
+
+    Args:
+        path: the output; ``-`` is standard output.
+
+    Raises:
+        OutputError: PATH is a directory, a loop of links, read-only, or in a folder that is not there.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.name = "<stdout>" if path in _STANDARD_OUTPUT else path
+        self.staged: str | None = None
+        self._target = path
+        self._mode: int | None = None
+        self._group: int | None = None
+        self.is_stream = path in _STANDARD_OUTPUT or self._resolve(path)
+
+    def _resolve(self, path: str) -> bool:
+        """Finds the target and what it is now; True where it can only be streamed to."""
+        try:
+            target = os.path.realpath(path, strict=False)
+            found = os.stat(target)
+        except FileNotFoundError:
+            found = None
+        except OSError as error:
+            raise OutputError(f"{printable(path)} cannot be written: {_reason(error)}") from error
+        self._target = target
+        folder = os.path.dirname(target)
+        if found is None:
+            if os.path.islink(target):
+                raise OutputError(f"{printable(path)} cannot be written: too many levels of symbolic links")
+            if not os.path.isdir(folder):
+                raise OutputError(f"{printable(path)} cannot be written: there is no folder {printable(folder)}")
+            return False
+        if stat.S_ISDIR(found.st_mode):
+            raise OutputError(f"{printable(path)} cannot be written: it is a directory")
+        if not stat.S_ISREG(found.st_mode):
+            return True
+        if not found.st_mode & 0o222 or not os.access(target, os.W_OK):
+            raise OutputError(
+                f"{printable(path)} cannot be written: the file is read-only",
+                hint="make it writable, or name another output with -o",
+            )
+        self._mode, self._group = stat.S_IMODE(found.st_mode), found.st_gid
+        return False
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    def stage(self, chunks: Iterable[Chunk]) -> str:
+        """Writes CHUNKS to a temporary file, down to the disk, and returns its path.
+
+        Raises:
+            OutputError: it cannot be written (no space, no permission, ...); nothing is left behind.
+        """
+        try:
+            fd = self._create()
+            try:
+                write_chunks(fd, chunks)
+                if not self.is_stream:
+                    self._keep_mode(fd)
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            self.discard()
+            raise OutputError(f"{printable(self.name)} cannot be written: {_reason(error)}") from error
+        assert self.staged is not None
+        return self.staged
+
+    def _create(self) -> int:
+        if self.is_stream:
+            fd, self.staged = tempfile.mkstemp(prefix="gdsurgeon-", suffix=".tmp")
+            return fd
+        folder, name = os.path.split(self._target)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        # A long name leaves no room for the rest of the temporary one.
+        path = os.path.join(folder, f".{name[:200]}.gdsurgeon-{secrets.token_hex(4)}.tmp")
+        self.staged = path  # before it exists: a signal between the two lines must not leave it behind
+        return os.open(path, flags, 0o666)
+
+    def _keep_mode(self, fd: int) -> None:
+        if self._mode is None:
+            return  # a new file: the umask has spoken
+        if self._group is not None and self._group != os.fstat(fd).st_gid:
+            try:
+                os.fchown(fd, -1, self._group)
+            except OSError:
+                pass  # not ours to give
+        os.fchmod(fd, self._mode)
+
+    def publish(self) -> None:
+        """Makes the staged bytes the output.
+
+        Raises:
+            OutputError: the rename or the stream failed; the target is as it was.
+            BrokenPipeError: the reader of the stream is gone.
+        """
+        assert self.staged is not None
+        if self.is_stream:
+            fd = os.open(self.staged, os.O_RDONLY)
+            source = FileSource(fd, self.name, None)
+            try:
+                self.stream([SourceSpan(source, 0, source.size)])
+            finally:
+                source.close()
+                self.discard()
+            return
+        try:
+            os.replace(self.staged, self._target)
+            self.staged = None
+            _sync_folder(os.path.dirname(self._target))
+        except OSError as error:
+            raise OutputError(f"{printable(self.name)} cannot be written: {_reason(error)}") from error
+
+    def stream(self, chunks: Iterable[Chunk]) -> None:
+        """Writes CHUNKS straight to the stream.
+
+        Raises:
+            OutputError: it cannot be written.
+            BrokenPipeError: its reader is gone.
+        """
+        try:
+            if self._target in _STANDARD_OUTPUT:
+                if sys.stdout is None:
+                    raise OSError(errno.EBADF, "standard output is closed")
+                sys.stdout.flush()
+                write_chunks(sys.stdout.fileno(), chunks)
+                return
+            fd = os.open(self._target, os.O_WRONLY)
+            try:
+                write_chunks(fd, chunks)
+            finally:
+                os.close(fd)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(f"{printable(self.name)} cannot be written: {_reason(error)}") from error
+
+    def discard(self) -> None:
+        """Removes what was staged and not published."""
+        if self.staged is not None:
+            try:
+                os.unlink(self.staged)
+            except FileNotFoundError:
+                pass  # never created
+            self.staged = None
+
+
+def same_file(path: str, other: str) -> bool:
+    """Whether both paths lead to one existing file (links of both kinds included)."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
+
+
+def _sync_folder(folder: str) -> None:
+    try:
+        fd = os.open(folder or ".", os.O_RDONLY)
+    except OSError:
+        return  # a folder that cannot be opened: the rename is done all the same
+    try:
+        os.fsync(fd)
+    except OSError:
+        pass  # some file systems cannot sync a folder
+    finally:
+        os.close(fd)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,119 @@
+"""Says what a file is that is not a GraphDef, from its first bytes."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from gdsurgeon.wire.fields import LEN, VARINT, Buffer, WireError, fields, read_field
+
+HEAD = 4096
+"""Bytes of the beginning of a file that `foreign_format` wants."""
+
+_MAGIC: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"version https://git-lfs", "a Git LFS pointer, not the file itself: run 'git lfs pull'"),
+    (0, b"\x1f\x8b", "gzip data: unpack it first"),
+    (0, b"PK\x03\x04", "a zip archive (a .keras or .npz file?): unpack it first"),
+    (257, b"ustar", "a tar archive: unpack it first"),
+    (0, b"BZh", "bzip2 data: unpack it first"),
+    (0, b"\xfd7zXZ\x00", "xz data: unpack it first"),
+    (0, b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
+    (4, b"TFL3", "a TFLite model, not a GraphDef"),
+    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras weights?), not a GraphDef"),
+    (0, b"\x89PNG", "a PNG image, not a GraphDef"),
+    (0, b"\xff\xd8\xff", "a JPEG image, not a GraphDef"),
+    (0, b"\x93NUMPY", "a NumPy array, not a GraphDef"),
+    (0, b"\xef\xbb\xbf", "corrupt: it begins with a UTF-8 byte order mark; was it transferred in text mode?"),
+    (0, b"\r\n", "corrupt: its line feeds have become CR LF; was it transferred in text mode?"),
+    (0, b"\xff\xfe", "UTF-16 text, not a GraphDef"),
+)
+_MARKUP = re.compile(rb"\s*<(!doctype|html|\?xml|head|body|error)", re.IGNORECASE)
+_JSON = re.compile(rb'\s*(\{\s*["}]|\[\s*[\[{"\]])')
+_TEXT_FIELD = re.compile(rb"(?:\s|#[^\n]*\n)*(node|library|versions?|debug_info)\s*[:{<\[]")
+_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+_NAME = re.compile(rb"[A-Za-z0-9_.\\/>-]+\Z")
+
+
+def foreign_format(head: bytes) -> str | None:
+    """What a file with the beginning HEAD is, as the end of the sentence "FILE is ...", or None."""
+    if not head:
+        return "empty (0 bytes)"
+    for offset, magic, what in _MAGIC:
+        if head.startswith(magic, offset):
+            return what
+    if _MARKUP.match(head):
+        return "an HTML or XML page (an error page saved as a file?), not a GraphDef"
+    if _JSON.match(head):
+        return "JSON (a TensorFlow.js model?), not a GraphDef"
+    if _looks_like_onnx(head):
+        return "an ONNX model, not a GraphDef"
+    return None
+
+
+def is_text(head: bytes) -> bool:
+    """Whether a file with the beginning HEAD is text: no node of a binary GraphDef is without a control byte."""
+    return not _NOT_TEXT.search(head)
+
+
+def is_text_graph(head: bytes) -> bool:
+    """Whether the text HEAD begins as a text GraphDef does."""
+    return _TEXT_FIELD.match(head) is not None
+
+
+def container_format(buf: Buffer) -> str | None:
+    """What else the protobuf message BUF is: a SavedModel or a MetaGraphDef (both hold a GraphDef), or None."""
+    size = len(buf)
+    try:
+        first = read_field(buf, 0, size)
+        if first.number == 1 and first.wire_type == VARINT:
+            second = read_field(buf, first.end, size)
+            if second.number == 2 and second.wire_type == LEN and _is_meta_graph(buf, second.value, second.end):
+                return "a SavedModel (saved_model.pb), not a frozen GraphDef: freeze it first"
+        elif _is_meta_graph(buf, 0, size):
+            return "a MetaGraphDef (a checkpoint's .meta file), not a frozen GraphDef: freeze it first"
+    except WireError:
+        pass
+    return None
+
+
+def _is_meta_graph(buf: Buffer, start: int, end: int) -> bool:
+    """Whether a field 2 of the message is a GraphDef, as in MetaGraphDef (in GraphDef it is the library)."""
+    for count, field in enumerate(fields(buf, start, end)):
+        if field.number == 1 and field.wire_type == LEN and _is_node(buf, field.value, field.end):
+            return False
+        if field.number == 2 and field.wire_type == LEN:
+            return _begins_with_node(buf, field.value, field.end)
+        if count > 1000:
+            return False
+    return False
+
+
+def _begins_with_node(buf: Buffer, start: int, end: int) -> bool:
+    for field in islice(fields(buf, start, end), 10):
+        if field.number == 1 and field.wire_type == LEN:
+            return _is_node(buf, field.value, field.end)
+    return False
+
+
+def _is_node(buf: Buffer, start: int, end: int) -> bool:
+    """Whether the message is a NodeDef: a name and an op, both texts (a FunctionDef begins with a message)."""
+    texts: dict[int, bytes] = {}
+    for field in islice(fields(buf, start, end), 20):
+        if field.number in (1, 2) and field.wire_type == LEN and field.end - field.value < 1 << 16:
+            texts[field.number] = buf[field.value : field.end]
+    return all(number in texts and _NAME.match(texts[number]) is not None for number in (1, 2))
+
+
+def _looks_like_onnx(head: bytes) -> bool:
+    """ModelProto: ir_version (varint), then the producer's name (short printable text) or opset or graph."""
+    try:
+        first = read_field(head, 0, len(head))
+        if first.number != 1 or first.wire_type != VARINT or first.end >= len(head):
+            return False
+        if head[first.end] in (0x3A, 0x42):  # graph, opset_import
+            return True
+        second = read_field(head, first.end, len(head))
+    except WireError:
+        return False
+    text = head[second.value : second.end]
+    return second.number == 2 and second.wire_type == LEN and text.isascii() and text.decode().isprintable()

@@ -1,0 +1,198 @@
+"""Where the bytes of a graph come from: a file that is read in small windows, or memory."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from typing import Protocol, overload
+
+from gdsurgeon.errors import InputError, UsageError, printable
+
+SPOOL_IN_MEMORY = 64 << 20
+"""A graph from a pipe is held in memory up to this many bytes, beyond it in an unlinked temporary file."""
+
+WINDOW = 1 << 12
+
+
+class Source(Protocol):
+    """Random access to the bytes of one graph.
+
+    Attributes:
+        name: how messages call it.
+        size: bytes.
+        path: a path under which another process can open the same bytes, or None.
+    """
+
+    name: str
+    size: int
+    path: str | None
+
+    def read(self, offset: int, size: int) -> bytes:
+        """The SIZE bytes at OFFSET. Raises InputError where the source has become shorter."""
+
+    def fileno(self) -> int | None:
+        """A descriptor to copy spans from, or None."""
+
+    def check_unchanged(self) -> None:
+        """Raises InputError where the bytes are no longer those that were scanned."""
+
+    def close(self) -> None:
+        """Lets go of the file."""
+
+
+class BytesSource:
+    """A graph in memory."""
+
+    path: str | None = None
+
+    def __init__(self, data: bytes, name: str = "<bytes>") -> None:
+        self.data = data
+        self.name = name
+        self.size = len(data)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self.data[offset : offset + size]
+
+    def fileno(self) -> int | None:
+        return None
+
+    def check_unchanged(self) -> None:
+        """Memory does not change."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class FileSource:
+    """A graph in a seekable file, read by `pread`: a mapped file that shrinks would kill the process."""
+
+    def __init__(self, fd: int, name: str, path: str | None) -> None:
+        self._fd = fd
+        self.name = name
+        self.path = path
+        self._stat = os.fstat(fd)
+        self.size = self._stat.st_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._fd, size, offset)
+            while len(data) < size:
+                more = os.pread(self._fd, size - len(data), offset + len(data))
+                if not more:
+                    raise InputError(f"{printable(self.name)} was cut short while it was being read")
+                data += more
+        except OSError as error:
+            raise InputError(f"{printable(self.name)} cannot be read: {error.strerror}") from error
+        return data
+
+    def fileno(self) -> int | None:
+        return self._fd
+
+    def check_unchanged(self) -> None:
+        now = os.fstat(self._fd)
+        if (now.st_size, now.st_mtime_ns) != (self._stat.st_size, self._stat.st_mtime_ns):
+            raise InputError(f"{printable(self.name)} changed while it was being read")
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Window:
+    """A `Buffer` on the bytes of a source from START to END, counted from 0; one small stretch is held at a time."""
+
+    def __init__(self, source: Source, start: int, end: int) -> None:
+        self._source = source
+        self._start = start
+        self._size = end - start
+        self._base = 0
+        self._held = b""
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> bytes: ...
+    def __getitem__(self, key: int | slice, /) -> int | bytes:
+        if isinstance(key, slice):
+            return self._source.read(self._start + key.start, key.stop - key.start)
+        at = key - self._base
+        if not 0 <= at < len(self._held):
+            self._base, at = key, 0
+            self._held = self._source.read(self._start + key, min(WINDOW, self._size - key))
+        return self._held[at]
+
+
+def open_source(path: str) -> Source:
+    """The bytes of the file PATH, or of standard input where PATH is ``-``.
+
+    Raises:
+        InputError: it is missing, a directory, or not readable.
+        UsageError: standard input is a terminal.
+    """
+    if path == "-":
+        return _standard_input()
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        raise InputError(f"{printable(path)} cannot be opened: {_reason(error)}") from error
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISDIR(mode):
+        os.close(fd)
+        raise InputError(*_directory(path))
+    if stat.S_ISREG(mode):
+        return FileSource(fd, path, path)
+    try:
+        return _spooled(fd, path)
+    finally:
+        os.close(fd)
+
+
+def _standard_input() -> Source:
+    name = "<stdin>"
+    if sys.stdin is None:
+        raise InputError("standard input is closed")
+    fd = sys.stdin.fileno()
+    if os.isatty(fd):
+        raise UsageError("MODEL is '-' and standard input is a terminal", hint="pipe a GraphDef in, or name a file")
+    if stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) == 0:
+        return FileSource(os.dup(fd), name, None)
+    return _spooled(fd, name)
+
+
+def _spooled(fd: int, name: str) -> Source:
+    """Everything that can be read from FD."""
+    held = bytearray()
+    spill = None
+    try:
+        while chunk := os.read(fd, 1 << 20):
+            if spill is None and len(held) + len(chunk) > SPOOL_IN_MEMORY:
+                spill = tempfile.TemporaryFile(prefix="gdsurgeon-")  # noqa: SIM115 (FileSource keeps a duplicate)
+                spill.write(held)
+                held.clear()
+            if spill is None:
+                held += chunk
+            else:
+                spill.write(chunk)
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {_reason(error)}") from error
+    if spill is None:
+        return BytesSource(bytes(held), name)
+    with spill:
+        spill.flush()
+        return FileSource(os.dup(spill.fileno()), name, None)
+
+
+def _directory(path: str) -> tuple[str]:
+    if os.path.exists(os.path.join(path, "saved_model.pb")) or os.path.exists(os.path.join(path, "saved_model.pbtxt")):
+        return (f"{printable(path)} is a SavedModel directory, not a frozen GraphDef: freeze it first",)
+    return (f"{printable(path)} is a directory, not a GraphDef",)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,34 @@
+"""Text GraphDefs: to binary when they are read, to text when one is written."""
+
+from __future__ import annotations
+
+from gdsurgeon.errors import InputError, printable
+from gdsurgeon.wire.messages import message
+
+
+def to_binary(text: bytes, name: str) -> bytes:
+    """The binary form of the text GraphDef TEXT; NAME is the file's for the message.
+
+    Raises:
+        InputError: it is not a text GraphDef; the line and what protobuf says are in the message.
+    """
+    from google.protobuf import text_format
+
+    graph = message("tensorflow.GraphDef")()
+    try:
+        text_format.Parse(text.decode(), graph)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{printable(name)} is not a GraphDef: neither binary nor UTF-8 text") from error
+    except (text_format.ParseError, ValueError) as error:
+        raise InputError(f"{printable(name)} is not a text GraphDef: line {printable(str(error))}") from error
+    except RecursionError:
+        raise InputError(f"{printable(name)} is too deeply nested") from None
+    return bytes(graph.SerializeToString(deterministic=True))
+
+
+def to_text(data: bytes) -> bytes:
+    """The text form of the binary GraphDef DATA."""
+    from google.protobuf import text_format
+
+    graph = message("tensorflow.GraphDef").FromString(data)
+    return bytes(text_format.MessageToString(graph).encode())

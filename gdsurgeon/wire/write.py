@@ -1,0 +1,119 @@
+"""Writes pieces, fresh bytes and spans of sources, to a descriptor; spans are copied inside the kernel."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from gdsurgeon.errors import InputError, printable
+from gdsurgeon.wire.source import BytesSource, Source
+
+BUFFER = 1 << 20
+_NOT_HERE = {errno.EXDEV, errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ENOTSOCK}
+
+
+class SourceSpan(NamedTuple):
+    """The bytes of SOURCE from START to END."""
+
+    source: Source
+    start: int
+    end: int
+
+
+Chunk = bytes | SourceSpan
+
+
+def size_of(chunks: Iterable[Chunk]) -> int:
+    """Bytes that CHUNKS come to."""
+    return sum(len(c) if isinstance(c, bytes) else c.end - c.start for c in chunks)
+
+
+def read_chunks(chunks: Iterable[Chunk]) -> bytes:
+    """CHUNKS in memory."""
+    return b"".join(c if isinstance(c, bytes) else c.source.read(c.start, c.end - c.start) for c in chunks)
+
+
+def write_chunks(fd: int, chunks: Iterable[Chunk]) -> int:
+    """Writes CHUNKS to FD in order and returns the bytes written.
+
+    Raises:
+        OSError: from the descriptor written to.
+        InputError: a source became shorter.
+    """
+    writer = _Writer(fd)
+    for chunk in chunks:
+        if isinstance(chunk, bytes):
+            writer.add(chunk)
+        elif chunk.end - chunk.start < 4096 or isinstance(chunk.source, BytesSource):
+            writer.add_short(chunk)
+        else:
+            writer.copy(chunk)
+    writer.flush()
+    return writer.written
+
+
+class _Writer:
+    """Gathers small pieces, and copies long spans by the first way that the two descriptors allow."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.written = 0
+        self._held = bytearray()
+        ways: list[Callable[[int, int, int], int]] = []
+        if hasattr(os, "copy_file_range"):
+            ways.append(self._copy_file_range)
+        if hasattr(os, "sendfile"):
+            ways.append(self._sendfile)
+        self._ways = ways
+
+    def add(self, data: bytes) -> None:
+        self._held += data
+        if len(self._held) >= BUFFER:
+            self.flush()
+
+    def add_short(self, span: SourceSpan) -> None:
+        for offset in range(span.start, span.end, BUFFER):
+            self.add(span.source.read(offset, min(BUFFER, span.end - offset)))
+
+    def flush(self) -> None:
+        view = memoryview(self._held)
+        try:
+            while view:
+                count = os.write(self.fd, view)
+                view = view[count:]
+                self.written += count
+        finally:
+            view.release()
+            self._held = bytearray()
+
+    def copy(self, span: SourceSpan) -> None:
+        self.flush()
+        source = span.source.fileno()
+        offset = span.start
+        while offset < span.end and source is not None and self._ways:
+            try:
+                count = self._ways[0](source, offset, span.end - offset)
+            except OSError as error:
+                if error.errno not in _NOT_HERE:
+                    raise
+                self._ways.pop(0)  # not between these two; nothing was copied
+                continue
+            if count == 0:
+                # No error and no bytes: the file ends here, unless the way does not work on its file system.
+                if span.source.read(offset, 1):
+                    self._ways.pop(0)
+                    continue
+                raise InputError(f"{printable(span.source.name)} was cut short while it was being read")
+            offset += count
+            self.written += count
+        if offset < span.end:
+            self.add_short(span._replace(start=offset))
+            self.flush()
+
+    def _copy_file_range(self, source: int, offset: int, count: int) -> int:
+        return os.copy_file_range(source, self.fd, count, offset)
+
+    def _sendfile(self, source: int, offset: int, count: int) -> int:
+        return os.sendfile(self.fd, source, offset, min(count, 1 << 30))

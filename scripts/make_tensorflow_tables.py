@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Makes gdsurgeon/data/ from the TensorFlow that is installed: the message descriptors and the op signatures.
+
+    python scripts/make_tensorflow_tables.py            write gdsurgeon/data/
+    python scripts/make_tensorflow_tables.py --check    exit 1 where what is there differs
+
+Editing never imports TensorFlow, so what it has to know of TensorFlow is kept as package data:
+
+graphdef.fds   a FileDescriptorSet of graph.proto and what it imports, without source info, and of the two
+               flattened views (`gdsurgeon.NodeHeaders`, `gdsurgeon.NodeRecords`) by which many nodes are parsed
+               in one call.
+ops.txt        one op a line, sorted: the name, a tab, and JSON with the keys
+                 i, o  input and output args: [name, type, number_attr, is_ref], short forms cut at the end;
+                       type is a DataType number, the name of a type attr, or ["name"] for a list(type) attr
+                 a     attrs: [name, type, default]; no third item: no default; null: a default not kept here
+                 s     1 where the op is stateful
+               The first line is "#", a tab and the TensorFlow version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).resolve().parent.parent / "gdsurgeon" / "data"
+
+
+def descriptor_set() -> bytes:
+    """The serialised FileDescriptorSet, files in an order in which each follows what it imports."""
+    from google.protobuf import descriptor_pb2
+    from tensorflow.core.framework import graph_pb2
+
+    out = descriptor_pb2.FileDescriptorSet()
+    seen: set[str] = set()
+
+    def add(file: Any) -> None:
+        if file.name in seen:
+            return
+        seen.add(file.name)
+        for dependency in file.dependencies:
+            add(dependency)
+        proto = descriptor_pb2.FileDescriptorProto()
+        file.CopyToProto(proto)
+        proto.ClearField("source_code_info")
+        proto.ClearField("options")
+        out.file.append(proto)
+
+    add(graph_pb2.DESCRIPTOR)
+    out.file.append(flattened_views())
+    return out.SerializeToString(deterministic=True)
+
+
+def flattened_views() -> Any:
+    """Messages whose fields gather the same field of many concatenated NodeDefs."""
+    from google.protobuf import descriptor_pb2
+
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="gdsurgeon/views.proto", package="gdsurgeon", syntax="proto3")
+    columns = [
+        ("name", field.TYPE_STRING),
+        ("op", field.TYPE_STRING),
+        ("input", field.TYPE_STRING),
+        ("device", field.TYPE_STRING),
+        ("attr", field.TYPE_BYTES),
+    ]
+    for message, count in (("NodeHeaders", 3), ("NodeRecords", 5)):
+        entry = file.message_type.add(name=message)
+        for number, (name, kind) in enumerate(columns[:count], 1):
+            entry.field.add(name=name, number=number, type=kind, label=field.LABEL_REPEATED)
+    return file
+
+
+def op_table() -> bytes:
+    """The text of ops.txt."""
+    import tensorflow as tf
+    from tensorflow.core.framework import op_def_pb2
+    from tensorflow.python.client import pywrap_tf_session
+
+    ops = op_def_pb2.OpList()
+    ops.ParseFromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
+    lines = [f"#\t{tf.version.VERSION}"]
+    for op in sorted(ops.op, key=lambda op: op.name):
+        row: dict[str, Any] = {}
+        for key, args in (("i", op.input_arg), ("o", op.output_arg)):
+            if args:
+                row[key] = [arg_row(arg) for arg in args]
+        if op.attr:
+            row["a"] = [attr_row(attr) for attr in op.attr]
+        if op.is_stateful:
+            row["s"] = 1
+        lines.append(f"{op.name}\t{json.dumps(row, separators=(',', ':'))}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def arg_row(arg: Any) -> list[Any]:
+    kind: Any = [arg.type_list_attr] if arg.type_list_attr else arg.type_attr or arg.type
+    row: list[Any] = [arg.name, kind, arg.number_attr or None, int(arg.is_ref)]
+    while not row[-1]:
+        row.pop()
+    return row
+
+
+def attr_row(attr: Any) -> list[Any]:
+    row: list[Any] = [attr.name, attr.type]
+    if attr.HasField("default_value"):
+        row.append(plain_value(attr.default_value))
+    return row
+
+
+def plain_value(value: Any) -> Any:
+    """A JSON form of a default, or None where there is no simple one (tensors, shapes, functions, bytes)."""
+    which = value.WhichOneof("value")
+    if which in ("i", "b", "type"):
+        return getattr(value, which)
+    if which == "f":
+        return value.f if value.f == value.f and abs(value.f) != float("inf") else None
+    if which == "s":
+        return value.s.decode() if value.s.isascii() else None
+    if which == "list":
+        for field in ("i", "b", "type"):
+            items = list(getattr(value.list, field))
+            if items:
+                return items
+        return [] if not value.list.ListFields() else None
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Make gdsurgeon/data/ from the installed TensorFlow.")
+    parser.add_argument("--check", action="store_true", help="compare only; exit 1 where something differs")
+    arguments = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    DATA.mkdir(exist_ok=True)
+    differs = False
+    for name, content in (("graphdef.fds", descriptor_set()), ("ops.txt", op_table())):
+        path = DATA / name
+        if arguments.check:
+            same = path.exists() and path.read_bytes() == content
+            differs |= not same
+            print(f"{name}: {'up to date' if same else 'differs'}")
+        else:
+            path.write_bytes(content)
+            print(f"{name}: {len(content)} bytes")
+    return int(differs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
