@@ -92,13 +92,18 @@ def require_sound(graph: Graph) -> Findings:
     """
     findings = check(graph)
     if findings.fault_count:
-        name = printable(graph.source_name)
-        more = findings.fault_count - len(findings.faults)
-        details = (*findings.faults, *((f"and {more:,} more",) if more else ()))
-        if findings.fault_count == 1:
-            raise InputError(f"{name} is broken: {findings.faults[0]}", hint=_REPAIR)
-        raise InputError(f"{name} is broken in {findings.fault_count:,} places:", hint=_REPAIR, details=details)
+        raise broken(graph, findings)
     return findings
+
+
+def broken(graph: Graph, findings: Findings) -> InputError:
+    """The error for a graph with faults."""
+    name = printable(graph.source_name)
+    if findings.fault_count == 1:
+        return InputError(f"{name} is broken: {findings.faults[0]}", hint=_REPAIR)
+    more = findings.fault_count - len(findings.faults)
+    details = (*findings.faults, *((f"and {more:,} more",) if more else ()))
+    return InputError(f"{name} is broken in {findings.fault_count:,} places:", hint=_REPAIR, details=details)
 
 
 _REPAIR = "--validate none lets an edit through that repairs it"

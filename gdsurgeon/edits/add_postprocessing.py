@@ -47,6 +47,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     names = {b.result.node: served[b] for b in bindings if b in direct}
     copied = copy_in(graph, post, replace={b.placeholder: b.node.output for b in bindings}, names=names)
     journal.added.extend(node.name for node in copied.nodes.values())
+    journal.copied = {old.name: new.name for old, new in copied.nodes.items()}
     journal.renamed_functions = copied.renamed_functions
     for binding in bindings:
         if binding not in direct:

@@ -44,6 +44,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     last = max((b.node for b in bindings), key=lambda node: node.record.start if node.record else 0)
     copied = copy_in(graph, pre, replace={b.placeholder: b.node.output for b in bindings}, after=last)
     journal = Journal(added=[node.name for node in copied.nodes.values()])
+    journal.copied = {old.name: new.name for old, new in copied.nodes.items()}
     journal.renamed_functions = copied.renamed_functions
     for binding in bindings:
         result = copied.output(binding.result)

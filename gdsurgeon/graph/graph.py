@@ -23,6 +23,7 @@ from gdsurgeon.graph.op_defs import OpDef
 from gdsurgeon.wire.fields import LEN
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Piece, record_tag, size_of
+from gdsurgeon.wire.output import Output as OutputFile
 from gdsurgeon.wire.scan import LIBRARY, VERSIONS
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, SourceSpan
@@ -85,6 +86,13 @@ class Graph:
         if self._search is not None and not self.has_table:
             return self._search.layout
         return self.table.layout
+
+    def pristine(self) -> Graph:
+        """The graph as it is in the file, without the edits; it shares the file and its index."""
+        out = Graph(self.source, text=self.text)
+        if self.has_table:
+            out.__dict__["table"] = self.table
+        return out
 
     def prefetch(self, names: Iterable[str]) -> None:
         """Says which few names an edit is going to ask for, so that a big file need not be indexed for them."""
@@ -542,6 +550,16 @@ class Graph:
         if pos < self.source.size:
             out.append(SourceSpan(self.source, pos, self.source.size))
         return out
+
+    def save(self, path: str) -> None:
+        """Writes the graph to PATH, whole or not at all; nothing is checked or run.
+
+        Raises:
+            OutputError: it cannot be written; what was at PATH is as it was.
+        """
+        with OutputFile(path) as output:
+            output.stage(self.chunks())
+            output.publish()
 
     def _changes(self) -> list[tuple[int, int, list[Chunk]]]:
         """(start, end, what comes instead) of the stretches of the source that are not copied, in order."""

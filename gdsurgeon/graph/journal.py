@@ -22,13 +22,15 @@ class Rewired(NamedTuple):
 class Journal:
     """The names that changed, the nodes that came and went, and the input slots that read something else.
 
-    `renamed` maps a name in the graph before to the name after; `rewired` uses the names after.
+    `renamed` maps a name in the graph before to the name after; `rewired` uses the names after; `copied` maps the names
+    in a graph that was added to those that its nodes have now.
     """
 
     renamed: dict[str, str] = field(default_factory=dict)
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     rewired: list[Rewired] = field(default_factory=list)
+    copied: dict[str, str] = field(default_factory=dict)
     renamed_functions: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -1,0 +1,193 @@
+"""Option bundles that commands share, and what they come to."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import UsageError, quoted
+
+if TYPE_CHECKING:
+    from gdsurgeon.execute.operate import Request
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OUTPUT = (
+    click.option("-o", "--output", "out", metavar="OUT", help="Write to OUT ('-': standard output)."),
+    click.option("-i", "--in-place", is_flag=True, help="Replace MODEL."),
+    click.option("--backup", metavar="SUFFIX", help="With -i: keep the old file under its name with SUFFIX."),
+    click.option("-n", "--dry-run", is_flag=True, help="Do everything but write."),
+    click.option("--format", "form", type=click.Choice(["binary", "text"]), help="Form of the output."),
+    click.option("--report", metavar="FILE", help="Write a JSON report of the edit and of its proof."),
+)
+_PROOF = (
+    click.option(
+        "--validate",
+        "level",
+        type=click.Choice(["none", "structure", "load", "run"]),
+        default="run",
+        show_default=True,
+        help="How far to prove the result before it is written.",
+    ),
+    click.option("--device", metavar="cpu|gpu|/device:...", default="cpu", show_default=True, help="Where to run it."),
+    click.option("--feed", "feeds", metavar="NAME=VALUE|@FILE", multiple=True, help="A value for an input."),
+    click.option("--feeds", "archive", metavar="FILE.npz", help="Values for inputs."),
+    click.option("--shape", "shapes", metavar="INPUT=1,224,...", multiple=True, help="The shape of an input's value."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Of the values that are made up."),
+    click.option(
+        "--samples", type=click.IntRange(1, 1000), default=2, show_default=True, help="How many feeds to compare on."
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0, min_open=True),
+        default=300.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="For each step in TensorFlow.",
+    ),
+    click.option("--allow-ops", is_flag=True, help="Run ops that reach files, networks or Python."),
+    click.option("--op-lib", "op_libraries", metavar="FILE.so", multiple=True, help="A library of custom ops."),
+)
+
+
+def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def callback(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+        if value is not None:
+            setattr(terminal, name, value)
+        return value
+
+    return callback
+
+
+_MANNERS = (
+    click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_remember("quiet"), help="No summary."),
+    click.option("-v", "--verbose", is_flag=True, help="Show TensorFlow's own log."),
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        expose_value=False,
+        callback=_remember("colour"),
+        is_eager=True,
+        help="Colour on standard error.",
+    ),
+    click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=_remember("debug"),
+        is_eager=True,
+        help="Show a traceback on errors.",
+    ),
+)
+
+
+def edit_options(command: F) -> F:
+    """The options of every command that writes a graph; they arrive as one `request`, beside `report`."""
+
+    @functools.wraps(command)
+    def wrapper(model: str, **options: Any) -> Any:
+        report = options.pop("report")
+        request = _request(model, options)
+        return command(request=request, report=report, **options)
+
+    for option in reversed(_OUTPUT + _PROOF + _MANNERS):
+        wrapper = option(wrapper)
+    return click.argument("model")(wrapper)  # type: ignore[return-value]
+
+
+def query_options(command: F) -> F:
+    """The options of a command that prints something about a graph."""
+    for option in reversed(_MANNERS):
+        command = option(command)
+    return click.argument("model")(click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command))
+
+
+def _request(model: str, options: dict[str, Any]) -> Request:
+    """Takes the shared options out of OPTIONS."""
+    from gdsurgeon.execute.executor import Settings
+    from gdsurgeon.execute.feeds import Overrides
+    from gdsurgeon.execute.operate import Request
+
+    take = options.pop
+    settings = Settings(
+        device=_device(take("device")),
+        timeout=take("timeout"),
+        op_libraries=tuple(take("op_libraries")),
+        allow_ops=take("allow_ops"),
+        seed=take("seed"),
+        samples=take("samples"),
+        verbose=take("verbose"),
+    )
+    feeds = dict(pair(text, "--feed") for text in take("feeds"))
+    shapes = {name: _shape(text) for name, text in (pair(text, "--shape") for text in take("shapes"))}
+    form = take("form")
+    return Request(
+        model=model,
+        out=take("out"),
+        in_place=take("in_place"),
+        backup=take("backup"),
+        dry_run=take("dry_run"),
+        level=take("level"),
+        text=None if form is None else form == "text",
+        settings=settings,
+        overrides=Overrides(
+            {_node(name): value for name, value in feeds.items()},
+            take("archive"),
+            {_node(name): shape for name, shape in shapes.items()},
+        ),
+    )
+
+
+def _node(tensor: str) -> str:
+    return tensor.removesuffix(":0")
+
+
+def _device(text: str) -> str:
+    lowered = text.lower()
+    if lowered in ("cpu", "gpu"):
+        return lowered
+    if lowered.startswith("/device:"):
+        return "cpu" if lowered in ("/device:cpu", "/device:cpu:0") else "/device:" + text[8:].upper()
+    raise UsageError(f"--device {text}: it is cpu, gpu, or a name such as /device:GPU:1")
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    try:
+        dims = tuple(int(dim) for dim in text.strip("[]").split(",") if dim.strip())
+    except ValueError:
+        dims = (-1,)
+    if any(dim < 0 for dim in dims):
+        raise UsageError(f"--shape {text}: a shape is numbers with commas between, such as 1,224,224,3")
+    return dims
+
+
+def pair(text: str, what: str = "", *, last: bool = False) -> tuple[str, str]:
+    """OLD=NEW taken apart, at the first ``=``, or (where OLD may hold some) the last.
+
+    Raises:
+        UsageError: there is no ``=``, or nothing before it.
+    """
+    old, equals, new = text.rpartition("=") if last else text.partition("=")
+    if not equals or not old:
+        form = "NAME=VALUE" if what in ("--feed", "--shape") else "OLD=NEW"
+        where = f"{what} " if what else ""
+        raise UsageError(f"{where}{quoted(text)} is not a pair {form}")
+    return old, new
+
+
+def pairs(texts: tuple[str, ...], file: str | None) -> list[tuple[str, str]]:
+    """The pairs OLD=NEW on the command line, and those in FILE, one a line; empty lines and # lines are skipped."""
+    out = [pair(text) for text in texts]
+    if file is not None:
+        try:
+            with open(file, encoding="utf-8") as lines:
+                found = [line.strip() for line in lines]
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--map {file} cannot be read: {error}") from error
+        out += [pair(line, f"--map {file}:") for line in found if line and not line.startswith("#")]
+    return out

@@ -1,0 +1,38 @@
+"""The second graph of a command, and how its ends are mapped to the model's."""
+
+from __future__ import annotations
+
+from gdsurgeon.analysis.check import require_sound
+from gdsurgeon.cli.options import pair
+from gdsurgeon.edits.parts import Mapped
+from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.execute.operate import Request
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import load
+
+
+def load_part(path: str, request: Request) -> Graph:
+    """The graph at PATH, checked as far as the request says.
+
+    Raises:
+        InputError: it cannot be read, or is broken.
+        UsageError: both graphs are to come from standard input.
+    """
+    if path == "-" and request.model == "-":
+        raise UsageError("both graphs cannot come from standard input")
+    part = load(path)
+    if request.level != "none":
+        require_sound(part)
+    return part
+
+
+def mappings(texts: tuple[str, ...]) -> list[Mapped]:
+    """``NAME=RAW,RESULT`` taken apart."""
+    out: list[Mapped] = []
+    for text in texts:
+        name, ends = pair(text, "--map")
+        raw, comma, result = ends.partition(",")
+        if not comma or not raw or not result:
+            raise UsageError(f"--map {quoted(text)} is not NAME=RAW,RESULT")
+        out.append(Mapped(name.removesuffix(":0"), raw, result))
+    return out

@@ -1,0 +1,47 @@
+"""gdsurgeon reroute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.options import edit_options, pairs
+from gdsurgeon.errors import UsageError
+
+if TYPE_CHECKING:
+    from gdsurgeon.execute.operate import Request
+
+
+@click.command("reroute")
+@edit_options
+@click.argument("tensors", metavar="OLD=NEW...", nargs=-1)
+@click.option("--swap", is_flag=True, help="Exchange the two: consumers of NEW read OLD as well.")
+@click.option("--only", metavar="REGEX", help="Only consumers whose names match may change.")
+@click.option("--except", "exclude", metavar="REGEX", help="Consumers whose names match stay as they are.")
+@click.option("--map", "file", metavar="FILE", help="Read pairs OLD=NEW from FILE, one a line.")
+def command(
+    request: Request,
+    report: str | None,
+    tensors: tuple[str, ...],
+    swap: bool,
+    only: str | None,
+    exclude: str | None,
+    file: str | None,
+) -> None:
+    """Have every consumer of tensor OLD read tensor NEW.
+
+    Tensors are written node or node:1. Control inputs stay. What NEW itself depends on keeps reading OLD, so that
+    no cycle comes about.
+
+    \b
+    Example:
+      gdsurgeon reroute model.pb conv1/BiasAdd=conv1/Relu --except '^aux/' -o out.pb
+    """
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.edits.reroute import reroute
+
+    wanted = pairs(tensors, file)
+    if not wanted:
+        raise UsageError("nothing to reroute: give OLD=NEW or --map")
+    run_edit("reroute", request, report, lambda graph: reroute(graph, wanted, swap=swap, only=only, exclude=exclude))

@@ -1,0 +1,69 @@
+"""Standard error for people: colour only on a terminal, errors as one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gdsurgeon.errors import GdsurgeonError
+
+_COLOURS = {"error": "1;31", "hint": "36", "warning": "33", "head": "1", "proven": "32", "label": "2"}
+
+
+class Terminal:
+    """What is said on standard error. `colour` is ``auto``, ``always`` or ``never``."""
+
+    def __init__(self) -> None:
+        self.colour = "auto"
+        self.debug = False
+        self.quiet = False
+
+    def styled(self, text: str, style: str) -> str:
+        """TEXT in a colour, where colours are shown."""
+        return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if self._coloured() else text
+
+    def _coloured(self) -> bool:
+        if self.colour != "auto":
+            return self.colour == "always"
+        return "NO_COLOR" not in os.environ and sys.stderr is not None and sys.stderr.isatty()
+
+    def say(self, line: str) -> None:
+        """A line on standard error; nothing happens where that is closed."""
+        try:
+            if sys.stderr is not None:
+                print(line, file=sys.stderr)
+        except OSError:
+            pass  # there is nobody left to tell
+
+    def error(self, error: GdsurgeonError) -> None:
+        """One line for the error; details and a hint, where there are some, under it."""
+        self.say(f"{self.styled('Error:', 'error')} {error.message}")
+        for detail in error.details:
+            self.say(f"  {detail}")
+        if error.hint:
+            self.say(f"{self.styled('Hint:', 'hint')} {error.hint}")
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        """Warnings, a line each."""
+        for warning in warnings:
+            self.say(f"{self.styled('Warning:', 'warning')} {warning}")
+
+    def summary(self, lines: list[str]) -> None:
+        """The closing summary."""
+        if self.quiet:
+            return
+        for i, line in enumerate(lines):
+            label, rest = line[:11], line[11:]
+            if i == 0:
+                self.say(self.styled(line, "head"))
+            elif label.strip() == "proven":
+                self.say(self.styled(label, "proven") + rest)
+            else:
+                self.say(self.styled(label, "label") + rest)
+
+
+terminal = Terminal()

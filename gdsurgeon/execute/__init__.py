@@ -1,0 +1,1 @@
+"""What is run and what it proves: plans, feeds, claims, comparison."""

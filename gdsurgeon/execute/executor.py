@@ -1,0 +1,221 @@
+"""Runs graphs in the worker process, and says in the program's own words what goes wrong there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import NamedTuple, TypeVar
+
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError
+from gdsurgeon.execute import encoded
+from gdsurgeon.execute.feeds import Feed, Jpeg
+from gdsurgeon.graph.dtypes import STRING, UINT8
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
+from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.runtime.protocol import Result, RunSummary
+from gdsurgeon.runtime.tensor import Tensor
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT = 300.0
+"""Seconds that one step, loading or running, may take."""
+
+_ENCODER = "the JPEG encoder"
+
+
+class Settings(NamedTuple):
+    """How and where graphs are run.
+
+    Attributes:
+        device: ``cpu``, ``gpu`` or a device name such as ``/device:GPU:1``.
+        timeout: seconds for one step.
+        op_libraries: libraries of custom ops.
+        allow_ops: whether ops that reach files, networks or Python may be run.
+        seed: of the feeds.
+        samples: feeds tried.
+        verbose: whether TensorFlow's own log goes to standard error.
+    """
+
+    device: str = "cpu"
+    timeout: float = DEFAULT_TIMEOUT
+    op_libraries: tuple[str, ...] = ()
+    allow_ops: bool = False
+    seed: int = 0
+    samples: int = 2
+    verbose: bool = False
+
+
+class Refused(Exception):
+    """TensorFlow refuses a graph or a run; the text is its first line."""
+
+    def __init__(self, error: TensorFlowError) -> None:
+        self.code = error.code
+        self.text = first_line(error.message)
+        super().__init__(self.text)
+
+
+class Executor:
+    """A worker process and the graphs in it. Starting it costs nothing here: TensorFlow loads over there meanwhile.
+
+    Failures of the process itself (a crash, a hang, no TensorFlow) are raised as errors for people; what TensorFlow
+    refuses is raised as `Refused`, for the caller to say what that means.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._worker = Worker(settings.device, settings.op_libraries, verbose=settings.verbose)
+        self._loads: dict[str, Pending[None]] = {}
+
+    def start(self) -> Executor:
+        """Starts the process."""
+        try:
+            self._worker.start()
+        except RuntimeFailure as failure:
+            raise _translated(failure) from failure
+        return self
+
+    def __enter__(self) -> Executor:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process, whatever it is doing."""
+        self._worker.close()
+
+    # -- graphs --------------------------------------------------------------------------------------------
+
+    def load_source(self, key: str, graph: Graph) -> None:
+        """Begins to load the file that GRAPH came from, as it is, without its edits."""
+        source = graph.source
+        if source.path is not None:
+            self._load(key, path=source.path)
+        else:
+            self._load(key, data=source.read(0, source.size))
+
+    def load_file(self, key: str, path: str) -> None:
+        """Begins to load the GraphDef in the file PATH."""
+        self._load(key, path=path)
+
+    def load_bytes(self, key: str, data: bytes) -> None:
+        """Begins to load the GraphDef in DATA."""
+        self._load(key, data=data)
+
+    def _load(self, key: str, *, path: str | None = None, data: bytes | None = None) -> None:
+        device = self.settings.device
+        default = device if device.startswith("/") else ""
+        self._loads[key] = self._worker.load(key, path=path, data=data, default_device=default)
+
+    def loaded(self, key: str) -> None:
+        """Waits until the graph KEY is loaded. Raises Refused where TensorFlow does not take it."""
+        self._wait(self._loads[key])
+
+    def unload(self, key: str) -> None:
+        """Gives the graph's memory back."""
+        self._worker.unload(key)
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def run(
+        self, key: str, result: str, feeds: Mapping[str, Tensor | Result], fetches: Sequence[str]
+    ) -> Pending[RunSummary]:
+        """Begins a run; the fetched tensors stay over there as RESULT."""
+        return self._worker.run(key, result, feeds, fetches)
+
+    def initialize(self, key: str, targets: Sequence[str]) -> None:
+        """Runs nodes for what they do, such as table initialisers. Raises Refused."""
+        if targets:
+            self._wait(self._worker.run(key, f"{key} initialised", {}, [], targets))
+
+    def wait(self, pending: Pending[RunSummary]) -> RunSummary:
+        """The summary of a run. Raises Refused."""
+        return self._wait(pending)
+
+    def tensor(self, result: str, index: int) -> Tensor:
+        """A fetched tensor."""
+        return self._wait(self._worker.tensor(result, index))
+
+    def compare(self, a: str, b: str, pairs: Sequence[tuple[int, int]]) -> Pending[list[Comparison]]:
+        """Begins to compare fetches of two results, by their indices."""
+        return self._worker.compare(a, b, pairs)
+
+    def comparisons(self, pending: Pending[list[Comparison]]) -> list[Comparison]:
+        """What `compare` has found."""
+        return self._wait(pending)
+
+    def drop(self, result: str) -> None:
+        """Frees the tensors of a result."""
+        self._worker.drop(result)
+
+    def encoded(self, feed: Feed) -> Tensor:
+        """FEED as a tensor; pictures are made JPEG files by TensorFlow."""
+        if not isinstance(feed, Jpeg):
+            return feed
+        if _ENCODER not in self._loads:
+            self._load(_ENCODER, data=encoded.jpeg_encoder())
+        out: list[bytes] = []
+        for picture in feed.pictures:
+            pixels = Tensor(UINT8, (picture.height, picture.width, picture.channels), picture.data)
+            self._wait(self.run(_ENCODER, "jpeg", {encoded.ENCODER_INPUT: pixels}, [encoded.ENCODER_OUTPUT]))
+            data = self.tensor("jpeg", 0).data
+            assert isinstance(data, list)
+            out.append(data[0])
+        return Tensor(STRING, feed.shape, out)
+
+    # -- devices -------------------------------------------------------------------------------------------
+
+    def check_device(self) -> str:
+        """What the graphs run on, as a word for the report.
+
+        Raises:
+            NotValidatedError: TensorFlow does not see the device that was asked for.
+        """
+        device = self.settings.device
+        if device == "cpu":
+            return "CPU"
+        seen = self._wait(self._worker.devices())
+        wanted = device.rpartition("device:")[2].upper()
+        wanted = wanted if ":" in wanted else wanted + ":"
+        for found in seen:
+            if found.name.upper().rpartition("DEVICE:")[2].startswith(wanted):
+                return found.name.rpartition("device:")[2]
+        names = ", ".join(d.name.rpartition("device:")[2] for d in seen)
+        raise NotValidatedError(
+            f"TensorFlow sees no {wanted.rstrip(':')} here, only {names}",
+            hint="--device cpu runs the proof on the CPU",
+        )
+
+    def version(self) -> str:
+        """TensorFlow's version and how it is reached."""
+        info = self._wait(self._worker.info())
+        return f"TensorFlow {info.version} ({'C API' if info.runtime == 'capi' else info.runtime})"
+
+    def log_tail(self) -> str:
+        """The last of what TensorFlow has printed."""
+        return self._worker.log_tail()
+
+    def _wait(self, pending: Pending[T]) -> T:
+        try:
+            return pending.result(self.settings.timeout)
+        except TensorFlowError as error:
+            raise Refused(error) from error
+        except RuntimeFailure as failure:
+            raise _translated(failure) from failure
+
+
+def _translated(failure: RuntimeFailure) -> GdsurgeonError:
+    if isinstance(failure, TensorFlowMissing):
+        return NotValidatedError(
+            f"{failure}: the result cannot be run here", hint="--validate structure does without TensorFlow"
+        )
+    return ValidationError(str(failure), hint="--timeout gives it longer" if "did not finish" in str(failure) else None)
+
+
+def first_line(message: str) -> str:
+    """The first line of what TensorFlow says, without what only its developers need."""
+    line = message.strip().splitlines()[0] if message.strip() else "no reason given"
+    return line.split(" in binary running on ")[0].rstrip(". ")

@@ -1,0 +1,132 @@
+"""What was executed and what it proves, as data: for the summary line and for the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gdsurgeon.analysis.shapes import format_shape
+from gdsurgeon.graph.dtypes import dtype_name
+from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.runtime.tensor import Tensor
+
+
+@dataclass
+class OutputProof:
+    """An output of the edited graph.
+
+    Attributes:
+        before: its counterpart in the original graph, or what it was compared with.
+        after: its name in the edited graph.
+        dtype, shape: of the value that it returned.
+        value: a few elements of it, as text; '' where it is big.
+        comparison: None where it was run and not compared; then `reason` says why.
+    """
+
+    before: str
+    after: str
+    dtype: int
+    shape: tuple[int, ...]
+    value: str = ""
+    comparison: Comparison | None = None
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """For the report."""
+        out: dict[str, Any] = {
+            "original": self.before,
+            "edited": self.after,
+            "dtype": dtype_name(self.dtype),
+            "shape": list(self.shape),
+            "value": self.value or None,
+            "compared": self.comparison is not None,
+        }
+        if self.comparison is not None:
+            c = self.comparison
+            out |= {"equal": c.equal, "max_abs_difference": c.max_abs, "differing": c.differing, "elements": c.count}
+        else:
+            out["reason"] = self.reason
+        return out
+
+
+@dataclass
+class Proof:
+    """What the execution of an edited graph has shown.
+
+    Attributes:
+        level: ``none``, ``structure``, ``load`` or ``run``.
+        statement: what was compared with what, as an equation.
+        samples: how many feeds were run.
+        device: where; '' where nothing was run.
+        runtime: which TensorFlow.
+        feeds: what was fed, by name, as text.
+        outputs: what was run, of the last sample that differed, else of the first.
+        skipped: (output, reason) of what was not run.
+        warnings: a line each.
+        seconds: wall time of the proof.
+    """
+
+    level: str
+    statement: str = ""
+    samples: int = 0
+    device: str = ""
+    runtime: str = ""
+    feeds: dict[str, str] = field(default_factory=dict)
+    outputs: list[OutputProof] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def compared(self) -> list[OutputProof]:
+        """The outputs that were compared."""
+        return [output for output in self.outputs if output.comparison is not None]
+
+    @property
+    def largest_difference(self) -> float:
+        """The largest absolute difference of all outputs that were compared."""
+        return max((o.comparison.max_abs or 0.0 for o in self.compared if o.comparison is not None), default=0.0)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the report."""
+        return {
+            "level": self.level,
+            "statement": self.statement or None,
+            "samples": self.samples,
+            "device": self.device or None,
+            "runtime": self.runtime or None,
+            "feeds": self.feeds,
+            "outputs": [output.as_json() for output in self.outputs],
+            "compared": len(self.compared),
+            "largest_difference": self.largest_difference if self.compared else None,
+            "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
+            "seconds": round(self.seconds, 3),
+        }
+
+
+MOST_SHOWN_BYTES = 4096
+
+
+def shown_value(tensor: Tensor, most: int = 6) -> str:
+    """The first few elements of TENSOR, as text."""
+    from struct import unpack_from
+
+    data = tensor.data
+    if isinstance(data, list):
+        items = [s.decode("utf-8", "backslashreplace") if len(s) < 40 else f"<{len(s)} bytes>" for s in data[:most]]
+        more = len(data) > most
+    else:
+        codes = {1: "f", 2: "d", 3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 10: "?", 17: "H", 19: "e", 22: "I", 23: "Q"}
+        code = codes.get(tensor.dtype)
+        if code is None:
+            return ""
+        count = min(tensor.count, most)
+        items = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in unpack_from(f"<{count}{code}", data)]
+        more = tensor.count > most
+    text = ", ".join(items) + (", ..." if more else "")
+    return text if tensor.shape == () else f"[{text}]"
+
+
+def describe_tensor(tensor: Tensor) -> str:
+    """``float32 [1,224,224,3]``."""
+    return f"{dtype_name(tensor.dtype)} {format_shape(tensor.shape)}"

@@ -1,0 +1,176 @@
+"""A graph that is going to be run: what of it, on which feeds, and in which shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from gdsurgeon.analysis.shapes import format_shape
+from gdsurgeon.errors import NotValidatedError, printable
+from gdsurgeon.execute.executor import Executor, Refused
+from gdsurgeon.execute.feeds import InputSpec, Overrides, input_spec, make_feed, overridden, variable_value
+from gdsurgeon.execute.plan import Plan, make_plan
+from gdsurgeon.execute.proof import describe_tensor
+from gdsurgeon.graph.attrs import shape_of
+from gdsurgeon.graph.dtypes import SIZES, base_dtype
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.runtime.client import Pending
+from gdsurgeon.runtime.protocol import Result, RunSummary
+from gdsurgeon.runtime.tensor import Tensor
+
+MOST_TRIALS = 24
+"""Combinations of shapes that are tried on inputs that do not state theirs."""
+
+Feeds = dict[str, Tensor | Result]
+Rename = Callable[[str], str]
+
+
+class VariableSpec(NamedTuple):
+    """A variable for which a value has to be made up."""
+
+    name: str
+    dtype: int
+    shape: tuple[int, ...]
+
+
+class Subject:
+    """A graph under the name KEY in the executor, and the runs of it.
+
+    Args:
+        executor: has loaded, or is loading, the graph as KEY.
+        key: its name there and in messages.
+        graph: the graph as it is in the file.
+        outputs: the nodes to fetch; None: those that nobody reads.
+        overrides: what the user says of feeds.
+        bound: placeholders that somebody else feeds.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        key: str,
+        graph: Graph,
+        *,
+        outputs: list[str] | None = None,
+        overrides: Overrides,
+        bound: frozenset[str] = frozenset(),
+    ) -> None:
+        self.executor = executor
+        self.key = key
+        self.graph = graph
+        self.plan: Plan = make_plan(graph, allow_ops=executor.settings.allow_ops, outputs=outputs)
+        self.specs: list[InputSpec] = [
+            overridden(input_spec(graph, graph[name]), overrides)
+            for name in self.plan.placeholders
+            if name not in bound
+        ]
+        self.variables = [spec for name in self.plan.variables if (spec := _variable(graph, name)) is not None]
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._settled = False
+
+    def initialize(self) -> None:
+        """Runs the table initialisers. Raises Refused."""
+        self.executor.initialize(self.key, self.plan.initializers)
+
+    def start(self, sample: int, bound: Feeds) -> tuple[Feeds, list[Pending[RunSummary]]]:
+        """Begins the runs of SAMPLE, one for each group of fetches; finds shapes that fit where it is the first.
+
+        Returns the feeds and the runs; the results are called by `result`.
+
+        Raises:
+            NotValidatedError: the graph does not run on any feed that can be made.
+        """
+        if not self._settled:
+            return self._settle(sample, bound)
+        feeds = self._feeds(sample) | bound
+        feeds |= self._draw(sample, feeds)
+        return feeds, self._run(sample, feeds)
+
+    def result(self, sample: int, group: int) -> str:
+        """The name of what a run returns."""
+        return f"{self.key} {sample} {group}"
+
+    def place(self, tensor: str) -> tuple[int, int] | None:
+        """In which group, and at which place of it, TENSOR is fetched."""
+        for group, names in enumerate(self.plan.groups):
+            if tensor in names:
+                return group, names.index(tensor)
+        return None
+
+    def describe_feeds(self, feeds: Mapping[str, Tensor | Result]) -> dict[str, str]:
+        """The feeds as text."""
+        return {n: describe_tensor(v) for n, v in feeds.items() if isinstance(v, Tensor) and n in self.shapes}
+
+    def _settle(self, sample: int, bound: Feeds) -> tuple[Feeds, list[Pending[RunSummary]]]:
+        problem = ""
+        for shapes in islice(_combinations(self.specs), MOST_TRIALS):
+            self.shapes = shapes
+            try:
+                feeds = self._feeds(sample) | bound
+                feeds |= self._draw(sample, feeds)
+                runs = self._run(sample, feeds)
+                for run in runs:
+                    self.executor.wait(run)
+            except Refused as refused:
+                problem = problem or refused.text
+                continue
+            self._settled = True
+            return feeds, runs
+        names = ", ".join(f"{s.name} {format_shape(s.shapes[0])}" for s in self.specs)
+        raise NotValidatedError(
+            f"{printable(self.graph.source_name)} does not run on the feeds made for it"
+            f"{f' ({printable(names)})' if names else ''}: {printable(problem)}",
+            hint="--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
+            "--validate load or structure do without",
+        )
+
+    def _feeds(self, sample: int) -> Feeds:
+        seed = self.executor.settings.seed + sample
+        out: Feeds = {}
+        for i, spec in enumerate(self.specs):
+            out[spec.name] = self.executor.encoded(make_feed(spec, self.shapes[spec.name], 1000 * seed + i))
+        for i, variable in enumerate(self.variables):
+            out[variable.name] = variable_value(variable.dtype, variable.shape, 7919 * seed + i)
+        return out
+
+    def _draw(self, sample: int, feeds: Feeds) -> Feeds:
+        """Has the random ops draw once; their values are then fed to every graph that is compared."""
+        draws = self.plan.draws
+        if not draws:
+            return {}
+        result = f"{self.key} {sample} draws"
+        self.executor.wait(self.executor.run(self.key, result, feeds, draws))
+        return {name: Result(result, i) for i, name in enumerate(draws)}
+
+    def _run(self, sample: int, feeds: Feeds) -> list[Pending[RunSummary]]:
+        return [
+            self.executor.run(self.key, self.result(sample, group), feeds, names)
+            for group, names in enumerate(self.plan.groups)
+        ]
+
+
+def _variable(graph: Graph, name: str) -> VariableSpec | None:
+    node = graph[name]
+    shape = node.attr("shape")
+    dtype = base_dtype(node.output.dtype)
+    dims = shape_of(shape.shape) if shape is not None else None
+    if dims is None or min(dims, default=0) < 0 or dtype not in SIZES:
+        return None
+    return VariableSpec(name, dtype, dims)
+
+
+def _combinations(specs: list[InputSpec]) -> Iterator[dict[str, tuple[int, ...]]]:
+    """A shape for each input: all their likeliest ones first, then one after another less likely."""
+    longest = max((len(spec.shapes) for spec in specs), default=1)
+    seen: set[tuple[tuple[int, ...], ...]] = set()
+    for step in range(longest):
+        for alone in (None, *range(len(specs))) if len(specs) > 1 else (None,):
+            # All inputs take their step together; then each on its own, the others as at first.
+            chosen = tuple(
+                spec.shapes[min(step, len(spec.shapes) - 1) if alone in (None, i) else 0]
+                for i, spec in enumerate(specs)
+            )
+            if chosen not in seen:
+                seen.add(chosen)
+                yield {spec.name: shape for spec, shape in zip(specs, chosen, strict=True)}

@@ -1,0 +1,111 @@
+"""What TensorFlow leaves unchecked about a run is checked here, once for both runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, RunResult, Signature
+from gdsurgeon.runtime.failures import TensorFlowError
+from gdsurgeon.runtime.tensor import DTYPES, Tensor, dtype_name
+
+TensorName = tuple[str, int]
+
+
+def parse_name(name: str) -> TensorName:
+    """('node', 1) of 'node:1'; output 0 where none is named.
+
+    Raises:
+        TensorFlowError: what follows the colon is no output number.
+    """
+    node, colon, index = name.rpartition(":")
+    if not colon:
+        return name, 0
+    if not (index.isascii() and index.isdigit()):
+        raise TensorFlowError("not_found", f"{name!r} is not the name of a tensor")
+    return node, int(index)
+
+
+def no_node(name: str) -> TensorFlowError:
+    """The error for a node that is not there."""
+    return TensorFlowError("not_found", f"the graph has no node {name!r}")
+
+
+def check_output(name: str, index: int, count: int) -> None:
+    """Raise TensorFlowError unless node NAME, which has COUNT outputs, has an output INDEX."""
+    if index >= count:
+        has = f"has {count} output{'s' if count != 1 else ''}"
+        raise TensorFlowError("not_found", f"{name!r} {has}, no output {index}")
+
+
+def check_size(nbytes: int) -> None:
+    """Raise TensorFlowError for a GraphDef too big for TensorFlow, which would misread its size."""
+    if nbytes > MAX_GRAPH_BYTES:
+        raise TensorFlowError(
+            "invalid_argument", f"a GraphDef of {nbytes} bytes is beyond the 2 GiB that TensorFlow can load"
+        )
+
+
+class CheckedGraph:
+    """The part of a loaded graph that the runtimes share; they implement the methods that raise here."""
+
+    def signature(self, names: Sequence[str]) -> list[Signature]:
+        """See `gdsurgeon.runtime.base.LoadedGraph.signature`."""
+        return [self._signature(parse_name(name)) for name in names]
+
+    def run(
+        self,
+        feeds: Mapping[str, Tensor],
+        fetches: Sequence[str],
+        targets: Sequence[str] = (),
+        trace: bool = False,
+    ) -> RunResult:
+        """See `gdsurgeon.runtime.base.LoadedGraph.run`."""
+        fed: dict[TensorName, Tensor] = {}
+        for name, value in feeds.items():
+            key = parse_name(name)
+            if key in fed:
+                raise TensorFlowError("invalid_argument", f"{name!r} is fed twice")
+            _check_feed(name, value, self._signature(key))
+            fed[key] = value
+        wanted = [parse_name(name) for name in fetches]
+        for name, key in zip(fetches, wanted, strict=True):
+            _check_fetch(name, self._signature(key))
+        # TensorFlow refuses to fetch what is fed; Python's Session gives the fed value back, and so do we.
+        asked = list(dict.fromkeys(key for key in wanted if key not in fed))
+        if not asked and not targets:
+            if not wanted:
+                raise TensorFlowError("invalid_argument", "a run needs something to fetch or to run")
+            return RunResult([fed[key] for key in wanted], b"" if trace else None)
+        tensors, metadata = self._run(fed, asked, targets, trace)
+        got = fed | dict(zip(asked, tensors, strict=True))
+        return RunResult([got[key] for key in wanted], metadata)
+
+    def _signature(self, key: TensorName) -> Signature:
+        raise NotImplementedError
+
+    def _run(
+        self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool
+    ) -> RunResult:
+        """Run with everything checked: no fetch occurs twice or is fed."""
+        raise NotImplementedError
+
+
+def _check_feed(name: str, value: Tensor, takes: Signature) -> None:
+    if takes.dtype != value.dtype:
+        raise TensorFlowError(
+            "invalid_argument",
+            f"{name!r} takes {dtype_name(takes.dtype)}, not {dtype_name(value.dtype)}",
+        )
+    if takes.shape is not None and (
+        len(takes.shape) != len(value.shape)
+        or any(want not in (-1, have) for want, have in zip(takes.shape, value.shape, strict=True))
+    ):
+        want = ",".join("?" if size < 0 else str(size) for size in takes.shape)
+        have = ",".join(map(str, value.shape))
+        raise TensorFlowError("invalid_argument", f"{name!r} takes the shape [{want}], not [{have}]")
+
+
+def _check_fetch(name: str, gives: Signature) -> None:
+    dtype = DTYPES.get(gives.dtype)
+    if dtype is None or not dtype.kind:
+        raise TensorFlowError("invalid_argument", f"{name!r} is a {dtype_name(gives.dtype)}, which cannot be fetched")

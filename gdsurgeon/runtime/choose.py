@@ -1,0 +1,38 @@
+"""Which of the two ways to TensorFlow is taken."""
+
+from __future__ import annotations
+
+import os
+
+from gdsurgeon.runtime.base import Runtime
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowMissing
+
+VARIABLE = "GDSURGEON_RUNTIME"  # environment: 'capi' or 'python' forces one
+
+
+def open_runtime(name: str | None = None) -> Runtime:
+    """Load TensorFlow into this process: through the C API if that can be, else by importing it.
+
+    Args:
+        name: 'capi' or 'python' to have that one and no other; by default what the environment variable
+            GDSURGEON_RUNTIME says.
+
+    Raises:
+        TensorFlowMissing: TensorFlow is not installed or cannot be loaded.
+        RuntimeFailure: NAME is neither.
+    """
+    wanted = name or os.environ.get(VARIABLE) or "auto"
+    if wanted not in ("auto", "capi", "python"):
+        raise RuntimeFailure(f"{VARIABLE} must be capi or python, not {wanted!r}")
+    if wanted != "python":
+        from gdsurgeon.runtime.capi import CApiRuntime
+        from gdsurgeon.runtime.library import LibraryUnusable
+
+        try:
+            return CApiRuntime()
+        except LibraryUnusable as error:
+            if wanted == "capi":
+                raise TensorFlowMissing(f"TensorFlow's C API cannot be loaded: {error}") from error
+    from gdsurgeon.runtime.python_tf import PythonRuntime
+
+    return PythonRuntime()

@@ -1,0 +1,498 @@
+"""The parent's side of the worker: starts the process in which TensorFlow runs, asks it, survives it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from gdsurgeon.runtime.failures import (
+    RuntimeFailure,
+    TensorFlowError,
+    TensorFlowMissing,
+    WorkerDied,
+    WorkerTimeout,
+)
+
+if TYPE_CHECKING:
+    from gdsurgeon.runtime.base import Device, Operation, Signature
+    from gdsurgeon.runtime.compare import Comparison
+    from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
+    from gdsurgeon.runtime.tensor import Tensor
+
+__all__ = [
+    "Pending",
+    "RuntimeFailure",
+    "TensorFlowError",
+    "TensorFlowMissing",
+    "Worker",
+    "WorkerDied",
+    "WorkerTimeout",
+]
+
+T = TypeVar("T")
+
+_BOOT = """import sys
+sys.path[:] = {path}
+from gdsurgeon.runtime.worker import main
+main({runtime}, {op_libraries}, {cpu_only})
+"""
+_TAIL_BYTES = 1 << 16
+_GRACE = 2.0  # seconds for a process to end whose socket is closed
+_STAGES = {
+    "load": "loading {key}",
+    "unload": "unloading {key}",
+    "signature": "inspecting {key}",
+    "operations": "inspecting {key}",
+    "run": "running {key}",
+    "tensor": "handing over a result",
+    "compare": "comparing results",
+    "devices": "listing devices",
+    "load_op_library": "loading {path}",
+}
+
+
+class Pending(Generic[T]):
+    """The answer to a request, which may still have to come.
+
+    Attributes:
+        stage: what the child is doing when it works on it, such as 'loading edited'.
+    """
+
+    def __init__(self, worker: Worker, stage: str, key: object) -> None:
+        self.stage = stage
+        self._worker = worker
+        self._key = key
+        self._thread: int | None = None  # of the child, once the work has begun
+        self._done = False
+        self._value: Any = None
+        self._error: RuntimeFailure | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether `result` gives its answer at once."""
+        return self._done
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the answer.
+
+        Args:
+            timeout: seconds from now; None waits as long as it takes. When they are over, the child is
+                killed, and every other request fails too.
+
+        Raises:
+            TensorFlowError: TensorFlow refuses.
+            TensorFlowMissing: there is no TensorFlow.
+            WorkerDied: TensorFlow has crashed or been killed.
+            WorkerTimeout: the time is over.
+            RuntimeFailure: anything else, such as a request that makes no sense.
+        """
+        if not self._done:
+            self._worker._wait(self, timeout)
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
+
+
+class Worker:
+    """TensorFlow in a process of its own. Not for several threads at once.
+
+    Requests are methods that return at once with a `Pending`. They may be sent without waiting for each
+    other: those for one graph are done in turn, those for different graphs at the same time, and one that
+    needs an earlier result waits for it by itself.
+
+    Args:
+        device: 'cpu' hides the GPUs from TensorFlow; 'gpu' or a device name leaves them in sight (nodes go
+            there by the DEFAULT_DEVICE of `load`).
+        op_libraries: libraries of custom ops (.so) to load with TensorFlow.
+        runtime: 'capi' or 'python' to have that one; by default what GDSURGEON_RUNTIME says, else the C API
+            if it can be had.
+        verbose: let TensorFlow's own log through to standard error.
+    """
+
+    def __init__(
+        self,
+        device: str = "cpu",
+        op_libraries: Sequence[str] = (),
+        runtime: str | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self._cpu_only = device.lower() == "cpu" or device.upper().startswith("/DEVICE:CPU")
+        self._op_libraries = [os.path.abspath(path) for path in op_libraries]
+        self._runtime = runtime
+        self._verbose = verbose
+        self._channel: Channel | None = None
+        self._pid: int | None = None
+        self._owner = os.getpid()  # a fork of this process must not end the child along with itself
+        self._log: int | None = None
+        self._tail = ""
+        self._pending: dict[int, Pending[Any]] = {}
+        self._count = 0
+        self._ready = False  # TensorFlow has loaded and taken up work
+        self._failure: RuntimeFailure | None = None
+
+    # --- the process -----------------------------------------------------------------------------------
+
+    def start(self) -> Worker:
+        """Start the process and return without waiting for it: TensorFlow loads meanwhile.
+
+        Raises:
+            RuntimeFailure: no process can be started.
+        """
+        if self._pid is not None or self._failure is not None:
+            return self
+        import atexit
+        import socket
+
+        from gdsurgeon.runtime.protocol import Channel
+
+        self._owner = os.getpid()
+        ours, theirs = socket.socketpair()
+        try:
+            self._log = _unnamed_file()
+            end = _above_standard(theirs.fileno())
+            try:
+                self._pid = self._spawn(end, self._log)
+            finally:
+                os.close(end)
+        except OSError as error:
+            ours.close()
+            self._end(RuntimeFailure(f"cannot start a process for TensorFlow: {error.strerror or error}"))
+            raise cast(RuntimeFailure, self._failure) from error
+        finally:
+            theirs.close()
+        self._channel = Channel(ours)
+        atexit.register(self.close)
+        return self
+
+    def _spawn(self, socket_fd: int, log_fd: int) -> int:
+        # The command is ASCII whatever the paths are: no locale can spoil it.
+        boot = _BOOT.format(
+            path=ascii(_module_path()),
+            runtime=ascii(self._runtime),
+            op_libraries=ascii(self._op_libraries),
+            cpu_only=self._cpu_only,
+        )
+        environment = dict(os.environ)
+        if not self._verbose:
+            environment["TF_CPP_MIN_LOG_LEVEL"] = "3"
+        if self._cpu_only:
+            environment["CUDA_VISIBLE_DEVICES"] = "-1"
+        else:
+            environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # not all of it for a short check
+        # -S: the module path is ours already, with what .pth files have added to it.
+        flags = ["-S", *(["-B"] if sys.dont_write_bytecode else [])]
+        output = 2 if self._verbose else log_fd
+        return os.posix_spawn(
+            sys.executable or "python3",
+            [sys.executable or "python3", *flags, "-c", boot],
+            environment,
+            # All other descriptors are closed: Python opens none that a child inherits.
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, output, 1),
+                (os.POSIX_SPAWN_DUP2, output, 2),
+                (os.POSIX_SPAWN_DUP2, socket_fd, 0),
+            ],
+        )
+
+    def close(self) -> None:
+        """Kill the process, whatever it is doing. Idempotent; takes milliseconds."""
+        self._end(RuntimeFailure("the TensorFlow process has been closed"))
+
+    def __enter__(self) -> Worker:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def log_tail(self, max_bytes: int = _TAIL_BYTES) -> str:
+        """The last of what TensorFlow and Python printed in the child; '' if it was VERBOSE."""
+        if self._log is None:
+            return self._tail[-max_bytes:]
+        size = os.fstat(self._log).st_size
+        data = os.pread(self._log, min(size, max_bytes), max(0, size - max_bytes))
+        return data.decode("utf-8", "replace")
+
+    def _reap(self, patience: float) -> int | None:
+        """Wait for the process to end, killing it after PATIENCE seconds; its exit status."""
+        pid, self._pid = self._pid, None
+        if pid is None or self._owner != os.getpid():
+            return None
+        try:
+            give_up = time.monotonic() + patience
+            while time.monotonic() < give_up:
+                found, status = os.waitpid(pid, os.WNOHANG)
+                if found:
+                    return os.waitstatus_to_exitcode(status)
+                time.sleep(0.001)
+            _kill(pid)
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        except ChildProcessError:  # somebody else has waited for all children
+            return None
+
+    def _end(self, failure: RuntimeFailure, patience: float = 0.0) -> int | None:
+        """End the process; all that is pending, and all that is asked from now on, fails with FAILURE."""
+        self._failure = self._failure or failure
+        for pending in self._pending.values():
+            pending._done, pending._error = True, self._failure
+        self._pending.clear()
+        status = self._reap(patience)
+        if self._channel is not None:
+            import atexit
+
+            self._channel.close()
+            self._channel = None
+            atexit.unregister(self.close)
+        if self._log is not None:
+            self._tail = self.log_tail()
+            os.close(self._log)
+            self._log = None
+        return status
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def submit(self, method: str, **arguments: Any) -> Pending[Any]:
+        """Send a request by its name; the methods below are the same with types. Starts the process.
+
+        Never raises for a dead or failing child: `Pending.result` does.
+        """
+        from gdsurgeon.runtime.protocol import Request
+
+        if self._pid is None and self._failure is None:
+            self.start()
+        stage = _STAGES.get(method, "starting").format(**arguments)
+        pending: Pending[Any] = Pending(self, stage, arguments.get("key"))
+        if self._failure is not None or self._channel is None:
+            pending._done, pending._error = True, self._failure
+            return pending
+        self._count += 1
+        self._pending[self._count] = pending
+        try:
+            self._channel.send(Request(self._count, method, arguments), patient=False)
+        except TimeoutError:
+            self._time_out(pending, 60.0)
+        except OSError:
+            self._bury()
+        except BaseException:  # an interrupt: a part of the message may be on its way
+            self.close()
+            raise
+        return pending
+
+    def call(self, method: str, timeout: float | None = None, **arguments: Any) -> Any:
+        """`submit` and wait; see `Pending.result` for what it raises."""
+        return self.submit(method, **arguments).result(timeout)
+
+    def load(
+        self,
+        key: str,
+        *,
+        path: str | None = None,
+        data: bytes | bytearray | memoryview | None = None,
+        default_device: str = "",
+        optimize: bool = False,
+        intra_threads: int = 0,
+        inter_threads: int = 0,
+    ) -> Pending[None]:
+        """Load a GraphDef under the name KEY, which is used in messages too; replaces an earlier one.
+
+        Args:
+            key: names the graph from now on.
+            path: its file (mapped by the child; it must not change meanwhile), or
+            data: its bytes.
+            default_device: where nodes go that name no device themselves, such as '/device:GPU:1'.
+            optimize: run with Grappler and the L1 optimisations, as in deployment.
+            intra_threads, inter_threads: sizes of the thread pools; 0 leaves it to TensorFlow.
+        """
+        import pickle
+
+        if path is not None:
+            path = os.path.abspath(path)
+        return self.submit(
+            "load",
+            key=key,
+            path=path,
+            data=None if data is None else pickle.PickleBuffer(data),  # not copied into the message
+            default_device=default_device,
+            optimize=optimize,
+            intra_threads=intra_threads,
+            inter_threads=inter_threads,
+        )
+
+    def unload(self, key: str) -> Pending[None]:
+        """Free the graph KEY. Its results stay."""
+        return self.submit("unload", key=key)
+
+    def signature(self, key: str, names: Sequence[str]) -> Pending[list[Signature]]:
+        """DataType number and inferred shape of the tensors NAMES."""
+        return self.submit("signature", key=key, names=list(names))
+
+    def operations(self, key: str) -> Pending[list[Operation]]:
+        """Name, type and number of outputs of all nodes, as TensorFlow has loaded them."""
+        return self.submit("operations", key=key)
+
+    def run(
+        self,
+        key: str,
+        result_id: str,
+        feeds: Mapping[str, Tensor | Result],
+        fetches: Sequence[str],
+        targets: Sequence[str] = (),
+        trace: bool = False,
+    ) -> Pending[RunSummary]:
+        """Run the graph KEY; the fetched tensors stay in the child under the name RESULT_ID.
+
+        Args:
+            key: a graph that was loaded, or whose loading was asked for.
+            result_id: names the tensors from now on; an earlier result of that name is dropped.
+            feeds: values by tensor name; a Result stands for a tensor that is still in the child.
+            fetches: tensor names ('node' or 'node:1').
+            targets: nodes to run without fetching anything.
+            trace: record a full trace (RunMetadata).
+        """
+        return self.submit(
+            "run",
+            key=key,
+            result_id=result_id,
+            feeds=dict(feeds),
+            fetches=list(fetches),
+            targets=list(targets),
+            trace=trace,
+        )
+
+    def tensor(self, result_id: str, index: int) -> Pending[Tensor]:
+        """The tensor that the run RESULT_ID gave for its fetch INDEX."""
+        return self.submit("tensor", result_id=result_id, index=index)
+
+    def compare(
+        self,
+        result_a: str,
+        result_b: str,
+        pairs: Sequence[tuple[int, int]],
+        rtol: float = 0.0,
+        atol: float = 0.0,
+    ) -> Pending[list[Comparison]]:
+        """Compare fetches of two runs, pair by pair of their indices, in the child."""
+        return self.submit("compare", result_a=result_a, result_b=result_b, pairs=list(pairs), rtol=rtol, atol=atol)
+
+    def drop(self, result_id: str) -> Pending[None]:
+        """Free the tensors of the run RESULT_ID once what was asked about them before is answered."""
+        return self.submit("drop", result_id=result_id)
+
+    def devices(self) -> Pending[list[Device]]:
+        """The devices that TensorFlow sees here."""
+        return self.submit("devices")
+
+    def load_op_library(self, path: str) -> Pending[None]:
+        """Load a library of custom ops into the running TensorFlow."""
+        return self.submit("load_op_library", path=os.path.abspath(path))
+
+    def info(self) -> Pending[Info]:
+        """Which runtime it is, and TensorFlow's version."""
+        return self.submit("info")
+
+    # --- answers ---------------------------------------------------------------------------------------
+
+    def _wait(self, wanted: Pending[Any], timeout: float | None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not wanted._done and self._channel is not None:
+            try:
+                message = self._channel.receive(deadline)
+            except TimeoutError:
+                self._time_out(wanted, timeout or 0.0)
+            except (EOFError, OSError):
+                self._bury()
+            except BaseException:  # an interrupt: a part of a message may have been read
+                self.close()
+                raise
+            else:
+                self._note(message)
+
+    def _note(self, message: Any) -> None:
+        from gdsurgeon.runtime.protocol import Begun, Refusal
+
+        if isinstance(message, Begun):
+            self._ready = True
+            pending = self._pending.get(message.number)
+            if pending is not None:
+                pending._thread = message.thread
+            return
+        pending = self._pending.pop(message.number, None)
+        if pending is None:
+            return
+        pending._done = True
+        if not isinstance(message, Refusal):
+            pending._value = message.value
+        elif message.kind == "tensorflow":
+            pending._error = TensorFlowError(message.code, message.message)
+        elif message.kind == "missing":
+            pending._error = TensorFlowMissing(message.message)
+        else:
+            pending._error = RuntimeFailure(message.message)
+
+    def _time_out(self, wanted: Pending[Any], seconds: float) -> None:
+        begun = [p for p in self._pending.values() if p._thread is not None]
+        if wanted in begun:
+            stage = wanted.stage
+        else:  # it waits for another: the one before it for the same graph, or whichever it is
+            same = [p for p in begun if p._key == wanted._key]
+            stage = (same or begun)[0].stage if begun else wanted.stage if self._ready else "starting"
+        self._end(WorkerTimeout(seconds, stage))
+
+    def _bury(self) -> None:
+        """The child is dead: find out of what, and while doing what."""
+        status = self._reap(_GRACE)
+        crashed = _crashed_thread(self.log_tail())
+        begun = [p for p in self._pending.values() if p._thread is not None]
+        guilty = [p for p in begun if p._thread == crashed] or begun
+        stages = list(dict.fromkeys(p.stage for p in guilty))
+        if not stages:
+            stages = ["waiting" if self._ready or not self._pending else "starting"]
+        self._end(WorkerDied(status, " or ".join(stages)))
+
+
+def _module_path() -> list[str]:
+    """Where the child finds modules: where this process does, and this package for certain."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = [os.path.abspath(place) for place in sys.path if isinstance(place, str)]
+    return path if package in path else [*path, package]
+
+
+def _unnamed_file() -> int:
+    """A descriptor of a new file that has no name and vanishes with its last descriptor."""
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create("tensorflow-log")
+        try:
+            return _above_standard(file)
+        finally:
+            os.close(file)
+    import tempfile
+
+    with tempfile.TemporaryFile() as named:
+        return _above_standard(named.fileno())
+
+
+def _above_standard(descriptor: int) -> int:
+    """A duplicate that is none of 0, 1, 2: it may have got one of those if they were closed."""
+    import fcntl
+
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def _kill(pid: int) -> None:
+    import signal
+
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it has ended by itself
+
+
+def _crashed_thread(log: str) -> int | None:
+    """The identity of the thread in which the child says it crashed, if it does."""
+    _, mark, rest = log.rpartition("\nCurrent thread 0x")
+    try:
+        return int(rest.split(" ", 1)[0], 16) if mark else None
+    except ValueError:
+        return None

@@ -1,0 +1,143 @@
+"""Two tensors side by side: bit for bit first, and how far apart they are only where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gdsurgeon.runtime.tensor import DTYPES, STRING, Tensor, dtype_name, numpy_dtype
+
+_BLOCK = 1 << 20  # elements compared at a time: the float64 copies must not need many times the tensor
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How tensors A and B compare.
+
+    Attributes:
+        equal: every element has the same bits, save that a NaN equals any NaN.
+        close: they are equal; or all floating-point or complex elements satisfy
+            |a - b| <= atol + rtol * max(|a|, |b|). Infinities are close to themselves only.
+        reason: why the elements could not be compared ('float32 against int32', ...), or None.
+        max_abs: the largest |a - b|; inf where only one is infinite or NaN; None for strings, and where
+            REASON is given.
+        max_rel: the largest |a - b| / max(|a|, |b|); otherwise as max_abs.
+        differing: number of elements that are not equal. 0.0 and -0.0 are not, yet are 0 apart.
+        count: number of elements.
+        needed: the smallest number that, given as both atol and rtol, makes them close; None where none
+            does, as with integers, strings, a NaN against a number.
+    """
+
+    equal: bool
+    close: bool
+    reason: str | None
+    max_abs: float | None
+    max_rel: float | None
+    differing: int
+    count: int
+    needed: float | None
+
+
+def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0) -> Comparison:
+    """Compare A with B; the order does not matter. O(n), and no numpy where the bytes are the same."""
+    count = a.count
+    if a.dtype != b.dtype:
+        reason = f"{dtype_name(a.dtype)} against {dtype_name(b.dtype)}"
+        return Comparison(False, False, reason, None, None, count, count, None)
+    if a.shape != b.shape:
+        reason = f"shape {_shape(a)} against {_shape(b)}"
+        return Comparison(False, False, reason, None, None, count, count, None)
+    if a.dtype == STRING:
+        differing = sum(x != y for x, y in zip(a.data, b.data, strict=True))
+        return Comparison(not differing, not differing, None, None, None, differing, count, None if differing else 0.0)
+    if _same_bytes(a, b):
+        return Comparison(True, True, None, 0.0, 0.0, 0, count, 0.0)
+    if DTYPES[a.dtype].kind in "fc" and numpy_dtype(a.dtype).kind != "u":
+        return _compare_inexact(a, b, rtol, atol)
+    return _compare_exact(a, b)
+
+
+def _shape(tensor: Tensor) -> str:
+    return "[" + ",".join(map(str, tensor.shape)) + "]"
+
+
+def _same_bytes(a: Tensor, b: Tensor) -> bool:
+    x, y = a.data, b.data
+    assert isinstance(x, memoryview) and isinstance(y, memoryview)
+    # Views compare element by element, bytes at the speed of memory.
+    return all(x[i : i + _BLOCK].tobytes() == y[i : i + _BLOCK].tobytes() for i in range(0, x.nbytes, _BLOCK))
+
+
+def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparison:
+    import numpy as np
+
+    differing = 0
+    max_abs = max_rel = needed = 0.0
+    close = True
+    size = DTYPES[a.dtype].size
+    wide = np.complex128 if DTYPES[a.dtype].kind == "c" else np.float64
+    for raw_x, raw_y in _blocks(a, b):
+        unlike = (_words(raw_x, size) != _words(raw_y, size)).any(axis=1)
+        x, y = raw_x[unlike].astype(wide), raw_y[unlike].astype(wide)
+        numbers = ~(np.isnan(x) & np.isnan(y))
+        x, y = x[numbers], y[numbers]
+        if not x.size:
+            continue
+        differing += x.size
+        with np.errstate(all="ignore"):
+            gap = np.where(x == y, 0.0, np.abs(x - y))
+            gap[np.isnan(gap)] = np.inf  # a NaN against a number
+            largest = np.maximum(np.abs(x), np.abs(y))
+            largest[np.isnan(largest)] = np.inf
+            bounded = np.isfinite(gap)
+            relative = np.where(bounded, gap / np.where(gap == 0, 1.0, largest), np.inf)
+            both = np.where(bounded, gap / (1.0 + largest), np.inf)
+            allowed = np.where(bounded, atol + rtol * largest, -1.0)
+        max_abs = max(max_abs, float(gap.max()))
+        max_rel = max(max_rel, float(relative.max()))
+        needed = max(needed, float(both.max()))
+        close = close and bool((gap <= allowed).all())
+    return Comparison(
+        equal=not differing,
+        close=close,
+        reason=None,
+        max_abs=max_abs,
+        max_rel=max_rel,
+        differing=differing,
+        count=a.count,
+        needed=needed if needed != float("inf") else None,
+    )
+
+
+def _compare_exact(a: Tensor, b: Tensor) -> Comparison:
+    import numpy as np
+
+    size = DTYPES[a.dtype].size
+    differing = 0
+    max_abs = max_rel = 0.0
+    for raw_x, raw_y in _blocks(a, b):
+        unlike = (_words(raw_x, size) != _words(raw_y, size)).any(axis=1)
+        x, y = raw_x[unlike], raw_y[unlike]
+        if not x.size:
+            continue
+        differing += x.size
+        if x.dtype.kind not in "iu":  # bools, and the small types that are no integers to numpy
+            x, y = x.astype(np.int64), y.astype(np.int64)
+        # The difference of two integers need not fit their type; as unsigned words it does.
+        unsigned = f"u{x.dtype.itemsize}"
+        gap = (np.maximum(x, y).view(unsigned) - np.minimum(x, y).view(unsigned)).astype(np.float64)
+        largest = np.maximum(np.abs(x.astype(np.float64)), np.abs(y.astype(np.float64)))
+        max_abs = max(max_abs, float(gap.max()))
+        max_rel = max(max_rel, float((gap / np.maximum(largest, 1.0)).max()))
+    return Comparison(False, False, None, max_abs, max_rel, differing, a.count, None)
+
+
+def _blocks(a: Tensor, b: Tensor) -> Iterator[tuple[Any, Any]]:
+    x, y = a.numpy().reshape(-1), b.numpy().reshape(-1)
+    return ((x[i : i + _BLOCK], y[i : i + _BLOCK]) for i in range(0, x.size, _BLOCK))
+
+
+def _words(array: Any, size: int) -> Any:
+    """ARRAY as rows of bytes, one row for each element of SIZE bytes."""
+    return array.view("u1").reshape(-1, size)

@@ -1,0 +1,235 @@
+"""TensorFlow's C API out of the installed Python package: found without importing it, loaded by ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from typing import Any
+
+from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
+
+
+class LibraryUnusable(Exception):
+    """TensorFlow is installed, but its libraries are elsewhere, do not load or lack a function."""
+
+
+class Output(ctypes.Structure):
+    """TF_Output: one output of an operation."""
+
+    _fields_ = (("operation", c_void_p), ("index", c_int))
+
+
+class Buffer(ctypes.Structure):
+    """TF_Buffer: bytes lent to TensorFlow or by it."""
+
+    _fields_ = (("data", c_void_p), ("length", c_size_t), ("deallocator", c_void_p))
+
+
+_SIZES = POINTER(c_int64)
+_OUTPUTS = POINTER(Output)
+_BUFFER = POINTER(Buffer)
+_POINTERS = POINTER(c_void_p)
+
+# name: (result, arguments), from tensorflow/c/c_api.h, tf_tensor.h, tf_tstring.h, tf_status.h, tf_buffer.h.
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "TF_Version": (c_char_p, []),
+    "TF_NewStatus": (c_void_p, []),
+    "TF_DeleteStatus": (None, [c_void_p]),
+    "TF_GetCode": (c_int, [c_void_p]),
+    "TF_Message": (c_char_p, [c_void_p]),
+    "TF_NewGraph": (c_void_p, []),
+    "TF_DeleteGraph": (None, [c_void_p]),
+    "TF_NewImportGraphDefOptions": (c_void_p, []),
+    "TF_DeleteImportGraphDefOptions": (None, [c_void_p]),
+    "TF_ImportGraphDefOptionsSetDefaultDevice": (None, [c_void_p, c_char_p]),
+    "TF_GraphImportGraphDef": (None, [c_void_p, _BUFFER, c_void_p, c_void_p]),
+    "TF_GraphOperationByName": (c_void_p, [c_void_p, c_char_p]),
+    "TF_GraphNextOperation": (c_void_p, [c_void_p, POINTER(c_size_t)]),
+    "TF_OperationName": (c_char_p, [c_void_p]),
+    "TF_OperationOpType": (c_char_p, [c_void_p]),
+    "TF_OperationNumOutputs": (c_int, [c_void_p]),
+    "TF_OperationOutputType": (c_int, [Output]),
+    "TF_GraphGetTensorNumDims": (c_int, [c_void_p, Output, c_void_p]),
+    "TF_GraphGetTensorShape": (None, [c_void_p, Output, _SIZES, c_int, c_void_p]),
+    "TF_NewSessionOptions": (c_void_p, []),
+    "TF_DeleteSessionOptions": (None, [c_void_p]),
+    "TF_SetConfig": (None, [c_void_p, c_char_p, c_size_t, c_void_p]),
+    "TF_NewSession": (c_void_p, [c_void_p, c_void_p, c_void_p]),
+    "TF_CloseSession": (None, [c_void_p, c_void_p]),
+    "TF_DeleteSession": (None, [c_void_p, c_void_p]),
+    "TF_SessionRun": (
+        None,
+        [
+            c_void_p,
+            _BUFFER,
+            *(_OUTPUTS, _POINTERS, c_int),
+            *(_OUTPUTS, _POINTERS, c_int),
+            *(_POINTERS, c_int),
+            _BUFFER,
+            c_void_p,
+        ],
+    ),
+    "TF_SessionListDevices": (c_void_p, [c_void_p, c_void_p]),
+    "TF_DeviceListCount": (c_int, [c_void_p]),
+    "TF_DeviceListName": (c_char_p, [c_void_p, c_int, c_void_p]),
+    "TF_DeviceListType": (c_char_p, [c_void_p, c_int, c_void_p]),
+    "TF_DeviceListMemoryBytes": (c_int64, [c_void_p, c_int, c_void_p]),
+    "TF_DeleteDeviceList": (None, [c_void_p]),
+    "TF_AllocateTensor": (c_void_p, [c_int, _SIZES, c_int, c_size_t]),
+    "TF_DeleteTensor": (None, [c_void_p]),
+    "TF_TensorMaybeMove": (c_void_p, [c_void_p]),
+    "TF_TensorType": (c_int, [c_void_p]),
+    "TF_NumDims": (c_int, [c_void_p]),
+    "TF_Dim": (c_int64, [c_void_p, c_int]),
+    "TF_TensorByteSize": (c_size_t, [c_void_p]),
+    "TF_TensorData": (c_void_p, [c_void_p]),
+    "TF_DataTypeSize": (c_size_t, [c_int]),
+    "TF_StringInit": (None, [c_void_p]),
+    "TF_StringCopy": (None, [c_void_p, c_char_p, c_size_t]),
+    "TF_StringGetDataPointer": (c_void_p, [c_void_p]),
+    "TF_StringGetSize": (c_size_t, [c_void_p]),
+    "TF_NewBuffer": (_BUFFER, []),
+    "TF_DeleteBuffer": (None, [_BUFFER]),
+    "TF_LoadLibrary": (c_void_p, [c_char_p, c_void_p]),
+}
+_OPTIONAL: dict[str, tuple[Any, list[Any]]] = {  # c_api_experimental.h
+    "TF_LoadPluggableDeviceLibrary": (c_void_p, [c_char_p, c_void_p]),
+}
+
+
+class Library:
+    """The functions of the C API as attributes, with their argument types declared."""
+
+    def __init__(self, libraries: list[ctypes.CDLL]) -> None:
+        for name, (result, arguments) in (_FUNCTIONS | _OPTIONAL).items():
+            found = next((getattr(lib, name) for lib in libraries if hasattr(lib, name)), None)
+            if found is None:
+                if name in _OPTIONAL:
+                    continue
+                raise LibraryUnusable(f"TensorFlow's libraries have no {name}")
+            found.restype, found.argtypes = result, arguments
+            setattr(self, name, found)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(name)  # declared for the type checker; reached by optional functions only
+
+    def check(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """CALL with ARGUMENTS and a TF_Status as the last one.
+
+        Raises:
+            TensorFlowError: the status is not OK afterwards.
+        """
+        status = self.TF_NewStatus()
+        try:
+            result = call(*arguments, status)
+            code = self.TF_GetCode(status)
+            if code:
+                message = self.TF_Message(status).decode("utf-8", "replace")
+                raise TensorFlowError(code_name(code), message)
+            return result
+        finally:
+            self.TF_DeleteStatus(status)
+
+
+def package_folder() -> str:
+    """The folder of the installed package tensorflow, which is not imported.
+
+    Raises:
+        TensorFlowMissing: there is none.
+    """
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec("tensorflow")
+    except (ImportError, ValueError):  # a half-made module of that name in sys.modules
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise TensorFlowMissing("TensorFlow is not installed")
+    return next(iter(spec.submodule_search_locations))
+
+
+def load() -> Library:
+    """Load the C API, and what Python TensorFlow loads along with it: kernels and pluggable devices.
+
+    Raises:
+        TensorFlowMissing: TensorFlow is not installed.
+        LibraryUnusable: it is, but not in a way that can be used here.
+        TensorFlowError: a kernel library or a pluggable device does not load.
+    """
+    folder = package_folder()
+    libraries = []
+    for path in _library_paths(folder):
+        if not os.path.exists(path):
+            raise LibraryUnusable(f"there is no {path}")
+        try:
+            libraries.append(_open(path))
+        except OSError as error:
+            raise LibraryUnusable(str(error)) from error
+    library = Library(libraries[::-1])
+    _load_plugins(library, folder)
+    return library
+
+
+def _library_paths(folder: str) -> list[str]:
+    """The wheel's libraries in the order in which they depend on each other."""
+    if sys.platform == "win32":
+        return [os.path.join(folder, "python", "_pywrap_tensorflow_common.dll")]
+    form = "lib{}.2.dylib" if sys.platform == "darwin" else "lib{}.so.2"
+    return [os.path.join(folder, form.format(name)) for name in ("tensorflow_framework", "tensorflow_cc")]
+
+
+def _open(path: str) -> ctypes.CDLL:
+    # Not RTLD_GLOBAL: it would lay TensorFlow's BoringSSL over the OpenSSL of Python's own modules.
+    # RTLD_LAZY spares some 65 ms of relocations; ctypes always adds RTLD_NOW, so libc is asked directly.
+    if sys.platform != "linux":
+        return ctypes.CDLL(path)
+    libc = ctypes.CDLL(None)
+    libc.dlopen.restype, libc.dlopen.argtypes = c_void_p, [c_char_p, c_int]
+    libc.dlerror.restype, libc.dlerror.argtypes = c_char_p, []
+    handle = libc.dlopen(os.fsencode(path), os.RTLD_LAZY | os.RTLD_LOCAL)
+    if not handle:
+        raise OSError((libc.dlerror() or b"the library does not load").decode("utf-8", "replace"))
+    return ctypes.CDLL(path, handle=handle)
+
+
+def _load_plugins(library: Library, folder: str) -> None:
+    """Load the extra libraries that `import tensorflow` loads, from the same places."""
+    for path in _shared_objects(os.path.join(folder, "core", "kernels")):
+        library.check(library.TF_LoadLibrary, os.fsencode(path))
+    # The environment variable names a library or a folder of them, plugins installed by pip are in a folder.
+    devices = []
+    for place in dict.fromkeys([os.path.dirname(folder), *_site_folders()]):
+        plugins = _shared_objects(os.path.join(place, "tensorflow-plugins"))
+        for path in plugins:
+            library.check(library.TF_LoadLibrary, os.fsencode(path))
+        devices += plugins
+    named = os.environ.get("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "")
+    if named:
+        devices += _shared_objects(named) if os.path.isdir(named) else [named]
+    for path in devices:
+        if not hasattr(library, "TF_LoadPluggableDeviceLibrary"):
+            raise LibraryUnusable("this TensorFlow loads pluggable devices through Python only")
+        library.check(library.TF_LoadPluggableDeviceLibrary, os.fsencode(path))
+
+
+def _site_folders() -> list[str]:
+    return [place for place in sys.path if os.path.basename(place) in ("site-packages", "dist-packages")]
+
+
+def _shared_objects(folder: str) -> list[str]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    return [os.path.join(folder, name) for name in names if _is_shared_object(name)]
+
+
+def _is_shared_object(name: str) -> bool:
+    """Whether NAME is libx.so, libx.so.2 or, on other systems, what they call it."""
+    if sys.platform == "win32":
+        return name.endswith(".dll")
+    stem, _, version = name.rpartition(".so")
+    return (bool(stem) and (not version or version[1:2].isdigit())) or name.endswith(".dylib")

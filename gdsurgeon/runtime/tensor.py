@@ -1,0 +1,219 @@
+"""Tensors as dtype, shape and bytes: no numpy until somebody asks for an array."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class DType(NamedTuple):
+    """One of TensorFlow's element types.
+
+    Attributes:
+        name: TensorFlow's name for it.
+        size: bytes per element; 0 where the elements have no fixed size.
+        numpy: name of the numpy (or ml_dtypes) type that means the same; '' where there is none.
+        kind: 'f' floating point, 'c' complex, 'i' signed, 'u' unsigned integer, 'b' bool, 'O' string,
+            '' opaque (resource and variant: never outside a session).
+    """
+
+    name: str
+    size: int
+    numpy: str
+    kind: str
+
+
+STRING = 7
+RESOURCE = 20
+VARIANT = 21
+
+# TensorFlow's DataType numbers. int4 and its like take one byte per element on the host.
+DTYPES: dict[int, DType] = {
+    1: DType("float32", 4, "float32", "f"),
+    2: DType("float64", 8, "float64", "f"),
+    3: DType("int32", 4, "int32", "i"),
+    4: DType("uint8", 1, "uint8", "u"),
+    5: DType("int16", 2, "int16", "i"),
+    6: DType("int8", 1, "int8", "i"),
+    7: DType("string", 0, "object", "O"),
+    8: DType("complex64", 8, "complex64", "c"),
+    9: DType("int64", 8, "int64", "i"),
+    10: DType("bool", 1, "bool", "b"),
+    11: DType("qint8", 1, "int8", "i"),
+    12: DType("quint8", 1, "uint8", "u"),
+    13: DType("qint32", 4, "int32", "i"),
+    14: DType("bfloat16", 2, "bfloat16", "f"),
+    15: DType("qint16", 2, "int16", "i"),
+    16: DType("quint16", 2, "uint16", "u"),
+    17: DType("uint16", 2, "uint16", "u"),
+    18: DType("complex128", 16, "complex128", "c"),
+    19: DType("float16", 2, "float16", "f"),
+    20: DType("resource", 0, "", ""),
+    21: DType("variant", 0, "", ""),
+    22: DType("uint32", 4, "uint32", "u"),
+    23: DType("uint64", 8, "uint64", "u"),
+    24: DType("float8_e5m2", 1, "float8_e5m2", "f"),
+    25: DType("float8_e4m3fn", 1, "float8_e4m3fn", "f"),
+    26: DType("float8_e4m3fnuz", 1, "float8_e4m3fnuz", "f"),
+    27: DType("float8_e4m3b11fnuz", 1, "float8_e4m3b11fnuz", "f"),
+    28: DType("float8_e5m2fnuz", 1, "float8_e5m2fnuz", "f"),
+    29: DType("int4", 1, "int4", "i"),
+    30: DType("uint4", 1, "uint4", "u"),
+    31: DType("int2", 1, "int2", "i"),
+    32: DType("uint2", 1, "uint2", "u"),
+    33: DType("float4_e2m1fn", 1, "float4_e2m1fn", "f"),
+}
+NUMBERS: dict[str, int] = {dtype.name: number for number, dtype in DTYPES.items()}
+
+_ML_DTYPES = {d.numpy for d in DTYPES.values() if d.name.startswith(("bfloat", "float8", "float4"))} | {
+    "int4",
+    "uint4",
+    "int2",
+    "uint2",
+}
+
+
+def dtype_name(number: int) -> str:
+    """The name of DataType NUMBER; '(dtype N)' for one this version does not know."""
+    known = DTYPES.get(number)
+    return known.name if known else f"(dtype {number})"
+
+
+class Tensor:
+    """A value in the memory of this process.
+
+    Attributes:
+        dtype: TensorFlow's DataType number.
+        shape: the dimensions; () for a scalar.
+        data: the elements in C order, native byte order, as a flat memoryview of bytes; for strings a list
+            of bytes.
+
+    Raises:
+        TypeError: the dtype is unknown or opaque, or the kind of data does not suit it.
+        ValueError: the amount of data does not suit the shape.
+    """
+
+    __slots__ = ("data", "dtype", "shape")
+
+    data: memoryview | list[bytes]
+
+    def __init__(self, dtype: int, shape: Sequence[int], data: bytes | bytearray | memoryview | list[bytes]) -> None:
+        kind = DTYPES.get(dtype)
+        if kind is None or not kind.kind:
+            raise TypeError(f"a tensor of {dtype_name(dtype)} has no value outside TensorFlow")
+        self.dtype = dtype
+        self.shape = tuple(shape)
+        count = math.prod(self.shape)
+        if min(self.shape, default=0) < 0:
+            raise ValueError(f"the shape {list(self.shape)} has a negative dimension")
+        if isinstance(data, list):
+            if dtype != STRING:
+                raise TypeError(f"a tensor of {kind.name} is made from bytes, not from a list")
+            if len(data) != count:
+                raise ValueError(f"{len(data)} strings do not fill the shape {list(self.shape)}")
+            self.data = data
+            return
+        if dtype == STRING:
+            raise TypeError("a tensor of strings is made from a list of bytes")
+        view = memoryview(data)
+        if view.nbytes != count * kind.size:
+            raise ValueError(f"{view.nbytes} bytes do not fill {kind.name} of shape {list(self.shape)}")
+        # cast() refuses views without elements.
+        self.data = view.cast("B") if view.nbytes else memoryview(b"")
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements; for strings the sum of their lengths."""
+        if isinstance(self.data, list):
+            return sum(map(len, self.data))
+        return self.data.nbytes
+
+    def tobytes(self) -> bytes:
+        """The elements in canonical form: equal bytes if and only if equal elements.
+
+        Strings are each preceded by their length (8 bytes, little-endian).
+        """
+        if isinstance(self.data, list):
+            return b"".join(struct.pack("<Q", len(text)) + text for text in self.data)
+        return self.data.tobytes()
+
+    def numpy(self) -> Any:
+        """The value as a numpy array; it may share this tensor's memory and may be read-only.
+
+        Strings give an object array of bytes. bfloat16 and other small types are ml_dtypes' where that is
+        installed, raw unsigned words otherwise.
+        """
+        import numpy as np
+
+        if isinstance(self.data, list):
+            strings: Any = np.empty(len(self.data), object)
+            strings[:] = self.data
+            return strings.reshape(self.shape)
+        return np.frombuffer(self.data, numpy_dtype(self.dtype)).reshape(self.shape)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        if isinstance(self.data, list):
+            return Tensor, (self.dtype, self.shape, self.data)
+        if protocol < 5:
+            return Tensor, (self.dtype, self.shape, self.data.tobytes())
+        import pickle  # out of band: the bytes travel without being copied into the pickle
+
+        return Tensor, (self.dtype, self.shape, pickle.PickleBuffer(self.data))
+
+    def __repr__(self) -> str:
+        return f"Tensor({dtype_name(self.dtype)}, {list(self.shape)}, {self.nbytes} bytes)"
+
+
+def numpy_dtype(number: int) -> Any:
+    """The numpy dtype of DataType NUMBER (see `Tensor.numpy` for what stands in for the small types)."""
+    import numpy as np
+
+    dtype = DTYPES[number]
+    if dtype.numpy in _ML_DTYPES:
+        try:
+            import ml_dtypes
+
+            return np.dtype(getattr(ml_dtypes, dtype.numpy))
+        except (ImportError, AttributeError):
+            return np.dtype(f"u{dtype.size}")
+    return np.dtype(dtype.numpy)
+
+
+def from_numpy(array: Any, dtype: int | None = None) -> Tensor:
+    """The tensor of a numpy array, or of anything numpy makes an array of; shares memory where it can.
+
+    Args:
+        array: str elements become UTF-8 bytes.
+        dtype: DataType number to give the same words another meaning, of the same size (int8 as qint8).
+
+    Raises:
+        TypeError: TensorFlow has no such element type, or DTYPE has another size.
+    """
+    import numpy as np
+
+    array = np.asarray(array, order="C")
+    if array.dtype.kind in "USO":
+        return Tensor(STRING, array.shape, [_as_bytes(item) for item in array.reshape(-1).tolist()])
+    array = array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
+    number = NUMBERS.get(array.dtype.name) if dtype is None else dtype
+    if number is None or number not in DTYPES:
+        raise TypeError(f"TensorFlow has no element type {array.dtype.name}")
+    if DTYPES[number].size != array.dtype.itemsize:
+        raise TypeError(f"{array.dtype.name} elements cannot stand for {dtype_name(number)}")
+    words = memoryview(array.reshape(-1).view(np.uint8)) if array.size else b""
+    return Tensor(number, array.shape, words)
+
+
+def _as_bytes(item: object) -> bytes:
+    if isinstance(item, str):
+        return item.encode("utf-8", "surrogateescape")
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return bytes(item)
+    raise TypeError(f"an array of objects must hold strings, not {type(item).__name__}")

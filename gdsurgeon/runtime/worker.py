@@ -1,0 +1,411 @@
+"""The child process in which TensorFlow runs: it may crash or hang there, and say what it likes.
+
+Standard input is the socket to the parent, standard output and error are where the parent wants whatever
+TensorFlow prints. Started by `gdsurgeon.runtime.client`.
+
+The main thread reads requests and does nothing else, so that the end of the parent is noticed whatever
+TensorFlow is doing. Requests for one graph are worked on one after the other by one thread; different graphs
+have different threads. Work that needs the result of an earlier run waits for it, so a parent may send
+everything it wants done in one go.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from gdsurgeon.runtime.base import Device, LoadedGraph, Operation, Runtime, SessionOptions, Signature
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
+from gdsurgeon.runtime.protocol import (
+    Answer,
+    Begun,
+    Channel,
+    Info,
+    OutputInfo,
+    Refusal,
+    Request,
+    Result,
+    RunSummary,
+)
+from gdsurgeon.runtime.tensor import Tensor
+
+T = TypeVar("T")
+
+_STACK_BYTES = 8 << 20  # of each thread, as the main thread has; elsewhere than on Linux the default is less
+_SIGNAL_STACK_BYTES = 1 << 16
+
+
+class Slot(Generic[T]):
+    """A value that is to come, or the exception that came instead."""
+
+    def __init__(self) -> None:
+        self._settled = threading.Event()
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    def put(self, value: T) -> None:
+        """The value is here."""
+        self._value = value
+        self._settled.set()
+
+    def fail(self, error: BaseException) -> None:
+        """The value will never be; `get` raises ERROR."""
+        self._error = error
+        self._settled.set()
+
+    def get(self) -> T:
+        """Wait for the value.
+
+        Raises:
+            BaseException: what `fail` was given.
+        """
+        self._settled.wait()
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]  # None only where T allows it
+
+
+class Job(NamedTuple):
+    """WORK to be done in the thread LANE once everything in NEEDS is there; ABANDON is told if it never is."""
+
+    lane: str
+    work: Callable[[], Any]
+    needs: Iterable[Slot[Any]] = ()
+    abandon: Callable[[BaseException], None] | None = None
+
+
+class Child:
+    """The state of the child. A public method is a request: it runs in the main thread and gives a Job."""
+
+    def __init__(self, channel: Channel, cpu_only: bool) -> None:
+        self._channel = channel
+        self._cpu_only = cpu_only
+        self._runtime: Slot[Runtime] = Slot()
+        self._graphs: dict[str, LoadedGraph | TensorFlowError] = {}
+        self._results: dict[str, Slot[list[Tensor]]] = {}
+        self._lanes: dict[str, queue.SimpleQueue[tuple[int, Job]]] = {}
+
+    # --- the machinery ---------------------------------------------------------------------------------
+
+    def start_loading(self, runtime: str | None, op_libraries: Sequence[str]) -> None:
+        """Begin to load TensorFlow, in a thread of its own."""
+        self._thread("runtime", lambda: self._load_runtime(runtime, op_libraries))
+
+    def serve(self) -> None:
+        """Take requests until the parent is gone."""
+        while True:
+            try:
+                request = self._channel.receive()
+            except EOFError:
+                return
+            self._accept(request)
+
+    def _accept(self, request: Request) -> None:
+        try:
+            if request.method.startswith("_") or request.method in ("start_loading", "serve"):
+                raise RuntimeFailure(f"there is no request {request.method!r}")
+            job: Job = getattr(self, request.method)(**request.arguments)
+        except Exception as error:
+            self._refuse(request.number, error)
+            return
+        lane = self._lanes.get(job.lane)
+        if lane is None:
+            lane = self._lanes[job.lane] = queue.SimpleQueue()
+            jobs = lane
+            self._thread(job.lane, lambda: self._work(jobs))
+        lane.put((request.number, job))
+
+    def _thread(self, name: str, body: Callable[[], None]) -> None:
+        threading.Thread(target=body, name=name, daemon=True).start()
+
+    def _work(self, jobs: queue.SimpleQueue[tuple[int, Job]]) -> None:
+        _use_signal_stack()
+        while True:
+            number, job = jobs.get()
+            try:
+                for needed in (self._runtime, *job.needs):
+                    needed.get()
+                self._channel.send(Begun(number, threading.get_ident()))
+                answer = Answer(number, job.work())
+            except Exception as error:
+                if job.abandon is not None:
+                    job.abandon(error)
+                self._refuse(number, error)
+            else:
+                self._channel.send(answer)
+            # Results are freed when they are dropped, not when this thread next has something to do.
+            del job
+            answer = None  # type: ignore[assignment]
+
+    def _refuse(self, number: int, error: Exception) -> None:
+        kind, code, message = "other", "", str(error)
+        if isinstance(error, TensorFlowError):
+            kind, code = "tensorflow", error.code
+        elif isinstance(error, TensorFlowMissing):
+            kind = "missing"
+        elif isinstance(error, MemoryError):
+            kind, code, message = "tensorflow", "resource_exhausted", "there is not enough memory"
+        elif not isinstance(error, RuntimeFailure):
+            import traceback
+
+            traceback.print_exc()  # for the log
+            message = f"{type(error).__name__}: {error}"
+        self._channel.send(Refusal(number, kind, code, message))
+
+    def _load_runtime(self, name: str | None, op_libraries: Sequence[str]) -> None:
+        _use_signal_stack()
+        from gdsurgeon.runtime.choose import open_runtime
+
+        try:
+            runtime = open_runtime(name)
+            for path in op_libraries:
+                runtime.load_op_library(path)
+        except Exception as error:
+            if not isinstance(error, RuntimeFailure):
+                import traceback
+
+                traceback.print_exc()
+                error = TensorFlowMissing(f"TensorFlow cannot be loaded: {type(error).__name__}: {error}")
+            self._runtime.fail(error)
+        else:
+            self._runtime.put(runtime)
+
+    def _graph(self, key: str) -> LoadedGraph:
+        graph = self._graphs.get(key)
+        if graph is None:
+            raise RuntimeFailure(f"no graph {key!r} is loaded")
+        if isinstance(graph, TensorFlowError):
+            raise graph
+        return graph
+
+    def _result(self, result_id: str) -> Slot[list[Tensor]]:
+        slot = self._results.get(result_id)
+        if slot is None:
+            raise RuntimeFailure(f"there is no result {result_id!r}")
+        return slot
+
+    # --- requests --------------------------------------------------------------------------------------
+
+    def load(
+        self,
+        key: str,
+        path: str | None = None,
+        data: bytes | bytearray | memoryview | None = None,
+        default_device: str = "",
+        optimize: bool = False,
+        intra_threads: int = 0,
+        inter_threads: int = 0,
+    ) -> Job:
+        """Load the GraphDef in the file PATH, or in DATA, as KEY; None."""
+        options = SessionOptions(optimize, self._cpu_only, intra_threads, inter_threads)
+
+        def work() -> None:
+            self._close(key)
+            content = _mapped(path) if data is None and path is not None else data
+            try:
+                self._graphs[key] = self._runtime.get().load(content or b"", default_device, options)
+            except TensorFlowError as error:
+                self._graphs[key] = error  # requests that were sent along with this one fail for its reason
+                raise
+
+        return Job(key, work)
+
+    def unload(self, key: str) -> Job:
+        """Free the graph KEY; None. Its results stay."""
+        return Job(key, lambda: self._close(key))
+
+    def _close(self, key: str) -> None:
+        graph = self._graphs.pop(key, None)
+        if graph is not None and not isinstance(graph, TensorFlowError):
+            graph.close()
+
+    def signature(self, key: str, names: Sequence[str]) -> Job:
+        """A Signature for each of the tensors NAMES."""
+
+        def work() -> list[Signature]:
+            return self._graph(key).signature(names)
+
+        return Job(key, work)
+
+    def operations(self, key: str) -> Job:
+        """All operations of the graph KEY."""
+
+        def work() -> list[Operation]:
+            return list(self._graph(key).operations())
+
+        return Job(key, work)
+
+    def run(
+        self,
+        key: str,
+        result_id: str,
+        feeds: Mapping[str, Tensor | Result],
+        fetches: Sequence[str],
+        targets: Sequence[str] = (),
+        trace: bool = False,
+    ) -> Job:
+        """Run the graph KEY; the tensors stay here as RESULT_ID; a RunSummary."""
+        earlier = {
+            name: (self._result(value.result_id), value.index)
+            for name, value in feeds.items()
+            if isinstance(value, Result)
+        }
+        slot = self._results[result_id] = Slot()
+
+        def work() -> RunSummary:
+            graph = self._graph(key)
+            values = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
+            for name, (source, index) in earlier.items():
+                values[name] = _member(source.get(), index)
+            start = time.perf_counter()
+            tensors, metadata = graph.run(values, fetches, targets, trace)
+            seconds = time.perf_counter() - start
+            slot.put(tensors)
+            return RunSummary([OutputInfo(t.dtype, t.shape, t.nbytes) for t in tensors], seconds, metadata)
+
+        return Job(key, work, [source for source, _ in earlier.values()], slot.fail)
+
+    def tensor(self, result_id: str, index: int) -> Job:
+        """Output INDEX of the run RESULT_ID."""
+        slot = self._result(result_id)
+        return Job(" tensor", lambda: _member(slot.get(), index), [slot])
+
+    def compare(
+        self,
+        result_a: str,
+        result_b: str,
+        pairs: Sequence[tuple[int, int]],
+        rtol: float = 0.0,
+        atol: float = 0.0,
+    ) -> Job:
+        """A Comparison for each pair (output of run RESULT_A, output of run RESULT_B)."""
+        a, b = self._result(result_a), self._result(result_b)
+
+        def work() -> list[Any]:
+            from gdsurgeon.runtime.compare import compare
+
+            left, right = a.get(), b.get()
+            return [compare(_member(left, i), _member(right, j), rtol, atol) for i, j in pairs]
+
+        return Job(" compare", work, [a, b])
+
+    def drop(self, result_id: str) -> Job:
+        """Forget the result RESULT_ID; None. What was asked about it before is still answered."""
+        self._results.pop(result_id, None)
+        return Job(" drop", lambda: None)
+
+    def devices(self) -> Job:
+        """The devices that sessions see."""
+
+        def work() -> list[Device]:
+            return self._runtime.get().devices(SessionOptions(cpu_only=self._cpu_only))
+
+        return Job(" devices", work)
+
+    def load_op_library(self, path: str) -> Job:
+        """Load a library of custom ops; None."""
+        return Job(" library", lambda: self._runtime.get().load_op_library(path))
+
+    def info(self) -> Job:
+        """An Info about TensorFlow."""
+
+        def work() -> Info:
+            runtime = self._runtime.get()
+            return Info(runtime.name, runtime.version)
+
+        return Job(" info", work)
+
+
+def main(runtime: str | None, op_libraries: Sequence[str], cpu_only: bool) -> None:
+    """Run the child until its parent is gone. Does not return.
+
+    Args:
+        runtime: 'capi', 'python', or None for the best there is.
+        op_libraries: paths of libraries with custom ops, to be loaded along with TensorFlow.
+        cpu_only: GPUs are not to be used.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which decides
+    own = os.dup(0)  # not inheritable: nothing TensorFlow may start can keep the socket open
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    _prepare_for_crashes()
+    threading.stack_size(_STACK_BYTES)
+    child = Child(Channel(socket.socket(fileno=own)), cpu_only)
+    child.start_loading(runtime, op_libraries)
+    try:
+        child.serve()
+    except OSError:
+        pass  # the parent is gone
+    # TensorFlow's threads may be in the middle of something; nobody waits for it, nor for its destructors.
+    os._exit(0)
+
+
+def _mapped(path: str) -> memoryview | bytes:
+    """The content of the file PATH, writable in memory (as the C API wants it) and not read before use.
+
+    Raises:
+        RuntimeFailure: it cannot be read.
+    """
+    import mmap
+
+    try:
+        with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                return b""
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    except OSError as error:
+        raise RuntimeFailure(f"cannot read {path!r}: {error.strerror or error}") from error
+
+
+def _member(tensors: Sequence[Tensor], index: int) -> Tensor:
+    if not 0 <= index < len(tensors):
+        raise RuntimeFailure(f"the result has {len(tensors)} outputs, no output {index}")
+    return tensors[index]
+
+
+def _prepare_for_crashes() -> None:
+    """No core files (a gigabyte each), and a note in the log of which thread crashed."""
+    import faulthandler
+    import resource
+
+    try:
+        # Not 0: where core files are piped to a handler, that would not stop them, and 1 byte does.
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    except (OSError, ValueError):
+        pass  # already less than that
+    try:
+        faulthandler.enable(file=2)
+    except (OSError, ValueError, RuntimeError):
+        pass
+
+
+class _StackT(ctypes.Structure):
+    """stack_t of Linux."""
+
+    _fields_ = (("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+
+def _use_signal_stack() -> None:
+    """Let this thread report a stack overflow: a signal handler needs a stack, and that one is used up.
+
+    Malformed graphs crash TensorFlow by endless recursion, so this is the usual case. faulthandler itself
+    provides for the main thread only.
+    """
+    if sys.platform != "linux":
+        return
+    memory = ctypes.create_string_buffer(_SIGNAL_STACK_BYTES)
+    _signal_stacks.append(memory)
+    stack = _StackT(ctypes.addressof(memory), 0, _SIGNAL_STACK_BYTES)
+    ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None)
+
+
+_signal_stacks: list[Any] = []

@@ -1,0 +1,177 @@
+"""The closing summary of an edit, and its report as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gdsurgeon.analysis.shapes import format_shape
+from gdsurgeon.analysis.signature import Signature, TensorInfo
+from gdsurgeon.errors import printable
+from gdsurgeon.execute.operate import Outcome
+from gdsurgeon.execute.proof import Proof
+from gdsurgeon.graph.dtypes import base_dtype, dtype_name
+from gdsurgeon.view.text import change, counted, listed, ops, size
+
+MOST_LINES = 8
+"""Outputs, renames and the like that are shown one a line; of the others the number is said."""
+
+
+def summary(outcome: Outcome) -> list[str]:
+    """What has been done, a line each; the first names the output."""
+    before, after = outcome.counts_before, outcome.counts_after
+    what = printable(outcome.out)
+    if outcome.request.dry_run:
+        what += " (dry run: nothing written)"
+    head = f"{what}  {size(outcome.size)}, {counted(after.nodes, 'node')}{change(before.nodes, after.nodes)}"
+    if before.ops is not None and after.ops is not None:
+        head += f", {counted(len(after.ops), 'op type')}{change(len(before.ops), len(after.ops))}"
+    lines = [head]
+    lines += [f"  {label:<9}{text}" for label, text in _entries(outcome)]
+    return lines
+
+
+def _entries(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    if outcome.before is not None and outcome.after is not None:
+        yield from _interface("input", outcome.before.inputs, outcome.after.inputs, outcome)
+        yield from _interface("output", outcome.before.outputs, outcome.after.outputs, outcome)
+    yield from _journal(outcome)
+    for note in outcome.result.notes:
+        yield "note", printable(note)
+    yield from proof_entries(outcome.proof)
+
+
+def _interface(
+    label: str, before: tuple[TensorInfo, ...], after: tuple[TensorInfo, ...], outcome: Outcome
+) -> Iterator[tuple[str, str]]:
+    """Each input or output; what has changed of it."""
+    renamed = outcome.result.journal.renamed
+    was = {renamed.get(info.name, info.name): info for info in before} if label == "input" else {}
+    old = {info.name: info for info in before} | was
+    changed = [info for info in after if old.get(info.name) != info]
+    unchanged = len(after) - len(changed)
+    for info in changed[:MOST_LINES]:
+        previous = old.get(info.name)
+        line = f"{printable(info.name)}  "
+        if previous is None:
+            line += typed(info)
+        elif typed(previous) != typed(info):
+            line += f"{typed(previous)}  ->  {typed(info)}"
+        else:
+            line += typed(info) + (f"  (was {printable(previous.name)})" if previous.name != info.name else "")
+        yield label, line
+    if len(changed) > MOST_LINES:
+        yield label, f"and {len(changed) - MOST_LINES:,} more"
+    if unchanged:
+        same = [info for info in after if old.get(info.name) == info]
+        yield label, f"{listed((f'{printable(i.name)} {typed(i)}' for i in same), 4)}"
+
+
+def typed(info: TensorInfo) -> str:
+    """``float32 [?,3]``."""
+    if not info.dtype:
+        return "unknown type"
+    return dtype_name(base_dtype(info.dtype)) + (f" {format_shape(info.shape)}" if info.shape is not None else "")
+
+
+def _journal(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    journal = outcome.result.journal
+    for old, new in list(journal.renamed.items())[:MOST_LINES]:
+        yield "renamed", f"{printable(old)}  ->  {printable(new)}"
+    if len(journal.renamed) > MOST_LINES:
+        yield "renamed", f"and {len(journal.renamed) - MOST_LINES:,} more"
+    if journal.added:
+        before, after = outcome.counts_before.ops, outcome.counts_after.ops
+        what = counted(len(journal.added), "node")
+        if before is not None and after is not None:
+            gained = {op: n - before.get(op, 0) for op, n in after.items() if n > before.get(op, 0)}
+            what += f": {ops(gained)}"
+        yield "added", what
+    if journal.removed:
+        yield "removed", f"{counted(len(journal.removed), 'node')}: {listed(map(printable, journal.removed))}"
+    for slot in journal.rewired[:MOST_LINES]:
+        yield "rewired", f"{printable(slot.node)} input {slot.slot}: {printable(slot.old)}  ->  {printable(slot.new)}"
+    if len(journal.rewired) > MOST_LINES:
+        yield "rewired", f"and {counted(len(journal.rewired) - MOST_LINES, 'other input')}"
+
+
+def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
+    """What was executed, what it returned, and what that proves."""
+    if proof.level == "none":
+        yield "proven", "nothing: neither checked nor run"
+        return
+    if proof.level == "structure":
+        yield "proven", "structure only: not run"
+        return
+    if proof.level == "load":
+        yield "proven", f"it loads ({proof.runtime}, {proof.seconds:.1f} s); not run"
+        return
+    if proof.feeds:
+        yield "fed", listed((f"{printable(n)} {t}" for n, t in proof.feeds.items()), 4)
+    for output in proof.outputs[:MOST_LINES]:
+        line = f"{printable(output.after)}  {dtype_name(output.dtype)} {format_shape(output.shape)}"
+        line += f" = {printable(output.value)}" if output.value else ""
+        line += f"  (not compared: {printable(output.reason)})" if output.comparison is None else ""
+        yield "returned", line
+    if len(proof.outputs) > MOST_LINES:
+        yield "returned", f"and {counted(len(proof.outputs) - MOST_LINES, 'output')} more"
+    for name, reason in proof.skipped[:3]:
+        yield "not run", f"{printable(name)}: {printable(reason)}"
+    if len(proof.skipped) > 3:
+        yield "not run", f"and {counted(len(proof.skipped) - 3, 'output')} more"
+    where = f"({proof.device}, {proof.seconds:.1f} s)"
+    compared = len(proof.compared)
+    if compared:
+        what = f"{proof.statement}: {counted(compared, 'output')}, {counted(proof.samples, 'sample')}, bit-identical"
+    else:
+        what = f"it loads and runs: {counted(len(proof.outputs), 'output')}; all are downstream of the edit"
+    yield "proven", f"{what} {where}"
+
+
+def report(outcome: Outcome, command: str) -> dict[str, Any]:
+    """The whole outcome for machines."""
+    journal = outcome.result.journal
+    return {
+        "command": command,
+        "model": outcome.request.model,
+        "output": outcome.out,
+        "dry_run": outcome.request.dry_run,
+        "bytes": outcome.size,
+        "nodes": {"before": outcome.counts_before.nodes, "after": outcome.counts_after.nodes},
+        "ops": {"before": outcome.counts_before.ops, "after": outcome.counts_after.ops},
+        "before": signature_json(outcome.before),
+        "after": signature_json(outcome.after),
+        "edit": {
+            "renamed": journal.renamed,
+            "added": journal.added,
+            "removed": journal.removed,
+            "rewired": [slot._asdict() for slot in journal.rewired],
+            "renamed_functions": journal.renamed_functions,
+            "notes": outcome.result.notes,
+        },
+        "claims": [type(claim).__name__ for claim in outcome.result.claims],
+        "proof": outcome.proof.as_json(),
+        "warnings": outcome.warnings,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def signature_json(signature: Signature | None) -> dict[str, Any] | None:
+    """Inputs and outputs; an unknown dimension is null, an unknown shape too."""
+    if signature is None:
+        return None
+    return {
+        "inputs": [tensor_json(info) for info in signature.inputs],
+        "outputs": [tensor_json(info) for info in signature.outputs],
+    }
+
+
+def tensor_json(info: TensorInfo) -> dict[str, Any]:
+    """A tensor of the signature."""
+    shape = None if info.shape is None else [None if dim < 0 else dim for dim in info.shape]
+    return {
+        "name": info.name,
+        "dtype": dtype_name(base_dtype(info.dtype)) if info.dtype else None,
+        "shape": shape,
+        "op": info.op,
+    }

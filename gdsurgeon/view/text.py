@@ -1,0 +1,39 @@
+"""Sizes, counts and lists as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+def size(count: int) -> str:
+    """COUNT bytes: ``18.3 MiB``."""
+    value = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
+        value /= 1024
+    return f"{value:,.2f} GiB"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 node``, ``2,727 nodes``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def change(before: int, after: int) -> str:
+    """`` (+7)``, or nothing where both are equal."""
+    return f" ({after - before:+,})" if after != before else ""
+
+
+def ops(counts: Mapping[str, int], most: int = 8) -> str:
+    """``DecodeJpeg, Identity, Const x 4``, single ones first."""
+    items = sorted(counts.items(), key=lambda item: (item[1] > 1, item[0]))
+    shown = [op if n == 1 else f"{op} x {n:,}" for op, n in items[:most]]
+    return ", ".join(shown) + (f" and {len(items) - most} other ops" if len(items) > most else "")
+
+
+def listed(items: Iterable[str], most: int = 6) -> str:
+    """``a, b, c and 12 more``."""
+    items = list(items)
+    more = len(items) - most
+    return ", ".join(items[:most]) + (f" and {more:,} more" if more > 0 else "")

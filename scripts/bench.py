@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Measures gdsurgeon against a file copy, plain TensorFlow and the Graph Transform Tool.
+
+    bench.py                          the whole table: some ten minutes, 5 GB of disk, 9 GB of memory
+    bench.py --no-peers               gdsurgeon and cp only
+    bench.py --quick                  small models, to see that all of it works
+    bench.py --rows help,rename-big   some rows
+    bench.py --markdown --json FILE   the table for the README, and every figure
+
+Every command runs as a process of its own, the commands of a row in turn (A B C A B C ...), each
+writing a fresh file, the model in the page cache. Time and peak memory are the whole process's, as
+the system accounts them. The table shows the median time, its ratio to cp (where the row has no cp,
+to gdsurgeon) taken within each round, and the highest peak memory. A command that fails is named
+under the table and does not stop the rest.
+
+Run it with the Python of the environment that gdsurgeon and TensorFlow are installed in.
+Exit 0, or 1 with --strict where a target is missed or gdsurgeon fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from typing import Any
+
+from bench_support.measure import Failed, Runner, compare, remove
+from bench_support.rows import FULL, QUICK, Row, Workshop, row_makers
+from bench_support.table import Outcome, any_missed, failures, megabytes, render, row_json
+from bench_support.targets import duration
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").split("\n\n")[0], epilog="Rows: " + ", ".join(row_names())
+    )
+    parser.add_argument("--rows", metavar="NAME,...", help="only these rows")
+    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="rounds (default 5)")
+    parser.add_argument("--slow-repeat", type=int, default=2, metavar="N", help="rounds of slow peers (default 2)")
+    parser.add_argument("--quick", action="store_true", help="models a tenth of the size, no ResNet50")
+    parser.add_argument("--no-peers", action="store_true", help="leave out TensorFlow and its tool")
+    parser.add_argument("--import-graph-def", action="store_true", help="add that peer on the long chain (slow)")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    parser.add_argument("--json", metavar="FILE", help="write every figure to FILE")
+    parser.add_argument("--keep", metavar="DIR", help="make the models in DIR, keep them, use those there")
+    parser.add_argument("--timeout", type=float, default=600, metavar="S", help="per command (default 600)")
+    parser.add_argument("--strict", action="store_true", help="exit 1 where a target is missed")
+    args = parser.parse_args()
+    args.rows = chosen_rows(parser, args)
+    if args.repeat < 1 or args.slow_repeat < 1:
+        parser.error("--repeat and --slow-repeat are 1 or more")
+    return args
+
+
+def row_names() -> list[str]:
+    nowhere = Workshop("", Runner("", 0, {}), print)
+    return list(row_makers(nowhere, FULL, False))
+
+
+def chosen_rows(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[str]:
+    names = row_names()
+    if args.rows is None:
+        return [name for name in names if not (args.quick and name == "proof-resnet")]
+    wanted = args.rows.split(",")
+    for name in wanted:
+        if name not in names:
+            parser.error(f"no row {name!r}; there are {', '.join(names)}")
+    return [name for name in names if name in wanted]
+
+
+def say(text: str) -> None:
+    """Progress, for people, on one line of the terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def environment() -> dict[str, str]:
+    """What the commands are run with: gdsurgeon of this tree, TensorFlow without its chatter."""
+    path = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def measure_row(row: Row, runner: Runner, args: argparse.Namespace) -> Outcome:
+    contenders = [one for one in row.contenders if not (one.slow and args.no_peers)]
+    results = compare(
+        runner, contenders, args.repeat, args.slow_repeat, lambda text: say(f"{row.name}, {text}")
+    )
+    return Outcome(row.name, row, results)
+
+
+def measure_all(args: argparse.Namespace, folder: str) -> tuple[list[Outcome], dict[str, Any]]:
+    errors = os.path.join(folder, "stderr.txt")
+    runner = Runner(errors, args.timeout, environment())
+    shop = Workshop(folder, runner, say)
+    makers = row_makers(shop, QUICK if args.quick else FULL, args.import_graph_def)
+    outcomes = []
+    try:
+        machine = describe_machine(runner)
+        for name in args.rows:
+            try:
+                outcomes.append(measure_row(makers[name](), runner, args))
+            except Failed as fault:
+                outcomes.append(Outcome(name, failure=str(fault)))
+    finally:
+        remove(errors)
+        say("")
+    return outcomes, machine
+
+
+def describe_machine(runner: Runner) -> dict[str, Any]:
+    """What the figures hold for, and what any process takes at the least."""
+    python = runner.run((sys.executable, "-c", "pass"))
+    python = runner.run((sys.executable, "-c", "pass"))
+    return {
+        "python": sys.version.split()[0],
+        "system": " ".join(os.uname()[i] for i in (0, 2, 4)),
+        "cpus": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "python_start_seconds": python.seconds,
+        "floor_rss_bytes": runner.run(("true",)).rss,
+    }
+
+
+def summary(machine: dict[str, Any], args: argparse.Namespace) -> str:
+    lines = [
+        f"Python {machine['python']}, {machine['system']}, {machine['cpus']} CPUs, "
+        f"{megabytes(machine['memory_bytes'])} of memory; median of {args.repeat} round(s) "
+        f"(slow peers {min(args.repeat, args.slow_repeat)}). Starting Python takes "
+        f"{duration(machine['python_start_seconds'])}; no peak below "
+        f"{megabytes(machine['floor_rss_bytes'])} can be told."
+    ]
+    if args.quick:
+        lines.append("Quick: small models, where a target in seconds or MB means little.")
+    return "\n".join(lines)
+
+
+def run(args: argparse.Namespace, folder: str) -> int:
+    outcomes, machine = measure_all(args, folder)
+    print(render(outcomes, machine["floor_rss_bytes"], args.markdown))
+    print(f"\n{summary(machine, args)}")
+    for text in failures(outcomes):
+        print(f"Not measured: {text}")
+    if args.json:
+        figures = {"quick": args.quick, "machine": machine, "rows": list(map(row_json, outcomes))}
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(figures, file, indent=1)
+    return int(args.strict and any_missed(outcomes))
+
+
+def main() -> int:
+    args = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the models are deleted
+    if args.keep:
+        os.makedirs(args.keep, exist_ok=True)
+        return run(args, os.path.abspath(args.keep))
+    folder = tempfile.mkdtemp(prefix="gdsurgeon-bench-")
+    try:
+        return run(args, folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,183 @@
+"""Writes GraphDefs of any size to disk as hand-encoded protobuf, in little memory.
+
+    generate.py big BYTES PATH      402 nodes: 400 Consts that share BYTES, an AddN of them all
+    generate.py medium BYTES PATH   702 nodes: 350 layers of a Const and an AddV2
+    generate.py chain NODES PATH    AddV2 nodes, each reading the two before it
+    generate.py tiny 0 PATH         4 nodes: a MatMul and a Softmax
+
+Every graph is one that TensorFlow loads. `rename_of` names the node in its middle that the bench
+renames.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+BIG_LAYERS = 400
+MEDIUM_LAYERS = 350
+SCOPE_NODES = 10_000
+PRODUCER = 1882
+DT_FLOAT = 1
+CHUNK = 1 << 20
+
+Piece = bytes | memoryview
+
+
+def varint(value: int) -> bytes:
+    value &= (1 << 64) - 1  # a negative number takes ten bytes
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def header(number: int, length: int) -> bytes:
+    """What precedes a length-delimited field."""
+    return varint(number << 3 | 2) + varint(length)
+
+
+def field(number: int, content: bytes | str | int) -> bytes:
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    if isinstance(content, str):
+        content = content.encode()
+    return header(number, len(content)) + content
+
+
+def shape(*dims: int) -> bytes:
+    """A TensorShapeProto."""
+    return b"".join(field(2, field(1, dim)) for dim in dims)
+
+
+def attr(name: str, value: bytes) -> bytes:
+    """An entry of NodeDef.attr; `value` is an encoded AttrValue."""
+    return field(5, field(1, name) + field(2, value))
+
+
+def type_attr(name: str = "T") -> bytes:
+    return attr(name, field(6, DT_FLOAT))
+
+
+def node(name: str, op: str, inputs: Iterable[str] = (), attrs: bytes = b"") -> bytes:
+    body = field(1, name) + field(2, op) + b"".join(field(3, tensor) for tensor in inputs) + attrs
+    return field(1, body)
+
+
+def placeholder(name: str, *dims: int) -> bytes:
+    return node(name, "Placeholder", (), type_attr("dtype") + attr("shape", field(7, shape(*dims))))
+
+
+def constant(name: str, dims: tuple[int, ...], content: Iterable[memoryview], size: int) -> Iterator[Piece]:
+    """A Const of `size` bytes of content, in pieces that are never all in memory."""
+    tensor = field(1, DT_FLOAT) + field(2, shape(*dims)) + header(4, size)
+    value = header(8, len(tensor) + size) + tensor
+    entry = field(1, "value") + header(2, len(value) + size) + value
+    body = field(1, name) + field(2, "Const") + type_attr("dtype") + header(5, len(entry) + size) + entry
+    yield header(1, len(body) + size) + body
+    yield from content
+
+
+class Weights:
+    """Endless floats between -0.1 and 0.1: one random block, started elsewhere for each layer."""
+
+    def __init__(self) -> None:
+        generator = random.Random(1)
+        values = array("f", (generator.uniform(-0.1, 0.1) for _ in range(CHUNK // 4)))
+        self.block = memoryview(values.tobytes() * 2)
+
+    def take(self, size: int, layer: int) -> Iterator[memoryview]:
+        start = layer * 4096 % CHUNK
+        while size > 0:
+            piece = self.block[start : start + min(size, CHUNK)]
+            size -= len(piece)
+            yield piece
+
+
+def weighted_layer(name: str, floats: int, weights: Weights, layer: int) -> Iterator[Piece]:
+    return constant(name, (floats,), weights.take(4 * floats, layer), 4 * floats)
+
+
+def big(total: int) -> Iterator[Piece]:
+    floats, weights = total // BIG_LAYERS // 4, Weights()
+    names = [f"layer_{i}/weights" for i in range(BIG_LAYERS)]
+    yield placeholder("x", floats)
+    for i, name in enumerate(names):
+        yield from weighted_layer(name, floats, weights, i)
+    count = attr("N", field(3, BIG_LAYERS + 1))
+    yield node("output", "AddN", ["x", *names], count + type_attr())
+
+
+def medium(total: int) -> Iterator[Piece]:
+    floats, weights = total // MEDIUM_LAYERS // 4, Weights()
+    yield placeholder("x", floats)
+    last = "x"
+    for i in range(MEDIUM_LAYERS):
+        yield from weighted_layer(f"layer_{i}/weights", floats, weights, i)
+        yield node(f"layer_{i}/add", "AddV2", [last, f"layer_{i}/weights"], type_attr())
+        last = f"layer_{i}/add"
+    yield node("output", "Identity", [last], type_attr())
+
+
+def chain_name(i: int) -> str:
+    return f"scope_{i // SCOPE_NODES}/node_{i}"
+
+
+def chain(nodes: int) -> Iterator[Piece]:
+    before, last, attrs = "a", "b", type_attr()
+    yield placeholder(before, -1) + placeholder(last, -1)
+    for i in range(nodes - 2):
+        name = chain_name(i)
+        yield node(name, "AddV2", (last, before), attrs)
+        before, last = last, name
+
+
+def tiny(_: int) -> Iterator[Piece]:
+    kernel = array("f", [0.5, -1.0, 0.25, 1.0, 0.75, -0.5, -0.25, 0.1, 1.5, -0.3, 0.2, 0.6]).tobytes()
+    yield placeholder("x", -1, 4)
+    yield from constant("kernel", (4, 3), [memoryview(kernel)], len(kernel))
+    yield node("logits", "MatMul", ["x", "kernel"], type_attr())
+    yield node("probabilities", "Softmax", ["logits"], type_attr())
+
+
+KINDS = {"big": big, "medium": medium, "chain": chain, "tiny": tiny}
+
+
+def rename_of(kind: str, size: int) -> tuple[str, str]:
+    """The node in the middle that the bench renames, and its new name."""
+    if kind == "big":
+        return f"layer_{BIG_LAYERS // 2}/weights", f"layer_{BIG_LAYERS // 2}/renamed_weights"
+    if kind == "medium":
+        return f"layer_{MEDIUM_LAYERS // 2}/weights", f"layer_{MEDIUM_LAYERS // 2}/renamed_weights"
+    if kind == "chain":
+        return chain_name(size // 2), f"scope_{size // 2 // SCOPE_NODES}/renamed"
+    return "probabilities", "scores"
+
+
+def write(pieces: Iterable[Piece], out: BinaryIO) -> None:
+    """Writes a GraphDef whose nodes are `pieces`, small ones joined."""
+    waiting: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= CHUNK:
+            out.writelines(waiting)
+            waiting, size = [], 0
+    waiting.append(field(4, field(1, PRODUCER)))
+    out.writelines(waiting)
+
+
+def main() -> None:
+    kind, size, path = sys.argv[1:]
+    with open(path, "wb", buffering=CHUNK) as out:
+        write(KINDS[kind](int(size)), out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""The rows of the bench: which commands each compares, and the target it must reach."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench_support.generate import rename_of
+from bench_support.measure import Contender, Runner
+from bench_support.targets import MB, Growth, Target
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GDSURGEON, CP, TENSORFLOW, GTT = COLUMNS = ("gdsurgeon", "cp", "TensorFlow", "Graph Transform Tool")
+WITHOUT_CHECK = "without the check"
+KERAS = ("MobileNetV2", "ResNet50")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of the two heavy models, nodes of the two chains."""
+
+    big: int = 1_900 * MB
+    medium: int = 100 * MB
+    chain: int = 1_000_000
+    short_chain: int = 100_000
+
+
+FULL = Sizes()
+QUICK = Sizes(200 * MB, 10 * MB, 100_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A generated model: its kind and, for some kinds, its size in bytes or nodes."""
+
+    kind: str
+    size: int = 0
+
+    def __str__(self) -> str:
+        if self.kind == "chain":
+            return f"{self.size:,} small nodes"
+        if self.size:
+            return f"a {self.size // MB:,} MB model"
+        return "a tiny graph" if self.kind == "tiny" else self.kind
+
+    @property
+    def file(self) -> str:
+        return f"{self.kind}_{self.size}.pb" if self.size else f"{self.kind}.pb"
+
+    @property
+    def renaming(self) -> tuple[str, str]:
+        """The node that the bench renames, and its new name."""
+        # TF 2 ends a frozen graph with a node called Identity.
+        return ("Identity", "scores") if self.kind in KERAS else rename_of(self.kind, self.size)
+
+
+TINY = Model("tiny")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table. The first contender is the one that has the target to reach."""
+
+    name: str
+    work: str
+    contenders: list[Contender]
+    target: Target | Growth | None = None
+    later: Target | None = None
+
+
+class Workshop:
+    """Makes models, once each, and the commands that work on them."""
+
+    def __init__(self, folder: str, runner: Runner, say: Callable[[str], None]) -> None:
+        self.folder = folder
+        self.runner = runner
+        self.say = say
+        self.output = os.path.join(folder, "out.pb")
+        script = beside_python("gdsurgeon")
+        self.gdsurgeon = (script,) if os.path.exists(script) else (sys.executable, "-m", "gdsurgeon")
+
+    def path(self, model: Model) -> str:
+        """The model's file. Raises Failed where it cannot be made."""
+        path = os.path.join(self.folder, model.file)
+        if not os.path.exists(path):
+            self.say(f"generating {model.file}")
+            script = "generate_keras.py" if model.kind in KERAS else "generate.py"
+            unfinished = f"{path}.part"
+            self.runner.run((sys.executable, helper(script), model.kind, str(model.size), unfinished))
+            os.replace(unfinished, path)
+        return path
+
+    def rename(self, model: Model, validate: str | None = None, note: str = "") -> Contender:
+        path, (old, new) = self.path(model), model.renaming
+        options = ("--validate", validate) if validate else ()
+        command = (*self.gdsurgeon, "rename", path, f"{old}={new}", "-o", self.output, *options)
+        return Contender(GDSURGEON, command, note, path, self.output)
+
+    def cp(self, model: Model, note: str = "") -> Contender:
+        path = self.path(model)
+        return Contender(CP, ("cp", path, self.output), note, path, self.output)
+
+    def cp_and_sync(self, model: Model) -> Contender:
+        """A copy that is on the disk when it ends, as what replaces a file safely has to be."""
+        path = self.path(model)
+        command = ("sh", "-c", 'cp "$1" "$2" && sync "$2"', "sh", path, self.output)
+        return Contender(CP, command, "and sync", path, self.output)
+
+    def peer(self, way: str, model: Model, column: str, note: str = "") -> Contender:
+        path = self.path(model)
+        command = (sys.executable, helper("peers.py"), way, path, self.output, *model.renaming)
+        return Contender(column, command, note, path, self.output, slow=True)
+
+
+def helper(script: str) -> str:
+    return os.path.join(HERE, script)
+
+
+def beside_python(script: str) -> str:
+    return os.path.join(os.path.dirname(sys.executable), script)
+
+
+# The shapes that rows have.
+
+
+def edit_row(
+    shop: Workshop,
+    name: str,
+    model: Model,
+    target: Target | None,
+    later: Target | None = None,
+    with_import: bool = False,
+) -> Row:
+    """The edit alone, against a file copy and the peers."""
+    contenders = [
+        shop.rename(model, "none"),
+        shop.cp(model),
+        shop.cp_and_sync(model),
+        shop.peer("parse", model, TENSORFLOW),
+        shop.peer("gtt", model, GTT),
+    ]
+    if with_import:
+        contenders.append(shop.peer("import", model, TENSORFLOW, "and import_graph_def"))
+    return Row(name, f"rename one node in {model}", contenders, target, later)
+
+
+def structure_row(shop: Workshop, name: str, model: Model) -> Row:
+    """The edit with the structural check, against the edit alone."""
+    alone = shop.rename(model, "none", WITHOUT_CHECK)
+    contenders = [shop.rename(model, "structure"), alone]
+    work = f"the same with --validate structure, {model}"
+    return Row(name, work, contenders, Target(times=2.0, peer=alone.label))
+
+
+def small_structure_row(shop: Workshop) -> Row:
+    contenders = [shop.rename(TINY, "structure"), shop.peer("parse", TINY, TENSORFLOW)]
+    work = "rename with --validate structure, a tiny graph"
+    return Row("structure-tiny", work, contenders, Target(seconds=0.15))
+
+
+def help_row(shop: Workshop) -> Row:
+    command = (beside_python("saved_model_cli"), "--help")  # which ends with status 1
+    contenders = [
+        Contender(GDSURGEON, (*shop.gdsurgeon, "--help")),
+        Contender(TENSORFLOW, command, "saved_model_cli --help", slow=True, status=1),
+    ]
+    return Row("help", "gdsurgeon --help", contenders, Target(seconds=0.1))
+
+
+def proof_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
+    """An edit with its proof, against what importing TensorFlow takes before any work."""
+    importing = (sys.executable, "-c", "import tensorflow")
+    contenders = [
+        shop.rename(model),
+        Contender(TENSORFLOW, importing, "import alone", slow=True),
+    ]
+    megabytes = os.path.getsize(shop.path(model)) / MB
+    size = f" ({megabytes:.0f} MB)" if megabytes >= 1 else ""
+    return Row(name, f"rename and proof by execution, {model}{size}", contenders, Target(seconds=seconds))
+
+
+def growth_row(shop: Workshop, name: str, middle: Model, large: Model, unit: str) -> Row:
+    """The edit alone on three sizes; where bytes grow, cp on the same three."""
+    notes = {TINY: "tiny", middle: "middle", large: "large"}
+    contenders = [shop.rename(model, "none", note) for model, note in notes.items()]
+    if unit == "byte":
+        contenders += [shop.cp(model, note) for model, note in notes.items()]
+    growth = Growth((0, middle.size, large.size), unit)
+    return Row(name, f"growth from {middle} to {large}", contenders, growth)
+
+
+def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Callable[[], Row]]:
+    """Every row by name, in the order of the table; a row makes its models when it is called for."""
+    big, medium = Model("big", sizes.big), Model("medium", sizes.medium)
+    chain, short_chain = Model("chain", sizes.chain), Model("chain", sizes.short_chain)
+    mobilenet, resnet = map(Model, KERAS)
+    first, later = Target(seconds=1.5, megabytes=300), Target(seconds=0.4, megabytes=30)
+    return {
+        "rename-big": lambda: edit_row(shop, "rename-big", big, Target(times=1.3, megabytes=40)),
+        "rename-medium": lambda: edit_row(shop, "rename-medium", medium, Target(plus=0.08)),
+        "rename-chain": lambda: edit_row(shop, "rename-chain", chain, first, later, with_import),
+        "rename-short-chain": lambda: edit_row(shop, "rename-short-chain", short_chain, None),
+        "structure-big": lambda: structure_row(shop, "structure-big", big),
+        "structure-chain": lambda: structure_row(shop, "structure-chain", chain),
+        "help": lambda: help_row(shop),
+        "structure-tiny": lambda: small_structure_row(shop),
+        "proof-tiny": lambda: proof_row(shop, "proof-tiny", TINY, 0.6),
+        "proof-mobilenet": lambda: proof_row(shop, "proof-mobilenet", mobilenet, 0.9),
+        "proof-resnet": lambda: proof_row(shop, "proof-resnet", resnet, 1.6),
+        "growth-nodes": lambda: growth_row(shop, "growth-nodes", short_chain, chain, "node"),
+        "growth-bytes": lambda: growth_row(shop, "growth-bytes", medium, big, "byte"),
+    }

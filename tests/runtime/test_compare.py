@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gdsurgeon.runtime import compare as module
+from gdsurgeon.runtime.compare import Comparison, compare
+from gdsurgeon.runtime.tensor import NUMBERS, Tensor, from_numpy
+
+
+def both(x: Any, y: Any, dtype: Any = np.float32, **tolerance: float) -> Comparison:
+    a, b = from_numpy(np.array(x, dtype)), from_numpy(np.array(y, dtype))
+    forth, back = compare(a, b, **tolerance), compare(b, a, **tolerance)
+    assert forth == back
+    return forth
+
+
+def test_equal() -> None:
+    assert both([1, 2], [1, 2]) == Comparison(True, True, None, 0.0, 0.0, 0, 2, 0.0)
+    assert both([], []).equal
+
+
+def test_dtype_and_shape() -> None:
+    a, b = from_numpy(np.zeros(2, "f4")), from_numpy(np.zeros((2, 1), "f4"))
+    assert compare(a, b).reason == "shape [2] against [2,1]"
+    found = compare(a, from_numpy(np.zeros(2, "i4")))
+    assert found.reason == "float32 against int32" and not found.equal and not found.close
+
+
+def test_distances() -> None:
+    found = both([1, 2, 4], [1, 2.5, 5], np.float64)
+    assert (found.equal, found.close, found.differing, found.count) == (False, False, 2, 3)
+    assert found.max_abs == 1.0 and found.max_rel == pytest.approx(0.2)
+    assert found.needed == pytest.approx(1 / 6)
+    assert both([1, 2, 4], [1, 2.5, 5], np.float64, atol=0.17, rtol=0.17).close
+    assert not both([1, 2, 4], [1, 2.5, 5], np.float64, atol=0.16, rtol=0.16).close
+
+
+def test_nan_equals_nan_whatever_its_bits() -> None:
+    words = np.array([0x7FC00000, 0x3F800000], "u4")
+    other = np.array([0xFFC00001, 0x3F800000], "u4")
+    found = compare(from_numpy(words.view("f4")), from_numpy(other.view("f4")))
+    assert found == Comparison(True, True, None, 0.0, 0.0, 0, 2, 0.0)
+    found = both([math.nan, 1], [1, math.nan], atol=1e30)
+    assert not found.close and found.max_abs == math.inf and found.needed is None
+
+
+def test_infinities() -> None:
+    assert both([math.inf, 1], [math.inf, 1.5], atol=1).close
+    assert not both([math.inf], [-math.inf], atol=1e30, rtol=1).close
+    assert not both([math.inf], [1], rtol=1).close
+
+
+def test_signed_zero_differs_by_nothing() -> None:
+    found = both([0.0], [-0.0])
+    assert not found.equal and found.close and found.differing == 1
+    assert found.max_abs == found.max_rel == found.needed == 0.0
+
+
+def test_integers_are_exact_and_do_not_overflow() -> None:
+    found = both([0, 255], [0, 0], np.uint8, atol=300)
+    assert not found.close and found.max_abs == 255 and found.differing == 1 and found.needed is None
+    assert both([-(2**63)], [2**63 - 1], np.int64).max_abs == float(2**64 - 1)
+    assert both([2**63], [2**63 + 1], np.uint64).differing == 1
+    assert both([True, False], [True, True], bool).max_abs == 1.0
+
+
+def test_strings() -> None:
+    found = both(["a", "b"], ["a", "c"], object)
+    assert found == Comparison(False, False, None, None, None, 1, 2, None)
+    assert both(["a"], ["a"], object).equal
+
+
+def test_complex_and_half_and_small() -> None:
+    assert both([1 + 1j], [1 + 4j], np.complex64, atol=3).max_abs == pytest.approx(3)
+    assert both([1, 2], [1, 2.5], np.float16).max_abs == 0.5
+    pytest.importorskip("ml_dtypes")
+    one, two = (Tensor(NUMBERS["bfloat16"], (1,), word) for word in (b"\x80\x3f", b"\x00\x40"))
+    assert compare(one, two).max_abs == 1.0
+    a, b = (Tensor(NUMBERS["int4"], (1,), word) for word in (b"\x01", b"\x07"))
+    assert compare(a, b).max_abs == 6.0
+    a, b = (Tensor(NUMBERS["qint8"], (1,), word) for word in (b"\x80", b"\x7f"))
+    assert compare(a, b).max_abs == 255.0
+
+
+def test_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK", 7)
+    x = np.arange(100, dtype=np.float32)
+    y = x.copy()
+    y[[3, 50, 99]] += [1, 2, 3]
+    found = both(x, y)
+    assert found.differing == 3 and found.max_abs == 3.0
+    assert both(x, x.copy()).equal

@@ -1,0 +1,280 @@
+"""The same questions to both ways to TensorFlow, with the same answers to the bit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gdsurgeon.runtime.client import TensorFlowError, Worker
+from gdsurgeon.runtime.protocol import OutputInfo, Result
+from gdsurgeon.runtime.tensor import DTYPES, NUMBERS, Tensor, from_numpy
+
+from . import graphs
+from .graphs import a_type, a_types, const, graph, identity, node, placeholder
+
+pytestmark = pytest.mark.tensorflow
+
+WAIT = 60.0  # seconds
+FIXED = [d.name for d in DTYPES.values() if d.size]
+
+
+def fetch(worker: Worker, data: bytes, feeds: dict[str, Tensor], *names: str) -> list[Tensor]:
+    worker.load("g", data=data)
+    summary = worker.run("g", "r", feeds, names)
+    tensors = [worker.tensor("r", k) for k in range(len(names))]
+    summary.result(WAIT)
+    return [tensor.result(WAIT) for tensor in tensors]
+
+
+def refusal(worker: Worker, data: bytes, feeds: dict[str, Tensor], *names: str) -> TensorFlowError:
+    worker.load("g", data=data).result(WAIT)
+    with pytest.raises(TensorFlowError) as caught:
+        worker.run("g", "r", feeds, names).result(WAIT)
+    return caught.value
+
+
+def tensor(values: Any, dtype: str = "float32") -> Tensor:
+    return from_numpy(np.array(values, dtype))
+
+
+def test_info(worker: Worker) -> None:
+    info = worker.info().result(WAIT)
+    assert info.runtime in ("capi", "python") and info.version.startswith("2.")
+
+
+def test_devices(worker: Worker) -> None:
+    devices = worker.devices().result(WAIT)
+    assert "CPU" in [d.type for d in devices] and "GPU" not in [d.type for d in devices]
+    assert devices[0].name.endswith("device:CPU:0") and devices[0].memory_bytes > 0
+
+
+@pytest.mark.parametrize("dtype", FIXED)
+def test_every_dtype_in_and_out(worker: Worker, dtype: str) -> None:
+    number = NUMBERS[dtype]
+    unit = b"\x01" if dtype == "bool" else bytes(range(1, DTYPES[number].size + 1))
+    value = Tensor(number, (2, 3), unit * 6)
+    [got] = fetch(worker, identity(dtype), {"x": value}, "y")
+    assert (got.dtype, got.shape, got.tobytes()) == (number, (2, 3), value.tobytes())
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1, 1, 1), (70_000,)])
+def test_shapes_in_and_out(worker: Worker, shape: tuple[int, ...]) -> None:
+    value = from_numpy(np.random.default_rng(0).random(shape, np.float32))
+    got, fed = fetch(worker, graphs.doubling(), {"x": value}, "y", "x")
+    assert got.shape == shape and np.array_equal(got.numpy(), value.numpy() * 2)
+    assert fed.tobytes() == value.tobytes()
+
+
+@pytest.mark.parametrize(
+    "texts,shape",
+    [
+        ([b"a\0b\0\0"], ()),
+        ([b"", b"x" * 1000, b"\xff"], (3,)),
+        ([], (0, 2)),
+        ([b"1", b"2", b"3", b"4"], (2, 2)),
+    ],
+)
+def test_strings_in_and_out(worker: Worker, texts: list[bytes], shape: tuple[int, ...]) -> None:
+    value = Tensor(NUMBERS["string"], shape, texts)
+    [got] = fetch(worker, identity("string"), {"x": value}, "y")
+    assert (got.shape, got.data) == (shape, texts)
+
+
+def test_string_const_and_op(worker: Worker) -> None:
+    data = graph(
+        const("a", Tensor(7, (), [b"left\0"]), "string"),
+        const("b", Tensor(7, (2,), [b"1", b"22"]), "string"),
+        node("y", "StringJoin", ["a", "b"], N=graphs.field(3, 2)),
+    )
+    [got] = fetch(worker, data, {}, "y")
+    assert got.data == [b"left\x001", b"left\x0022"]
+
+
+def test_signature(worker: Worker) -> None:
+    data = graph(
+        placeholder("a", "float32", [-1, 3]),
+        placeholder("b", "string", None),
+        placeholder("c", "uint8", []),
+        node("v", "VariableV2", dtype=a_type("float32"), shape=graphs.a_shape([2])),
+        node("s", "Split", ["axis", "a"], T=a_type("float32"), num_split=graphs.field(3, 3)),
+        const("axis", tensor(1, "int32"), "int32"),
+    )
+    worker.load("g", data=data)
+    found = worker.signature("g", ["a", "b:0", "c", "v", "s:2"]).result(WAIT)
+    assert found == [(1, (-1, 3)), (7, None), (4, ()), (1, (2,)), (1, (-1, 1))]
+    operations = {tuple(o) for o in worker.operations("g").result(WAIT)}
+    assert ("s", "Split", 3) in operations and len(operations) == 6
+    for name in ("nobody", "a:1", "a:x", "^a", "a:-1", "", ":0"):
+        with pytest.raises(TensorFlowError) as caught:
+            worker.signature("g", [name]).result(WAIT)
+        assert caught.value.code == "not_found"
+
+
+def test_old_scalar_placeholders_have_unknown_shape(worker: Worker) -> None:
+    worker.load("g", data=placeholder("x", "float32", []))
+    assert worker.signature("g", ["x"]).result(WAIT) == [(1, None)]
+
+
+def test_empty_graph(worker: Worker) -> None:
+    worker.load("g", data=b"").result(WAIT)
+    assert worker.operations("g").result(WAIT) == []
+
+
+def test_fetches_may_repeat_and_be_fed(worker: Worker) -> None:
+    x = tensor([1.0, 2.0])
+    got = fetch(worker, graphs.doubling(), {"x:0": x}, "y", "x", "y:0")
+    assert [t.numpy().tolist() for t in got] == [[2, 4], [1, 2], [2, 4]]
+
+
+def test_targets_and_state(worker: Worker) -> None:
+    data = graph(
+        node("v", "VariableV2", dtype=a_type("float32"), shape=graphs.a_shape([20_000])),
+        const("zeros", tensor(np.zeros(20_000)), "float32"),
+        const("ones", tensor(np.ones(20_000)), "float32"),
+        node("init", "Assign", ["v", "zeros"], T=a_type("float32")),
+        node("more", "AssignAdd", ["v", "ones"], T=a_type("float32")),
+        node("y", "Identity", ["v"], T=a_type("float32")),
+    )
+    worker.load("g", data=data)
+    worker.run("g", "none", {}, [], ["init"])
+    worker.run("g", "before", {}, ["y"])
+    summary = worker.run("g", "none", {}, [], ["more", "more"]).result(WAIT)
+    assert summary.outputs == [] and summary.metadata is None
+    worker.run("g", "after", {}, ["y"])
+    # What was fetched earlier must not change with the variable whose memory it may have shared.
+    assert worker.tensor("before", 0).result(WAIT).numpy().max() == 0
+    assert worker.tensor("after", 0).result(WAIT).numpy().min() == 1
+
+
+def test_trace(worker: Worker) -> None:
+    worker.load("g", data=graphs.doubling())
+    summary = worker.run("g", "r", {"x": tensor([1.0])}, ["y"], trace=True).result(WAIT)
+    assert summary.outputs == [OutputInfo(1, (1,), 4)] and summary.seconds > 0
+    assert summary.metadata is not None and b"CPU:0" in summary.metadata
+
+
+def test_optimize(worker: Worker) -> None:
+    worker.load("g", data=graphs.doubling(), optimize=True)
+    worker.run("g", "r", {"x": tensor([1.5])}, ["y"])
+    assert worker.tensor("r", 0).result(WAIT).numpy().tolist() == [3.0]
+
+
+def test_results_feed_later_runs_and_compare_in_the_child(worker: Worker) -> None:
+    x = tensor(np.arange(6.0).reshape(2, 3))
+    worker.load("twice", data=graphs.doubling())
+    worker.load("same", data=identity("float32"))
+    worker.run("twice", "r1", {"x": x}, ["y"])
+    worker.run("same", "r2", {"x": Result("r1", 0)}, ["y", "x"])
+    worker.run("twice", "r3", {"x": Result("r2", 0)}, ["y"])
+    found = worker.compare("r1", "r2", [(0, 0), (0, 1)])
+    worse = worker.compare("r1", "r3", [(0, 0)], rtol=0.5)
+    worker.drop("r1")
+    assert [c.equal for c in found.result(WAIT)] == [True, True]
+    [c] = worse.result(WAIT)
+    assert not c.equal and c.close and c.max_abs == 10 and c.differing == 5
+    assert worker.tensor("r3", 0).result(WAIT).numpy().tolist() == [[0, 4, 8], [12, 16, 20]]
+
+
+def test_default_device(worker: Worker) -> None:
+    data = graphs.doubling()
+    worker.load("g", data=data, default_device="/device:CPU:0")
+    summary = worker.run("g", "r", {"x": tensor([1.0])}, ["y"], trace=True).result(WAIT)
+    assert summary.outputs[0].nbytes == 4
+
+
+# --- refusals ------------------------------------------------------------------------------------------
+
+
+def test_wrong_feeds(worker: Worker) -> None:
+    data = graphs.doubling([-1, 3])
+    cases = [
+        (tensor([[1, 2, 3]], "int32"), "'x' takes float32, not int32"),
+        (tensor([[1.0, 2, 3, 4]]), "'x' takes the shape [?,3], not [1,4]"),
+        (tensor([1.0, 2, 3]), "'x' takes the shape [?,3], not [3]"),
+    ]
+    for value, message in cases:
+        error = refusal(worker, data, {"x": value}, "y")
+        assert (error.code, error.message) == ("invalid_argument", message)
+    value = tensor([[1.0, 2, 3]])
+    assert "twice" in str(refusal(worker, data, {"x": value, "x:0": value}, "y"))
+    assert refusal(worker, data, {"z": value}, "y").code == "not_found"
+    assert refusal(worker, data, {}, "y").code == "invalid_argument"  # x is not fed
+    assert refusal(worker, data, {"x": value}).code == "invalid_argument"  # nothing to do
+
+
+def test_resources_and_variants_cannot_be_fetched(worker: Worker) -> None:
+    data = graph(
+        node("r", "VarHandleOp", dtype=a_type("float32"), shape=graphs.a_shape([])),
+        node("v", "OptionalNone"),
+    )
+    assert str(refusal(worker, data, {}, "r")) == "'r' is a resource, which cannot be fetched"
+    assert str(refusal(worker, data, {}, "v:0")) == "'v:0' is a variant, which cannot be fetched"
+
+
+def test_run_time_errors_are_tensorflows_own(worker: Worker) -> None:
+    data = graph(
+        placeholder("x", "float32", None),
+        const("s", tensor([2, 2], "int32"), "int32"),
+        node("y", "Reshape", ["x", "s"], T=a_type("float32"), Tshape=a_type("int32")),
+    )
+    error = refusal(worker, data, {"x": tensor([1.0, 2.0, 3.0])}, "y")
+    assert error.code == "invalid_argument"
+    assert "Input to reshape is a tensor with 3 values" in error.message
+    assert "stack trace" not in error.message and "File" not in error.message
+
+
+@pytest.mark.parametrize(
+    "data,code,words",
+    [
+        (b"\xff\xff\xff", "invalid_argument", ""),
+        (graph(node("a", "NoSuchOp")), "not_found", "NoSuchOp"),
+        (graph(node("a", "Identity", ["b"], T=a_type("float32"))), "invalid_argument", "b"),
+        (graph(node("a", "NoOp"), node("a", "NoOp")), "invalid_argument", "a"),
+    ],
+    ids=["garbage", "unknown op", "dangling", "duplicate"],
+)
+def test_load_errors(worker: Worker, data: bytes, code: str, words: str) -> None:
+    loading = worker.load("bad", data=data)
+    running = worker.run("bad", "r", {}, ["a"])  # sent along: fails for the same reason
+    with pytest.raises(TensorFlowError) as caught:
+        loading.result(WAIT)
+    assert caught.value.code == code and words in caught.value.message
+    with pytest.raises(TensorFlowError) as again:
+        running.result(WAIT)
+    assert again.value.message == caught.value.message
+
+
+def test_op_library_that_is_none(worker: Worker, tmp_path: Any) -> None:
+    with pytest.raises(TensorFlowError) as caught:
+        worker.load_op_library(str(tmp_path / "absent.so")).result(WAIT)
+    assert caught.value.code == "not_found" and "absent.so" in caught.value.message
+
+
+def test_queue_of_two_types_keeps_its_strings(worker: Worker) -> None:
+    """A fed string may live on in TensorFlow after the run that it was fed to."""
+    data = graph(
+        placeholder("x", "string", [-1]),
+        node("q", "FIFOQueueV2", component_types=a_types("string"), shapes=graphs.field(1, b"")),
+        node("in", "QueueEnqueueV2", ["q", "x"], Tcomponents=a_types("string")),
+        node("y", "QueueDequeueV2", ["q"], component_types=a_types("string")),
+    )
+    worker.load("g", data=data)
+    long = [b"long enough to be on the heap " * 3, b"short"]
+    worker.run("g", "none", {"x": Tensor(7, (2,), long)}, [], ["in"])
+    worker.run("g", "r", {}, ["y"])
+    assert worker.tensor("r", 0).result(WAIT).data == long
+
+
+def test_element_sizes_are_tensorflows() -> None:
+    script = """
+from gdsurgeon.runtime.library import load
+from gdsurgeon.runtime.tensor import DTYPES
+library = load()
+print([n for n, d in DTYPES.items() if d.size and library.TF_DataTypeSize(n) != d.size])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
