@@ -109,9 +109,8 @@ def query_options(command: F) -> F:
 
 def _request(model: str, options: dict[str, Any]) -> Request:
     """Takes the shared options out of OPTIONS."""
-    from gdsurgeon.execute.executor import Settings
-    from gdsurgeon.execute.feeds import Overrides
     from gdsurgeon.execute.operate import Request
+    from gdsurgeon.execute.settings import Overrides, Settings
 
     take = options.pop
     settings = Settings(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError
 from gdsurgeon.execute import encoded
 from gdsurgeon.execute.feeds import Feed, Jpeg
+from gdsurgeon.execute.settings import Settings
 from gdsurgeon.graph.dtypes import STRING, UINT8
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
@@ -18,32 +19,7 @@ from gdsurgeon.runtime.tensor import Tensor
 
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT = 300.0
-"""Seconds that one step, loading or running, may take."""
-
 _ENCODER = "the JPEG encoder"
-
-
-class Settings(NamedTuple):
-    """How and where graphs are run.
-
-    Attributes:
-        device: ``cpu``, ``gpu`` or a device name such as ``/device:GPU:1``.
-        timeout: seconds for one step.
-        op_libraries: libraries of custom ops.
-        allow_ops: whether ops that reach files, networks or Python may be run.
-        seed: of the feeds.
-        samples: feeds tried.
-        verbose: whether TensorFlow's own log goes to standard error.
-    """
-
-    device: str = "cpu"
-    timeout: float = DEFAULT_TIMEOUT
-    op_libraries: tuple[str, ...] = ()
-    allow_ops: bool = False
-    seed: int = 0
-    samples: int = 2
-    verbose: bool = False
 
 
 class Refused(Exception):

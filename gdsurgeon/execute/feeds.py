@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import random
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.shapes import compatible, format_shape, placeholder_shape
@@ -14,6 +13,7 @@ from gdsurgeon.errors import NotValidatedError, UsageError, printable, quoted
 from gdsurgeon.execute import encoded
 from gdsurgeon.execute.consumers import Step, downstream, through_identities
 from gdsurgeon.execute.input_shapes import candidate_shapes
+from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph import dtypes
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.constants import constant_header
@@ -23,22 +23,6 @@ from gdsurgeon.runtime.tensor import Tensor
 
 MOST_BYTES = 1 << 30
 """A feed of more bytes than this is not made."""
-
-
-@dataclass
-class Overrides:
-    """What a user says of feeds, by the placeholder's name."""
-
-    values: dict[str, str] = field(default_factory=dict)  # --feed NAME=VALUE or NAME=@FILE
-    archive: str | None = None  # --feeds FILE.npz
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # --shape NAME=1,2,3
-
-    def check_names(self, known: Iterable[str]) -> None:
-        """Raises UsageError where a name is none of KNOWN."""
-        names = set(known)
-        for name in (*self.values, *self.shapes):
-            if name not in names:
-                raise UsageError(f"there is no placeholder {quoted(name)} to feed")
 
 
 class Jpeg(NamedTuple):

@@ -7,19 +7,20 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from gdsurgeon.analysis.check import Findings, apply_repairs, require_sound
-from gdsurgeon.analysis.signature import Signature, signature
 from gdsurgeon.errors import OutputError, UsageError, printable
-from gdsurgeon.execute.executor import Executor, Settings
-from gdsurgeon.execute.feeds import Overrides
 from gdsurgeon.execute.proof import Proof
-from gdsurgeon.execute.prove import EDITED, ORIGINAL, prove, prove_loads
+from gdsurgeon.execute.settings import Overrides, Settings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult
 from gdsurgeon.graph.load import load
 from gdsurgeon.wire.output import Output, same_file
 from gdsurgeon.wire.write import Chunk, read_chunks, size_of
+
+if TYPE_CHECKING:
+    from gdsurgeon.analysis.signature import Signature
+    from gdsurgeon.execute.proving import Proving
 
 LEVELS = ("none", "structure", "load", "run")
 LARGEST = (1 << 31) - 1
@@ -89,15 +90,14 @@ def operate(request: Request, edit: Edit) -> Outcome:
     """
     started = time.monotonic()
     out = output_path(request)
-    runs = request.level in ("load", "run")
-    executor = Executor(request.settings)
     with Output(out) as output:
-        try:
-            if runs:
-                executor.start()  # TensorFlow loads while the graph is being edited
-            outcome = _operate(request, edit, output, executor)
-        finally:
-            executor.close()
+        if request.level in ("load", "run"):
+            from gdsurgeon.execute.proving import Proving
+
+            with Proving(request.settings, request.overrides, request.level) as proving:
+                outcome = _operate(request, edit, output, proving)
+        else:
+            outcome = _operate(request, edit, output, None)
     outcome.seconds = time.monotonic() - started
     return outcome
 
@@ -134,26 +134,31 @@ def _default_output(model: str) -> str:
     return f"{stem}.edited{suffix}"
 
 
-def _operate(request: Request, edit: Edit, output: Output, executor: Executor) -> Outcome:
+def _operate(request: Request, edit: Edit, output: Output, proving: Proving | None) -> Outcome:
     graph = load(request.model)
-    if request.level == "run":
-        executor.load_source(ORIGINAL, graph)
-    findings = Findings()
+    if proving is not None:
+        proving.begin(graph)
+    seen_before = None
+    warnings: list[str] = []
     if request.level != "none":
+        from gdsurgeon.analysis.check import apply_repairs, require_sound
+
         findings = require_sound(graph)
-    before, counts_before = _seen(graph)
-    apply_repairs(graph, findings)
+        warnings += findings.warnings
+        seen_before = _seen(graph)
+        apply_repairs(graph, findings)
     result = edit(graph)
     chunks = graph.chunks()
     size = size_of(chunks)
     if size > LARGEST:
         raise _too_big(graph, size)
     text = _is_text(request, graph, output)
-    proof = _publish(request, graph, result, chunks, text, output, executor)
+    proof = _publish(request, graph, result, chunks, text, output, proving)
     after, counts_after = _seen(graph)
+    before, counts_before = seen_before or (None, Counts(graph.layout.node_count, None))
     return Outcome(
         request, output.name, size, result, proof, counts_before, counts_after, before, after,
-        [*findings.warnings, *result.warnings, *proof.warnings], 0.0,
+        [*warnings, *result.warnings, *proof.warnings], 0.0,
     )  # fmt: skip
 
 
@@ -161,6 +166,8 @@ def _seen(graph: Graph) -> tuple[Signature | None, Counts]:
     """The signature and the counts, unless a big file would have to be indexed for them alone."""
     if not graph.has_table:
         return None, Counts(graph.node_count, None)
+    from gdsurgeon.analysis.signature import signature
+
     return signature(graph), Counts(graph.node_count, graph.op_counts())
 
 
@@ -183,10 +190,9 @@ def _publish(
     chunks: list[Chunk],
     text: bool,
     output: Output,
-    executor: Executor,
+    proving: Proving | None,
 ) -> Proof:
     """Stages the bytes, has them proven, and only then makes them the output."""
-    runs = request.level in ("load", "run")
     binary = b""
     if text:
         from gdsurgeon.wire.text import to_binary, to_text
@@ -194,7 +200,7 @@ def _publish(
         written = to_text(read_chunks(chunks))
         binary = to_binary(written, output.name)  # what a reader of the text will have
         chunks = [written]
-    if not runs:
+    if proving is None:
         if request.dry_run:
             return Proof(request.level)
         if output.is_stream:
@@ -205,14 +211,8 @@ def _publish(
         staged = staging.stage(chunks)
         graph.source.check_unchanged()
         proof = Proof(request.level)
-        if runs:
-            if text:
-                executor.load_bytes(EDITED, binary)
-            else:
-                executor.load_file(EDITED, staged)
-            proof = prove_loads(executor) if request.level == "load" else prove(
-                executor, graph, result, request.overrides
-            )  # fmt: skip
+        if proving is not None:
+            proof = proving.prove(graph, result, binary if text else staged)
         if not request.dry_run:
             if request.backup is not None:
                 _back_up(request.model, request.backup)

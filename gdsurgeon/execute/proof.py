@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.graph.dtypes import dtype_name
-from gdsurgeon.runtime.compare import Comparison
-from gdsurgeon.runtime.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gdsurgeon.runtime.compare import Comparison
+    from gdsurgeon.runtime.tensor import Tensor
 
 
 @dataclass

@@ -8,8 +8,9 @@ from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.execute.executor import Executor, Refused
-from gdsurgeon.execute.feeds import Overrides, variable_value
+from gdsurgeon.execute.feeds import variable_value
 from gdsurgeon.execute.proof import MOST_SHOWN_BYTES, OutputProof, Proof, shown_value
+from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import (

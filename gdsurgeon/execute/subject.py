@@ -9,9 +9,10 @@ from typing import NamedTuple
 from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.errors import NotValidatedError, printable
 from gdsurgeon.execute.executor import Executor, Refused
-from gdsurgeon.execute.feeds import InputSpec, Overrides, input_spec, make_feed, overridden, variable_value
+from gdsurgeon.execute.feeds import InputSpec, input_spec, make_feed, overridden, variable_value
 from gdsurgeon.execute.plan import Plan, make_plan
 from gdsurgeon.execute.proof import describe_tensor
+from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.attrs import shape_of
 from gdsurgeon.graph.dtypes import SIZES, base_dtype
 from gdsurgeon.graph.graph import Graph

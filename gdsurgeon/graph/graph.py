@@ -177,6 +177,8 @@ class Graph:
             if name in self._search.duplicates:
                 self._refuse_duplicate(name)
             return self._search.records.get(name)
+        if self._search is not None and name in self._search.others:
+            return self._search.others[name]
         table = self.table
         row = table.rows.get(name)
         if row is None:

@@ -91,6 +91,7 @@ class Search:
         records: the first node of each name that was found.
         duplicates: those of the names that several nodes have.
         mentions: for each name, the nodes that have it as input, control input or colocation.
+        others: the records of those nodes.
     """
 
     MOST_HITS = 5000
@@ -101,6 +102,7 @@ class Search:
         self.records: dict[str, Record] = {}
         self.duplicates: set[str] = set()
         self.mentions: dict[str, list[str]] = {name: [] for name in names}
+        self.others: dict[str, Record] = {}
 
     @classmethod
     def run(cls, source: Source, names: Sequence[str]) -> Search | None:
@@ -144,6 +146,7 @@ class Search:
         for mentioned in _mentioned(header, record):
             if mentioned in self.mentions:
                 self.mentions[mentioned].append(name)
+                self.others[name] = record
 
 
 def _records_with(run: Run, needles: Sequence[bytes]) -> list[tuple[int, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 import tempfile
@@ -107,7 +106,7 @@ class Output:
         folder, name = os.path.split(self._target)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         # A long name leaves no room for the rest of the temporary one.
-        path = os.path.join(folder, f".{name[:200]}.gdsurgeon-{secrets.token_hex(4)}.tmp")
+        path = os.path.join(folder, f".{name[:200]}.gdsurgeon-{os.urandom(4).hex()}.tmp")
         self.staged = path  # before it exists: a signal between the two lines must not leave it behind
         return os.open(path, flags, 0o666)
 
