@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -222,6 +221,8 @@ def _publish(
 
 def _back_up(model: str, suffix: str) -> None:
     """Keeps the old file under its name with SUFFIX; the file itself where links are possible, else a copy."""
+    import shutil
+
     target = os.path.realpath(model)
     backup = target + suffix
     temporary = f"{backup}.gdsurgeon-{os.getpid()}.tmp"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from gdsurgeon.errors import EditError, quoted
@@ -93,6 +92,8 @@ class UniqueNames:
 
 def near_miss(name: str, names: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` where one of NAMES is like NAME, else nothing."""
+    from difflib import get_close_matches
+
     lowered = name.lower()
     pool: list[str] = []
     for candidate in names:

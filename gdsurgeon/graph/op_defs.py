@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -70,6 +69,8 @@ def op_def(name: str) -> OpDef | None:
         if found is None or found < 0:
             return None
     begin = start + len(name) + 2
+    import json
+
     row = json.loads(table[begin : table.index("\n", begin)])
     return OpDef(
         name,

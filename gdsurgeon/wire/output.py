@@ -6,13 +6,15 @@ import errno
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable
 from types import TracebackType
 
 from gdsurgeon.errors import OutputError, printable
 from gdsurgeon.wire.source import FileSource
-from gdsurgeon.wire.write import Chunk, SourceSpan, write_chunks
+from gdsurgeon.wire.write import Chunk, SourceSpan, size_of, write_chunks
+
+EARLY_WRITEBACK = 32 << 20
+"""Bytes from which on a file is written back while it is still being written."""
 
 _STANDARD_OUTPUT = frozenset(("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"))
 
@@ -87,8 +89,10 @@ class Output:
         try:
             fd = self._create()
             try:
-                write_chunks(fd, chunks)
-                if not self.is_stream:
+                if self.is_stream:
+                    write_chunks(fd, chunks)
+                else:
+                    _write_to_disk(fd, chunks)
                     self._keep_mode(fd)
                     os.fsync(fd)
             finally:
@@ -101,6 +105,8 @@ class Output:
 
     def _create(self) -> int:
         if self.is_stream:
+            import tempfile
+
             fd, self.staged = tempfile.mkstemp(prefix="gdsurgeon-", suffix=".tmp")
             return fd
         folder, name = os.path.split(self._target)
@@ -184,6 +190,33 @@ def same_file(path: str, other: str) -> bool:
         return os.path.samefile(path, other)
     except OSError:
         return False
+
+
+def _write_to_disk(fd: int, chunks: Iterable[Chunk]) -> None:
+    """Writes CHUNKS; a big file goes to the disk while it is being written, so that the fsync finds little to do."""
+    held = list(chunks)
+    if size_of(held) < EARLY_WRITEBACK:
+        write_chunks(fd, held)
+        return
+    import threading
+
+    done = threading.Event()
+    sync = getattr(os, "fdatasync", os.fsync)
+
+    def flush() -> None:
+        while not done.wait(0.01):
+            try:
+                sync(fd)
+            except OSError:
+                return  # the fsync at the end reports it
+
+    flusher = threading.Thread(target=flush, daemon=True)
+    flusher.start()
+    try:
+        write_chunks(fd, held)
+    finally:
+        done.set()
+        flusher.join()
 
 
 def _sync_folder(folder: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from typing import Protocol, overload
 
 from gdsurgeon.errors import InputError, UsageError, printable
@@ -167,6 +166,8 @@ def _standard_input() -> Source:
 
 def _spooled(fd: int, name: str) -> Source:
     """Everything that can be read from FD."""
+    import tempfile
+
     held = bytearray()
     spill = None
     try:
