@@ -39,6 +39,8 @@ class AttrFindings(NamedTuple):
     warnings: tuple[str, ...]
     colocated: tuple[str, ...]
     functions: tuple[str, ...]
+    is_plain: bool
+    """Whether there is nothing more to say of the node."""
 
 
 def check_attrs(definition: OpDef | None, op: str, buf: Buffer, spans: AttrSpans) -> AttrFindings:
@@ -78,7 +80,7 @@ def check_attrs(definition: OpDef | None, op: str, buf: Buffer, spans: AttrSpans
         if definition is not None:
             _check_known(definition, key, kind_of(value), faults, warnings)
     if definition is None:
-        return AttrFindings(-1, -1, tuple(faults), tuple(warnings), tuple(colocated), tuple(functions))
+        return AttrFindings(-1, -1, tuple(faults), tuple(warnings), tuple(colocated), tuple(functions), False)
     for attr in definition.attrs.values():
         if not attr.has_default and attr.name not in spans:
             faults.append(f"{op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing")
@@ -91,7 +93,8 @@ def check_attrs(definition: OpDef | None, op: str, buf: Buffer, spans: AttrSpans
 
     inputs = len(arg_dtypes(definition.inputs, definition, read))
     outputs = len(arg_dtypes(definition.outputs, definition, read))
-    return AttrFindings(inputs, outputs, tuple(faults), tuple(warnings), tuple(colocated), tuple(functions))
+    plain_node = not (faults or warnings or colocated or functions)
+    return AttrFindings(inputs, outputs, tuple(faults), tuple(warnings), tuple(colocated), tuple(functions), plain_node)
 
 
 def _tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader | None:

@@ -171,32 +171,34 @@ class _NodePass:
             for a, b in pairwise(bounds):
                 self._one(record_at(self.graph.source, base + a, base + b))
             return
-        has_controls = b"\x1a" in buf and any(text[:1] == "^" for text in inputs)
+        has_controls = buf.find(b"^", 0, bounds[-1]) >= 0
         at = input_at = 0
+        outputs, expected, memo, find = self.outputs.append, self.expected.append, self._memo, attrs.index
         for op in ops:
-            end = attrs.index(b"", at)
-            self._finish(self._attrs(op, attrs[at:end]), op)
+            end = find(b"", at)
+            found = memo.get((op, *attrs[at:end])) or self._attrs(op, attrs[at:end])
             at = end + 1
+            outputs(found.outputs)
+            expected(found.inputs)
+            if not found.is_plain:
+                self._report(found, op)
             if has_controls:
                 input_end = inputs.index("", input_at)
                 self._check_input_order(inputs[input_at:input_end])
                 input_at = input_end + 1
 
     def _attrs(self, op: str, entries: list[bytes]) -> AttrFindings:
-        """The findings on the attr map ENTRIES of a node, from memory where another node had the same."""
-        key = (op, *entries)
-        found = self._memo.get(key)
-        if found is None:
-            buf = b"".join(entries)
-            spans: dict[str, tuple[int, int]] = {}
-            pos = 0
-            for entry in entries:
-                name, start, end = _entry(buf, pos, pos + len(entry))
-                spans[name] = (start, end)
-                pos += len(entry)
-            found = check_attrs(self.graph.op_def(op), op, buf, spans)
-            if len(buf) <= _MEMO_BYTES:
-                self._memo[key] = found
+        """The findings on the attr map ENTRIES of a node; remembered, for others will have the same."""
+        buf = b"".join(entries)
+        spans: dict[str, tuple[int, int]] = {}
+        pos = 0
+        for entry in entries:
+            name, start, end = _entry(buf, pos, pos + len(entry))
+            spans[name] = (start, end)
+            pos += len(entry)
+        found = check_attrs(self.graph.op_def(op), op, buf, spans)
+        if len(buf) <= _MEMO_BYTES:
+            self._memo[(op, *entries)] = found
         return found
 
     def _one(self, record: Record) -> None:
@@ -205,7 +207,10 @@ class _NodePass:
         if header.unknown_fields:
             self.findings.warn(f"node {quoted(header.name)} has an unknown field, which is kept")
         self._check_present(header)
-        self._finish(found, header.op)
+        self.outputs.append(found.outputs)
+        self.expected.append(found.inputs)
+        if not found.is_plain:
+            self._report(found, header.op)
         self._check_input_order(list(header.inputs))
 
     def _check_present(self, header: Header) -> None:
@@ -225,14 +230,11 @@ class _NodePass:
                 self.findings.warn(f"node {name} has a control input before a data input; written in order")
                 return
 
-    def _finish(self, found: AttrFindings, op: str) -> None:
-        row = len(self.outputs)
-        self.outputs.append(found.outputs)
-        self.expected.append(found.inputs)
+    def _report(self, found: AttrFindings, op: str) -> None:
+        """Says of the row that was added last what there is to say."""
+        row = len(self.outputs) - 1
         if found.outputs < 0 and op:
             self.unknown_ops.setdefault(op, row)
-        if not (found.faults or found.warnings or found.colocated or found.functions):
-            return
         name = quoted(self.graph.table.names[row])
         for text in found.faults:
             self.findings.fault(f"node {name}: {text}")
@@ -263,9 +265,8 @@ def _entry(buf: bytes, start: int, end: int) -> tuple[str, int, int]:
 
 
 def _check_names(table: Table, findings: Findings) -> None:
-    valid = is_valid_name
-    for row, name in enumerate(table.names):
-        if not valid(name):
+    for row, name in enumerate(table.names) if not _all_valid(table.names) else ():
+        if not is_valid_name(name):
             what = f"node {quoted(name)} (number {row})" if name else f"node number {row}"
             findings.fault(f"{what} has {'an illegal' if name else 'no'} name: {NAME_RULE}")
     if len(table.rows) + table.names.count("") != len(table.names):
@@ -274,6 +275,16 @@ def _check_names(table: Table, findings: Findings) -> None:
             other = first.setdefault(name, row)
             if other != row and name:
                 findings.fault(f"two nodes are named {quoted(name)}: numbers {other} and {row}")
+
+
+def _all_valid(names: list[str]) -> bool:
+    """Whether plainly all NAMES are legal; False where that takes a closer look at each."""
+    joined = ("\n" + "\n".join(names)).encode("utf-8", "surrogatepass")
+    strange = joined.translate(None, _NAME_BYTES)
+    return len(strange) == len(names) and not any(start in joined for start in (b"\n_", b"\n-", b"\n/", b"\n\n"))
+
+
+_NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
 
 
 def _check_edges(graph: Graph, nodes: _NodePass, findings: Findings) -> None:

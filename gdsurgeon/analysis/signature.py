@@ -33,8 +33,9 @@ def input_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
     """The placeholders, in file order."""
     top = topology or Topology(graph)
     ops = {i for i, op in enumerate(top.table.op_names) if op in PLACEHOLDERS}
-    table_ops, rows = top.table.ops, top.rows
-    return [top.node(n) for n in top.numbers() if (table_ops[n] in ops if n < rows else top.op(n) in PLACEHOLDERS)]
+    found = [row for row, op in enumerate(top.table.ops) if op in ops and row not in top.gone] if ops else []
+    found += [number for number in range(top.rows, top.size) if top.op(number) in PLACEHOLDERS]
+    return [top.node(number) for number in found]
 
 
 def output_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
@@ -43,8 +44,7 @@ def output_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
     Constants and placeholders that nobody reads are not outputs; nor is what has no output (NoOp, Assert).
     """
     top = topology or Topology(graph)
-    read = top.read_outputs()
-    found = [top.node(n) for n in top.numbers() if not read[n] and top.op(n) not in _NOT_SERVED]
+    found = [top.node(n) for n in top.unread() if top.op(n) not in _NOT_SERVED]
     return [node for node in found if node.output_dtypes is None or node.output_dtypes]
 
 

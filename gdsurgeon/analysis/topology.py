@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 
 from gdsurgeon.graph.graph import Graph
@@ -90,15 +91,24 @@ class Topology:
                 out[producer].append(number)
         return out
 
-    def read_outputs(self) -> bytearray:
-        """For each node whether somebody reads an output of it as data."""
-        out = bytearray(self.size)
+    def unread(self) -> list[int]:
+        """The nodes of which nobody reads an output as data."""
+        counts = array("I", self.table.data_readers)
+        counts.extend([0] * (self.size - self.rows))
+        for number in self.gone:
+            self._count(counts, self.table.inputs(number), -1)
+        for number, codes in self._codes.items():
+            if number < self.rows:
+                self._count(counts, self.table.inputs(number), -1)
+            self._count(counts, codes, 1)
+        return [number for number, count in enumerate(counts) if not count and number not in self.gone]
+
+    @staticmethod
+    def _count(counts: array[int], codes: Iterable[int], by: int) -> None:
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-        for number in self.numbers():
-            for code in self.inputs(number):
-                if code >= 0 and code & control != control:
-                    out[code >> bits] = 1
-        return out
+        for code in codes:
+            if code >= 0 and code & control != control:
+                counts[code >> bits] += by
 
     def is_loop_back(self, producer: int, consumer: int) -> bool:
         """Whether the edge closes a v1 while loop, legally."""

@@ -42,7 +42,8 @@ def candidate_shapes(graph: Graph, node: Node) -> list[tuple[int, ...]]:
     stated = placeholder_shape(node)
     if stated is not None and all(dim >= 0 for dim in stated):
         return [stated]
-    out = [shape for shape in _from_consumers(graph, node, stated) if _fits(shape, stated)]
+    out: list[tuple[int, ...]] = [()] if stated is None and _is_divisor(graph, node) else []
+    out += [shape for shape in _from_consumers(graph, node, stated) if _fits(shape, stated)]
     out.extend(_defaults(stated))
     return list(dict.fromkeys(out))
 
@@ -128,18 +129,38 @@ def _matmul_width(node: Node, slot: int) -> int:
     return header.dims[1 if bool(transposed) == (slot == 0) else 0]
 
 
+def _is_divisor(graph: Graph, node: Node) -> bool:
+    """Whether something is divided by the input, as by dropout's keep probability: that is a scalar."""
+    return any(
+        user.op in ("RealDiv", "Div") and len(user.inputs) == 2 and user.inputs[1].node is node
+        for user in graph.users(node)
+    )
+
+
 def _from_reshape(node: Node) -> Iterator[tuple[int, ...]]:
     """What a Reshape to a constant shape lets through: one row of the product of its known dimensions."""
-    target = constant(through_identities(node.inputs[1].node)) if len(node.inputs) > 1 else None
-    if target is None or not target.values:
+    target = _target_dims(node.inputs[1].node) if len(node.inputs) > 1 else []
+    if not target:
         return
     product = 1
-    for dim in target.values:
+    for dim in target:
         product *= dim if dim > 0 else 1
     yield (1, product)
-    if len(target.values) > 1 and all(dim > 0 for dim in target.values[1:]):
-        yield (max(target.values[0], 1), *target.values[1:])
+    if len(target) > 1 and all(dim > 0 for dim in target[1:]):
+        yield (max(target[0], 1), *target[1:])
     yield (product,)
+
+
+def _target_dims(node: Node) -> list[int]:
+    """The shape that a Reshape is given, -1 where it is not constant; [] where none of it is."""
+    node = through_identities(node)
+    found = constant(node)
+    if found is not None:
+        return [int(dim) for dim in found.values]
+    if node.op != "Pack":
+        return []
+    parts = [constant(through_identities(read.node)) for read in node.inputs]
+    return [int(part.values[0]) if part is not None and part.shape == () else -1 for part in parts]
 
 
 def _side_from_dense(graph: Graph, node: Node) -> int:

@@ -260,7 +260,7 @@ class _Comparing:
     def _nothing_to_run(self) -> NotValidatedError:
         skipped = self.original.plan.skipped
         reasons = list(dict.fromkeys(s.reason for s in skipped))
-        why = "; ".join(reasons[:3]) if reasons else "it has none"
+        why = "; ".join(reasons[:3]) if reasons else "none gives a value that can be fetched"
         unknown = any("not known here" in reason for reason in reasons)
         outside = any("--allow-ops" in reason for reason in reasons)
         hint = "--op-lib FILE.so brings custom ops; " if unknown else ""

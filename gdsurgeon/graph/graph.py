@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -228,10 +229,8 @@ class Graph:
     def op_counts(self) -> dict[str, int]:
         """How many nodes of each op there are, the most frequent first."""
         table = self.table
-        counts = [0] * len(table.op_names)
-        for op in table.ops:
-            counts[op] += 1
-        out = dict(zip(table.op_names, counts, strict=True))
+        counts = Counter(table.ops)
+        out = {op: counts[i] for i, op in enumerate(table.op_names)}
         for node in self._touched:
             if node.op_override is not None and node.op_override != node.header.op:
                 out[node.header.op] -= 1

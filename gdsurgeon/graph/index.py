@@ -213,6 +213,7 @@ class Table:
         self._op_ids: dict[str, int] = {}
         self._pending: list[tuple[int, str]] = []
         self._offsets: array[int] | None = None
+        self._data_readers: array[int] | None = None
         self._users: tuple[array[int], array[int]] | None = None
         self._colocations: dict[str, list[int]] | None = None
         self._build()
@@ -332,6 +333,18 @@ class Table:
                 limit += step
             elif code >= limit:
                 yield code >> bits, row
+
+    @property
+    def data_readers(self) -> array[int]:
+        """For each row, how many data inputs read it."""
+        if self._data_readers is None:
+            counts = array("I", bytes(4 * len(self.names)))
+            bits, control = self.PORT_BITS, self.CONTROL_PORT
+            for code in self.edges:
+                if code >= 0 and code & control != control:
+                    counts[code >> bits] += 1
+            self._data_readers = counts
+        return self._data_readers
 
     @property
     def offsets(self) -> array[int]:
