@@ -198,7 +198,8 @@ class _NodePass:
             pos += len(entry)
         found = check_attrs(self.graph.op_def(op), op, buf, spans)
         if len(buf) <= _MEMO_BYTES:
-            self._memo[(op, *entries)] = found
+            key = (op, *entries)
+            self._memo[key] = found
         return found
 
     def _one(self, record: Record) -> None:

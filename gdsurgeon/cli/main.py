@@ -32,7 +32,9 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            from gdsurgeon.graph.names import near_miss
+
+            raise click.UsageError(f"there is no command {cmd_name!r}.{near_miss(cmd_name, COMMANDS)}", ctx)
         module = import_module(f"gdsurgeon.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command

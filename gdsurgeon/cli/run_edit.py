@@ -11,24 +11,25 @@ from gdsurgeon.wire.output import Output
 def run_edit(command: str, request: Request, report: str | None, edit: Edit) -> None:
     """Applies EDIT as REQUEST says, and tells what it has done."""
     _refuse_terminal(request)
+    report_file = Output(report) if report is not None else None  # refused now rather than after the work
     outcome = operate(request, edit)
     terminal.warn(dict.fromkeys(outcome.warnings))
     if not terminal.quiet:
         from gdsurgeon.view.summary import summary
 
         terminal.summary(summary(outcome))
-    if report is not None:
+    if report_file is not None:
         import json
 
         from gdsurgeon.view.summary import report as make_report
 
         data = json.dumps(make_report(outcome, command), indent=2).encode() + b"\n"
-        with Output(report) as output:
-            if output.is_stream:
-                output.stream([data])
+        with report_file:
+            if report_file.is_stream:
+                report_file.stream([data])
             else:
-                output.stage([data])
-                output.publish()
+                report_file.stage([data])
+                report_file.publish()
 
 
 def _refuse_terminal(request: Request) -> None:
