@@ -38,7 +38,8 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
     if not placeholders:
         raise EditError(f"{printable(part.source_name)} has no placeholder: there is nothing to connect")
     by_raw = _by_placeholder(part, mapped)
-    model.prefetch([by_raw[p.name].model if p.name in by_raw else p.name for p in placeholders])
+    named = [by_raw[p.name].model if p.name in by_raw else p.name for p in placeholders]
+    model.prefetch([*named, *part.names()])
     out: list[Binding] = []
     for placeholder in placeholders:
         spelt = by_raw.get(placeholder.name)

@@ -204,6 +204,7 @@ def _publish(
             return Proof(request.level)
         if output.is_stream:
             output.stream(chunks)
+            graph.source.check_unchanged()
             return Proof(request.level)
     staging = Output("-") if request.dry_run else output
     with staging:

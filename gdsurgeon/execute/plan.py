@@ -69,26 +69,30 @@ class Plan:
         return [name for group in self.groups for name in group]
 
 
-def make_plan(graph: Graph, *, allow_ops: bool = False, outputs: list[str] | None = None) -> Plan:
+def make_plan(
+    graph: Graph, *, allow_ops: bool = False, custom_ops: bool = False, outputs: list[str] | None = None
+) -> Plan:
     """What to run of GRAPH.
 
     Args:
         graph: as it is before an edit, or after it.
         allow_ops: whether ops that reach files, networks or Python may be run.
+        custom_ops: whether ops that are not known here may be run: a library of them is there.
         outputs: the nodes to fetch; by default those that nobody reads.
     """
-    return _Planner(graph, allow_ops).plan(outputs)
+    return _Planner(graph, allow_ops, custom_ops).plan(outputs)
 
 
 class _Planner:
     """Works in a few passes over the whole graph: nothing is done once for each output."""
 
-    def __init__(self, graph: Graph, allow_ops: bool) -> None:
+    def __init__(self, graph: Graph, allow_ops: bool, custom_ops: bool) -> None:
         self.graph = graph
         self.top = Topology(graph)
         self.flow: ControlFlow = control_flow(self.top)
         self.consumers = self.top.consumers()
         self.allow_ops = allow_ops
+        self.custom_ops = custom_ops
         self.obstacles: dict[int, str] = {}
         self.random: list[int] = []
         self._look_at_ops()
@@ -114,7 +118,8 @@ class _Planner:
         node = self.top.node(number)
         where = f"{quoted(node.name)} ({printable(op)})"
         if node.op_def is None:
-            self.obstacles[number] = f"{where} is an op that is not known here"
+            if not self.custom_ops:
+                self.obstacles[number] = f"{where} is an op that is not known here"
             return
         if op in RESOURCE_VARIABLES:
             self.obstacles[number] = f"{where} is a variable, whose value is not in the file"
@@ -158,7 +163,7 @@ class _Planner:
             return "in a branch that may not be taken"
         found = self.top.node(number).output_dtypes
         if found is None:
-            return f"op {quoted(self.top.op(number))} is not known here"
+            return None if self.custom_ops else f"op {quoted(self.top.op(number))} is not known here"
         if all(dtype > dtypes.REF for dtype in found):
             return ""
         if all(dtype in (dtypes.RESOURCE, dtypes.VARIANT) for dtype in found):
@@ -236,7 +241,9 @@ class _Planner:
     def _tensors(self, number: int) -> list[str]:
         """The outputs of a node that can be fetched; of a Merge only the value."""
         node = self.top.node(number)
-        found = node.output_dtypes or []
+        found = node.output_dtypes
+        if found is None:
+            return [node.name]  # a custom op: its first output, whatever else it has
         count = 1 if node.op in ("Merge", "RefMerge") else len(found)
         return [
             format_input(node.name, i)

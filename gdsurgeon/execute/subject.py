@@ -60,7 +60,12 @@ class Subject:
         self.executor = executor
         self.key = key
         self.graph = graph
-        self.plan: Plan = make_plan(graph, allow_ops=executor.settings.allow_ops, outputs=outputs)
+        self.plan: Plan = make_plan(
+            graph,
+            allow_ops=executor.settings.allow_ops,
+            custom_ops=bool(executor.settings.op_libraries),
+            outputs=outputs,
+        )
         self.specs: list[InputSpec] = [
             overridden(input_spec(graph, graph[name]), overrides)
             for name in self.plan.placeholders

@@ -48,7 +48,7 @@ class Graph:
         text: whether the graph was text, and should be text again.
     """
 
-    MOST_NAMES_TO_SEARCH = 8
+    MOST_NAMES_TO_SEARCH = 24
 
     def __init__(self, source: Source, *, text: bool = False) -> None:
         self.source = source

@@ -160,7 +160,7 @@ def _standard_input() -> Source:
     if os.isatty(fd):
         raise UsageError("MODEL is '-' and standard input is a terminal", hint="pipe a GraphDef in, or name a file")
     if stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) == 0:
-        return FileSource(os.dup(fd), name, None)
+        return _nameless(os.dup(fd), name)
     return _spooled(fd, name)
 
 
@@ -186,7 +186,13 @@ def _spooled(fd: int, name: str) -> Source:
         return BytesSource(bytes(held), name)
     with spill:
         spill.flush()
-        return FileSource(os.dup(spill.fileno()), name, None)
+        return _nameless(os.dup(spill.fileno()), name)
+
+
+def _nameless(fd: int, name: str) -> FileSource:
+    """A file that has no path of its own; where the system gives descriptors paths, another process can use that."""
+    path = f"/proc/{os.getpid()}/fd/{fd}"
+    return FileSource(fd, name, path if os.path.exists(path) else None)
 
 
 def _directory(path: str) -> tuple[str]:
