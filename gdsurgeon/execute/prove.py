@@ -164,13 +164,20 @@ class _Comparing:
 
     def _sample(self, sample: int) -> None:
         to_original, to_edited = self.bound(sample)
-        feeds, runs = self.original.start(sample, to_original)
-        shared = {name: value for name, value in feeds.items() if name not in to_original}
-        edited_feeds = {self.after(name): value for name, value in shared.items()} | to_edited
-        edited_runs = self._run_edited(sample, edited_feeds)
-        originals = [self.executor.wait(run) for run in runs]
+        edited_feeds: Feeds = {}
+        edited_runs: list[Pending[RunSummary]] = []
+
+        def run_edited(feeds: Feeds) -> None:
+            nonlocal edited_feeds, edited_runs
+            shared = {self.after(name): value for name, value in feeds.items() if name not in to_original}
+            edited_feeds = shared | to_edited
+            edited_runs = self._run_edited(sample, edited_feeds)
+
+        feeds, runs = self.original.start(sample, to_original, run_edited)
+        for run in runs:
+            self.executor.wait(run)
         summaries = self._finished(edited_runs)
-        comparisons = self._compare(sample, originals)
+        comparisons = self._compare(sample)
         outputs = self._outputs(sample, summaries, comparisons)
         if sample == 0:
             self.proof.outputs = outputs
@@ -198,9 +205,8 @@ class _Comparing:
         except Refused as refused:
             raise ValidationError(f"the result does not run: {printable(refused.text)}", hint=_DO_WITHOUT) from refused
 
-    def _compare(self, sample: int, originals: list[RunSummary]) -> dict[str, Comparison]:
+    def _compare(self, sample: int) -> dict[str, Comparison]:
         """A comparison for each fetch of the original."""
-        del originals
         pending: list[tuple[list[str], Pending[list[Comparison]]]] = []
         for group, names in enumerate(self.original.plan.groups):
             pairs = [(i, i) for i, name in enumerate(names) if name not in self.incomparable]

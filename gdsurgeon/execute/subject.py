@@ -79,8 +79,17 @@ class Subject:
         """Runs the table initialisers. Raises Refused."""
         self.executor.initialize(self.key, self.plan.initializers)
 
-    def start(self, sample: int, bound: Feeds) -> tuple[Feeds, list[Pending[RunSummary]]]:
+    def start(
+        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None = None
+    ) -> tuple[Feeds, list[Pending[RunSummary]]]:
         """Begins the runs of SAMPLE, one for each group of fetches; finds shapes that fit where it is the first.
+
+        Args:
+            sample: its number; the feeds follow from it.
+            bound: what somebody else feeds.
+            alongside: called with the feeds as soon as the runs have begun, to begin others on the same feeds: the
+                first run of a graph is slow, and two graphs can have theirs at the same time. It is called again
+                where the feeds did not fit and others are tried.
 
         Returns the feeds and the runs; the results are called by `result`.
 
@@ -88,10 +97,18 @@ class Subject:
             NotValidatedError: the graph does not run on any feed that can be made.
         """
         if not self._settled:
-            return self._settle(sample, bound)
+            return self._settle(sample, bound, alongside)
+        return self._begin(sample, bound, alongside)
+
+    def _begin(
+        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
+    ) -> tuple[Feeds, list[Pending[RunSummary]]]:
         feeds = self._feeds(sample) | bound
         feeds |= self._draw(sample, feeds)
-        return feeds, self._run(sample, feeds)
+        runs = self._run(sample, feeds)
+        if alongside is not None:
+            alongside(feeds)
+        return feeds, runs
 
     def result(self, sample: int, group: int) -> str:
         """The name of what a run returns."""
@@ -108,14 +125,14 @@ class Subject:
         """The feeds as text."""
         return {n: describe_tensor(v) for n, v in feeds.items() if isinstance(v, Tensor) and n in self.shapes}
 
-    def _settle(self, sample: int, bound: Feeds) -> tuple[Feeds, list[Pending[RunSummary]]]:
+    def _settle(
+        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
+    ) -> tuple[Feeds, list[Pending[RunSummary]]]:
         problem = ""
         for shapes in islice(_combinations(self.specs), MOST_TRIALS):
             self.shapes = shapes
             try:
-                feeds = self._feeds(sample) | bound
-                feeds |= self._draw(sample, feeds)
-                runs = self._run(sample, feeds)
+                feeds, runs = self._begin(sample, bound, alongside)
                 for run in runs:
                     self.executor.wait(run)
             except Refused as refused:
