@@ -66,8 +66,10 @@ def flattened_views() -> Any:
         ("input", field.TYPE_STRING),
         ("device", field.TYPE_STRING),
         ("attr", field.TYPE_BYTES),
+        ("experimental_debug_info", field.TYPE_BYTES),
+        ("experimental_type", field.TYPE_BYTES),
     ]
-    for message, count in (("NodeHeaders", 3), ("NodeRecords", 5)):
+    for message, count in (("NodeHeaders", 3), ("NodeRecords", 7)):
         entry = file.message_type.add(name=message)
         for number, (name, kind) in enumerate(columns[:count], 1):
             entry.field.add(name=name, number=number, type=kind, label=field.LABEL_REPEATED)

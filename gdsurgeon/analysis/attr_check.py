@@ -15,9 +15,11 @@ from gdsurgeon.graph.attrs import (
 )
 from gdsurgeon.graph.constants import MOST_DIMS, MOST_ELEMENTS, TENSOR, TensorHeader, read_tensor_header
 from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
-from gdsurgeon.graph.op_defs import OpDef, arg_dtypes
+from gdsurgeon.graph.op_defs import OpDef, arg_count
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, read_field
 from gdsurgeon.wire.messages import decode_error, message
+
+MOST_TENSORS = (1 << 31) - 1
 
 AttrSpans = Mapping[str, tuple[int, int]]
 
@@ -91,8 +93,9 @@ def check_attrs(definition: OpDef | None, op: str, buf: Buffer, spans: AttrSpans
     def read(name: str) -> Any:
         return plain(values[name]) if name in values else None
 
-    inputs = len(arg_dtypes(definition.inputs, definition, read))
-    outputs = len(arg_dtypes(definition.outputs, definition, read))
+    # Beyond any real node's: the number is a fault of the file, and must fit what it is kept in.
+    inputs = min(arg_count(definition.inputs, definition, read), MOST_TENSORS)
+    outputs = min(arg_count(definition.outputs, definition, read), MOST_TENSORS)
     plain_node = not (faults or warnings or colocated or functions)
     return AttrFindings(inputs, outputs, tuple(faults), tuple(warnings), tuple(colocated), tuple(functions), plain_node)
 

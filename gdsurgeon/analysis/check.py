@@ -8,17 +8,17 @@ from itertools import pairwise
 from typing import Any
 
 from gdsurgeon.analysis.attr_check import AttrFindings, check_attrs
-from gdsurgeon.analysis.function_check import check_functions
+from gdsurgeon.analysis.function_check import check_functions, unknown_ops
 from gdsurgeon.analysis.order import find_cycle, has_forward_edges
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Record, Table, record_at, scanned
 from gdsurgeon.graph.names import NAME_RULE, is_valid_name, near_miss, parse_input
-from gdsurgeon.wire.fields import LEN, Field, WireError, read_field
-from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.node_record import Header, read_attr
-from gdsurgeon.wire.scan import DEBUG_INFO, LIBRARY, VERSION, VERSIONS, Run, is_node
+from gdsurgeon.wire.fields import LEN, Field, read_field
+from gdsurgeon.wire.messages import decode_error, message, unknown_fields
+from gdsurgeon.wire.node_record import read_attr
+from gdsurgeon.wire.scan import DEBUG_INFO, LARGE, LIBRARY, VERSION, VERSIONS, Run, is_node
 
 MOST_FAULTS = 100
 """Faults of which the text is made; beyond, they are counted."""
@@ -75,6 +75,8 @@ def check(graph: Graph) -> Findings:
     _check_colocations(table, nodes, findings)
     for fault in check_functions(graph.functions):
         findings.fault(fault)
+    for op, name in unknown_ops(graph.functions).items():
+        findings.warn(f"op {quoted(op)} (function {quoted(name)}) is not known to this TensorFlow")
     for function, row in nodes.functions.items():
         if function not in graph.functions:
             name = quoted(table.names[row])
@@ -121,9 +123,19 @@ def apply_repairs(graph: Graph, findings: Findings) -> None:
 
 def _check_fields(graph: Graph, findings: Findings) -> None:
     """The top-level fields that are not nodes."""
+    _ = graph.producer  # says where the versions are corrupt
     for other in graph.layout.others:
+        if other.number == DEBUG_INFO and other.wire_type == LEN:
+            _check_debug_info(graph, other)
         if (other.number, other.wire_type) not in _GRAPH_FIELDS:
             findings.warn(f"it has an unknown field {other.number} (wire type {other.wire_type}), which is kept")
+
+
+def _check_debug_info(graph: Graph, field: Field) -> None:
+    try:
+        message("tensorflow.GraphDebugInfo").FromString(graph.source.read(field.value, field.end - field.value))
+    except decode_error():
+        raise InputError(f"the debug info of {printable(graph.source_name)} is corrupt") from None
 
 
 _GRAPH_FIELDS = {(LIBRARY, LEN), (VERSION, 0), (VERSIONS, LEN), (DEBUG_INFO, LEN)}
@@ -163,10 +175,13 @@ class _NodePass:
         mark = b"\x1a\x00\x2a\x00"
         try:
             parsed = message("gdsurgeon.NodeRecords").FromString(mark.join(bodies) + mark)
+            # Whether protobuf can read all that is in them, and knows all of their fields.
+            message("tensorflow.GraphDef").FromString(buf[: bounds[-1]])
+            readable = len(unknown_fields(parsed)) == 0
         except decode_error():
-            parsed = message("gdsurgeon.NodeRecords")()
+            parsed, readable = message("gdsurgeon.NodeRecords")(), False
         names, ops, inputs, attrs = parsed.name, parsed.op, list(parsed.input), list(parsed.attr)
-        regular = len(names) == len(ops) == inputs.count("") == attrs.count(b"") == count
+        regular = readable and len(names) == len(ops) == inputs.count("") == attrs.count(b"") == count
         if not regular or not _begins_with_names(buf, bounds, names):
             for a, b in pairwise(bounds):
                 self._one(record_at(self.graph.source, base + a, base + b))
@@ -193,7 +208,7 @@ class _NodePass:
         spans: dict[str, tuple[int, int]] = {}
         pos = 0
         for entry in entries:
-            name, start, end = _entry(buf, pos, pos + len(entry))
+            name, start, end = read_attr(buf, Field(5, LEN, pos, pos, pos + len(entry)))
             spans[name] = (start, end)
             pos += len(entry)
         found = check_attrs(self.graph.op_def(op), op, buf, spans)
@@ -207,16 +222,15 @@ class _NodePass:
         found = check_attrs(self.graph.op_def(header.op), header.op, record.buffer(), header.attrs)
         if header.unknown_fields:
             self.findings.warn(f"node {quoted(header.name)} has an unknown field, which is kept")
-        self._check_present(header)
+        if not header.op and header.name:
+            self.findings.fault(f"node {quoted(header.name)} has no op")
+        if not found.faults and not _is_readable(record):
+            self.findings.fault(f"node {quoted(header.name)} is corrupt")
         self.outputs.append(found.outputs)
         self.expected.append(found.inputs)
         if not found.is_plain:
             self._report(found, header.op)
         self._check_input_order(list(header.inputs))
-
-    def _check_present(self, header: Header) -> None:
-        if not header.op and header.name:
-            self.findings.fault(f"node {quoted(header.name)} has no op")
 
     def _check_input_order(self, inputs: list[str]) -> None:
         """Control inputs come last; called for the row that was finished last."""
@@ -258,11 +272,15 @@ def _begins_with_names(buf: bytes, bounds: list[int], names: Any) -> bool:
     return True
 
 
-def _entry(buf: bytes, start: int, end: int) -> tuple[str, int, int]:
+def _is_readable(record: Record) -> bool:
+    """Whether protobuf can read the record; of a large one only what was looked at already is known."""
+    if record.end - record.body > LARGE:
+        return True
     try:
-        return read_attr(buf, Field(5, LEN, start, start, end))
-    except WireError:
-        return "", start, start
+        message("tensorflow.NodeDef").FromString(record.buffer()[0 : record.end - record.body])
+    except decode_error():
+        return False
+    return True
 
 
 def _check_names(table: Table, findings: Findings) -> None:
@@ -282,7 +300,8 @@ def _all_valid(names: list[str]) -> bool:
     """Whether plainly all NAMES are legal; False where that takes a closer look at each."""
     joined = ("\n" + "\n".join(names)).encode("utf-8", "surrogatepass")
     strange = joined.translate(None, _NAME_BYTES)
-    return len(strange) == len(names) and not any(start in joined for start in (b"\n_", b"\n-", b"\n/", b"\n\n"))
+    odd_starts = (b"\n_", b"\n-", b"\n/", b"\n\n")
+    return len(strange) == len(names) and not joined.endswith(b"\n") and not any(s in joined for s in odd_starts)
 
 
 _NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"

@@ -35,6 +35,16 @@ def check_functions(library: FunctionLibrary) -> Iterator[str]:
     yield from (f"functions call each other without end: {path}" for path in _recursions(calls))
 
 
+def unknown_ops(library: FunctionLibrary) -> dict[str, str]:
+    """The ops inside functions that are neither known nor functions, each with a function that has it."""
+    out: dict[str, str] = {}
+    for function in library:
+        for node in function.node_def:
+            if node.op not in out and node.op not in library and op_def(node.op) is None:
+                out[node.op] = function.signature.name
+    return out
+
+
 def _check_function(function: Any) -> Iterator[str]:
     """Its signature, its ret, and the names inside."""
     signature = function.signature

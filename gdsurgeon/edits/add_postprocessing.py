@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from gdsurgeon.edits.copy_in import copy_in
+from gdsurgeon.edits.copy_in import plan_copy
 from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
@@ -40,12 +40,21 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     served = {b: b.node.name for b in bindings}
     unique = graph.unique_names()
     raw = {b: unique(b.node.name + RAW_SUFFIX) for b in bindings}
-    direct = _named_directly(post, bindings)
+    direct = _named_directly(bindings)
+    plan = plan_copy(
+        graph,
+        post,
+        replace={b.placeholder: b.node.output for b in bindings},
+        names={b.result.node: served[b] for b in bindings if b in direct},
+        reserved=(*served.values(), *raw.values()),
+    )
+    for binding in bindings:
+        if binding not in direct and not binding.result.dtype:
+            raise EditError(f"the type of {quoted(binding.result.name)} ({_op(binding.result.node)}) is not known here")
     journal = Journal(renamed={served[b]: raw[b] for b in bindings})
 
     graph.rename({b.node: raw[b] for b in bindings})
-    names = {b.result.node: served[b] for b in bindings if b in direct}
-    copied = copy_in(graph, post, replace={b.placeholder: b.node.output for b in bindings}, names=names)
+    copied = plan.apply(graph)
     journal.added.extend(node.name for node in copied.nodes.values())
     journal.copied = {old.name: new.name for old, new in copied.nodes.items()}
     journal.renamed_functions = copied.renamed_functions
@@ -66,14 +75,14 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
 def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[str]) -> None:
     node = binding.node
     outputs = node.output_dtypes
-    where = f"{quoted(node.name)} of {printable(graph.source_name)} ({node.op})"
+    where = f"{quoted(node.name)} of {printable(graph.source_name)} ({_op(node)})"
     if outputs is not None and len(outputs) != 1:
         count = "several outputs" if outputs else "no output"
         raise EditError(f"{where} has {count}: postprocessing goes behind a node with one")
     check_fits(node.output, graph, binding.placeholder.output, post, warnings)
 
 
-def _named_directly(post: Graph, bindings: Sequence[Binding]) -> set[Binding]:
+def _named_directly(bindings: Sequence[Binding]) -> set[Binding]:
     """The bindings whose result can be a node of the served name; the others are served by an Identity."""
     results = Counter(binding.result.node for binding in bindings)
     placeholders = {binding.placeholder for binding in bindings}
@@ -83,9 +92,12 @@ def _named_directly(post: Graph, bindings: Sequence[Binding]) -> set[Binding]:
         if b.result.index == 0
         and results[b.result.node] == 1
         and b.result.node not in placeholders
-        and b.result.node.output_dtypes is not None
-        and len(b.result.node.output_dtypes) == 1
+        and len(b.result.node.output_dtypes or (0,)) == 1
     }
+
+
+def _op(node: Node) -> str:
+    return printable(node.op)
 
 
 def _serve_by_identity(graph: Graph, name: str, output: Output) -> Node:

@@ -36,7 +36,9 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     for binding in bindings:
         node = binding.node
         if node.op not in ("Placeholder", "PlaceholderV2"):
-            raise EditError(f"{quoted(node.name)} of {printable(graph.source_name)} is a {node.op}, not a Placeholder")
+            raise EditError(
+                f"{quoted(node.name)} of {printable(graph.source_name)} is a {printable(node.op)}, not a Placeholder"
+            )
         check_fits(binding.result, pre, node.output, graph, warnings)
         uses[binding] = graph.uses(node.output)
         if not uses[binding]:

@@ -34,10 +34,10 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
     Raises:
         EditError: PART has no placeholder, lacks a result, or a mapped name is not there.
     """
-    placeholders = [node for node in input_nodes(part) if node.op != "PlaceholderWithDefault"]
+    by_raw = _by_placeholder(part, mapped)
+    placeholders = [n for n in input_nodes(part) if n.op != "PlaceholderWithDefault" or n.name in by_raw]
     if not placeholders:
         raise EditError(f"{printable(part.source_name)} has no placeholder: there is nothing to connect")
-    by_raw = _by_placeholder(part, mapped)
     named = [by_raw[p.name].model if p.name in by_raw else p.name for p in placeholders]
     model.prefetch([*named, *part.names()])
     out: list[Binding] = []
@@ -63,7 +63,9 @@ def _by_placeholder(part: Graph, mapped: Sequence[Mapped]) -> Mapping[str, Mappe
     for item in mapped:
         node = part[item.raw.removesuffix(":0")]
         if not node.op.startswith("Placeholder"):
-            raise EditError(f"{quoted(item.raw)} in {printable(part.source_name)} is a {node.op}, not a Placeholder")
+            raise EditError(
+                f"{quoted(item.raw)} in {printable(part.source_name)} is a {printable(node.op)}, not a Placeholder"
+            )
         if node.name in out:
             raise EditError(f"the placeholder {quoted(item.raw)} is mapped twice")
         out[node.name] = item
@@ -95,7 +97,9 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
     """
     if not given.dtype or not wanted.dtype:
         unknown = given if not given.dtype else wanted
-        warnings.append(f"the type of {quoted(unknown.name)} ({unknown.node.op}) is not known here: not compared")
+        warnings.append(
+            f"the type of {quoted(unknown.name)} ({printable(unknown.node.op)}) is not known here: not compared"
+        )
     fits = same_dtype(given.dtype, wanted.dtype) and compatible(stated_shape(given), stated_shape(wanted))
     if not fits:
         raise EditError(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.order import find_cycle
 from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
 from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.journal import EditResult, Journal, Rewired
@@ -102,7 +102,9 @@ def _consumer_filter(only: str | None, exclude: str | None) -> Callable[[str], b
 def _check_types(old: Output, new: Output, warnings: list[str]) -> None:
     for output in (old, new):
         if not output.dtype:
-            warnings.append(f"the type of {quoted(output.name)} is not known here ({output.node.op}): not compared")
+            warnings.append(
+                f"the type of {quoted(output.name)} is not known here ({printable(output.node.op)}): not compared"
+            )
     if not same_dtype(old.dtype, new.dtype) or not compatible(stated_shape(old), stated_shape(new)):
         raise EditError(
             f"{quoted(old.name)} ({describe(old)}) cannot give way to {quoted(new.name)} ({describe(new)}): "
@@ -113,6 +115,9 @@ def _check_types(old: Output, new: Output, warnings: list[str]) -> None:
 def _nothing_changed(pairs: Iterable[tuple[Output, Output]], skipped: Sequence[str], filtered: str | None) -> str:
     if skipped:
         return f"rerouting would make a cycle: {skipped[0]}"
+    pairs = list(pairs)
+    if all(old == new for old, new in pairs):
+        return "nothing would change: OLD and NEW are the same tensor"
     names = ", ".join(quoted(old.name) for old, _ in pairs)
     if filtered is not None:
         return f"nothing would change: no consumer of {names} is among those allowed"

@@ -137,6 +137,7 @@ _FORMATS = {1: "f", 2: "d", 3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 10: "?", 17:
 _FIELDS = {
     1: "float_val", 2: "double_val", 3: "int_val", 4: "int_val", 5: "int_val", 6: "int_val", 7: "string_val",
     9: "int64_val", 10: "bool_val", 17: "int_val", 22: "uint32_val", 23: "uint64_val",
+    19: "half_val",
 }  # fmt: skip
 
 
@@ -171,6 +172,8 @@ def decode_tensor(tensor: Any) -> Constant | None:
     if tensor.dtype not in _FIELDS or tensor.tensor_content:
         return None
     values = list(getattr(tensor, _FIELDS[tensor.dtype]))
+    if tensor.dtype == dtypes.FLOAT16:  # as the integers that their bits are
+        values = [struct.unpack("<e", struct.pack("<H", value & 0xFFFF))[0] for value in values]
     if len(values) > count:
         return None
     # Fewer values than elements: the last one fills the rest, as TensorFlow has it.

@@ -12,7 +12,7 @@ NAMES: dict[int, str] = {
 NUMBERS = {name: number for number, name in NAMES.items()}
 
 FLOAT32, FLOAT64, INT32, UINT8, STRING, INT64, BOOL = 1, 2, 3, 4, 7, 9, 10
-RESOURCE, VARIANT = 20, 21
+FLOAT16, RESOURCE, VARIANT = 19, 20, 21
 REF = 100
 """A reference to a tensor of dtype n has the DataType 100 + n."""
 

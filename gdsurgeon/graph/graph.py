@@ -21,7 +21,7 @@ from gdsurgeon.graph.names import (
 )
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, check_output
 from gdsurgeon.graph.op_defs import OpDef
-from gdsurgeon.wire.fields import LEN
+from gdsurgeon.wire.fields import LEN, Field
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Piece, record_tag, size_of
 from gdsurgeon.wire.output import Output as OutputFile
@@ -61,6 +61,7 @@ class Graph:
         self._removed: dict[Node, None] = {}
         self._added: dict[Node, Node | None] = {}  # in order; the node of the file that it follows, None: at the end
         self._new_users: dict[Node, dict[Node, None]] = {}  # users that the file does not know of
+        self._new_colocated: dict[Node, dict[Node, None]] = {}  # likewise nodes that are colocated with one
         self._search: Search | None = None
         self._duplicates: frozenset[str] | None = None
 
@@ -108,7 +109,10 @@ class Graph:
     @cached_property
     def functions(self) -> FunctionLibrary:
         """The function library."""
-        return FunctionLibrary(self.source, [f for f in self.layout.others if f.number == LIBRARY])
+        return FunctionLibrary(self.source, self._library_fields())
+
+    def _library_fields(self) -> list[Field]:
+        return [f for f in self.layout.others if f.number == LIBRARY and f.wire_type == LEN]
 
     @cached_property
     def producer(self) -> int:
@@ -179,6 +183,8 @@ class Graph:
                 self._refuse_duplicate(name)
             return self._search.records.get(name)
         if self._search is not None and name in self._search.others:
+            if name in self._search.duplicates:
+                self._refuse_duplicate(name)
             return self._search.others[name]
         table = self.table
         row = table.rows.get(name)
@@ -289,29 +295,21 @@ class Graph:
 
     def _users_of_missing(self, name: str) -> Iterator[str]:
         """The nodes whose inputs name NAME, which no node has."""
-        table = self.table
-        for row in range(len(table.names)):
-            for code in table.inputs(row):
-                if code <= table.UNRESOLVED:
-                    ref = parse_input(table.unresolved[table.UNRESOLVED - code])
-                    if ref is not None and ref.node == name:
-                        yield table.names[row]
-                        break
+        for row in self.table.missing.get(name, ()):
+            yield self.table.names[row]
 
     def colocated_with(self, node: Node) -> list[Node]:
         """The nodes that ask to be colocated with NODE."""
-        found: list[Node] = []
+        candidates: dict[Node, None] = {}
         name = node.base_name
         if name is not None:
             if self._search is not None and name in self._search.mentions and not self.has_table:
-                candidates = [self.base_node(user) for user in self._search.mentions[name]]
+                candidates = dict.fromkeys(self.base_node(user) for user in self._search.mentions[name])
             else:
-                table = self.table
-                candidates = [self.base_node(table.names[row]) for row in table.colocated(name)]
-            found = [c for c in candidates if c not in self._removed and node in c.colocated]
-        seen = set(found)
-        found += [c for c in self._added if c not in seen and node in c.colocated]
-        return found
+                names = self.table.names
+                candidates = dict.fromkeys(self.base_node(names[row]) for row in self.table.colocated(name))
+        candidates.update(self._new_colocated.get(node, {}))
+        return [c for c in candidates if self._is_here(c) and node in c.colocated]
 
     # -- changing: the primitives on which every edit is written -------------------------------------------
 
@@ -335,7 +333,10 @@ class Graph:
 
     def set_colocated(self, node: Node, others: Iterable[Node]) -> None:
         """Colocates NODE with OTHERS."""
-        node.assign(colocated=others)
+        new = tuple(others)
+        node.assign(colocated=new)
+        for other in new:
+            self._new_colocated.setdefault(other, {})[node] = None
         self._touch(node)
 
     def set_attr(self, node: Node, key: str, value: bytes | None) -> None:
@@ -375,6 +376,8 @@ class Graph:
             node.name = name
             self._learn_name(node)
         for node in names:
+            self._adopt(node)
+        for node in names:
             if node.base_name is not None:
                 self._touch(node)
                 for user in self._base_users(node):
@@ -392,7 +395,7 @@ class Graph:
             given[name] = node
             holder = self.find(name)
             if holder is not None and holder not in names:
-                raise EditError(f"the name {quoted(name)} is taken by a {holder.op} node")
+                raise EditError(f"the name {quoted(name)} is taken by a {printable(holder.op)} node")
 
     def _forget_name(self, node: Node) -> None:
         if self._current.get(node.name) is node:
@@ -405,6 +408,28 @@ class Graph:
             self._left.add(node.base_name)
             self._respelt[node.base_name] = node.name
         self._current[node.name] = node
+
+    def _adopt(self, node: Node) -> None:
+        """Has those read NODE who read its new name in the file, where no node had it."""
+        if node.name in self._left and node.name != node.base_name:
+            return
+        missing = self._nodes.get(node.name)
+        if missing is None and not self._is_mentioned(node.name):
+            return
+        missing = self.base_node(node.name)
+        if missing is node or missing.exists:
+            return
+        for user in self._base_users(missing):
+            inputs = [Output(node, read.index) if read.node is missing else read for read in user.inputs]
+            controls = [node if control is missing else control for control in user.controls]
+            self.set_inputs(user, inputs)
+            self.set_controls(user, controls)
+
+    def _is_mentioned(self, name: str) -> bool:
+        """Whether an input of the file names NAME, which perhaps no node has."""
+        if self._search is not None and name in self._search.mentions and not self.has_table:
+            return bool(self._search.mentions[name])
+        return name in self.table.missing
 
     def add(
         self,
@@ -578,7 +603,7 @@ class Graph:
             end = self.layout.end_of_nodes if after is None or after.record is None else after.record.end
             out.append((end, end, [chunk for node in nodes for chunk in _encoded(node)]))
         if self.functions.is_changed:
-            spans = [f for f in self.layout.others if f.number == LIBRARY]
+            spans = self._library_fields()
             if spans:
                 out.append((spans[-1].start, spans[-1].end, self.functions.chunks_of(spans[-1])))
             else:

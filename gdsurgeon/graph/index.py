@@ -146,7 +146,8 @@ class Search:
         for mentioned in _mentioned(header, record):
             if mentioned in self.mentions:
                 self.mentions[mentioned].append(name)
-                self.others[name] = record
+                if self.others.setdefault(name, record) is not record:
+                    self.duplicates.add(name)
 
 
 def _records_with(run: Run, needles: Sequence[bytes]) -> list[tuple[int, int]]:
@@ -179,7 +180,7 @@ def colocated_names(attr: bytes) -> list[str]:
     except decode_error():
         return []
     prefix = len(COLOCATION)
-    return [s[prefix:].decode("utf-8", "replace") for s in value.list.s if s.startswith(COLOCATION)]
+    return [s[prefix:].decode("utf-8", "surrogateescape") for s in value.list.s if s.startswith(COLOCATION)]
 
 
 class Table:
@@ -206,7 +207,7 @@ class Table:
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
         self.op_names: list[str] = []
-        self.ops = array("H")
+        self.ops = array("I")
         self.starts, self.ends = array("Q"), array("Q")
         self.edges = array("q")
         self.unresolved: list[str] = []
@@ -216,6 +217,7 @@ class Table:
         self._data_readers: array[int] | None = None
         self._users: tuple[array[int], array[int]] | None = None
         self._colocations: dict[str, list[int]] | None = None
+        self._missing: dict[str, list[int]] | None = None
         self._build()
 
     def _build(self) -> None:
@@ -239,21 +241,25 @@ class Table:
         self.layout = Layout(len(self.names), self.ends[-1] if self.ends else 0, tuple(others))
 
     def _add_run(self, run: Run, codes: dict[str, int]) -> None:
-        """Parses a whole run by one call: the bodies concatenated, with an empty input after each as a mark."""
+        """Parses a whole run by one call: the bodies concatenated, with an empty name, op and input after each."""
         base, buf, bounds = run
         count = len(bounds) - 1
         bodies = [
             buf[a + (2 if buf[a + 1] < 128 else 3 if buf[a + 2] < 128 else _body_offset(buf, a)) : b]
             for a, b in pairwise(bounds)
         ]
-        mark = b"\x1a\x00"
+        mark = b"\x0a\x00\x12\x00\x1a\x00"
         try:
             parsed = message("gdsurgeon.NodeHeaders").FromString(mark.join(bodies) + mark)
-            names, ops, inputs = list(parsed.name), parsed.op, list(parsed.input)
+            names, ops, inputs = list(parsed.name), list(parsed.op), list(parsed.input)
         except decode_error():
             names, ops, inputs = [], [], []
-        if len(names) != count or len(ops) != count or inputs.count("") != count or "" in names:
-            # A field is missing, doubled or corrupt somewhere: one by one, which also says where.
+        marks = [""] * count
+        regular = len(names) == len(ops) == 2 * count and names[1::2] == ops[1::2] == marks
+        regular = regular and inputs.count("") == count
+        names, ops = names[::2], ops[::2]
+        if not regular or "" in names or not _are_plain(names):
+            # A field is missing, doubled, corrupt or odd somewhere: one by one, which also says where.
             for row in range(count):
                 start, end = base + bounds[row], base + bounds[row + 1]
                 self._add_header(record_at(self.source, start, end).header(), start, end, codes)
@@ -286,7 +292,7 @@ class Table:
         self.ops.append(self._op_ids.setdefault(header.op, len(self._op_ids)))
         if len(self._op_ids) > len(self.op_names):
             self.op_names = list(self._op_ids)
-        if header.name:
+        if header.name and _is_plain(header.name):
             codes[header.name] = row << self.PORT_BITS
         for text in header.inputs:
             self.edges.append(-2)
@@ -345,6 +351,23 @@ class Table:
                     counts[code >> bits] += 1
             self._data_readers = counts
         return self._data_readers
+
+    @property
+    def missing(self) -> dict[str, list[int]]:
+        """The rows whose inputs name a node that there is not, by that name."""
+        if self._missing is None:
+            self._missing = {}
+            row = 0
+            for code in self.edges if self.unresolved else ():
+                if code == -1:
+                    row += 1
+                elif code <= self.UNRESOLVED:
+                    ref = parse_input(self.unresolved[self.UNRESOLVED - code])
+                    if ref is not None:
+                        rows = self._missing.setdefault(ref.node, [])
+                        if row not in rows[-1:]:
+                            rows.append(row)
+        return self._missing
 
     @property
     def offsets(self) -> array[int]:
@@ -422,8 +445,18 @@ class Table:
         header = record.header()
         if COLOCATION_ATTR in header.attrs:
             start, end = header.attrs[COLOCATION_ATTR]
-            for name in colocated_names(record.buffer()[start:end]):
+            for name in dict.fromkeys(colocated_names(record.buffer()[start:end])):
                 out.setdefault(name, []).append(row)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether an input can name the node: not where it holds what makes an index or a control input."""
+    return ":" not in name and name[0] != "^"
+
+
+def _are_plain(names: list[str]) -> bool:
+    joined = "".join(names)
+    return ":" not in joined and "^" not in joined
 
 
 def _body_offset(buf: bytes, start: int) -> int:

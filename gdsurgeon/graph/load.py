@@ -27,12 +27,15 @@ def from_bytes(data: bytes, name: str = "<bytes>") -> Graph:
 
 def from_source(source: Source) -> Graph:
     """The graph in SOURCE. Raises InputError."""
+    window = Window(source, 0, source.size)
+    if sniff.is_binary_graph(window):
+        return Graph(source)
     head = source.read(0, min(sniff.HEAD, source.size))
     foreign = sniff.foreign_format(head)
     if foreign is None and sniff.is_text(head):
         return _from_text(source, head)
     if foreign is None:
-        foreign = sniff.container_format(Window(source, 0, source.size))
+        foreign = sniff.container_format(window)
     if foreign is not None:
         raise InputError(f"{printable(source.name)} is {foreign}")
     return Graph(source)

@@ -291,6 +291,10 @@ class Node:
 
     def _spelt_inputs(self) -> list[str]:
         spelt = [output.name for output in self.inputs]
+        for i, text in enumerate(self.header.inputs if self.base_name is not None else ()):
+            # An input that is what it was keeps its spelling, also where that is with a needless ":0".
+            if text.endswith(":0") and i < len(spelt) and spelt[i] == self.graph.spell_base_name(text[:-2]):
+                spelt[i] += ":0"
         spelt += ["^" + node.name for node in self.controls]
         return spelt
 
@@ -313,8 +317,8 @@ class Node:
             if not entry.startswith(COLOCATION):
                 out.append(entry)
             elif (name := next(names, None)) is not None:
-                out.append(COLOCATION + name.encode())
-        out.extend(COLOCATION + name.encode() for name in names)
+                out.append(COLOCATION + name.encode("utf-8", "surrogateescape"))
+        out.extend(COLOCATION + name.encode("utf-8", "surrogateescape") for name in names)
         if out == entries:
             return data
         if not out:

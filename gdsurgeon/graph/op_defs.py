@@ -59,15 +59,16 @@ def _table() -> str:
         return file.read()
 
 
+_SEPARATORS = frozenset("\t\n")
+
+
 @cache
 def op_def(name: str) -> OpDef | None:
     """The signature of the op NAME, or None where TensorFlow (the version the table was made from) has none."""
     table = _table()
-    start = table.find(f"\n{name}\t")
-    if start < 0 or not name.isidentifier():
-        found = None if not name.startswith(">") else table.find(f"\n{name}\t")
-        if found is None or found < 0:
-            return None
+    start = table.find(f"\n{name}\t") if not _SEPARATORS.intersection(name) else -1
+    if start < 0:
+        return None
     begin = start + len(name) + 2
     import json
 
@@ -103,6 +104,21 @@ def arg_dtypes(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) 
     for arg in args:
         out.extend(_expanded(arg, definition, read))
     return out
+
+
+def arg_count(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -> int:
+    """How many tensors ARGS stand for: as many as `arg_dtypes` lists, without listing them."""
+    count = 0
+    for arg in args:
+        attr = arg.list_attr or arg.number_attr
+        value = read(attr) if attr else None
+        if value is None and attr and definition is not None and attr in definition.attrs:
+            value = definition.attrs[attr].default
+        if arg.list_attr:
+            count += len(value) if isinstance(value, list) else 1
+        else:
+            count += value if arg.number_attr and isinstance(value, int) and value >= 0 else 1
+    return count
 
 
 def _expanded(arg: Arg, definition: OpDef | None, read: AttrReader) -> Iterator[int]:

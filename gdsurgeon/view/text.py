@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from gdsurgeon.errors import printable
+
 
 def size(count: int) -> str:
     """COUNT bytes: ``18.3 MiB``."""
@@ -28,6 +30,7 @@ def change(before: int, after: int) -> str:
 def ops(counts: Mapping[str, int], most: int = 8) -> str:
     """``DecodeJpeg, Identity, Const x 4``, single ones first."""
     items = sorted(counts.items(), key=lambda item: (item[1] > 1, item[0]))
+    items = [(printable(op), n) for op, n in items]
     shown = [op if n == 1 else f"{op} x {n:,}" for op, n in items[:most]]
     return ", ".join(shown) + (f" and {len(items) - most} other ops" if len(items) > most else "")
 

@@ -30,6 +30,13 @@ def message(name: str) -> Any:
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(name))
 
 
+def unknown_fields(parsed: Any) -> Any:
+    """The fields of a message (not of those inside it) that its type does not know."""
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    return UnknownFieldSet(parsed)
+
+
 @cache
 def decode_error() -> type[Exception]:
     """The exception that protobuf raises on bytes that are not the message."""

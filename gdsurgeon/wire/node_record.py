@@ -142,8 +142,9 @@ def _patched(buf: Buffer, start: int, end: int, changes: Changes) -> Iterator[Pi
             yield span
         if inputs is not None and field.end == anchor:
             yield from _encoded_inputs(inputs)
-    if device := texts[DEVICE]:
-        yield encode_len(DEVICE, device.encode())
+    for number, text in texts.items():
+        if text:  # that the record has none of
+            yield encode_len(number, text.encode())
     for key, value in attrs.items():
         if value is not None:
             yield encode_attr(key, value)

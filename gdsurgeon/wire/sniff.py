@@ -50,6 +50,15 @@ def foreign_format(head: bytes) -> str | None:
     return None
 
 
+def is_binary_graph(buf: Buffer) -> bool:
+    """Whether the bytes begin with a node, as nearly every GraphDef does: then they are no other format."""
+    try:
+        first = read_field(buf, 0, len(buf))
+        return first.number == 1 and first.wire_type == LEN and _is_node(buf, first.value, first.end)
+    except WireError:
+        return False
+
+
 def is_text(head: bytes) -> bool:
     """Whether a file with the beginning HEAD is text: no node of a binary GraphDef is without a control byte."""
     return not _NOT_TEXT.search(head)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gdsurgeon.errors import InputError, printable
-from gdsurgeon.wire.messages import message
+from gdsurgeon.errors import InputError, OutputError, printable
+from gdsurgeon.wire.messages import decode_error, message
 
 
 def to_binary(text: bytes, name: str) -> bytes:
@@ -27,8 +27,23 @@ def to_binary(text: bytes, name: str) -> bytes:
 
 
 def to_text(data: bytes) -> bytes:
-    """The text form of the binary GraphDef DATA."""
+    """The text form of the binary GraphDef DATA.
+
+    Raises:
+        OutputError: there is none, for DATA is not one, or has fields that no text can name.
+    """
     from google.protobuf import text_format
 
-    graph = message("tensorflow.GraphDef").FromString(data)
+    try:
+        graph = message("tensorflow.GraphDef").FromString(data)
+    except decode_error():
+        raise OutputError("the graph has no text form: parts of it are corrupt", hint=_BINARY) from None
+    known = type(graph)()
+    known.CopyFrom(graph)
+    known.DiscardUnknownFields()
+    if known.ByteSize() != graph.ByteSize():
+        raise OutputError("the graph has fields that are not known here and that text would lose", hint=_BINARY)
     return bytes(text_format.MessageToString(graph).encode())
+
+
+_BINARY = "--format binary keeps everything as it is"

@@ -1,0 +1,347 @@
+"""The primitives that change a graph, against a naive model of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import graphs
+from support.graphs import FLOAT, add, const, g8, graph, identity, node, random_graphs
+
+from gdsurgeon.errors import EditError, InputError
+from gdsurgeon.graph.graph import Graph, Use
+from gdsurgeon.graph.node import Output
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.source import BytesSource
+
+
+class Model:
+    """A graph as a list of NodeDef messages; every answer by looking at all of them."""
+
+    def __init__(self, parsed: Any) -> None:
+        self.nodes: list[Any] = list(parsed.node)
+
+    def get(self, name: str) -> Any:
+        (found,) = [n for n in self.nodes if n.name == name]
+        return found
+
+    def data(self, n: Any) -> list[str]:
+        return [t.removesuffix(":0") for t in n.input if not t.startswith("^")]
+
+    def controls(self, n: Any) -> list[str]:
+        return [t for t in n.input if t.startswith("^")]
+
+    def colocated(self, n: Any) -> list[str]:
+        return [s[5:].decode() for s in n.attr["_class"].list.s] if "_class" in n.attr else []
+
+    def users(self, name: str) -> list[str]:
+        return [n.name for n in self.nodes if any(t.lstrip("^").split(":")[0] == name for t in n.input)]
+
+    def uses(self, name: str, index: int) -> list[tuple[str, int]]:
+        text = f"{name}:{index}" if index else name
+        return [(n.name, slot) for n in self.nodes for slot, t in enumerate(self.data(n)) if t == text]
+
+    def colocated_with(self, name: str) -> list[str]:
+        return [n.name for n in self.nodes if name in self.colocated(n)]
+
+    def rename(self, names: dict[str, str]) -> None:
+        for n in self.nodes:
+            n.name = names.get(n.name, n.name)
+            for i, text in enumerate(n.input):
+                control, rest = text[:1] == "^", text.lstrip("^")
+                base, colon, index = rest.partition(":")
+                n.input[i] = "^" * control + names.get(base, base) + colon + index
+            if "_class" in n.attr:
+                found = n.attr["_class"].list.s
+                found[:] = [b"loc:@" + names.get(s[5:].decode(), s[5:].decode()).encode() for s in found]
+
+    def set_inputs(self, name: str, inputs: list[str]) -> None:
+        n = self.get(name)
+        n.input[:] = inputs + self.controls(n)
+
+    def set_controls(self, name: str, controls: list[str]) -> None:
+        n = self.get(name)
+        n.input[:] = self.data(n) + ["^" + c for c in dict.fromkeys(controls)]
+
+    def set_colocated(self, name: str, others: list[str]) -> None:
+        n = self.get(name)
+        n.attr.pop("_class", None)
+        if others:
+            n.attr["_class"].list.s.extend(b"loc:@" + o.encode() for o in others)
+
+
+def compare(graph: Graph, model: Model, *, ask: bool) -> None:
+    """The bytes that the graph comes to, and (ASK) everything that can be asked of its nodes."""
+    assert list(graph.names()) == [n.name for n in model.nodes]
+    assert graph.node_count == len(model.nodes)
+    for expected in model.nodes if ask else ():
+        name = expected.name
+        found = graph[name]
+        assert found.op == expected.op
+        assert [o.name for o in found.inputs] == model.data(expected)
+        assert ["^" + c.name for c in found.controls] == model.controls(expected)
+        assert [c.name for c in found.colocated] == model.colocated(expected)
+        assert sorted(u.name for u in graph.users(found)) == sorted(model.users(name))
+        for index in (0, 1):
+            uses = [(u.node.name, u.slot) for u in graph.uses(Output(found, index))]
+            assert sorted(uses) == sorted(model.uses(name, index))
+        assert sorted(u.name for u in graph.colocated_with(found)) == sorted(model.colocated_with(name))
+    counts: dict[str, int] = {}
+    for n in model.nodes:
+        counts[n.op] = counts.get(n.op, 0) + 1
+    assert graph.op_counts() == counts
+    # `names` has the added nodes last; in the file they may stand after another node.
+    assert {n.name: normal(n) for n in graphs.parsed(graph).node} == {n.name: normal(n) for n in model.nodes}
+
+
+def normal(n: Any) -> Any:
+    """NODE with ``:0`` left out and empty attrs dropped."""
+    out = type(n)()
+    out.CopyFrom(n)
+    out.input[:] = [t.removesuffix(":0") for t in n.input]
+    if "_class" in out.attr and not out.attr["_class"].list.s:
+        out.attr.pop("_class")
+    return out
+
+
+@settings(deadline=None, derandomize=True, max_examples=250, suppress_health_check=[HealthCheck.data_too_large])
+@given(random_graphs(), st.data())
+def test_sequences_of_edits(drawn: graphs.Drawn, draw: st.DataObject) -> None:
+    graph, model = Graph(BytesSource(drawn.data)), Model(drawn.message)
+    if draw.draw(st.booleans(), "search"):
+        graph.prefetch(draw.draw(st.lists(st.sampled_from(graphs.NAMES), max_size=3), "names"))
+    fresh = iter(f"fresh_{i}" for i in range(100))
+    for _ in range(draw.draw(st.integers(1, 6), "edits")):
+        names = [n.name for n in model.nodes]
+        if not names:
+            break
+        some = st.sampled_from(names)
+        what = draw.draw(
+            st.sampled_from(["rename", "swap", "inputs", "controls", "colocated", "add", "remove", "touch", "slots"])
+        )
+        name, other = draw.draw(some, "node"), draw.draw(some, "other")
+        if what == "rename":
+            new = draw.draw(st.sampled_from([n for n in [*graphs.NAMES, "y/z"] if n not in names] or [name]), "new")
+            graph.rename({graph[name]: new})
+            model.rename({name: new})
+        elif what == "swap" and name != other:
+            graph.rename({graph[name]: other, graph[other]: name})
+            model.rename({name: other, other: name})
+        elif what == "inputs":
+            inputs = draw.draw(st.lists(some, max_size=3), "inputs")
+            graph.set_inputs(graph[name], [graph[i].output for i in inputs])
+            model.set_inputs(name, inputs)
+        elif what == "controls":
+            controls = draw.draw(st.lists(some, max_size=3), "controls")
+            graph.set_controls(graph[name], [graph[c] for c in controls])
+            model.set_controls(name, controls)
+        elif what == "colocated":
+            others = draw.draw(st.lists(some, max_size=2), "with")
+            graph.set_colocated(graph[name], [graph[o] for o in others])
+            model.set_colocated(name, others)
+        elif what == "add":
+            new = next(fresh)
+            after = draw.draw(st.booleans(), "after")
+            graph.add(new, "Identity", [graph[name].output], [graph[other]], attrs={"T": FLOAT},
+                      after=graph[name] if after else None)  # fmt: skip
+            added = message("tensorflow.NodeDef")(name=new, op="Identity", input=[name, "^" + other])
+            added.attr["T"].type = 1
+            model.nodes.append(added)
+        elif what == "slots":
+            slots = {i: graph[other].output for i, _ in enumerate(graph[name].inputs) if draw.draw(st.booleans(), "?")}
+            expected = model.data(model.get(name))
+            changed = sum(expected[i] != other for i in slots)
+            assert graph.set_slots({graph[name]: slots}) == changed
+            model.set_inputs(name, [other if i in slots else t for i, t in enumerate(expected)])
+        elif what == "remove":
+            stay = [n for n in model.nodes if n.name != name]
+            users = [n.name for n in stay if n.name in (*model.users(name), *model.colocated_with(name))]
+            if users:
+                with pytest.raises(EditError, match="cannot be removed"):
+                    graph.remove([graph[name]])
+            else:
+                graph.remove([graph[name]])
+                model.nodes = stay
+        elif what == "touch":
+            graph.touch(graph[name])
+        compare(graph, model, ask=draw.draw(st.booleans(), "ask"))
+
+
+def test_nothing_changed_is_written_as_one_span() -> None:
+    found = graph(*g8())
+    assert len(found.chunks()) == 1
+    assert not found.is_changed
+    assert graphs.written(found) == graphs.graph_bytes(*g8())
+
+
+def test_touching_a_node_in_normal_form_changes_no_bytes() -> None:
+    found = graph(*g8())
+    for n in found.nodes():
+        found.touch(n)
+    assert graphs.written(found) == graphs.graph_bytes(*g8())
+
+
+def test_touching_puts_control_inputs_last() -> None:
+    found = graph(*g8(), node("late", "AddV2", ["^a", "a", "^foo/d", "foo/b"], T=FLOAT))
+    found.touch(found["late"])
+    assert graphs.inputs(found)["late"] == ["a", "foo/b", "^a", "^foo/d"]
+
+
+def test_where_added_nodes_are_written() -> None:
+    found = graph(*g8())
+    first = found.add("one", "NoOp", after=found["a"])
+    found.add("two", "NoOp", after=first)
+    found.add("three", "NoOp")
+    found.add("zero", "NoOp", after=found["a"])
+    assert graphs.names(found) == [
+        "a", "one", "two", "zero", "foo/b", "foo/c", "foo/d", "foo/bar/e", "foo/bar/f", "foo/bar/g", "foo/bar/h",
+        "three",
+    ]  # fmt: skip
+    assert graphs.written(found).endswith(graphs.VERSIONS)
+
+
+def test_a_node_may_follow_one_that_is_renamed_or_removed() -> None:
+    found = graph(*g8())
+    anchor = found["foo/bar/h"]
+    found.add("new", "NoOp", after=anchor)
+    found.rename({anchor: "h"})
+    assert graphs.names(found)[-2:] == ["h", "new"]
+    found.remove([anchor])
+    assert graphs.names(found)[-2:] == ["foo/bar/g", "new"]
+
+
+def test_names_are_checked_before_anything_changes() -> None:
+    found = graph(*g8())
+    a, b = found["a"], found["foo/b"]
+    for names, words in [
+        ({a: "x", b: "x"}, "cannot both become 'x'"),
+        ({a: "foo/c"}, "is taken by a AddV2"),
+        ({a: "fine", b: "_bad"}, "not a legal node name"),
+    ]:
+        with pytest.raises(EditError, match=words):
+            found.rename(names)
+        assert graphs.written(found) == graphs.graph_bytes(*g8())
+        assert list(found.names())[:2] == ["a", "foo/b"]
+
+
+def test_adding_is_refused_for_names_that_are_taken_or_illegal() -> None:
+    found = graph(*g8())
+    with pytest.raises(EditError, match="is taken"):
+        found.add("a", "NoOp")
+    with pytest.raises(EditError, match="not a legal node name"):
+        found.add("^a", "NoOp")
+    assert not found.is_changed
+
+
+def test_removing_is_refused_while_somebody_reads_waits_or_is_colocated() -> None:
+    found = graph(
+        const("a", [1]), identity("b", "a"), const("c", [1]), node("w", "NoOp", ["^c"]), const("d", [1]),
+        const("e", [1], _class=["loc:@d"]),
+    )  # fmt: skip
+    for name, words in [("a", "'b' reads it"), ("c", "'w' reads it"), ("d", "'e' is colocated with it")]:
+        with pytest.raises(EditError, match=words):
+            found.remove([found[name]])
+    found.remove([found["a"], found["b"]])
+    assert list(found.names()) == ["c", "w", "d", "e"]
+    assert "a" not in found
+    found.add("a", "NoOp")
+    assert graphs.ops(found)["a"] == "NoOp"
+
+
+def test_a_colocation_that_an_edit_has_made_keeps_its_node_from_being_removed() -> None:
+    found = graph(const("a", [1]), const("b", [1]))
+    found.set_colocated(found["b"], [found["a"]])
+    assert [n.name for n in found.colocated_with(found["a"])] == ["b"]
+    with pytest.raises(EditError, match="colocated"):
+        found.remove([found["a"]])
+
+
+def test_unknown_fields_and_versions_stay() -> None:
+    extra = b"\xa2\x06\x03abc"
+    data = graphs.graph_bytes(*g8()[:4]) + extra + b"".join(g8()[4:])
+    found = Graph(BytesSource(data))
+    found.rename({found["a"]: "renamed"})
+    found.add("new", "NoOp")
+    out = graphs.written(found)
+    assert extra in out
+    assert graphs.parsed(out).versions.producer == 1882
+
+
+def test_what_is_asked_of_a_node() -> None:
+    found = graph(*g8(), node("u", "MyOp", ["a"], device="/cpu:0", k=5, _class=["other", "loc:@a"]))
+    u = found["u"]
+    assert (u.op, u.device, u.plain_attr("k"), u.attr("none"), set(u.attr_keys)) == (
+        "MyOp", "/cpu:0", 5, None, {"k", "_class"}
+    )  # fmt: skip
+    assert u.output_dtypes is None
+    assert found["a"].output_dtypes == [1]
+    assert found["foo/c"].input_dtypes == [1, 1]
+    assert (found["foo/c"].output.dtype, u.output.dtype) == (1, 0)
+    assert found["a"] is found["a"]
+    assert Output(u, 1) == Output(u, 1) != Output(u, 0)
+    assert len({Output(u, 1), Output(u, 1), u.output}) == 2
+
+
+def test_other_entries_of_the_class_attr_stay() -> None:
+    found = graph(const("a", [1]), const("b", [1], _class=["other", "loc:@a", "more"]))
+    found.rename({found["a"]: "z"})
+    assert graphs.colocations(found) == {"b": [b"other", b"loc:@z", b"more"]}
+    found.set_colocated(found["b"], [])
+    assert graphs.colocations(found) == {"b": [b"other", b"more"]}
+
+
+def test_a_class_attr_that_is_no_text_is_not_rewritten_for_the_sake_of_another_change() -> None:
+    value = graphs.encode_len(1, graphs.encode_len(2, b"loc:@\xff\xfe"))
+    data = graphs.graph_bytes(const("a", [1]), identity("b", "a", _class=value))
+    found = Graph(BytesSource(data))
+    found.rename({found["a"]: "z"})
+    assert graphs.colocations(found)["b"] == [b"loc:@\xff\xfe"]
+
+
+def test_an_input_that_is_no_tensors_name_is_an_input_error() -> None:
+    found = graph(node("n", "Identity", ["a:b:c"], T=FLOAT))
+    with pytest.raises(InputError, match="'a:b:c', which is no tensor's name"):
+        _ = found["n"].inputs
+
+
+def test_missing_nodes_are_named_with_the_near_miss() -> None:
+    found = graph(*g8())
+    with pytest.raises(EditError, match=r"model.pb has no node 'foo/bar/ee' \(8 nodes\). Did you mean 'foo/bar/e'\?"):
+        _ = found["foo/bar/ee"]
+    with pytest.raises(EditError, match="has 1 output"):
+        found.tensor("a:1")
+    assert found.tensor("a:0") == found["a"].output
+
+
+def test_rerouting_places_one_by_one() -> None:
+    found = graph(*g8())
+    d = found["foo/d"].output
+    assert found.reroute([Use(found["foo/bar/e"], 0), Use(found["foo/bar/f"], 1)], d) == 1
+    assert graphs.inputs(found)["foo/bar/e"] == ["foo/d", "foo/d"]
+    assert graphs.inputs(found)["foo/bar/f"] == ["foo/c", "foo/d"]
+
+
+def test_inputs_that_are_not_rerouted_keep_their_spelling() -> None:
+    """A graph whose inputs are spelt with ``:0`` does not lose that in places that no edit has meant."""
+    found = graph(const("a", [1]), const("b", [1]), const("x", [1]), add("y", "a:0", "b:0", "^x"))
+    found.reroute([Use(found["y"], 0)], found["x"].output)
+    assert graphs.inputs(found)["y"][1:] == ["b:0", "^x"]
+
+
+def test_pristine_is_the_graph_of_the_file() -> None:
+    found = graph(*g8())
+    _ = found.table
+    found.rename({found["a"]: "z"})
+    assert "a" in found.pristine()
+    assert graphs.written(found.pristine()) == graphs.graph_bytes(*g8())
+
+
+def test_a_renamed_big_constant_is_a_span() -> None:
+    weights = const("w", [1.0] * 100_000)
+    found = graph(weights, identity("y", "w"))
+    found.rename({found["w"]: "weights"})
+    fresh = [c for c in found.chunks() if isinstance(c, bytes)]
+    assert sum(map(len, fresh)) < 60
+    assert graphs.names(found) == ["weights", "y"]

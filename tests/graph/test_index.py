@@ -1,0 +1,213 @@
+"""The two ways of finding nodes, the search and the table: both say what protobuf says."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import graphs
+from support.graphs import FLOAT, add, const, identity, node, random_graphs
+
+from gdsurgeon.errors import InputError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Search, Table
+from gdsurgeon.graph.names import parse_input
+from gdsurgeon.wire.fields import encode_len
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.source import BytesSource
+
+STEADY = settings(deadline=None, derandomize=True, max_examples=150)
+
+
+def by_search(data: bytes, wanted: list[str]) -> Graph:
+    graph = Graph(BytesSource(data))
+    graph.prefetch(wanted)
+    assert not graph.has_table
+    return graph
+
+
+def by_table(data: bytes) -> Graph:
+    graph = Graph(BytesSource(data))
+    _ = graph.table
+    return graph
+
+
+def reads(found: Any, name: str) -> bool:
+    return any((ref := parse_input(text)) is not None and ref.node == name for text in found.input)
+
+
+def expected_answers(parsed: Any, name: str) -> tuple[object, ...]:
+    here = {n.name: n for n in parsed.node}
+    return (
+        name in here,
+        sorted(n.name for n in parsed.node if reads(n, name)),
+        sorted(
+            (n.name, slot)
+            for n in parsed.node
+            for slot, text in enumerate(t for t in n.input if t[0] != "^")
+            if name in here and parse_input(text) == (name, 0)
+        ),
+        sorted(n.name for n in parsed.node if f"loc:@{name}".encode() in n.attr["_class"].list.s),
+        len(parsed.node),
+        here[name].op if name in here else None,
+        list(here[name].input) if name in here else None,
+    )
+
+
+def answers(graph: Graph, name: str) -> tuple[object, ...]:
+    found = graph.find(name)
+    handle = graph.base_node(name)
+    return (
+        name in graph,
+        sorted(user.name for user in graph.users(handle)),
+        sorted((use.node.name, use.slot) for use in graph.uses(handle.output) if found),
+        sorted(user.name for user in graph.colocated_with(handle)),
+        graph.node_count,
+        found.op if found else None,
+        [o.name for o in found.inputs] + ["^" + c.name for c in found.controls] if found else None,
+    )
+
+
+@STEADY
+@given(random_graphs(), st.lists(st.sampled_from([*graphs.NAMES, "nowhere", "axis_1"]), min_size=1, max_size=8))
+def test_search_and_table_say_what_protobuf_says(drawn: graphs.Drawn, wanted: list[str]) -> None:
+    search, table = by_search(drawn.data, wanted), by_table(drawn.data)
+    for name in wanted:
+        expected = expected_answers(drawn.message, name)
+        assert answers(search, name) == expected
+        assert answers(table, name) == expected
+    assert not search.has_table
+    assert list(table.names()) == [n.name for n in drawn.message.node]
+
+
+@pytest.mark.parametrize("make", [by_table, lambda data: by_search(data, ["a"])], ids=["table", "search"])
+def test_a_node_that_is_colocated_twice_over_is_there_once(make: Any) -> None:
+    graph = make(graphs.graph_bytes(const("a", [1]), const("b", [1], _class=["loc:@a", "loc:@a"])))
+    assert [n.name for n in graph.colocated_with(graph["a"])] == ["b"]
+
+
+def test_names_that_were_not_searched_for_are_found_as_well() -> None:
+    graph = by_search(graphs.graph_bytes(*graphs.g8()), ["foo/c"])
+    assert [user.name for user in graph.users(graph["foo/d"])] == ["foo/bar/e", "foo/bar/f"]
+    assert graph.node_count == 8
+
+
+def test_a_name_that_is_part_of_too_many_records_is_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Search, "MOST_HITS", 3)
+    data = graphs.graph_bytes(*graphs.g8())
+    assert Search.run(BytesSource(data), ["foo"]) is None
+    graph = Graph(BytesSource(data))
+    graph.prefetch(["foo"])
+    assert graph.has_table
+    assert "foo/c" in graph
+
+
+def test_many_names_are_looked_up_in_the_table() -> None:
+    graph = Graph(BytesSource(graphs.graph_bytes(*graphs.g8())))
+    graph.prefetch([f"n{i}" for i in range(Graph.MOST_NAMES_TO_SEARCH + 1)])
+    graph.prefetch(["", ""])
+    assert not graph.has_table
+
+
+@pytest.mark.parametrize("make", [by_table, lambda data: by_search(data, ["a"])], ids=["table", "search"])
+def test_a_doubled_name_is_refused_when_it_is_asked_for(make: Any) -> None:
+    graph = make(graphs.graph_bytes(const("a", [1]), const("b", [1]), const("a", [2])))
+    with pytest.raises(InputError, match="several nodes named 'a'"):
+        graph.find("a")
+    assert "b" in graph
+
+
+@pytest.mark.parametrize("make", [by_table, lambda data: by_search(data, ["a"])], ids=["table", "search"])
+def test_users_of_one_name_are_not_mistaken_for_one(make: Any) -> None:
+    graph = make(graphs.graph_bytes(const("a", [1]), identity("u", "a"), identity("u", "a")))
+    with pytest.raises(InputError, match="several nodes named 'u'"):
+        graph.rename({graph["a"]: "z"})
+        graph.chunks()
+
+
+def test_doubled_and_missing_fields_do_not_shift_the_columns() -> None:
+    """As many names as nodes, and yet not one each: what is parsed in one go must not be dealt out wrongly."""
+    twice = encode_len(1, encode_len(1, b"a") + encode_len(1, b"b") + encode_len(2, b"NoOp"))
+    nameless = encode_len(1, encode_len(2, b"NoOp"))
+    data = twice + nameless + node("c", "NoOp")
+    assert Table(BytesSource(data)).names == [n.name for n in graphs.parsed(data).node] == ["b", "", "c"]
+    two_ops = encode_len(1, encode_len(1, b"a") + encode_len(2, b"NoOp") + encode_len(2, b"Const"))
+    opless = encode_len(1, encode_len(1, b"b"))
+    table = Table(BytesSource(two_ops + opless + node("c", "NoOp")))
+    assert [table.op(row) for row in range(3)] == ["Const", "", "NoOp"]
+
+
+def test_an_input_goes_to_the_node_that_its_spelling_means_and_not_to_one_that_is_named_so() -> None:
+    data = graphs.graph_bytes(
+        const("value", [1, 2]),
+        const("axis", [0], graphs.INT32, ()),
+        node("s", "Split", ["axis", "value"], T=FLOAT, num_split=2),
+        const("s:1", [7]),
+        identity("y", "s:1"),
+    )
+    graph = by_table(data)
+    assert [o.node.name for o in graph["y"].inputs] == ["s"]
+    assert [user.name for user in graph.users(graph["s"])] == ["y"]
+    assert graph.users(graph.base_node("s:1")) == []
+
+
+def test_a_graph_may_have_very_many_different_ops() -> None:
+    data = b"".join(node(f"n{i}", f"Op{i}") for i in range(65_600))
+    table = Table(BytesSource(data))
+    assert table.op(65_599) == "Op65599"
+
+
+def test_inputs_of_nodes_that_are_not_there() -> None:
+    data = graphs.graph_bytes(add("y", "missing:1", "missing", "^gone"), identity("z", "missing"))
+    for graph in (by_table(data), by_search(data, ["missing", "gone"])):
+        assert sorted(u.name for u in graph.users(graph.base_node("missing"))) == ["y", "z"]
+        assert [u.name for u in graph.users(graph.base_node("gone"))] == ["y"]
+        assert "missing" not in graph
+        assert [o.name for o in graph["y"].inputs] == ["missing:1", "missing"]
+        assert not graph["y"].inputs[0].node.exists
+
+
+def test_an_output_index_as_large_as_may_be() -> None:
+    big = (1 << Table.PORT_BITS) - 2
+    data = graphs.graph_bytes(const("a", [1]), node("y", "Op", [f"a:{big}", f"a:{big + 1}", "a:999999999", "^a"]))
+    graph = by_table(data)
+    assert [o.index for o in graph["y"].inputs] == [big, big + 1, 999_999_999]
+    codes = list(graph.table.inputs(1))
+    assert codes[0] == big
+    assert [graph.table.unresolved[Table.UNRESOLVED - c] for c in codes[1:3]] == [f"a:{big + 1}", "a:999999999"]
+    assert codes[3] == Table.CONTROL_PORT
+
+
+def test_op_counts_and_layout() -> None:
+    graph = by_table(graphs.graph_bytes(*graphs.g8()))
+    assert graph.op_counts() == {"AddV2": 5, "Const": 3}
+    assert graph.layout.node_count == 8
+    assert graph.layout.end_of_nodes == graph.source.size - len(graphs.VERSIONS)
+
+
+def test_an_empty_graph_is_a_graph() -> None:
+    graph = by_table(graphs.VERSIONS)
+    assert (graph.node_count, list(graph.names()), graph.producer) == (0, [], 1882)
+    graph.add("n", "NoOp")
+    assert graphs.names(graph) == ["n"]
+
+
+def test_a_field_with_the_number_of_the_library_and_another_wire_type_is_no_library() -> None:
+    data = graphs.graph_bytes(const("a", [1])) + b"\x10\x05"
+    assert len(message("tensorflow.GraphDef").FromString(data).library.function) == 0
+    assert len(Graph(BytesSource(data)).functions) == 0
+
+
+def test_the_producer_is_that_of_the_last_versions_field() -> None:
+    data = graphs.graph_bytes(const("a", [1]), trailer=graphs.versions(5) + graphs.versions(21))
+    assert by_table(data).producer == graphs.parsed(data).versions.producer == 21
+    assert by_table(graphs.graph_bytes(const("a", [1]), trailer=b"")).producer == 0
+
+
+def test_a_corrupt_node_says_where() -> None:
+    data = const("a", [1]) + base64.b64decode("CgQKAv//") + const("b", [1])
+    with pytest.raises(InputError, match=r"corrupt: a node's name is not UTF-8 \(at byte \d+ of \d+\)"):
+        by_table(data)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.names import (
+    CONTROL,
+    InputRef,
+    UniqueNames,
+    format_input,
+    in_scope,
+    is_valid_name,
+    near_miss,
+    parse_input,
+    parse_tensor,
+    scope_prefix,
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "A", "0", ".", ".a", "a_b", "a-b", "a/b/c", "a.b", "a/", "a>b", "a>.b/c-d", "a//b", "a" * 10_000]
+)
+def test_legal_names(name: str) -> None:
+    assert is_valid_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "_a", "-a", "/a", ">a", "^a", "a:0", "a b", " a", "a ", "a\n", "a\x00", "é", "aé", "a>", "a>_b", "a>/b",
+        "a>>b", "a\\b", "a^b", "a,b", "a=b", "٣",
+    ],
+)  # fmt: skip
+def test_illegal_names(name: str) -> None:
+    assert not is_valid_name(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "ref"),
+    [
+        ("a", InputRef("a", 0)),
+        ("a:0", InputRef("a", 0)),
+        ("a:1", InputRef("a", 1)),
+        ("a/b:12", InputRef("a/b", 12)),
+        ("a:999999999", InputRef("a", 999_999_999)),
+        ("^a", InputRef("a", CONTROL)),
+        ("^a/b", InputRef("a/b", CONTROL)),
+    ],
+)
+def test_inputs_are_taken_apart(text: str, ref: InputRef) -> None:
+    assert parse_input(text) == ref
+
+
+@pytest.mark.parametrize(
+    "text", ["", "^", ":", ":0", "a:", "a:x", "a:-1", "a:01", "a:0:1", "^a:0", "a: 1", "a:1 ", "a:9999999999", "a:1\n"]
+)
+def test_what_is_no_input_is_none(text: str) -> None:
+    assert parse_input(text) is None
+
+
+@given(st.from_regex(r"[a-z][a-z/_]{0,5}", fullmatch=True), st.integers(-1, 50))
+@settings(deadline=None, derandomize=True)
+def test_formatting_and_parsing_are_inverse(node: str, port: int) -> None:
+    assert parse_input(format_input(node, port)) == InputRef(node, port)
+
+
+@pytest.mark.parametrize("text", ["^b", "b:0:1", "", "b:", "b:x"])
+def test_what_is_no_tensor_is_refused(text: str) -> None:
+    with pytest.raises(EditError, match="is not the name of a tensor"):
+        parse_tensor(text)
+
+
+def test_scopes() -> None:
+    assert [scope_prefix(s) for s in ("", "/", "a", "a/", "/a/b/")] == ["", "", "a/", "a/", "a/b/"]
+    assert in_scope("foo", "foo")
+    assert in_scope("foo/b", "foo/")
+    assert in_scope("foo/bar/e", "foo/bar")
+    assert not in_scope("foobar", "foo")
+    assert not in_scope("axb/y", "a.b")
+    assert in_scope("anything", "")
+
+
+def test_unique_names() -> None:
+    taken = {"a", "a_1", "b_1"}
+    unique = UniqueNames(taken.__contains__)
+    assert [unique("a"), unique("a"), unique("b"), unique("b"), unique("a_1"), unique("c")] == [
+        "a_2", "a_3", "b", "b_2", "a_1_1", "c",
+    ]  # fmt: skip
+
+
+@given(st.sets(st.sampled_from(["a", "a_1", "a_2", "b", "a_1_1"])), st.lists(st.sampled_from(["a", "b", "a_1", "c"])))
+@settings(deadline=None, derandomize=True)
+def test_unique_names_are_never_given_twice(taken: set[str], wanted: list[str]) -> None:
+    unique = UniqueNames(taken.__contains__)
+    given_out = [unique(name) for name in wanted]
+    assert len(set(given_out)) == len(given_out)
+    assert not taken & set(given_out)
+    assert all(new == old or new.startswith(old + "_") for old, new in zip(wanted, given_out, strict=True))
+
+
+def test_many_requests_for_one_name_take_constant_time_each() -> None:
+    taken = {"a"}
+    asked = 0
+
+    def is_taken(name: str) -> bool:
+        nonlocal asked
+        asked += 1
+        return name in taken
+
+    unique = UniqueNames(is_taken)
+    for _ in range(5000):
+        unique("a")
+    assert asked < 15_000
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "found"),
+    [
+        ("image_tensr", ["boxes", "image_tensor"], "image_tensor"),
+        ("Image", ["x", "image"], "image"),
+        ("logits", ["model/head/logits"], "model/head/logits"),
+        ("zzz", ["image", "boxes"], None),
+        ("x", [], None),
+    ],
+)
+def test_near_misses(name: str, names: list[str], found: str | None) -> None:
+    assert near_miss(name, names) == (f" Did you mean '{found}'?" if found else "")
+
+
+def test_a_near_miss_among_very_many_names_is_found_soon() -> None:
+    started = time.monotonic()
+    near_miss("layer_77/weights_x", (f"layer_{i}/weights" for i in range(300_000)))
+    assert time.monotonic() - started < 10

@@ -1,0 +1,146 @@
+"""The import arrows between the packages, and what the command line does not import."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gdsurgeon
+
+PACKAGE = Path(gdsurgeon.__file__).parent
+FIXTURES = PACKAGE.parent / "fixtures"
+
+MAY_IMPORT = {
+    "errors": "",
+    "wire": "errors",
+    "graph": "errors wire",
+    "analysis": "errors wire graph",
+    "select": "errors wire graph analysis",
+    "edits": "errors wire graph analysis select",
+    "runtime": "errors",
+    "execute": "errors wire graph analysis select edits runtime",
+    "view": "errors wire graph analysis select edits execute",
+    "cli": "errors wire graph analysis select edits execute runtime view",
+}
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.name == "errors.py")
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules of this package that a module imports anywhere, inside functions and for type checking too."""
+    parts = ("gdsurgeon", *path.relative_to(PACKAGE).with_suffix("").parts)
+    for item in ast.walk(ast.parse(path.read_text())):
+        if isinstance(item, ast.Import):
+            yield from (alias.name for alias in item.names)
+        elif isinstance(item, ast.ImportFrom):
+            base = ".".join(parts[: -item.level]) if item.level else ""
+            module = ".".join(filter(None, (base, item.module)))
+            yield from (f"{module}.{alias.name}" for alias in item.names)
+
+
+def test_the_layers_are_those_that_are_there() -> None:
+    folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert folders <= MAY_IMPORT.keys()
+    assert {"wire", "graph", "analysis", "edits", "runtime", "execute", "view", "cli"} <= folders
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    own = layer(path)
+    allowed = {own, *MAY_IMPORT[own].split()}
+    wrong = []
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] != "gdsurgeon":
+            continue
+        if len(parts) < 2 or parts[1] in ("__version__", "_version"):
+            continue
+        if parts[1] not in allowed:
+            wrong.append(name)
+    assert not wrong
+
+
+def test_the_import_walk_sees_functions_type_checking_and_relative_imports(tmp_path: Path) -> None:
+    path = PACKAGE / "graph" / "not_there.py"
+    source = "if TYPE_CHECKING:\n    from gdsurgeon.cli import main\ndef f():\n    from ..edits import rename\n"
+
+    class Source(type(path)):  # type: ignore[misc]
+        def read_text(self, *_args: object, **_options: object) -> str:
+            return source
+
+    assert set(imports(Source(path))) == {"gdsurgeon.cli.main", "gdsurgeon.edits.rename"}
+
+
+def python(code: str, *arguments: str, **environment: str) -> list[str]:
+    """Runs CODE, which prints a JSON list on its last line."""
+    env = {k: v for k, v in os.environ.items() if k != "GDSURGEON_RUNTIME"} | environment
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=env, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+LOADED = "print(json.dumps([m for m in {names!r} if m in sys.modules]))"
+
+
+def test_importing_the_command_line_imports_nothing_heavy() -> None:
+    names = ["tensorflow", "numpy", "google.protobuf", "rich"]
+    assert python("import json, sys, gdsurgeon.cli.main\n" + LOADED.format(names=names)) == []
+
+
+def test_importing_the_library_imports_nothing_heavy() -> None:
+    names = ["tensorflow", "numpy", "google.protobuf", "rich", "click"]
+    assert python("import json, sys, gdsurgeon\n" + LOADED.format(names=names)) == []
+
+
+EDITS = {
+    "rename": ["rename", "control_edges.pb", "shifted=moved"],
+    "rename --scope": ["rename", "while_v1.pb", "--scope", "while=loop"],
+    "reroute": ["reroute", "control_edges.pb", "split:1=split"],
+    "add-preprocessing": ["add-preprocessing", "classifier.pb", "decode_jpeg.pb"],
+    "add-postprocessing": ["add-postprocessing", "classifier.pb", "label_lookup.pb"],
+    "text": ["rename", "tiny.pbtxt", "y=z"],
+    "functions": ["rename", "functions_tf2.pb", "y=z"],
+}
+
+RUN = """\
+import json, sys
+from gdsurgeon.cli.main import exit_code
+code = exit_code(sys.argv[1:])
+assert code == 0, code
+"""
+
+
+def command(name: str, out: Path) -> list[str]:
+    return [str(FIXTURES / word) if (FIXTURES / word).exists() else word for word in EDITS[name]] + ["-o", str(out)]
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_with_its_structure_checked_imports_neither_tensorflow_nor_numpy(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out.pb"
+    arguments = [*command(name, out), "--validate", "structure"]
+    assert python(RUN + LOADED.format(names=["tensorflow", "numpy"]), *arguments) == []
+    assert out.stat().st_size
+
+
+@pytest.mark.tensorflow
+def test_an_edit_with_its_proof_does_not_import_tensorflow_into_the_command(tmp_path: Path) -> None:
+    out = tmp_path / "out.pb"
+    names = ["tensorflow"]
+    assert python(RUN + LOADED.format(names=names), *command("rename", out)) == []
+    assert out.stat().st_size

@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdsurgeon.wire.fields import WireError, encode_len
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.node_record import (
+    Changes,
+    Header,
+    Piece,
+    Span,
+    encode_attr,
+    encode_node,
+    patched,
+    read_header,
+    record_body,
+    record_tag,
+    size_of,
+)
+
+STEADY = settings(deadline=None, derandomize=True, max_examples=200)
+INT = b"\x18\x05"
+TYPE = b"\x30\x01"
+
+
+def text(number: int, value: str) -> bytes:
+    return encode_len(number, value.encode())
+
+
+NAME, OP, DEVICE = text(1, "n"), text(2, "Op"), text(4, "/cpu:0")
+
+
+def joined(buf: bytes, pieces: Sequence[Piece]) -> bytes:
+    return b"".join(p if isinstance(p, bytes) else buf[p.start : p.end] for p in pieces)
+
+
+def patch(buf: bytes, **changes: Any) -> bytes:
+    pieces = patched(buf, 0, len(buf), Changes(**changes))
+    out = joined(buf, pieces)
+    assert size_of(pieces) == len(out)
+    assert all(type(a) is not type(b) or (isinstance(a, Span) and a.end != b.start) for a, b in pairwise(pieces))
+    return out
+
+
+def parse(buf: bytes) -> Any:
+    return message("tensorflow.NodeDef").FromString(buf)
+
+
+def header(buf: bytes) -> Header:
+    return read_header(buf, 0, len(buf))
+
+
+# Reading.
+
+
+def test_a_header() -> None:
+    buf = encode_node("n", "Op", ["a", "b:1", "^c"], "/cpu:0", {"T": TYPE, "N": INT})
+    found = header(buf)
+    assert found[:4] == ("n", "Op", ("a", "b:1", "^c"), "/cpu:0")
+    assert {key: buf[a:b] for key, (a, b) in found.attrs.items()} == {"T": TYPE, "N": INT}
+    assert not found.unknown_fields
+
+
+def test_of_a_field_that_is_there_twice_the_last_counts() -> None:
+    buf = text(1, "old") + OP + encode_attr("k", INT) + NAME + encode_attr("k", TYPE) + text(2, "Other")
+    found = header(buf)
+    assert (found.name, found.op) == (parse(buf).name, parse(buf).op) == ("n", "Other")
+    start, end = found.attrs["k"]
+    assert buf[start:end] == TYPE
+    assert parse(buf).attr["k"].type == 1
+
+
+@pytest.mark.parametrize("unknown", [b"\x78\x05", b"\x7a\x01x", b"\x08\x05", b"\x7b\x08\x01\x7c", b"\x3d1234"])
+def test_unknown_fields_are_noticed(unknown: bytes) -> None:
+    assert header(NAME + unknown + OP) == header(NAME + OP)._replace(unknown_fields=True)
+
+
+def test_an_attr_without_a_value_lies_nowhere() -> None:
+    found = header(NAME + OP + encode_len(5, text(1, "k")))
+    start, end = found.attrs["k"]
+    assert start == end
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        encode_len(1, b"\xff"),
+        encode_len(2, b"\xff"),
+        encode_len(3, b"\xff"),
+        encode_len(4, b"\xff"),
+        encode_len(5, encode_len(1, b"\xff")),
+        encode_len(5, b"\x0a\x05ab"),
+        b"\x0a\x05ab",
+    ],
+)
+def test_what_is_no_node_is_refused(bad: bytes) -> None:
+    with pytest.raises(WireError):
+        header(OP + bad)
+
+
+# Patching.
+
+
+def test_without_changes_all_of_it_is_one_span() -> None:
+    buf = encode_node("n", "Op", ["a", "^c"], "/cpu:0", {"T": TYPE}) + b"\x78\x05"
+    assert patched(buf, 0, len(buf), Changes()) == [Span(0, len(buf))]
+    same = Changes(name="n", op="Op", device="/cpu:0", inputs=("a", "^c"), attrs={"T": TYPE, "not there": None})
+    assert patched(buf, 0, len(buf), same) == [Span(0, len(buf))]
+
+
+def test_a_span_counts_from_the_buffer_and_not_from_the_record() -> None:
+    buf = b"before" + NAME + OP + b"after"
+    pieces = patched(buf, 6, len(buf) - 5, Changes(name="m"))
+    assert joined(buf, pieces) == text(1, "m") + OP
+    assert pieces[-1] == Span(6 + len(NAME), len(buf) - 5)
+
+
+def test_fields_keep_their_places() -> None:
+    buf = encode_attr("T", TYPE) + text(3, "a") + DEVICE + OP + text(3, "b") + b"\x78\x05" + NAME
+    assert patch(buf, name="longer") == buf[: -len(NAME)] + text(1, "longer")
+    assert patch(buf, op="Other") == buf.replace(OP, text(2, "Other"))
+    assert patch(buf, device="/gpu:1") == buf.replace(DEVICE, text(4, "/gpu:1"))
+    assert patch(buf, attrs={"T": INT}) == encode_attr("T", INT) + buf[len(encode_attr("T", TYPE)) :]
+
+
+def test_new_inputs_stand_where_the_first_one_stood() -> None:
+    buf = NAME + text(3, "a") + OP + text(3, "b") + DEVICE
+    assert patch(buf, inputs=("x", "y", "^z")) == NAME + text(3, "x") + text(3, "y") + text(3, "^z") + OP + DEVICE
+    assert patch(buf, inputs=()) == NAME + OP + DEVICE
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (NAME + OP + DEVICE, NAME + OP + text(3, "x") + DEVICE),
+        (OP + NAME + DEVICE, OP + text(3, "x") + NAME + DEVICE),
+        (NAME + DEVICE, NAME + text(3, "x") + DEVICE),
+        (DEVICE, text(3, "x") + DEVICE),
+        (b"", text(3, "x")),
+    ],
+)
+def test_the_first_inputs_stand_after_the_op_or_the_name_or_at_the_start(before: bytes, after: bytes) -> None:
+    assert patch(before, inputs=("x",)) == after
+
+
+def test_inputs_are_renamed_in_place() -> None:
+    buf = NAME + text(3, "a") + OP + text(3, "b:1") + text(3, "^a")
+    assert patch(buf, rename_input=lambda t: t.replace("a", "long")) == (
+        NAME + text(3, "long") + OP + text(3, "b:1") + text(3, "^long")
+    )
+
+
+def test_of_a_text_that_is_there_twice_the_last_is_changed() -> None:
+    buf = NAME + OP + text(1, "m")
+    assert patch(buf, name="x") == NAME + OP + text(1, "x")
+    assert parse(patch(buf, name="n")).name == "n"
+
+
+def test_a_device_is_appended_where_there_was_none() -> None:
+    assert patch(NAME + OP, device="/cpu:0") == NAME + OP + DEVICE
+    assert parse(patch(NAME + OP + DEVICE, device="")).device == ""
+
+
+@pytest.mark.parametrize(("buf", "changes"), [(OP, {"name": "m"}), (NAME, {"op": "Other"})])
+def test_a_name_or_an_op_is_given_to_a_record_that_has_none(buf: bytes, changes: dict[str, str]) -> None:
+    found = parse(patch(buf, **changes))
+    assert all(getattr(found, field) == value for field, value in changes.items())
+
+
+def test_attrs_are_set_removed_and_appended() -> None:
+    buf = NAME + encode_attr("a", INT) + OP + encode_attr("b", INT) + encode_attr("c", INT)
+    assert patch(buf, attrs={"b": TYPE}) == NAME + encode_attr("a", INT) + OP + encode_attr("b", TYPE) + encode_attr(
+        "c", INT
+    )
+    assert patch(buf, attrs={"a": None}) == NAME + OP + encode_attr("b", INT) + encode_attr("c", INT)
+    assert patch(buf, attrs={"d": TYPE}) == buf + encode_attr("d", TYPE)
+    assert patch(buf, attrs={"d": None}) == buf
+    assert patch(buf, attrs={"a": TYPE, "b": None, "e": INT}) == (
+        NAME + encode_attr("a", TYPE) + OP + encode_attr("c", INT) + encode_attr("e", INT)
+    )
+
+
+@pytest.mark.parametrize("value", [TYPE, INT, b"\x18\x09", None])
+def test_an_attr_that_is_there_twice_is_once_what_it_was_set_to(value: bytes | None) -> None:
+    buf = NAME + OP + encode_attr("k", INT) + encode_attr("other", INT) + encode_attr("k", TYPE)
+    found = parse(patch(buf, attrs={"k": value}))
+    assert found.attr["other"].i == 5
+    assert (found.attr["k"].SerializeToString() if "k" in found.attr else None) == value
+
+
+def test_setting_one_attr_leaves_doubles_of_another_alone() -> None:
+    buf = NAME + encode_attr("k", INT) + encode_attr("j", INT) + encode_attr("k", TYPE)
+    assert patch(buf, attrs={"j": TYPE}) == NAME + encode_attr("k", INT) + encode_attr("j", TYPE) + encode_attr(
+        "k", TYPE
+    )
+
+
+def test_unknown_fields_are_kept_where_they_are() -> None:
+    unknown = [b"\x78\x05", b"\x7b\x08\x01\x7c", b"\x08\x07", b"\x7d1234"]
+    buf = unknown[0] + NAME + unknown[1] + OP + unknown[2] + encode_attr("a", INT) + unknown[3]
+    assert patch(buf, name="m", op="P", attrs={"a": TYPE}) == (
+        unknown[0] + text(1, "m") + unknown[1] + text(2, "P") + unknown[2] + encode_attr("a", TYPE) + unknown[3]
+    )
+
+
+def test_a_big_attr_is_not_read() -> None:
+    class Wary(bytes):
+        def __getitem__(self, key: Any) -> Any:
+            if isinstance(key, slice):
+                assert key.stop - key.start < 100
+            return super().__getitem__(key)
+
+    buf = Wary(encode_node("n", "Const", [], "", {"value": encode_len(8, bytes(10_000)), "dtype": TYPE}))
+    pieces = patched(buf, 0, len(buf), Changes(name="longer", inputs=("^c",), attrs={"dtype": INT}))
+    assert sum(len(p) for p in pieces if isinstance(p, bytes)) < 60
+    assert header(joined(bytes(buf), pieces)).name == "longer"
+
+
+FIELDS = st.one_of(
+    st.builds(text, st.sampled_from([1, 2, 4]), st.sampled_from(["n", "m", "a/b"])),
+    st.builds(lambda t: text(3, t), st.sampled_from(["a", "b:1", "^c", "a:0"])),
+    st.builds(encode_attr, st.sampled_from(["T", "N", "_class"]), st.sampled_from([TYPE, INT, b""])),
+    st.sampled_from([b"\x78\x05", b"\x7b\x08\x01\x7c", b"\x08\x07"]),
+)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> bytes:
+    """A node with a name and an op, and perhaps more, in any order."""
+    return b"".join(draw(st.permutations([NAME, OP, *draw(st.lists(FIELDS, max_size=6))])))
+
+
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": st.sampled_from(["x", "longer/name"]),
+        "op": st.sampled_from(["X", "Y"]),
+        "device": st.sampled_from(["/gpu:0", "/cpu:1"]),
+        "inputs": st.lists(st.sampled_from(["p", "q:1", "^r"]), max_size=3).map(tuple),
+        "attrs": st.dictionaries(
+            st.sampled_from(["T", "N", "new"]), st.sampled_from([TYPE, INT, b"\x28\x01", None]), max_size=3
+        ),
+    },
+)
+
+
+@STEADY
+@given(records(), CHANGES)
+def test_a_patched_node_is_what_protobuf_makes_of_the_same_changes(buf: bytes, changes: dict[str, Any]) -> None:
+    expected = parse(buf)
+    for field in ("name", "op", "device"):
+        if field in changes:
+            setattr(expected, field, changes[field])
+    if "inputs" in changes:
+        expected.input[:] = changes["inputs"]
+    for key, value in changes.get("attrs", {}).items():
+        if value is None:
+            expected.attr.pop(key, None)
+        else:
+            expected.attr[key].CopyFrom(message("tensorflow.AttrValue").FromString(value))
+    assert parse(patch(buf, **changes)) == expected
+
+
+@STEADY
+@given(records(), st.sampled_from(["x", "longer/name"]), st.sampled_from(["X"]), st.sampled_from(["/gpu:0"]))
+def test_texts_changed_and_changed_back_give_the_bytes(buf: bytes, name: str, op: str, device: str) -> None:
+    before = header(buf)
+    changes = {"name": name, "op": op} | ({"device": device} if before.device else {})
+    there = patch(buf, **changes)
+    back = {"name": before.name, "op": before.op} | ({"device": before.device} if before.device else {})
+    assert patch(there, **back) == buf
+
+
+@STEADY
+@given(records())
+def test_inputs_renamed_and_renamed_back_give_the_bytes(buf: bytes) -> None:
+    there = patch(buf, rename_input=lambda t: t.replace("a", "longer"))
+    assert patch(there, rename_input=lambda t: t.replace("longer", "a")) == buf
+
+
+@STEADY
+@given(records(), st.sampled_from(["T", "N"]))
+def test_an_attr_changed_and_changed_back_gives_the_bytes(buf: bytes, key: str) -> None:
+    found = header(buf)
+    count = buf.count(encode_len(1, key.encode()))
+    if key not in found.attrs or count != 1:
+        return
+    start, end = found.attrs[key]
+    there = patch(buf, attrs={key: b"\x28\x01"})
+    assert there != buf
+    assert patch(there, attrs={key: buf[start:end]}) == buf
+
+
+def test_the_record_around_a_node() -> None:
+    for size in (0, 1, 127, 128, 20_000, 1 << 40):
+        tag = record_tag(size)
+        assert record_body(b"xx" + tag, 2, 2 + len(tag)) == 2 + len(tag)
