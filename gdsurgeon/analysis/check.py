@@ -111,14 +111,18 @@ def broken(graph: Graph, findings: Findings) -> InputError:
 _REPAIR = "--validate none lets an edit through that repairs it"
 
 
-def apply_repairs(graph: Graph, findings: Findings) -> None:
-    """Has the nodes written anew that only need that: control inputs after data, no dangling colocation."""
+def apply_repairs(graph: Graph, findings: Findings) -> bool:
+    """Has the nodes written anew that only need that: control inputs after data, no dangling colocation.
+
+    Returns whether there were any.
+    """
     table = graph.table
     for row in findings.reordered:
         graph.touch(graph.base_node(table.names[row]))
     for row in findings.dangling_colocations:
         node = graph.base_node(table.names[row])
         graph.set_colocated(node, [other for other in node.colocated if other.exists])
+    return bool(findings.reordered or findings.dangling_colocations)
 
 
 def _check_fields(graph: Graph, findings: Findings) -> None:

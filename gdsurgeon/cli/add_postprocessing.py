@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Output of MODEL, placeholder and result of POST.",
 )
-def command(request: Request, report: str | None, post: str, mapped: tuple[str, ...]) -> None:
+def command(request: Request, post: str, mapped: tuple[str, ...]) -> None:
     """Put the graph POST behind MODEL's outputs.
 
     Every Placeholder X of POST names an output of MODEL, and POST must hold X_postprocessed. The result is served
@@ -39,4 +39,5 @@ def command(request: Request, report: str | None, post: str, mapped: tuple[str, 
 
     bindings = mappings(mapped)
     part = load_part(post, request)
-    run_edit("add-postprocessing", request, report, lambda graph: add_postprocessing(graph, part, mapped=bindings))
+    request.others = (post,)
+    run_edit("add-postprocessing", request, lambda graph: add_postprocessing(graph, part, mapped=bindings))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option(
     "--map", "mapped", metavar="INPUT=RAW,RESULT", multiple=True, help="Input of MODEL, placeholder and result of PRE."
 )
-def command(request: Request, report: str | None, pre: str, mapped: tuple[str, ...]) -> None:
+def command(request: Request, pre: str, mapped: tuple[str, ...]) -> None:
     """Put the graph PRE in front of MODEL's inputs.
 
     Every Placeholder P of PRE must be a Placeholder of MODEL, and PRE must hold P_preprocessed. What read P in MODEL
@@ -35,4 +35,5 @@ def command(request: Request, report: str | None, pre: str, mapped: tuple[str, .
 
     bindings = mappings(mapped)
     part = load_part(pre, request)
-    run_edit("add-preprocessing", request, report, lambda graph: add_preprocessing(graph, part, mapped=bindings))
+    request.others = (pre,)
+    run_edit("add-preprocessing", request, lambda graph: add_preprocessing(graph, part, mapped=bindings))

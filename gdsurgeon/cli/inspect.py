@@ -6,6 +6,7 @@ import click
 
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import GdsurgeonError
 
 
 @click.command("inspect")
@@ -27,14 +28,19 @@ def command(model: str, as_json: bool, verbose: bool) -> None:
 
     graph = load(model)
     findings = check(graph)
-    found = inspection.Inspection(graph, signature(graph), findings)
+    try:
+        found = inspection.Inspection(graph, signature(graph), findings)
+    except GdsurgeonError:
+        if not findings.fault_count:
+            raise
+        raise broken(graph, findings) from None  # too broken to say more
     if as_json:
         import json
 
-        click.echo(json.dumps(inspection.as_json(found), indent=2))
+        lines = [json.dumps(inspection.as_json(found), indent=2)]
     else:
-        for line in inspection.lines(found):
-            click.echo(line)
+        lines = inspection.lines(found)
+    click.echo("\n".join(lines))
     terminal.warn(findings.warnings)
     if findings.fault_count:
         raise broken(graph, findings)

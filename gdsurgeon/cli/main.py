@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import io
 import os
 import signal
 import sys
@@ -13,7 +15,7 @@ from typing import NoReturn
 import click
 
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, UsageError
+from gdsurgeon.errors import GdsurgeonError, UsageError, printable
 
 COMMANDS = {
     "add-postprocessing": "Put a graph behind a model's outputs.",
@@ -52,7 +54,11 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
         context.exit()
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="The version."
 )
@@ -79,34 +85,49 @@ def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
     raise Terminated(number)
 
 
+class ClosedOutput(io.TextIOBase):
+    """Stands for a standard output that was closed before the program began: writing to it is an error."""
+
+    def write(self, _text: str) -> int:
+        raise OSError(errno.EBADF, "it is closed")
+
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "it is closed")
+
+
 def run() -> NoReturn:
     """Runs the command line and ends the process."""
     # No cycles worth collecting are made, and looking for them among a million nodes takes longer than the edit.
     gc.disable()
+    _open_standard_descriptors()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), _terminate)
     code = exit_code(sys.argv[1:])
-    for stream in (sys.stdout, sys.stderr):
+    # What is left needs no cleaning up, and freeing a million nodes takes time.
+    os._exit(code)
+
+
+def _open_standard_descriptors() -> None:
+    """Sees to it that no file that is opened becomes standard output because that was closed."""
+    for fd in (0, 1, 2):
         try:
-            if stream is not None:
-                stream.flush()
-        except BrokenPipeError:
-            code = code or 141
-        except OSError as error:
-            if stream is sys.stdout and not code:
-                terminal.say(f"Error: <stdout> cannot be written: {(error.strerror or '').lower()}")
-                code = 6
-    os._exit(code)  # what is left needs no cleaning up, and freeing a million nodes takes time
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)  # takes the lowest free number; cannot be written to
+    if sys.stdout is None:
+        sys.stdout = ClosedOutput()
 
 
 def exit_code(arguments: list[str]) -> int:
     """Runs the command line ARGUMENTS; what goes wrong is said on standard error."""
     try:
-        return _exit_code(arguments)
+        code = _exit_code(arguments)
+        sys.stdout.flush()
+        return code
     except GdsurgeonError as error:
         if terminal.debug:
-            raise_with_traceback()
+            show_traceback()
         terminal.error(error)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -121,13 +142,17 @@ def exit_code(arguments: list[str]) -> int:
         return 6
     except Exception as error:
         if terminal.debug:
-            raise_with_traceback()
-        terminal.say(f"Error: internal fault ({type(error).__name__}: {error})")
+            show_traceback()
+        if isinstance(error, OSError) and error.filename is None:
+            # Whatever is read or staged says so itself: what is left is standard output.
+            terminal.say(f"Error: <stdout> cannot be written: {(error.strerror or str(error)).lower()}")
+            return 6
+        terminal.say(f"Error: internal fault ({type(error).__name__}: {printable(str(error))})")
         terminal.say("Hint: please report it, with what --debug shows")
         return 1
 
 
-def raise_with_traceback() -> None:
+def show_traceback() -> None:
     """Shows the exception that is being handled, whole."""
     import traceback
 
@@ -136,10 +161,14 @@ def raise_with_traceback() -> None:
 
 def _exit_code(arguments: list[str]) -> int:
     try:
-        result = main.main(arguments, prog_name="gdsurgeon", standalone_mode=False)
+        # Not `main.main()`: that turns a closed pipe into exit code 1.
+        with main.make_context("gdsurgeon", arguments) as context:
+            main.invoke(context)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "gdsurgeon"
         raise UsageError(error.format_message().rstrip("."), hint=f"{where} --help") from error
     except click.ClickException as error:
         raise UsageError(error.format_message()) from error
-    return result if isinstance(result, int) else 0
+    return 0

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import functools
+import math
+import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.errors import UsageError, printable, quoted
 
 if TYPE_CHECKING:
     from gdsurgeon.execute.operate import Request
+
+LONGEST_TIMEOUT = 10_000_000
+"""Seconds; what is longer is a slip of the keyboard, and too long for the system's clocks."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -87,13 +93,12 @@ _MANNERS = (
 
 
 def edit_options(command: F) -> F:
-    """The options of every command that writes a graph; they arrive as one `request`, beside `report`."""
+    """The options of every command that writes a graph; they arrive as one `request`."""
 
     @functools.wraps(command)
     def wrapper(model: str, **options: Any) -> Any:
-        report = options.pop("report")
         request = _request(model, options)
-        return command(request=request, report=report, **options)
+        return command(request=request, **options)
 
     for option in reversed(_OUTPUT + _PROOF + _MANNERS):
         wrapper = option(wrapper)
@@ -113,10 +118,17 @@ def _request(model: str, options: dict[str, Any]) -> Request:
     from gdsurgeon.execute.settings import Overrides, Settings
 
     take = options.pop
+    timeout = take("timeout")
+    if not math.isfinite(timeout) or timeout > LONGEST_TIMEOUT:
+        raise UsageError(f"--timeout {timeout}: at most {LONGEST_TIMEOUT:,} seconds")
+    libraries = tuple(take("op_libraries"))
+    for library in libraries:
+        if not os.path.isfile(library):
+            raise UsageError(f"--op-lib {printable(library)}: there is no such file")
     settings = Settings(
         device=_device(take("device")),
-        timeout=take("timeout"),
-        op_libraries=tuple(take("op_libraries")),
+        timeout=timeout,
+        op_libraries=libraries,
         allow_ops=take("allow_ops"),
         seed=take("seed"),
         samples=take("samples"),
@@ -132,6 +144,7 @@ def _request(model: str, options: dict[str, Any]) -> Request:
         backup=take("backup"),
         dry_run=take("dry_run"),
         level=take("level"),
+        report=take("report"),
         text=None if form is None else form == "text",
         settings=settings,
         overrides=Overrides(
@@ -150,7 +163,7 @@ def _device(text: str) -> str:
     lowered = text.lower()
     if lowered in ("cpu", "gpu"):
         return lowered
-    if lowered.startswith("/device:"):
+    if re.fullmatch(r"/device:[a-z_]+(:[0-9]+)?", lowered):
         return "cpu" if lowered in ("/device:cpu", "/device:cpu:0") else "/device:" + text[8:].upper()
     raise UsageError(f"--device {text}: it is cpu, gpu, or a name such as /device:GPU:1")
 
@@ -165,6 +178,9 @@ def _shape(text: str) -> tuple[int, ...]:
     return dims
 
 
+_FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "NAME=RAW,RESULT"}
+
+
 def pair(text: str, what: str = "", *, last: bool = False) -> tuple[str, str]:
     """OLD=NEW taken apart, at the first ``=``, or (where OLD may hold some) the last.
 
@@ -173,7 +189,7 @@ def pair(text: str, what: str = "", *, last: bool = False) -> tuple[str, str]:
     """
     old, equals, new = text.rpartition("=") if last else text.partition("=")
     if not equals or not old:
-        form = "NAME=VALUE" if what in ("--feed", "--shape") else "OLD=NEW"
+        form = _FORMS.get(what, "OLD=NEW")
         where = f"{what} " if what else ""
         raise UsageError(f"{where}{quoted(text)} is not a pair {form}")
     return old, new
@@ -184,9 +200,12 @@ def pairs(texts: tuple[str, ...], file: str | None) -> list[tuple[str, str]]:
     out = [pair(text) for text in texts]
     if file is not None:
         try:
-            with open(file, encoding="utf-8") as lines:
+            with open(file, encoding="utf-8-sig") as lines:
                 found = [line.strip() for line in lines]
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--map {file} cannot be read: {error}") from error
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UsageError(f"--map {printable(file)} cannot be read: {reason}") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"--map {printable(file)} is not UTF-8 text") from error
         out += [pair(line, f"--map {file}:") for line in found if line and not line.startswith("#")]
     return out

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @click.option("--map", "file", metavar="FILE", help="Read pairs OLD=NEW from FILE, one a line.")
 def command(
     request: Request,
-    report: str | None,
     names: tuple[str, ...],
     scopes: tuple[str, ...],
     patterns: tuple[str, ...],
@@ -44,4 +43,4 @@ def command(
         raise UsageError("nothing to rename: give OLD=NEW, --scope, --regex or --map")
     by_scope = [pair(text, "--scope") for text in scopes]
     by_pattern = [pair(text, "--regex", last=True) for text in patterns]
-    run_edit("rename", request, report, lambda graph: rename(graph, wanted, scopes=by_scope, patterns=by_pattern))
+    run_edit("rename", request, lambda graph: rename(graph, wanted, scopes=by_scope, patterns=by_pattern))

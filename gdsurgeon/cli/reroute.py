@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 @click.option("--map", "file", metavar="FILE", help="Read pairs OLD=NEW from FILE, one a line.")
 def command(
     request: Request,
-    report: str | None,
     tensors: tuple[str, ...],
     swap: bool,
     only: str | None,
@@ -44,4 +43,4 @@ def command(
     wanted = pairs(tensors, file)
     if not wanted:
         raise UsageError("nothing to reroute: give OLD=NEW or --map")
-    run_edit("reroute", request, report, lambda graph: reroute(graph, wanted, swap=swap, only=only, exclude=exclude))
+    run_edit("reroute", request, lambda graph: reroute(graph, wanted, swap=swap, only=only, exclude=exclude))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TypeVar
 
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable
 from gdsurgeon.execute import encoded
 from gdsurgeon.execute.feeds import Feed, Jpeg
 from gdsurgeon.execute.settings import Settings
@@ -178,6 +179,9 @@ class Executor:
         try:
             return pending.result(self.settings.timeout)
         except TensorFlowError as error:
+            for library in self.settings.op_libraries:
+                if error.message.startswith(os.path.abspath(library)):
+                    raise UsageError(f"--op-lib {printable(library)} cannot be loaded: {error.message}") from error
             raise Refused(error) from error
         except RuntimeFailure as failure:
             raise _translated(failure) from failure

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gdsurgeon.errors import OutputError, UsageError, printable
+from gdsurgeon.execute.paths import back_up, check_apart, output_path
 from gdsurgeon.execute.proof import Proof
 from gdsurgeon.execute.settings import Overrides, Settings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult
 from gdsurgeon.graph.load import load
-from gdsurgeon.wire.output import Output, same_file
+from gdsurgeon.wire.output import Output
 from gdsurgeon.wire.write import Chunk, read_chunks, size_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Request:
         dry_run: do everything but write.
         level: one of `LEVELS`.
         text: whether the output is text; None: as the input, unless the output's suffix says otherwise.
+        others: paths of further graphs that the edit reads.
+        report: where a report will be written.
     """
 
     model: str
@@ -49,6 +52,8 @@ class Request:
     dry_run: bool = False
     level: str = "run"
     text: bool | None = None
+    others: tuple[str, ...] = ()
+    report: str | None = None
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
 
@@ -81,84 +86,123 @@ class Outcome:
     seconds: float
 
 
-def operate(request: Request, edit: Edit) -> Outcome:
+def operate(request: Request, edit: Edit, *, before_publishing: Callable[[Outcome], None] | None = None) -> Outcome:
     """Applies EDIT to the model and publishes the result, proven as far as the request says.
+
+    Args:
+        request: what to operate on.
+        edit: called with the graph, once.
+        before_publishing: called with the outcome when everything is proven and nothing has appeared yet; what it
+            raises keeps the output from appearing.
 
     Raises:
         GdsurgeonError: of any kind; the input is untouched, an earlier output as it was, and nothing left behind.
     """
     started = time.monotonic()
-    out = output_path(request)
+    out = output_path(
+        request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run
+    )
+    check_apart(out, request.report, request.model, request.others, in_place=request.in_place)
+
+    def publishing(outcome: Outcome) -> None:
+        outcome.seconds = time.monotonic() - started
+        if before_publishing is not None:
+            before_publishing(outcome)
+
     with Output(out) as output:
         if request.level in ("load", "run"):
             from gdsurgeon.execute.proving import Proving
 
             with Proving(request.settings, request.overrides, request.level) as proving:
-                outcome = _operate(request, edit, output, proving)
-        else:
-            outcome = _operate(request, edit, output, None)
-    outcome.seconds = time.monotonic() - started
-    return outcome
+                return _operate(request, edit, output, proving, publishing)
+        return _operate(request, edit, output, None, publishing)
 
 
-def output_path(request: Request) -> str:
-    """Where the output goes.
-
-    Raises:
-        UsageError: the options contradict each other, or the output is the input and `in_place` was not asked for.
-    """
-    model, out = request.model, request.out
-    if request.backup is not None and not request.in_place:
-        raise UsageError("--backup keeps the file that --in-place replaces; without -i there is none")
-    if request.in_place:
-        if out is not None:
-            raise UsageError("-i replaces MODEL, and -o names another output: give one of them")
-        if model == "-":
-            raise UsageError("standard input cannot be replaced: -i needs a file")
-        return model
-    if out is None:
-        if model == "-":
-            return "-"
-        out = _default_output(model)
-        if os.path.lexists(out) and not request.dry_run:
-            raise UsageError(f"{printable(out)} is already there", hint="-o PATH replaces PATH")
-        return out
-    if model != "-" and out != "-" and same_file(model, out):
-        raise UsageError(f"{printable(out)} is MODEL itself", hint="-i replaces MODEL")
-    return out
-
-
-def _default_output(model: str) -> str:
-    stem, suffix = os.path.splitext(model)
-    return f"{stem}.edited{suffix}"
-
-
-def _operate(request: Request, edit: Edit, output: Output, proving: Proving | None) -> Outcome:
+def _operate(
+    request: Request, edit: Edit, output: Output, proving: Proving | None, publishing: Callable[[Outcome], None]
+) -> Outcome:
     graph = load(request.model)
+    text = _is_text(request, graph, output)
+    if not text and not request.dry_run and output.is_terminal():
+        raise UsageError("the result is binary and the output is a terminal", hint="-o FILE, or a pipe")
     if proving is not None:
         proving.begin(graph)
-    seen_before = None
-    warnings: list[str] = []
-    if request.level != "none":
-        from gdsurgeon.analysis.check import apply_repairs, require_sound
-
-        findings = require_sound(graph)
-        warnings += findings.warnings
-        seen_before = _seen(graph)
-        apply_repairs(graph, findings)
+    warnings, before, counts_before = _examine(request, graph, proving)
     result = edit(graph)
+    after, counts_after = _seen(graph)
     chunks = graph.chunks()
     size = size_of(chunks)
     if size > LARGEST:
         raise _too_big(graph, size)
-    text = _is_text(request, graph, output)
-    proof = _publish(request, graph, result, chunks, text, output, proving)
-    after, counts_after = _seen(graph)
-    before, counts_before = seen_before or (None, Counts(graph.layout.node_count, None))
-    return Outcome(
-        request, output.name, size, result, proof, counts_before, counts_after, before, after,
-        [*warnings, *result.warnings, *proof.warnings], 0.0,
-    )  # fmt: skip
+    edited: bytes | None = None
+    if text:
+        chunks, edited = _as_text(chunks, output)
+    counts_before = counts_before or Counts(graph.layout.node_count, None)
+
+    def outcome(proof: Proof) -> Outcome:
+        return Outcome(
+            request, output.name, size_of(chunks), result, proof, counts_before, counts_after, before, after,
+            [*warnings, *result.warnings, *proof.warnings], 0.0,
+        )  # fmt: skip
+
+    if proving is None and (request.dry_run or output.is_stream):
+        return _without_staging(request, graph, chunks, outcome(Proof(request.level)), output, publishing)
+    with Output("-") if request.dry_run else output as staging:
+        staged = staging.stage(chunks)
+        graph.source.check_unchanged()
+        proof = Proof(request.level)
+        if proving is not None:
+            proof = proving.prove(graph, result, edited if edited is not None else staged)
+        done = outcome(proof)
+        publishing(done)
+        if not request.dry_run:
+            if request.backup is not None:
+                back_up(request.model, request.backup)
+            staging.publish()
+    return done
+
+
+def _examine(
+    request: Request, graph: Graph, proving: Proving | None
+) -> tuple[list[str], Signature | None, Counts | None]:
+    """Checks the structure as far as the request says, and mends what only needs writing anew.
+
+    Returns warnings, and the signature and counts before the edit where they are known.
+    """
+    if request.level == "none":
+        return [], None, None
+    from gdsurgeon.analysis.check import apply_repairs, require_sound
+
+    findings = require_sound(graph)
+    before, counts = _seen(graph)
+    if apply_repairs(graph, findings) and proving is not None:
+        # TensorFlow refuses the file as it is: what the edit is compared with is the mended graph.
+        proving.begin_mended(read_chunks(graph.chunks()))
+    return findings.warnings, before, counts
+
+
+def _as_text(chunks: list[Chunk], output: Output) -> tuple[list[Chunk], bytes]:
+    """The graph as text, and the binary graph that a reader of that text will have."""
+    from gdsurgeon.wire.text import to_binary, to_text
+
+    written = to_text(read_chunks(chunks))
+    return [written], to_binary(written, output.name)
+
+
+def _without_staging(
+    request: Request,
+    graph: Graph,
+    chunks: list[Chunk],
+    done: Outcome,
+    output: Output,
+    publishing: Callable[[Outcome], None],
+) -> Outcome:
+    """Nobody has to read the bytes before they go out: they are streamed, or (a dry run) not even that."""
+    publishing(done)
+    if not request.dry_run:
+        output.stream(chunks)
+        graph.source.check_unchanged()
+    return done
 
 
 def _seen(graph: Graph) -> tuple[Signature | None, Counts]:
@@ -182,70 +226,12 @@ def _is_text(request: Request, graph: Graph, output: Output) -> bool:
     return graph.text
 
 
-def _publish(
-    request: Request,
-    graph: Graph,
-    result: EditResult,
-    chunks: list[Chunk],
-    text: bool,
-    output: Output,
-    proving: Proving | None,
-) -> Proof:
-    """Stages the bytes, has them proven, and only then makes them the output."""
-    binary = b""
-    if text:
-        from gdsurgeon.wire.text import to_binary, to_text
-
-        written = to_text(read_chunks(chunks))
-        binary = to_binary(written, output.name)  # what a reader of the text will have
-        chunks = [written]
-    if proving is None:
-        if request.dry_run:
-            return Proof(request.level)
-        if output.is_stream:
-            output.stream(chunks)
-            graph.source.check_unchanged()
-            return Proof(request.level)
-    staging = Output("-") if request.dry_run else output
-    with staging:
-        staged = staging.stage(chunks)
-        graph.source.check_unchanged()
-        proof = Proof(request.level)
-        if proving is not None:
-            proof = proving.prove(graph, result, binary if text else staged)
-        if not request.dry_run:
-            if request.backup is not None:
-                _back_up(request.model, request.backup)
-            staging.publish()
-    return proof
-
-
-def _back_up(model: str, suffix: str) -> None:
-    """Keeps the old file under its name with SUFFIX; the file itself where links are possible, else a copy."""
-    import shutil
-
-    target = os.path.realpath(model)
-    backup = target + suffix
-    temporary = f"{backup}.gdsurgeon-{os.getpid()}.tmp"
-    try:
-        try:
-            os.link(target, temporary)
-        except OSError:
-            shutil.copy2(target, temporary)
-        os.replace(temporary, backup)
-    except OSError as error:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
-        reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"the backup {printable(backup)} cannot be written: {reason}") from error
-
-
 def _too_big(graph: Graph, size: int) -> OutputError:
     largest = sorted(graph.nodes(), key=lambda node: node.record.end - node.record.start if node.record else 0)[-5:]
     details = tuple(
-        f"{printable(node.name)} ({node.op}): {(node.record.end - node.record.start) / 2**20:,.1f} MiB"
+        f"{printable(node.name)} ({printable(node.op)}): {(node.record.end - node.record.start) / 2**20:,.1f} MiB"
         for node in reversed(largest)
-        if node.record is not None
+        if node.record is not None and node.record.end - node.record.start > 1 << 20
     )
     return OutputError(
         f"the result would be {size / 2**30:.2f} GiB, and TensorFlow loads no GraphDef of 2 GiB or more; "

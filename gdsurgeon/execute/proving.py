@@ -40,6 +40,11 @@ class Proving:
         if self._level == "run":
             self._executor.load_source(ORIGINAL, graph)
 
+    def begin_mended(self, data: bytes) -> None:
+        """Has DATA, the original with its small faults mended, loaded in the original's place."""
+        if self._level == "run":
+            self._executor.load_bytes(ORIGINAL, data)
+
     def prove(self, graph: Graph, result: EditResult, edited: str | bytes) -> Proof:
         """Proves the edit: EDITED is the path of the staged file, or the bytes of a graph that is staged as text.
 

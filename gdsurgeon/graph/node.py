@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from gdsurgeon.errors import EditError, InputError, quoted
+from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, plain
 from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR, Record, colocated_names
@@ -336,7 +336,7 @@ def check_output(output: Output) -> None:
     dtypes = node.output_dtypes
     if dtypes is not None and output.index >= len(dtypes):
         count = f"{len(dtypes)} output{'s' if len(dtypes) != 1 else ''}"
-        raise EditError(f"{quoted(output.name)}: node {quoted(node.name)} ({node.op}) has {count}")
+        raise EditError(f"{quoted(output.name)}: node {quoted(node.name)} ({printable(node.op)}) has {count}")
 
 
 def same_dtype(a: int, b: int) -> bool:

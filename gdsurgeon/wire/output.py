@@ -16,7 +16,7 @@ from gdsurgeon.wire.write import Chunk, SourceSpan, size_of, write_chunks
 EARLY_WRITEBACK = 32 << 20
 """Bytes from which on a file is written back while it is still being written."""
 
-_STANDARD_OUTPUT = frozenset(("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"))
+STANDARD_OUTPUT = frozenset(("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"))
 
 
 class Output:
@@ -36,15 +36,34 @@ class Output:
     """
 
     def __init__(self, path: str) -> None:
-        self.name = "<stdout>" if path in _STANDARD_OUTPUT else path
+        self.name = "<stdout>" if path in STANDARD_OUTPUT else path
         self.staged: str | None = None
         self._target = path
         self._mode: int | None = None
         self._group: int | None = None
-        self.is_stream = path in _STANDARD_OUTPUT or self._resolve(path)
+        self.is_stream = path in STANDARD_OUTPUT or self._resolve(path)
+
+    def is_terminal(self) -> bool:
+        """Whether what is written would appear on a terminal."""
+        if not self.is_stream:
+            return False
+        if self._target in STANDARD_OUTPUT:
+            return os.isatty(1)
+        try:
+            if not stat.S_ISCHR(os.stat(self._target).st_mode):
+                return False  # to open a pipe, only to look at it, would be seen at its other end
+            fd = os.open(self._target, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        except OSError:
+            return False  # it is reported when it is written to
+        try:
+            return os.isatty(fd)
+        finally:
+            os.close(fd)
 
     def _resolve(self, path: str) -> bool:
         """Finds the target and what it is now; True where it can only be streamed to."""
+        if path.endswith("/"):
+            raise OutputError(f"{printable(path)} cannot be written: it names a folder, not a file")
         try:
             target = os.path.realpath(path, strict=False)
             found = os.stat(target)
@@ -112,7 +131,8 @@ class Output:
         folder, name = os.path.split(self._target)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         # A long name leaves no room for the rest of the temporary one.
-        path = os.path.join(folder, f".{name[:200]}.gdsurgeon-{os.urandom(4).hex()}.tmp")
+        short = os.fsdecode(os.fsencode(name)[:200])
+        path = os.path.join(folder, f".{short}.gdsurgeon-{os.urandom(4).hex()}.tmp")
         self.staged = path  # before it exists: a signal between the two lines must not leave it behind
         return os.open(path, flags, 0o666)
 
@@ -158,7 +178,7 @@ class Output:
             BrokenPipeError: its reader is gone.
         """
         try:
-            if self._target in _STANDARD_OUTPUT:
+            if self._target in STANDARD_OUTPUT:
                 if sys.stdout is None:
                     raise OSError(errno.EBADF, "standard output is closed")
                 sys.stdout.flush()
@@ -179,7 +199,7 @@ class Output:
         if self.staged is not None:
             try:
                 os.unlink(self.staged)
-            except FileNotFoundError:
+            except OSError:
                 pass  # never created
             self.staged = None
 

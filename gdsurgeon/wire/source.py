@@ -7,12 +7,14 @@ import stat
 import sys
 from typing import Protocol, overload
 
-from gdsurgeon.errors import InputError, UsageError, printable
+from gdsurgeon.errors import InputError, OutputError, UsageError, printable
 
 SPOOL_IN_MEMORY = 64 << 20
 """A graph from a pipe is held in memory up to this many bytes, beyond it in an unlinked temporary file."""
 
 WINDOW = 1 << 12
+
+STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 
 
 class Source(Protocol):
@@ -83,7 +85,7 @@ class FileSource:
                     raise InputError(f"{printable(self.name)} was cut short while it was being read")
                 data += more
         except OSError as error:
-            raise InputError(f"{printable(self.name)} cannot be read: {error.strerror}") from error
+            raise InputError(f"{printable(self.name)} cannot be read: {_reason(error)}") from error
         return data
 
     def fileno(self) -> int | None:
@@ -134,7 +136,7 @@ def open_source(path: str) -> Source:
         InputError: it is missing, a directory, or not readable.
         UsageError: standard input is a terminal.
     """
-    if path == "-":
+    if path in STANDARD_INPUT:
         return _standard_input()
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
@@ -166,27 +168,54 @@ def _standard_input() -> Source:
 
 def _spooled(fd: int, name: str) -> Source:
     """Everything that can be read from FD."""
-    import tempfile
-
     held = bytearray()
-    spill = None
+    spill = -1
     try:
-        while chunk := os.read(fd, 1 << 20):
-            if spill is None and len(held) + len(chunk) > SPOOL_IN_MEMORY:
-                spill = tempfile.TemporaryFile(prefix="gdsurgeon-")  # noqa: SIM115 (FileSource keeps a duplicate)
-                spill.write(held)
+        while chunk := _read(fd, name):
+            held += chunk
+            if len(held) > SPOOL_IN_MEMORY or spill >= 0:
+                spill = spill if spill >= 0 else _temporary()
+                _write_all(spill, held)
                 held.clear()
-            if spill is None:
-                held += chunk
-            else:
-                spill.write(chunk)
+    except BaseException:
+        if spill >= 0:
+            os.close(spill)
+        raise
+    return BytesSource(bytes(held), name) if spill < 0 else _nameless(spill, name)
+
+
+def _read(fd: int, name: str) -> bytes:
+    try:
+        return os.read(fd, 1 << 20)
     except OSError as error:
         raise InputError(f"{name} cannot be read: {_reason(error)}") from error
-    if spill is None:
-        return BytesSource(bytes(held), name)
-    with spill:
-        spill.flush()
-        return _nameless(os.dup(spill.fileno()), name)
+
+
+def _temporary() -> int:
+    """A new file without a name, in the folder for temporary files."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(prefix="gdsurgeon-", buffering=0) as file:
+            return os.dup(file.fileno())
+    except OSError as error:
+        raise OutputError(f"<stdin> cannot be held in a temporary file: {_reason(error)}") from error
+
+
+def _write_all(fd: int, data: bytearray) -> None:
+    import tempfile
+
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError as error:
+        raise OutputError(
+            f"<stdin> cannot be held in the temporary folder {tempfile.gettempdir()}: {_reason(error)}",
+            hint="TMPDIR names another folder",
+        ) from error
+    finally:
+        view.release()
 
 
 def _nameless(fd: int, name: str) -> FileSource:

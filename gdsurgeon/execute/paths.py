@@ -1,0 +1,106 @@
+"""Where the result of an operation goes, and what it must not overwrite."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+
+from gdsurgeon.errors import OutputError, UsageError, printable
+from gdsurgeon.wire.output import STANDARD_OUTPUT, same_file
+from gdsurgeon.wire.source import STANDARD_INPUT
+
+
+def output_path(model: str, out: str | None, *, in_place: bool, backup: str | None, dry_run: bool) -> str:
+    """Where the output goes; ``-`` is standard output.
+
+    Raises:
+        UsageError: the options contradict each other, or the output is the input and `in_place` was not asked for.
+    """
+    if backup is not None and not in_place:
+        raise UsageError("--backup keeps the file that --in-place replaces; without -i there is none")
+    if backup is not None and not backup:
+        raise UsageError("--backup takes a suffix, such as .bak")
+    if in_place:
+        if out is not None:
+            raise UsageError("-i replaces MODEL, and -o names another output: give one of them")
+        if model in STANDARD_INPUT:
+            raise UsageError("standard input cannot be replaced: -i needs a file")
+        return model
+    if out is None:
+        if model in STANDARD_INPUT or not _is_regular(model):
+            return "-"
+        stem, suffix = os.path.splitext(model)
+        out = f"{stem}.edited{suffix}"
+        if os.path.lexists(out) and not dry_run:
+            raise UsageError(f"{printable(out)} is already there", hint="-o PATH replaces PATH")
+        return out
+    if _is_same(model, out):
+        raise UsageError(f"{printable(out)} is MODEL itself ({printable(model)})", hint="-i replaces MODEL")
+    return out
+
+
+def check_apart(out: str, report: str | None, model: str, others: Sequence[str], *, in_place: bool) -> None:
+    """Sees to it that nothing that is written falls on something else that is read or written.
+
+    Raises:
+        UsageError: the output is one of OTHERS (the further graphs of the command), or the report is any of them.
+    """
+    for other in others:
+        if (out != model or not in_place) and _is_same(other, out):
+            raise UsageError(f"the output would replace {printable(other)}, which is read")
+    if report is None:
+        return
+    if report in STANDARD_OUTPUT and out in STANDARD_OUTPUT:
+        raise UsageError("the graph and the --report cannot both go to standard output")
+    for path in (model, out, *others):
+        if path not in STANDARD_OUTPUT and (_is_same(path, report) or _leads_to(path) == _leads_to(report)):
+            raise UsageError(f"--report {printable(report)} would replace {printable(path)}")
+
+
+def _is_regular(path: str) -> bool:
+    """Whether PATH is a regular file, or may become one (what is missing is reported when it is opened)."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return True
+
+
+def _is_same(read: str, written: str) -> bool:
+    """Whether what is read and what is written are one regular file, standard input and output included."""
+    try:
+        first = os.fstat(0) if read in STANDARD_INPUT else os.stat(read)
+        second = os.fstat(1) if written in STANDARD_OUTPUT else os.stat(written)
+    except OSError:
+        return False
+    return stat.S_ISREG(first.st_mode) and os.path.samestat(first, second)
+
+
+def _leads_to(path: str) -> str:
+    return os.path.realpath(path)
+
+
+def back_up(model: str, suffix: str) -> None:
+    """Keeps the old file under its name with SUFFIX; the file itself where links are possible, else a copy.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    target = os.path.realpath(model)
+    backup = target + suffix
+    if same_file(target, backup):
+        return  # a link to it already
+    temporary = f"{backup}.gdsurgeon-{os.getpid()}.tmp"
+    try:
+        try:
+            os.link(target, temporary)
+        except OSError:
+            import shutil
+
+            shutil.copy2(target, temporary)
+        os.replace(temporary, backup)
+    except OSError as error:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+        reason = (error.strerror or str(error)).lower()
+        raise OutputError(f"the backup {printable(backup)} cannot be written: {reason}") from error
