@@ -38,7 +38,12 @@ _RANDOM = re.compile(
 )
 VARIABLES = frozenset(("Variable", "VariableV2", "TemporaryVariable"))
 RESOURCE_VARIABLES = frozenset(("VarHandleOp", "_VarHandlesOp"))
-TABLE_INITIALIZERS = frozenset(("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"))
+TABLE_INITIALIZERS = frozenset(
+    """
+    InitializeTable InitializeTableV2 InitializeTableFromTextFile InitializeTableFromTextFileV2 LookupTableImport
+    LookupTableImportV2
+    """.split()
+)
 
 
 def is_blocking(op: str) -> bool:

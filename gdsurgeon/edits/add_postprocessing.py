@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from gdsurgeon.analysis.shapes import PLACEHOLDERS
 from gdsurgeon.edits.copy_in import plan_copy
 from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.errors import EditError, printable, quoted
@@ -76,6 +77,8 @@ def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[st
     node = binding.node
     outputs = node.output_dtypes
     where = f"{quoted(node.name)} of {printable(graph.source_name)} ({_op(node)})"
+    if node.op in PLACEHOLDERS:
+        raise EditError(f"{where} is an input of the model: postprocessing goes behind an output")
     if outputs is not None and len(outputs) != 1:
         count = "several outputs" if outputs else "no output"
         raise EditError(f"{where} has {count}: postprocessing goes behind a node with one")

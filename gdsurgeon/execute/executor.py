@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TypeVar
 
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.execute import encoded
 from gdsurgeon.execute.feeds import Feed, Jpeg
 from gdsurgeon.execute.settings import Settings
@@ -45,7 +45,14 @@ class Executor:
         self._loads: dict[str, Pending[None]] = {}
 
     def start(self) -> Executor:
-        """Starts the process."""
+        """Starts the process.
+
+        Raises:
+            UsageError: GDSURGEON_RUNTIME names no runtime.
+        """
+        runtime = os.environ.get("GDSURGEON_RUNTIME", "")
+        if runtime not in ("", "capi", "python"):
+            raise UsageError(f"GDSURGEON_RUNTIME must be capi or python, not {quoted(runtime)}")
         try:
             self._worker.start()
         except RuntimeFailure as failure:

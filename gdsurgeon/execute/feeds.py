@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import base64
 import random
-from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from gdsurgeon.analysis.shapes import compatible, format_shape, placeholder_shape
-from gdsurgeon.errors import NotValidatedError, UsageError, printable, quoted
+from gdsurgeon.errors import NotValidatedError, UsageError, quoted
 from gdsurgeon.execute import encoded
 from gdsurgeon.execute.consumers import Step, downstream, through_identities
+from gdsurgeon.execute.given_feeds import given_feed, packed
 from gdsurgeon.execute.input_shapes import candidate_shapes
+from gdsurgeon.execute.numbers import INTEGERS, SCALARS, numbers
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph import dtypes
 from gdsurgeon.graph.attrs import Shape
-from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.runtime.tensor import Tensor
@@ -41,12 +43,13 @@ class Content(NamedTuple):
     Attributes:
         kind: ``number``, ``jpeg``, ``png``, ``bmp``, ``wav``, ``example``, ``base64``, ``digits`` or ``text``.
         bound: for integers, one more than the largest value; 0 where nothing limits it.
+        choices: values to choose from, where only those mean something.
         features: for ``example``, (key, dtype, values) of each feature.
-        websafe: for ``base64``.
     """
 
     kind: str
     bound: int = 0
+    choices: tuple[Any, ...] = ()
     features: tuple[tuple[str, int, int], ...] = ()
 
 
@@ -80,7 +83,13 @@ def input_spec(graph: Graph, node: Node) -> InputSpec:
     if dtype != dtypes.STRING and dtype not in dtypes.SIZES:
         what = dtypes.dtype_name(dtype) if dtype else "unknown"
         raise NotValidatedError(f"no feed can be made for {quoted(node.name)}: its dtype is {what}", hint=_HOW)
-    content = _string_content(graph, node) if dtype == dtypes.STRING else Content("number", _bound(graph, node, dtype))
+    choices = _choices(graph, node) if dtype in (dtypes.STRING, dtypes.INT32, dtypes.INT64) else ()
+    if choices:
+        content = Content("choice", choices=choices)
+    elif dtype == dtypes.STRING:
+        content = _string_content(graph, node)
+    else:
+        content = Content("number", _bound(graph, node, dtype))
     return InputSpec(node.name, dtype, placeholder_shape(node), tuple(candidate_shapes(graph, node)), content)
 
 
@@ -90,7 +99,7 @@ def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
     Raises:
         UsageError: that does not fit.
     """
-    given = _given(spec, overrides)
+    given = given_feed(spec.name, spec.dtype, spec.stated, overrides)
     if given is not None:
         if given.dtype != spec.dtype or not compatible(given.shape, spec.stated):
             raise UsageError(
@@ -111,8 +120,13 @@ def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
 _HOW = "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 supply it; --validate structure does without"
 
 
-def make_feed(spec: InputSpec, shape: tuple[int, ...], seed: int) -> Feed:
-    """A value for the input, by SEED.
+def input_seed(seed: int, name: str) -> int:
+    """The seed of an input's value: its own for each input, and the same for one name in every graph."""
+    return 1000 * seed + crc32(name.encode()) % 1000
+
+
+def make_feed(spec: InputSpec, shape: tuple[int, ...], seed: int, picture: tuple[int, int] | None = None) -> Feed:
+    """A value for the input, by SEED; an image of the height and width of PICTURE, where that is given.
 
     Raises:
         NotValidatedError: it would be too big.
@@ -124,10 +138,13 @@ def make_feed(spec: InputSpec, shape: tuple[int, ...], seed: int) -> Feed:
         count *= dim
     if count * dtypes.SIZES.get(spec.dtype, 64) > MOST_BYTES:
         raise NotValidatedError(f"a feed for {quoted(spec.name)} {format_shape(shape)} would be too big", hint=_HOW)
+    if spec.content.choices:
+        chosen = [spec.content.choices[(seed + i) % len(spec.content.choices)] for i in range(count)]
+        return Tensor(spec.dtype, shape, packed(spec.dtype, chosen))
     if spec.dtype == dtypes.STRING:
-        return _strings(spec.content, shape, count, seed)
-    if not shape and spec.dtype in _SCALARS:
-        return Tensor(spec.dtype, (), _SCALARS[spec.dtype](_scalar(spec.name, seed)))
+        return _strings(spec.content, shape, count, seed, picture)
+    if not shape and spec.dtype in SCALARS:
+        return Tensor(spec.dtype, (), SCALARS[spec.dtype](_scalar(spec.name, seed)))
     return Tensor(spec.dtype, shape, numbers(spec.dtype, count, spec.content.bound, seed))
 
 
@@ -137,49 +154,6 @@ def variable_value(dtype: int, shape: tuple[int, ...], seed: int) -> Tensor:
     for dim in shape:
         count *= dim
     return Tensor(dtype, shape, numbers(dtype, count, 0, seed))
-
-
-# -- numbers ---------------------------------------------------------------------------------------------
-
-# Floats by their bits: random ones under the mask, the rest fixed, so that all are positive and below 1.
-_FLOAT_BITS = {
-    1: (4, 0x017FFFFF, 0x3E000000), 2: (8, 0x000FFFFFFFFFFFFF, 0x3FE0000000000000), 19: (2, 0x03FF, 0x3800),
-    14: (2, 0x007F, 0x3F00), 24: (1, 0x03, 0x38), 25: (1, 0x07, 0x30), 26: (1, 0x07, 0x30), 27: (1, 0x07, 0x30),
-    28: (1, 0x03, 0x38), 8: (4, 0x017FFFFF, 0x3E000000), 18: (8, 0x000FFFFFFFFFFFFF, 0x3FE0000000000000),
-}  # fmt: skip
-_INTEGERS = {3: "i", 5: "h", 6: "b", 9: "q", 17: "H", 22: "I", 23: "Q", 11: "b", 13: "i", 15: "h", 16: "H"}
-_SCALARS: dict[int, Callable[[float], bytes]] = {
-    1: lambda v: array("f", [v]).tobytes(), 2: lambda v: array("d", [v]).tobytes(),
-    3: lambda v: array("i", [max(int(v), 3)]).tobytes(), 9: lambda v: array("q", [max(int(v), 3)]).tobytes(),
-    10: lambda _: b"\0",
-}  # fmt: skip
-
-
-def numbers(dtype: int, count: int, bound: int, seed: int) -> bytes:
-    """COUNT elements of DTYPE, little-endian: floats between 0 and 1, bytes of any value, small integers."""
-    chance = random.Random(seed)
-    if dtype in _FLOAT_BITS:
-        size, mask, fixed = _FLOAT_BITS[dtype]
-        parts = count * (2 if dtype in (8, 18) else 1)
-        return _patterned(chance, parts, size, mask, fixed)
-    if dtype in (dtypes.UINT8, 12) and not bound:
-        return chance.randbytes(count)
-    if dtype == dtypes.BOOL:
-        return bytes(b & 1 for b in chance.randbytes(count))
-    if dtype in _INTEGERS:
-        most = min(bound or 10, 100_000)
-        return array(_INTEGERS[dtype], [chance.randrange(most) for _ in range(count)]).tobytes()
-    return bytes(b % (bound or 4) for b in chance.randbytes(count * dtypes.SIZES[dtype]))
-
-
-def _patterned(chance: random.Random, count: int, size: int, mask: int, fixed: int) -> bytes:
-    """COUNT words of SIZE bytes, random under MASK; by arithmetic on one long integer, which is fast."""
-    if not count:
-        return b""
-    bits = int.from_bytes(chance.randbytes(count * size), "little")
-    masks = int.from_bytes(mask.to_bytes(size, "little") * count, "little")
-    fixes = int.from_bytes(fixed.to_bytes(size, "little") * count, "little")
-    return (bits & masks | fixes).to_bytes(count * size, "little")
 
 
 def _scalar(name: str, seed: int) -> float:
@@ -196,22 +170,43 @@ def _scalar(name: str, seed: int) -> float:
     return round(random.Random(seed).uniform(0.25, 0.75), 3)
 
 
+def _choices(graph: Graph, node: Node) -> tuple[Any, ...]:
+    """For an input that is looked up in a table: the keys that the table is initialised with."""
+    for step_node, slot in _through(graph, node, ("Identity", "Cast", "Reshape", "ExpandDims", "Squeeze")):
+        if step_node.op not in ("LookupTableFind", "LookupTableFindV2") or slot != 1:
+            continue
+        for user in graph.users(through_identities(step_node.inputs[0].node)):
+            if user.op in ("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"):
+                keys = constant(through_identities(user.inputs[1].node))
+                if keys is not None and keys.values:
+                    return tuple(keys.values[:1000])
+    return ()
+
+
 def _bound(graph: Graph, node: Node, dtype: int) -> int:
-    """For an integer input that indexes a constant: how many rows that has."""
-    if dtype not in _INTEGERS and dtype != dtypes.UINT8:
+    """For an integer input that indexes a constant: how many there are to choose from."""
+    if dtype not in INTEGERS and dtype != dtypes.UINT8:
         return 0
     bounds: list[int] = []
+    for user, slot in _through(graph, node, ("Identity", "Cast", "Reshape", "ExpandDims", "Squeeze")):
+        if user.op in ("Gather", "GatherV2", "ResourceGather", "GatherNd") and slot == 1:
+            header = constant_header(through_identities(user.inputs[0].node))
+            axis = constant(through_identities(user.inputs[2].node)) if len(user.inputs) > 2 else None
+            at = int(axis.values[0]) if axis is not None and axis.values else 0
+            if header is not None and header.dims and -len(header.dims) <= at < len(header.dims):
+                bounds.append(header.dims[at])
+    return min(bounds, default=0)
+
+
+def _through(graph: Graph, node: Node, transparent: tuple[str, ...]) -> Iterator[tuple[Node, int]]:
+    """The consumers of NODE, and of what TRANSPARENT ops make of it, each with the slot that reads it."""
     queue = [node]
     for producer in queue:  # grows while it is walked
         for user in graph.users(producer):
             slot = next((i for i, read in enumerate(user.inputs) if read.node is producer), -1)
-            if user.op in ("Gather", "GatherV2", "ResourceGather", "GatherNd") and slot == 1:
-                header = constant_header(through_identities(user.inputs[0].node))
-                if header is not None and header.dims:
-                    bounds.append(header.dims[0])
-            elif user.op in ("Identity", "Cast", "Reshape", "ExpandDims", "Squeeze") and len(queue) < 100 and slot == 0:
+            yield user, slot
+            if user.op in transparent and slot == 0 and len(queue) < 100:
                 queue.append(user)
-    return min(bounds, default=0)
 
 
 # -- strings ---------------------------------------------------------------------------------------------
@@ -268,17 +263,17 @@ def _constant_strings(step: Step, slot: int) -> list[bytes]:
     return list(found.values) if found is not None else []
 
 
-def _strings(content: Content, shape: tuple[int, ...], count: int, seed: int) -> Feed:
+def _strings(content: Content, shape: tuple[int, ...], count: int, seed: int, picture: tuple[int, int] | None) -> Feed:
     if content.kind == "jpeg":
-        return Jpeg(shape, tuple(encoded.picture(seed + i) for i in range(count)))
-    return Tensor(dtypes.STRING, shape, [_text(content, seed + i) for i in range(count)])
+        return Jpeg(shape, tuple(encoded.picture(seed + i, *picture or ()) for i in range(count)))
+    return Tensor(dtypes.STRING, shape, [_text(content, seed + i, picture) for i in range(count)])
 
 
-def _text(content: Content, seed: int) -> bytes:
+def _text(content: Content, seed: int, picture: tuple[int, int] | None) -> bytes:
     if content.kind == "png":
-        return encoded.png(encoded.picture(seed))
+        return encoded.png(encoded.picture(seed, *picture or ()))
     if content.kind == "bmp":
-        return encoded.bmp(encoded.picture(seed))
+        return encoded.bmp(encoded.picture(seed, *picture or ()))
     if content.kind == "wav":
         return encoded.wav(seed)
     if content.kind == "digits":
@@ -289,111 +284,3 @@ def _text(content: Content, seed: int) -> bytes:
         features = {key: encoded.feature_of(dtype, n, seed) for key, dtype, n in content.features}
         return encoded.example(features)
     return b"text %d" % seed
-
-
-# -- what a user gives -----------------------------------------------------------------------------------
-
-
-def _given(spec: InputSpec, overrides: Overrides) -> Tensor | None:
-    """The user's value for an input, or None."""
-    text = overrides.values.get(spec.name)
-    if text is not None and text.startswith("@"):
-        return _from_file(spec, text[1:])
-    if text is not None:
-        return _from_text(spec, text)
-    if overrides.archive is not None:
-        return _from_archive(spec, overrides.archive)
-    return None
-
-
-def _from_file(spec: InputSpec, path: str) -> Tensor:
-    try:
-        if path.endswith(".npy"):
-            import numpy as np
-
-            return _from_array(spec, np.load(path, allow_pickle=False))
-        with open(path, "rb") as file:
-            data = file.read()
-    except (OSError, ValueError) as error:
-        raise UsageError(f"the feed {printable(path)} for {quoted(spec.name)} cannot be read: {error}") from error
-    if spec.dtype != dtypes.STRING:
-        raise UsageError(
-            f"{quoted(spec.name)} takes {dtypes.dtype_name(spec.dtype)}: a feed from a file must be .npy, "
-            "raw bytes are for string inputs"
-        )
-    return Tensor(dtypes.STRING, _ones(spec), [data])
-
-
-def _from_archive(spec: InputSpec, path: str) -> Tensor | None:
-    try:
-        import numpy as np
-
-        with np.load(path, allow_pickle=False) as arrays:
-            return _from_array(spec, arrays[spec.name]) if spec.name in arrays else None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"the feeds {printable(path)} cannot be read: {error}") from error
-
-
-_QUANTISED = frozenset((11, 12, 13, 15, 16))
-
-
-def _from_array(spec: InputSpec, value: Any) -> Tensor:
-    from gdsurgeon.runtime.tensor import from_numpy
-
-    try:
-        # The quantised types have no array type of their own: their words come as plain integers.
-        tensor = from_numpy(value, spec.dtype) if spec.dtype in _QUANTISED else from_numpy(value)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"the feed for {quoted(spec.name)} does not fit: {error}") from error
-    return tensor
-
-
-def _ones(spec: InputSpec) -> tuple[int, ...]:
-    """The shape of one element with the rank of the placeholder."""
-    return (1,) * len(spec.stated or ())
-
-
-def _from_text(spec: InputSpec, text: str) -> Tensor:
-    """A value as it is spelt on the command line: a number, true, a text, or nested lists of numbers in brackets."""
-    import json
-
-    if spec.dtype == dtypes.STRING and not text.startswith("["):
-        return Tensor(dtypes.STRING, _ones(spec), [text.encode("utf-8", "surrogateescape")])
-    try:
-        value = json.loads(text.lower() if spec.dtype != dtypes.STRING else text)
-    except ValueError:
-        raise UsageError(f"the feed {quoted(text)} for {quoted(spec.name)} is not a number or a list of them") from None
-    flat: list[Any] = []
-    shape = _flatten(value, flat)
-    if shape is None:
-        raise UsageError(f"the feed {quoted(text)} for {quoted(spec.name)} is a ragged list")
-    if not isinstance(value, list):
-        shape = _ones(spec)
-    try:
-        return Tensor(spec.dtype, shape, _packed(spec.dtype, flat))
-    except (TypeError, ValueError, OverflowError, KeyError, AttributeError):
-        name = dtypes.dtype_name(spec.dtype)
-        raise UsageError(f"the feed {quoted(text)} for {quoted(spec.name)} is not {name}") from None
-
-
-def _packed(dtype: int, flat: Sequence[Any]) -> bytes | list[bytes]:
-    if dtype == dtypes.STRING:
-        return [item.encode() for item in flat]
-    if dtype == dtypes.BOOL:
-        return bytes(bool(item) for item in flat)
-    if dtype == dtypes.UINT8:
-        return bytes(flat)
-    codes: Mapping[int, str] = {1: "f", 2: "d", **_INTEGERS}
-    return array(codes[dtype], flat).tobytes()
-
-
-def _flatten(value: Any, out: list[Any]) -> tuple[int, ...] | None:
-    """Appends the elements of nested lists to OUT; the shape, or None where it is ragged."""
-    if not isinstance(value, list):
-        out.append(value)
-        return ()
-    shapes = {_flatten(item, out) for item in value}
-    if len(shapes) > 1 or None in shapes:
-        return None
-    inner = shapes.pop() if shapes else ()
-    return (len(value), *inner) if inner is not None else None

@@ -83,9 +83,11 @@ def _from_consumers(graph: Graph, node: Node, stated: Shape) -> Iterator[tuple[i
         elif op == "MatMul":
             width = _matmul_width(seen.node, seen.slot)
             if width:
-                yield (1, width)
+                # The operand's rows are its batch, unless it is the second one or transposed (both: as before).
+                own = bool(seen.node.plain_attr("transpose_a" if seen.slot == 0 else "transpose_b"))
+                yield (1, width) if own == (seen.slot == 1) else (width, 1)
         elif op == "Reshape" and seen.slot == 0:
-            yield from _from_reshape(seen.node)
+            yield from _from_reshape(seen.node, stated)
 
 
 def _telling_consumers(graph: Graph, node: Node) -> Iterator[_Seen]:
@@ -137,7 +139,7 @@ def _is_divisor(graph: Graph, node: Node) -> bool:
     )
 
 
-def _from_reshape(node: Node) -> Iterator[tuple[int, ...]]:
+def _from_reshape(node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
     """What a Reshape to a constant shape lets through: one row of the product of its known dimensions."""
     target = _target_dims(node.inputs[1].node) if len(node.inputs) > 1 else []
     if not target:
@@ -145,6 +147,12 @@ def _from_reshape(node: Node) -> Iterator[tuple[int, ...]]:
     product = 1
     for dim in target:
         product *= dim if dim > 0 else 1
+    if stated is not None and sum(dim < 0 for dim in stated) == 1:
+        known = 1
+        for dim in stated:
+            known *= dim if dim > 0 else 1
+        if known and product % known == 0:
+            yield tuple(dim if dim >= 0 else product // known for dim in stated)
     yield (1, product)
     if len(target) > 1 and all(dim > 0 for dim in target[1:]):
         yield (max(target[0], 1), *target[1:])

@@ -46,8 +46,9 @@ class Plan:
         placeholders: nodes that the fetches need fed.
         variables: VariableV2 nodes that the fetches need; their values are not in the file, so they are fed too.
         initializers: table initialisers to be run first.
-        draws: outputs of unseeded random ops: drawn once and fed to every graph that is compared, so that chance is
-            the same for all.
+        defaults: PlaceholderWithDefault nodes among what the fetches depend on: they may be fed.
+        draws: outputs of random ops: drawn once and fed to every graph that is compared, so that chance is the same
+            for all.
         random: fetches that depend on a random op for which that cannot be done (inside a loop or a function): they
             run, and are never compared.
         random_ops: names of those ops.
@@ -56,6 +57,7 @@ class Plan:
 
     groups: list[list[str]] = field(default_factory=list)
     placeholders: list[str] = field(default_factory=list)
+    defaults: list[str] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
     initializers: list[str] = field(default_factory=list)
     draws: list[str] = field(default_factory=list)
@@ -96,6 +98,7 @@ class _Planner:
         self.obstacles: dict[int, str] = {}
         self.random: list[int] = []
         self._look_at_ops()
+        self._look_at_tables()
 
     def _look_at_ops(self) -> None:
         """Finds the nodes that keep what depends on them from being run, or from being compared."""
@@ -132,9 +135,26 @@ class _Planner:
             if is_blocking(name):
                 self.obstacles[number] = f"{where} may wait for ever ({name})"
                 return
-        # Seeds inside functions are not looked at: what depends on such a call is run and not compared.
-        if any(is_random(name) for name in inside) or (is_random(op) and not is_seeded(node)):
+        # Seeds inside functions are not looked at: what depends on such a call is run and not compared. A seeded op
+        # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
+        # from run to run.
+        if any(is_random(name) for name in inside) or (
+            is_random(op) and (self.flow.runs_once(number) or not is_seeded(node))
+        ):
             self.random.append(number)
+
+    def _look_at_tables(self) -> None:
+        """A table whose initialiser cannot be run is an obstacle itself."""
+        blocked = self._downstream_with_origin(self.obstacles)
+        for number in self._initializers():
+            if number in blocked:
+                for table in self.top.producers(number)[:1]:
+                    self.obstacles.setdefault(table, self.obstacles[blocked[number]])
+
+    def _initializers(self) -> list[int]:
+        wanted = {i for i, op in enumerate(self.top.table.op_names) if op in TABLE_INITIALIZERS}
+        found = [row for row, op in enumerate(self.top.table.ops) if op in wanted and row not in self.top.gone]
+        return found + [n for n in range(self.top.rows, self.top.size) if self.top.op(n) in TABLE_INITIALIZERS]
 
     def plan(self, outputs: list[str] | None) -> Plan:
         plan = Plan()
@@ -258,15 +278,15 @@ class _Planner:
             op = self.top.op(number)
             if op in ("Placeholder", "PlaceholderV2"):
                 plan.placeholders.append(self.top.name(number))
+            elif op == "PlaceholderWithDefault":
+                plan.defaults.append(self.top.name(number))
             elif op in VARIABLES:
                 plan.variables.append(self.top.name(number))
             elif "HashTable" in op:
                 tables.add(number)
         if tables:
             plan.initializers = [
-                self.top.name(number)
-                for number in self.top.numbers()
-                if self.top.op(number) in TABLE_INITIALIZERS and tables & set(self.top.producers(number))
+                self.top.name(number) for number in self._initializers() if tables & set(self.top.producers(number))
             ]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from gdsurgeon.execute.comparing import EDITED, ORIGINAL
 from gdsurgeon.execute.executor import Executor
 from gdsurgeon.execute.proof import Proof
-from gdsurgeon.execute.prove import EDITED, ORIGINAL, prove, prove_loads
+from gdsurgeon.execute.prove import prove, prove_loads
 from gdsurgeon.execute.settings import Overrides, Settings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult

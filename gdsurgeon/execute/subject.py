@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.errors import NotValidatedError, printable
 from gdsurgeon.execute.executor import Executor, Refused
-from gdsurgeon.execute.feeds import InputSpec, input_spec, make_feed, overridden, variable_value
+from gdsurgeon.execute.feeds import InputSpec, input_seed, input_spec, make_feed, overridden, variable_value
 from gdsurgeon.execute.plan import Plan, make_plan
 from gdsurgeon.execute.proof import describe_tensor
 from gdsurgeon.execute.settings import Overrides
@@ -45,6 +45,7 @@ class Subject:
         outputs: the nodes to fetch; None: those that nobody reads.
         overrides: what the user says of feeds.
         bound: placeholders that somebody else feeds.
+        picture: height and width of the images that are made for string inputs; None: any.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Subject:
         outputs: list[str] | None = None,
         overrides: Overrides,
         bound: frozenset[str] = frozenset(),
+        picture: tuple[int, int] | None = None,
     ) -> None:
         self.executor = executor
         self.key = key
@@ -66,13 +68,15 @@ class Subject:
             custom_ops=bool(executor.settings.op_libraries),
             outputs=outputs,
         )
+        given = set(overrides.names())
+        names = [*self.plan.placeholders, *(name for name in self.plan.defaults if name in given)]
         self.specs: list[InputSpec] = [
-            overridden(input_spec(graph, graph[name]), overrides)
-            for name in self.plan.placeholders
-            if name not in bound
+            overridden(input_spec(graph, graph[name]), overrides) for name in names if name not in bound
         ]
+        self.picture = picture
         self.variables = [spec for name in self.plan.variables if (spec := _variable(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}
+        self.problem = ""  # what TensorFlow says where it has refused all feeds
         self._settled = False
 
     def initialize(self) -> None:
@@ -103,7 +107,7 @@ class Subject:
     def _begin(
         self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
     ) -> tuple[Feeds, list[Pending[RunSummary]]]:
-        feeds = self._feeds(sample) | bound
+        feeds = self._feeds(sample, bound) | bound
         feeds |= self._draw(sample, feeds)
         runs = self._run(sample, feeds)
         if alongside is not None:
@@ -120,6 +124,11 @@ class Subject:
             if tensor in names:
                 return group, names.index(tensor)
         return None
+
+    def finish(self, sample: int) -> None:
+        """Gives back what the runs of SAMPLE have returned."""
+        for group in range(len(self.plan.groups)):
+            self.executor.drop(self.result(sample, group))
 
     def describe_feeds(self, feeds: Mapping[str, Tensor | Result]) -> dict[str, str]:
         """The feeds as text."""
@@ -140,6 +149,7 @@ class Subject:
                 continue
             self._settled = True
             return feeds, runs
+        self.problem = printable(problem)
         names = ", ".join(f"{s.name} {format_shape(s.shapes[0])}" for s in self.specs)
         raise NotValidatedError(
             f"{printable(self.graph.source_name)} does not run on the feeds made for it"
@@ -148,18 +158,25 @@ class Subject:
             "--validate load or structure do without",
         )
 
-    def _feeds(self, sample: int) -> Feeds:
-        seed = self.executor.settings.seed + sample
+    def _feeds(self, sample: int, bound: Feeds) -> Feeds:
+        """Values for the inputs and variables that are not BOUND; equal names get equal values in every graph."""
         out: Feeds = {}
-        for i, spec in enumerate(self.specs):
-            out[spec.name] = self.executor.encoded(make_feed(spec, self.shapes[spec.name], 1000 * seed + i))
-        for i, variable in enumerate(self.variables):
-            out[variable.name] = variable_value(variable.dtype, variable.shape, 7919 * seed + i)
+        for spec in self.specs:
+            if spec.name not in bound:
+                feed = make_feed(spec, self.shapes[spec.name], self._seed(sample, spec.name), self.picture)
+                out[spec.name] = self.executor.encoded(feed)
+        for variable in self.variables:
+            if variable.name not in bound:
+                seed = self._seed(sample, variable.name)
+                out[variable.name] = variable_value(variable.dtype, variable.shape, seed)
         return out
+
+    def _seed(self, sample: int, name: str) -> int:
+        return input_seed(self.executor.settings.seed + sample, name)
 
     def _draw(self, sample: int, feeds: Feeds) -> Feeds:
         """Has the random ops draw once; their values are then fed to every graph that is compared."""
-        draws = self.plan.draws
+        draws = [name for name in self.plan.draws if name not in feeds]
         if not draws:
             return {}
         result = f"{self.key} {sample} draws"

@@ -46,13 +46,15 @@ class Graph:
     Args:
         source: the bytes, a binary GraphDef.
         text: whether the graph was text, and should be text again.
+        file_bytes: bytes of the file, where that is not SOURCE itself.
     """
 
     MOST_NAMES_TO_SEARCH = 24
 
-    def __init__(self, source: Source, *, text: bool = False) -> None:
+    def __init__(self, source: Source, *, text: bool = False, file_bytes: int | None = None) -> None:
         self.source = source
         self.text = text
+        self.file_bytes = source.size if file_bytes is None else file_bytes
         self._nodes: dict[str, Node] = {}  # by the name in the file
         self._current: dict[str, Node] = {}  # added and renamed nodes by their name now
         self._left: set[str] = set()  # names in the file whose nodes are renamed or removed
@@ -91,7 +93,7 @@ class Graph:
 
     def pristine(self) -> Graph:
         """The graph as it is in the file, without the edits; it shares the file and its index."""
-        out = Graph(self.source, text=self.text)
+        out = Graph(self.source, text=self.text, file_bytes=self.file_bytes)
         if self.has_table:
             out.__dict__["table"] = self.table
         return out

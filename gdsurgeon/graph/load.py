@@ -47,4 +47,4 @@ def _from_text(source: Source, head: bytes) -> Graph:
     if not sniff.is_text_graph(head) or source.size > LARGEST_TEXT:
         raise InputError(f"{printable(source.name)} is not a GraphDef: it is text, and does not begin as one does")
     data = to_binary(source.read(0, source.size), source.name)
-    return Graph(BytesSource(data, source.name), text=True)
+    return Graph(BytesSource(data, source.name), text=True, file_bytes=source.size)

@@ -33,7 +33,7 @@ def lines(inspection: Inspection) -> list[str]:
     graph = inspection.graph
     counts = graph.op_counts()
     form = "text" if graph.text else "binary"
-    head = f"{printable(graph.source_name)}  {form} GraphDef, {size(graph.source.size)}, "
+    head = f"{printable(graph.source_name)}  {form} GraphDef, {size(graph.file_bytes)}, "
     head += f"{counted(graph.node_count, 'node')}, {counted(len(counts), 'op type')}"
     head += f", {counted(len(graph.functions), 'function')}" if len(graph.functions) else ""
     head += f", producer {graph.producer}" if graph.producer else ""
@@ -45,7 +45,9 @@ def lines(inspection: Inspection) -> list[str]:
     if inspection.variables:
         out.append(f"  {counted(inspection.variables, 'variable')}, whose values are not in the file")
     most = dict(list(counts.items())[:12])
-    out.append(f"  ops       {ops(most, 12)}" + (f" and {len(counts) - 12} other ops" if len(counts) > 12 else ""))
+    out.append(
+        f"  ops       {ops(most, 12)}" + (f" and {counted(len(counts) - 12, 'other op')}" if len(counts) > 12 else "")
+    )
     return out
 
 
@@ -55,7 +57,7 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
     return {
         "file": graph.source_name,
         "format": "text" if graph.text else "binary",
-        "bytes": graph.source.size,
+        "bytes": graph.file_bytes,
         "nodes": graph.node_count,
         "producer": graph.producer,
         "functions": [function.signature.name for function in graph.functions],

@@ -124,7 +124,8 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     if compared:
         what = f"{proof.statement}: {counted(compared, 'output')}, {counted(proof.samples, 'sample')}, bit-identical"
     else:
-        what = f"it loads and runs: {counted(len(proof.outputs), 'output')}; all are downstream of the edit"
+        reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
+        what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
     yield "proven", f"{what} {where}"
 
 

@@ -9,10 +9,12 @@ from gdsurgeon.errors import printable
 
 def size(count: int) -> str:
     """COUNT bytes: ``18.3 MiB``."""
-    value = float(count)
-    for unit in ("bytes", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
+    if count < 1024:
+        return counted(count, "byte")
+    value = count / 1024
+    for unit in ("KiB", "MiB"):
+        if round(value, 1) < 1024:
+            return f"{value:,.1f} {unit}"
         value /= 1024
     return f"{value:,.2f} GiB"
 
@@ -32,7 +34,7 @@ def ops(counts: Mapping[str, int], most: int = 8) -> str:
     items = sorted(counts.items(), key=lambda item: (item[1] > 1, item[0]))
     items = [(printable(op), n) for op, n in items]
     shown = [op if n == 1 else f"{op} x {n:,}" for op, n in items[:most]]
-    return ", ".join(shown) + (f" and {len(items) - most} other ops" if len(items) > most else "")
+    return ", ".join(shown) + (f" and {counted(len(items) - most, 'other op')}" if len(items) > most else "")
 
 
 def listed(items: Iterable[str], most: int = 6) -> str:

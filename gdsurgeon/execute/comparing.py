@@ -1,0 +1,288 @@
+"""What all proofs have in common: samples, runs of both graphs, comparisons, the report."""
+
+from __future__ import annotations
+
+from gdsurgeon.errors import NotValidatedError, ValidationError, printable
+from gdsurgeon.execute.executor import Executor, Refused
+from gdsurgeon.execute.given_feeds import check_names
+from gdsurgeon.execute.proof import MOST_SHOWN_BYTES, OutputProof, Proof, shown_value
+from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.execute.subject import Feeds, Subject
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, Journal
+from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.runtime.client import Pending
+from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.runtime.protocol import RunSummary
+
+ORIGINAL, EDITED = "original", "edited"
+"""What the graphs are called in the executor and in messages."""
+
+DO_WITHOUT = "--validate structure does without running it"
+
+
+def await_loaded(executor: Executor, key: str, what: str) -> None:
+    """Waits until the graph KEY is loaded; WHAT says what it means that it is not.
+
+    Raises:
+        ValidationError: TensorFlow does not take it.
+        NotValidatedError: this TensorFlow lacks an op.
+    """
+    try:
+        executor.loaded(key)
+    except Refused as refused:
+        if "Op type not registered" in refused.text:
+            raise NotValidatedError(
+                f"this TensorFlow cannot run the graph: {printable(refused.text)}",
+                hint="--op-lib FILE.so brings custom ops; --validate structure does without running",
+            ) from refused
+        raise ValidationError(f"{what}: {printable(refused.text)}", hint=DO_WITHOUT) from refused
+
+
+class Comparing:
+    """A proof in which the edited graph gives what the original gives, output by output.
+
+    Args:
+        executor: is loading the original and the edited graph.
+        graph: after the edit.
+        result: of the edit.
+        overrides: what the user says of feeds, by the names before the edit or after it.
+    """
+
+    statement = ""
+
+    def __init__(self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides) -> None:
+        self.executor = executor
+        self.graph = graph
+        self.journal: Journal = result.journal
+        self.name = printable(graph.source_name)
+        self.original_graph = graph.pristine()
+        self.overrides = self.checked(overrides)
+        self.original = self.subject()
+        self.proof = Proof("run", statement=self.statement)
+        self.incomparable: dict[str, str] = dict.fromkeys(
+            self.original.plan.random, f"random: {', '.join(self.original.plan.random_ops[:3])}"
+        )
+
+    def checked(self, overrides: Overrides) -> Overrides:
+        """OVERRIDES by the names before the edit. Raises UsageError where a name is no input."""
+        before = {new: old for old, new in self.journal.renamed.items()}
+        known = [n.name for n in self.original_graph.nodes() if n.op.startswith("Placeholder")]
+        after = {new: old for new, old in before.items() if old in known and new not in known}
+        overrides = overrides.renamed(after)
+        check_names(overrides, known)
+        return overrides
+
+    def subject(self) -> Subject:
+        """The original graph as it is run."""
+        return Subject(self.executor, ORIGINAL, self.original_graph, overrides=self.overrides)
+
+    def bound(self, sample: int) -> tuple[Feeds, Feeds]:
+        """What is fed beside the inputs of the original: to the original, and to the edited graph."""
+        del sample
+        return {}, {}
+
+    def after(self, tensor: str) -> str:
+        """What TENSOR of the original is called in the edited graph."""
+        ref = parse_tensor(tensor)
+        return format_input(self.journal.after(ref.node), ref.port)
+
+    def run(self) -> Proof:
+        """Runs and compares.
+
+        Raises:
+            ValidationError, NotValidatedError: see `prove`.
+        """
+        self.load()
+        plan = self.original.plan
+        self.proof.skipped = [(s.name, s.reason) for s in plan.skipped]
+        if not plan.fetches:
+            raise nothing_to_run(self.original, self.name)
+        warn_of_variables(self.original, self.proof)
+        self.initialize()
+        samples = self.executor.settings.samples if self.feeds_vary() else 1
+        for sample in range(samples):
+            self.sample(sample)
+            self.proof.samples = sample + 1
+        self.check_compared()
+        return self.proof
+
+    def load(self) -> None:
+        """Waits until all graphs are loaded."""
+        await_loaded(self.executor, ORIGINAL, f"TensorFlow does not load {self.name}, before any edit")
+        await_loaded(self.executor, EDITED, "the result does not load")
+
+    def feeds_vary(self) -> bool:
+        """Whether a second sample would be another one."""
+        return bool(self.original.variables or self.original.plan.draws) or any(
+            spec.given is None for spec in self.original.specs
+        )
+
+    def initialize(self) -> None:
+        """Runs the table initialisers of both graphs."""
+        initialize(self.original, self.name)
+        self.initialize_edited([self.after(name) for name in self.original.plan.initializers])
+
+    def initialize_edited(self, targets: list[str]) -> None:
+        """Runs initialisers of the edited graph."""
+        try:
+            self.executor.initialize(EDITED, targets)
+        except Refused as refused:
+            raise ValidationError(
+                f"the tables of the result cannot be initialised: {printable(refused.text)}"
+            ) from refused
+
+    def edited_groups(self) -> list[list[str]]:
+        """What is fetched of the edited graph, run by run: first the counterparts of the original's fetches."""
+        return [[self.after(name) for name in names] for names in self.original.plan.groups]
+
+    def sample(self, sample: int) -> None:
+        """Runs both graphs on one feed, and compares."""
+        to_original, to_edited = self.bound(sample)
+        edited_feeds: Feeds = {}
+        edited_runs: list[Pending[RunSummary]] = []
+
+        def run_edited(feeds: Feeds) -> None:
+            nonlocal edited_feeds, edited_runs
+            shared = {self.after(name): value for name, value in feeds.items() if name not in to_original}
+            edited_feeds = shared | to_edited
+            edited_runs = [
+                self.executor.run(EDITED, edited_result(sample, group), edited_feeds, names)
+                for group, names in enumerate(self.edited_groups())
+            ]
+
+        feeds, runs = self.original.start(sample, to_original, run_edited)
+        for run in runs:
+            self.executor.wait(run)
+        summaries = finished(self.executor, edited_runs)
+        outputs = self.compared(sample, summaries)
+        if sample == 0:
+            self.proof.outputs = outputs
+            self.proof.feeds = self.described(feeds, edited_feeds)
+            show_values(self.executor, outputs, self.edited_groups())
+        self.judge(outputs, sample)
+        self.finish(sample)
+
+    def finish(self, sample: int) -> None:
+        """Gives back what the runs of SAMPLE have returned."""
+        self.original.finish(sample)
+        for group in range(len(self.original.plan.groups)):
+            self.executor.drop(edited_result(sample, group))
+
+    def described(self, feeds: Feeds, edited_feeds: Feeds) -> dict[str, str]:
+        """What was fed to the edited graph, as text."""
+        del edited_feeds
+        return {self.after(name): text for name, text in self.original.describe_feeds(feeds).items()}
+
+    def compared(self, sample: int, summaries: list[RunSummary]) -> list[OutputProof]:
+        """Each fetch of the original with its counterpart."""
+        pending = []
+        for group, names in enumerate(self.original.plan.groups):
+            pairs = [(i, i) for i, name in enumerate(names) if name not in self.incomparable]
+            if pairs:
+                wanted = self.executor.compare(self.original.result(sample, group), edited_result(sample, group), pairs)
+                pending.append(([names[i] for i, _ in pairs], wanted))
+        comparisons = {
+            name: comparison
+            for names, wanted in pending
+            for name, comparison in zip(names, self.executor.comparisons(wanted), strict=True)
+        }
+        return [
+            OutputProof(
+                name,
+                self.after(name),
+                info.dtype,
+                info.shape,
+                comparison=comparisons.get(name),
+                reason=self.incomparable.get(name, ""),
+            )
+            for names, summary in zip(self.original.plan.groups, summaries, strict=True)
+            for name, info in zip(names, summary.outputs[: len(names)], strict=True)
+        ]
+
+    def judge(self, outputs: list[OutputProof], sample: int) -> None:
+        """Raises ValidationError where an output differs."""
+        wrong = [o for o in outputs if o.comparison is not None and not o.comparison.equal]
+        if not wrong:
+            return
+        details = tuple(f"{printable(o.after)}: {difference(o.comparison)}" for o in wrong if o.comparison is not None)
+        count = f"{len(wrong)} of {sum(o.comparison is not None for o in outputs)} outputs"
+        raise ValidationError(
+            f"the result differs: {self.statement} does not hold for {count} (feed {sample + 1})", details=details
+        )
+
+    def check_compared(self) -> None:
+        """Raises NotValidatedError where nothing was compared; a pass has to rest on something."""
+        if not self.proof.compared:
+            reasons = "; ".join(dict.fromkeys(o.reason for o in self.proof.outputs))
+            raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", hint=DO_WITHOUT)
+        empty = [o.after for o in self.proof.compared if o.comparison is not None and not o.comparison.count]
+        if empty:
+            self.proof.warnings.append(
+                f"on these feeds {', '.join(map(printable, empty[:5]))} has no elements: "
+                "there is nothing in it to compare"
+            )
+
+
+def edited_result(sample: int, group: int) -> str:
+    """The name of what a run of the edited graph returns."""
+    return f"{EDITED} {sample} {group}"
+
+
+def initialize(subject: Subject, name: str) -> None:
+    """Runs the table initialisers of a graph that was not edited. Raises NotValidatedError."""
+    try:
+        subject.initialize()
+    except Refused as refused:
+        raise NotValidatedError(
+            f"the tables of {name} cannot be initialised: {printable(refused.text)}", hint=DO_WITHOUT
+        ) from refused
+
+
+def finished(executor: Executor, runs: list[Pending[RunSummary]]) -> list[RunSummary]:
+    """Waits for runs of the edited graph. Raises ValidationError where TensorFlow refuses one."""
+    try:
+        return [executor.wait(run) for run in runs]
+    except Refused as refused:
+        raise ValidationError(f"the result does not run: {printable(refused.text)}", hint=DO_WITHOUT) from refused
+
+
+def warn_of_variables(subject: Subject, proof: Proof) -> None:
+    """Says that variables were made up."""
+    count = len(subject.plan.variables)
+    if count:
+        values = "variable, whose value is" if count == 1 else "variables, whose values are"
+        proof.warnings.append(f"{count} {values} not in the file: run on made-up ones")
+
+
+def show_values(executor: Executor, outputs: list[OutputProof], groups: list[list[str]], most: int = 8) -> None:
+    """Fetches the values of a few small outputs of the first sample, for the summary."""
+    place = {name: (group, i) for group, names in enumerate(groups) for i, name in enumerate(names)}
+    for output in outputs[:most]:
+        elements = 1
+        for dim in output.shape:
+            elements *= dim
+        if elements * 8 <= MOST_SHOWN_BYTES:
+            group, i = place[output.after]
+            output.value = shown_value(executor.tensor(edited_result(0, group), i))
+
+
+def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
+    """The error for a graph of which no output can be run."""
+    reasons = list(dict.fromkeys(s.reason for s in subject.plan.skipped))
+    why = "; ".join(reasons[:3]) if reasons else "none gives a value that can be fetched"
+    hint = "--op-lib FILE.so brings custom ops; " if any("not known here" in reason for reason in reasons) else ""
+    hint += "--allow-ops runs it all the same; " if any("--allow-ops" in reason for reason in reasons) else ""
+    return NotValidatedError(f"no output of {name} can be run here: {why}", hint=hint + DO_WITHOUT)
+
+
+def difference(comparison: Comparison) -> str:
+    """A comparison that failed, in words, with the tolerance that would have passed."""
+    if comparison.reason is not None:
+        return comparison.reason
+    text = f"{comparison.differing:,} of {comparison.count:,} elements differ"
+    if comparison.max_abs is not None:
+        text += f", by up to {comparison.max_abs:.3g}"
+    if comparison.needed:
+        text += f" (a tolerance of {comparison.needed:.3g} would have passed)"
+    return text

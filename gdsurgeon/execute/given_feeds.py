@@ -1,0 +1,188 @@
+"""Feeds that a user gives: as text on the command line, in files, in archives of arrays."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.execute.numbers import INTEGERS
+from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.graph import dtypes
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.names import near_miss
+from gdsurgeon.runtime.tensor import Tensor
+
+_QUANTISED = frozenset((11, 12, 13, 15, 16))
+_SPELLINGS = (
+    (re.compile(r"\b[nN][aA][nN]\b"), "NaN"),
+    (re.compile(r"\b[iI][nN][fF]([iI][nN][iI][tT][yY])?\b"), "Infinity"),
+    (re.compile(r"\b[tT][rR][uU][eE]\b"), "true"),
+    (re.compile(r"\b[fF][aA][lL][sS][eE]\b"), "false"),
+)
+
+
+def check_names(overrides: Overrides, known: Iterable[str]) -> None:
+    """Sees to it that what the user feeds is there to be fed.
+
+    Raises:
+        UsageError: a name is none of KNOWN, or an archive has none of them.
+    """
+    names = list(known)
+    for name in overrides.names():
+        if name not in names:
+            raise UsageError(f"there is no placeholder {quoted(name)} to feed.{near_miss(name, names)}".rstrip("."))
+    if overrides.archive is not None:
+        wanted = {*names, *overrides.archive_keys.values()}
+        keys = list(_archive(overrides.archive))
+        if not wanted.intersection(keys):
+            has = ", ".join(map(quoted, keys[:5])) or "nothing"
+            raise UsageError(
+                f"--feeds {printable(overrides.archive)} has {has}, and no placeholder of that name is there"
+            )
+
+
+def given_feed(name: str, dtype: int, stated: Shape, overrides: Overrides) -> Tensor | None:
+    """The user's value for the placeholder NAME, or None.
+
+    Args:
+        name: the placeholder.
+        dtype: its DataType.
+        stated: its shape, as far as it says.
+        overrides: what the user says.
+
+    Raises:
+        UsageError: the value cannot be read.
+    """
+    text = overrides.values.get(name)
+    ones = (1,) * len(stated or ())
+    if text is not None and text.startswith("@"):
+        return _from_file(name, dtype, ones, text[1:])
+    if text is not None:
+        return _from_text(name, dtype, ones, text)
+    if overrides.archive is not None:
+        arrays = _archive(overrides.archive)
+        key = overrides.archive_keys.get(name, name)
+        return _from_array(name, dtype, arrays[key]) if key in arrays else None
+    return None
+
+
+def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tensor:
+    if path.endswith(".npy"):
+        return _from_array(name, dtype, _loaded(f"the feed {printable(path)} for {quoted(name)}", path))
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"the feed {printable(path)} for {quoted(name)} cannot be read: {reason}") from error
+    if dtype != dtypes.STRING:
+        raise UsageError(
+            f"{quoted(name)} takes {dtypes.dtype_name(dtype)}: a feed from a file must be .npy, "
+            "raw bytes are for string inputs"
+        )
+    return Tensor(dtypes.STRING, ones, [data])
+
+
+def _archive(path: str) -> dict[str, Any]:
+    loaded = _loaded(f"the feeds {printable(path)}", path)
+    if not hasattr(loaded, "files"):
+        raise UsageError(f"the feeds {printable(path)} cannot be read: it is no .npz archive")
+    try:
+        return {key: loaded[key] for key in loaded.files}
+    except Exception as error:  # whatever the zip and array readers make of a broken file
+        raise UsageError(f"the feeds {printable(path)} cannot be read: {_first_line(error)}") from error
+
+
+def _loaded(what: str, path: str) -> Any:
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"{what} cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except Exception as error:  # numpy has many ways to say that a file is none of its own
+        raise UsageError(f"{what} cannot be read: it is no file of arrays, or a broken one") from error
+
+
+def _first_line(error: Exception) -> str:
+    return printable(str(error).split("\n")[0]) or type(error).__name__
+
+
+def _from_array(name: str, dtype: int, value: Any) -> Tensor:
+    from gdsurgeon.runtime.tensor import from_numpy
+
+    try:
+        # The quantised types have no array type of their own: their words come as plain integers.
+        return from_numpy(value, dtype) if dtype in _QUANTISED else from_numpy(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the feed for {quoted(name)} does not fit: {_first_line(error)}") from error
+
+
+def _from_text(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tensor:
+    """A value as it is spelt on the command line: a number, true, a text, or nested lists in brackets."""
+    what = f"the feed {quoted(text)} for {quoted(name)}"
+    is_text = dtype == dtypes.STRING
+    if is_text and not text.startswith("["):
+        return Tensor(dtypes.STRING, ones, [text.encode("utf-8", "surrogateescape")])
+    try:
+        value = json.loads(text if is_text else _normal(text))
+    except (ValueError, RecursionError):
+        form = 'a text, or a list such as ["a", "b"]' if is_text else "a number, or a list such as [0.6, 0.7]"
+        raise UsageError(f"{what} is not {form}") from None
+    flat: list[Any] = []
+    shape = _flatten(value, flat)
+    if shape is None:
+        raise UsageError(f"{what} is a ragged list")
+    if not isinstance(value, list):
+        shape = ones
+    try:
+        return Tensor(dtype, shape, packed(dtype, flat))
+    except (TypeError, ValueError, OverflowError, KeyError, AttributeError, struct.error):
+        raise UsageError(f"{what} is not {dtypes.dtype_name(dtype)}") from None
+
+
+def _normal(text: str) -> str:
+    """TEXT as JSON: numbers with commas between them as a list, NaN and true in the spelling that it knows."""
+    if "," in text and not text.startswith("["):
+        text = f"[{text}]"
+    for pattern, spelling in _SPELLINGS:
+        text = pattern.sub(spelling, text)
+    return text
+
+
+def packed(dtype: int, flat: Sequence[Any]) -> bytes | list[bytes]:
+    """Elements as the data of a tensor. Raises ValueError and the like where they are not of the dtype."""
+    if dtype == dtypes.STRING:
+        return [item if isinstance(item, bytes) else item.encode() for item in flat]
+    if dtype == dtypes.BOOL:
+        return bytes(bool(item) for item in flat)
+    if dtype in (dtypes.UINT8, 12):
+        return bytes(flat)
+    if dtype == dtypes.FLOAT16:
+        return struct.pack(f"<{len(flat)}e", *flat)
+    codes = {1: "f", 2: "d", **INTEGERS}
+    if dtype in codes:
+        return array(codes[dtype], flat).tobytes()
+    import numpy as np
+
+    from gdsurgeon.runtime.tensor import numpy_dtype
+
+    data: bytes = np.array(flat).astype(numpy_dtype(dtype)).tobytes()
+    return data
+
+
+def _flatten(value: Any, out: list[Any]) -> tuple[int, ...] | None:
+    """Appends the elements of nested lists to OUT; the shape, or None where it is ragged."""
+    if not isinstance(value, list):
+        out.append(value)
+        return ()
+    shapes = {_flatten(item, out) for item in value}
+    if len(shapes) > 1 or None in shapes:
+        return None
+    inner = shapes.pop() if shapes else ()
+    return (len(value), *inner) if inner is not None else None

@@ -1,0 +1,109 @@
+"""The proof of an edit that changes values on purpose: it loads and runs, and what it does not reach is unchanged."""
+
+from __future__ import annotations
+
+from gdsurgeon.analysis.signature import output_nodes
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.errors import NotValidatedError, ValidationError
+from gdsurgeon.execute.comparing import (
+    DO_WITHOUT,
+    EDITED,
+    Comparing,
+    edited_result,
+    finished,
+    nothing_to_run,
+    show_values,
+    warn_of_variables,
+)
+from gdsurgeon.execute.executor import Executor
+from gdsurgeon.execute.proof import OutputProof, Proof
+from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.execute.subject import Feeds, Subject
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.runtime.protocol import RunSummary
+
+
+class RewiringProof(Comparing):
+    """The edited graph is planned on its own: other inputs may be needed, and other ops reached, than before."""
+
+    statement = "outputs that the edit does not reach = original(x)"
+
+    def __init__(self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides) -> None:
+        super().__init__(executor, graph, result, overrides)
+        outputs = [node.name for node in output_nodes(self.original_graph)]
+        outputs += [node.name for node in output_nodes(graph)]
+        self.edited = Subject(
+            executor, EDITED, graph, outputs=[n for n in dict.fromkeys(outputs) if n in graph], overrides=self.overrides
+        )
+        self.proof.skipped = [(s.name, s.reason) for s in self.edited.plan.skipped]
+        self.incomparable |= dict.fromkeys(
+            self.edited.plan.random, f"random: {', '.join(self.edited.plan.random_ops[:3])}"
+        )
+        topology = Topology(self.original_graph)
+        changed = [topology.id_of(self.original_graph[r.node]) for r in self.journal.rewired]
+        reached = topology.downstream(changed, topology.consumers())
+        before = set(self.original.plan.fetches)
+        for name in self.edited.plan.fetches:
+            if reached[topology.id_of(self.original_graph[parse_tensor(name).node])]:
+                self.incomparable.setdefault(name, "downstream of the edit")
+            elif name not in before:
+                self.incomparable.setdefault(name, "not an output before")
+
+    def run(self) -> Proof:
+        self.load()
+        if not self.edited.plan.fetches:
+            raise nothing_to_run(self.edited, "the result")
+        warn_of_variables(self.edited, self.proof)
+        comparable = [name for name in self.edited.plan.fetches if name not in self.incomparable]
+        if comparable:
+            self.original.initialize()
+        self.initialize_edited(self.edited.plan.initializers)
+        varying = any(spec.given is None for spec in self.edited.specs) or self.edited.variables
+        for sample in range(self.executor.settings.samples if varying else 1):
+            self._run_sample(sample, comparable)
+            self.proof.samples = sample + 1
+        return self.proof
+
+    def _run_sample(self, sample: int, comparable: list[str]) -> None:
+        """Runs the original first where something is compared: what is fed to it is fed to the edited graph too."""
+        shared: Feeds = {}
+        if comparable:
+            shared, runs = self.original.start(sample, {})
+            for run in runs:
+                self.executor.wait(run)
+        feeds, summaries = self._run_edited(sample, shared)
+        outputs = self._outputs(sample, summaries)
+        if sample == 0:
+            self.proof.outputs = outputs
+            self.proof.feeds = self.original.describe_feeds(feeds) | self.edited.describe_feeds(feeds)
+            show_values(self.executor, outputs, self.edited.plan.groups)
+        self.judge(outputs, sample)
+        if comparable:
+            self.original.finish(sample)
+        self.edited.finish(sample)
+
+    def _run_edited(self, sample: int, shared: Feeds) -> tuple[Feeds, list[RunSummary]]:
+        try:
+            feeds, runs = self.edited.start(sample, shared)
+        except NotValidatedError as error:
+            # The original ran on feeds for the same inputs: that the result does not is the edit's doing.
+            if shared or not self.edited.specs:
+                raise ValidationError(f"the result does not run: {self.edited.problem}", hint=DO_WITHOUT) from error
+            raise
+        return feeds, finished(self.executor, runs)
+
+    def _outputs(self, sample: int, summaries: list[RunSummary]) -> list[OutputProof]:
+        out: list[OutputProof] = []
+        for group, (names, summary) in enumerate(zip(self.edited.plan.groups, summaries, strict=True)):
+            for i, (name, info) in enumerate(zip(names, summary.outputs, strict=True)):
+                output = OutputProof(name, name, info.dtype, info.shape, reason=self.incomparable.get(name, ""))
+                place = self.original.place(name)
+                if not output.reason and place is not None:
+                    pending = self.executor.compare(
+                        self.original.result(sample, place[0]), edited_result(sample, group), [(place[1], i)]
+                    )
+                    output.comparison = self.executor.comparisons(pending)[0]
+                out.append(output)
+        return out

@@ -1,0 +1,209 @@
+"""The published graphs run: as they are, renamed, through both runtimes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import gdsurgeon as gds
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.execute.executor import Executor
+from gdsurgeon.execute.operate import Request, operate
+from gdsurgeon.execute.settings import Overrides, Settings
+from gdsurgeon.execute.subject import Subject
+from gdsurgeon.runtime.protocol import Result
+from gdsurgeon.runtime.tensor import Tensor
+
+from .published import ABSENT, EXECUTABLE, FOLDER, NOT_EXECUTABLE
+
+pytestmark = [
+    pytest.mark.models,
+    pytest.mark.tensorflow,
+    pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
+]
+
+
+class Run(NamedTuple):
+    """A graph was run: what was fed, in which groups it was fetched, and what came out."""
+
+    feeds: dict[str, Tensor]
+    groups: list[list[str]]
+    values: dict[str, Tensor]
+
+
+def started(runtime: str) -> Iterator[Executor]:
+    before = os.environ.get("GDSURGEON_RUNTIME")
+    os.environ["GDSURGEON_RUNTIME"] = runtime
+    try:
+        executor = Executor(Settings(timeout=120)).start()
+    finally:
+        if before is None:
+            del os.environ["GDSURGEON_RUNTIME"]
+        else:
+            os.environ["GDSURGEON_RUNTIME"] = before
+    with executor:
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def capi() -> Iterator[Executor]:
+    yield from started("capi")
+
+
+@pytest.fixture(scope="module")
+def python() -> Iterator[Executor]:
+    yield from started("python")
+
+
+@pytest.fixture(scope="module")
+def originals() -> dict[str, Run]:
+    """The runs of the graphs as they are, kept for the tests that compare with them."""
+    return {}
+
+
+def original_run(executor: Executor, name: str, kept: dict[str, Run]) -> Run:
+    if name not in kept:
+        graph = gds.load(str(FOLDER / name))
+        executor.load_source(name, graph)
+        subject = Subject(executor, name, graph, overrides=Overrides())
+        executor.loaded(name)
+        subject.initialize()
+        feeds, runs = subject.start(0, {})
+        for run in runs:
+            executor.wait(run)
+        # What was drawn by chance lies over there; the other graphs are fed it too.
+        fed = {
+            key: executor.tensor(value.result_id, value.index) if isinstance(value, Result) else value
+            for key, value in feeds.items()
+        }
+        groups = subject.plan.groups
+        values = {
+            tensor: executor.tensor(subject.result(0, group), i)
+            for group, names in enumerate(groups)
+            for i, tensor in enumerate(names)
+        }
+        executor.unload(name)
+        kept[name] = Run(fed, groups, values)
+    return kept[name]
+
+
+def run_again(executor: Executor, name: str, path: str, run: Run, renamed: dict[str, str]) -> dict[str, Tensor]:
+    """Runs the graph in PATH as RUN was; the values by the names that they had there."""
+    executor.load_file(name, path)
+    executor.loaded(name)
+    out: dict[str, Tensor] = {}
+
+    def after(tensor: str) -> str:
+        node, colon, index = tensor.partition(":")
+        return renamed.get(node, node) + colon + index
+
+    for names in run.groups:
+        feeds = {after(key): value for key, value in run.feeds.items()}
+        executor.wait(executor.run(name, "again", feeds, [after(tensor) for tensor in names]))
+        out |= {tensor: executor.tensor("again", i) for i, tensor in enumerate(names)}
+    executor.unload(name)
+    return out
+
+
+def content(tensor: Tensor) -> tuple[int, tuple[int, ...], object]:
+    return tensor.dtype, tensor.shape, tensor.data if isinstance(tensor.data, list) else bytes(tensor.data)
+
+
+def assert_same(values: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert list(values) == list(expected)
+    different = [name for name in expected if content(values[name]) != content(expected[name])]
+    assert different == []
+
+
+@pytest.mark.parametrize("name", sorted(EXECUTABLE))
+def test_a_renamed_graph_is_proven_and_gives_the_same_values(
+    name: str, tmp_path: Path, capi: Executor, originals: dict[str, Run]
+) -> None:
+    model = EXECUTABLE[name]
+    renamed = {model.outputs[0]: "served/by_test"}
+    if model.inputs:
+        renamed[next(iter(model.inputs))] = "taken/by_test"
+    out = tmp_path / f"renamed{'.pbtxt' if model.text else '.pb'}"
+    request = Request(
+        str(FOLDER / name),
+        out=str(out),
+        settings=Settings(samples=1, timeout=120),
+    )
+    outcome = operate(request, lambda graph: gds.rename(graph, list(renamed.items())))
+
+    proven = {output.before: output for output in outcome.proof.outputs}
+    for wanted in model.outputs:
+        assert proven[wanted].comparison is not None and proven[wanted].comparison.equal
+        assert proven[wanted].after == renamed.get(wanted, wanted)
+    if model.inputs and (fed := next(iter(model.inputs))) in renamed:
+        assert renamed[fed] in outcome.proof.feeds and fed not in outcome.proof.feeds
+
+    run = original_run(capi, name, originals)
+    assert set(model.outputs) <= set(run.values)
+    path = str(out)
+    if model.text:
+        path = str(tmp_path / "binary.pb")
+        graph = gds.load(str(out))
+        graph.save(path)
+    assert_same(run_again(capi, f"renamed {name}", path, run, renamed), run.values)
+
+
+@pytest.mark.parametrize("name", sorted(EXECUTABLE))
+def test_both_runtimes_give_the_same_bytes(
+    name: str, tmp_path: Path, capi: Executor, python: Executor, originals: dict[str, Run]
+) -> None:
+    run = original_run(capi, name, originals)
+    path = str(FOLDER / name)
+    if EXECUTABLE[name].text:
+        path = str(tmp_path / "binary.pb")
+        gds.load(str(FOLDER / name)).save(path)
+    assert capi.version().endswith("(C API)") and python.version().endswith("(python)")
+    assert_same(run_again(python, name, path, run, {}), run.values)
+
+
+class Refusal(NamedTuple):
+    """What is said of a graph that cannot be run: one of these exit codes, and words that hold for it."""
+
+    codes: tuple[int, ...]
+    words: tuple[str, ...]
+
+
+REFUSALS = {
+    # A frozen Variable is a Const, and Assign wants a reference.
+    "dl4j_scatter_nd_update_locking_rank1shape_1indices.pb": Refusal((3, 5, 7), ("Assign", "ref")),
+    "tfjs_iris_fused_raw.pb": Refusal((3,), ("_FusedConv2D", "'TArgs'")),
+}
+
+
+@pytest.mark.parametrize("level", ["load", "run"])
+@pytest.mark.parametrize("name", sorted(NOT_EXECUTABLE))
+def test_a_graph_that_tensorflow_refuses_is_not_passed(
+    name: str, level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.pb"
+    pair = f"{NOT_EXECUTABLE[name].outputs[0]}=served"
+    code = exit_code(["rename", str(FOLDER / name), pair, "-o", str(out), "--validate", level])
+    error = capsys.readouterr().err
+    assert code in REFUSALS[name].codes
+    assert error.startswith("Error: ")
+    assert all(word in error for word in REFUSALS[name].words), error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_library_function_named_like_an_op_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = FOLDER / "model_explorer_foo.pbtxt"
+    assert exit_code(["rename", str(source), "foo=bar", "-o", str(tmp_path / "out.pbtxt")]) == 3
+    assert "function 'Add' has the name of a TensorFlow op" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [*sorted(NOT_EXECUTABLE), "model_explorer_foo.pbtxt"])
+def test_what_cannot_be_run_can_still_be_edited(name: str, tmp_path: Path) -> None:
+    out = tmp_path / f"out{Path(name).suffix}"
+    old = "foo" if name.startswith("model") else NOT_EXECUTABLE[name].outputs[0]
+    assert exit_code(["rename", str(FOLDER / name), f"{old}=served", "-o", str(out), "--validate", "none", "-q"]) == 0
+    assert "served" in gds.load(str(out)) and old not in gds.load(str(out))
