@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.execute.operate import Edit, Outcome, Request, operate
-from gdsurgeon.wire.output import Output
+from gdsurgeon.wire.output import OutputFile
 
 
 def run_edit(command: str, request: Request, edit: Edit) -> None:
     """Applies EDIT as REQUEST says, and tells what it has done."""
-    report = Output(request.report) if request.report is not None else None  # refused now rather than after the work
+    report = (
+        OutputFile(request.report) if request.report is not None else None
+    )  # refused now rather than after the work
 
     def write_report(outcome: Outcome) -> None:
         if report is not None:
@@ -23,7 +25,7 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
         terminal.summary(summary(outcome))
 
 
-def _write_report(report: Output, outcome: Outcome, command: str) -> None:
+def _write_report(report: OutputFile, outcome: Outcome, command: str) -> None:
     import json
 
     from gdsurgeon.view.summary import report as make_report

@@ -15,7 +15,7 @@ from gdsurgeon.execute.settings import Overrides, Settings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult
 from gdsurgeon.graph.load import load
-from gdsurgeon.wire.output import Output
+from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.write import Chunk, read_chunks, size_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def operate(request: Request, edit: Edit, *, before_publishing: Callable[[Outcom
         if before_publishing is not None:
             before_publishing(outcome)
 
-    with Output(out) as output:
+    with OutputFile(out) as output:
         if request.level in ("load", "run"):
             from gdsurgeon.execute.proving import Proving
 
@@ -119,7 +119,7 @@ def operate(request: Request, edit: Edit, *, before_publishing: Callable[[Outcom
 
 
 def _operate(
-    request: Request, edit: Edit, output: Output, proving: Proving | None, publishing: Callable[[Outcome], None]
+    request: Request, edit: Edit, output: OutputFile, proving: Proving | None, publishing: Callable[[Outcome], None]
 ) -> Outcome:
     graph = load(request.model)
     text = _is_text(request, graph, output)
@@ -147,7 +147,7 @@ def _operate(
 
     if proving is None and (request.dry_run or output.is_stream):
         return _without_staging(request, graph, chunks, outcome(Proof(request.level)), output, publishing)
-    with Output("-") if request.dry_run else output as staging:
+    with OutputFile("-") if request.dry_run else output as staging:
         staged = staging.stage(chunks)
         graph.source.check_unchanged()
         proof = Proof(request.level)
@@ -181,7 +181,7 @@ def _examine(
     return findings.warnings, before, counts
 
 
-def _as_text(chunks: list[Chunk], output: Output) -> tuple[list[Chunk], bytes]:
+def _as_text(chunks: list[Chunk], output: OutputFile) -> tuple[list[Chunk], bytes]:
     """The graph as text, and the binary graph that a reader of that text will have."""
     from gdsurgeon.wire.text import to_binary, to_text
 
@@ -194,7 +194,7 @@ def _without_staging(
     graph: Graph,
     chunks: list[Chunk],
     done: Outcome,
-    output: Output,
+    output: OutputFile,
     publishing: Callable[[Outcome], None],
 ) -> Outcome:
     """Nobody has to read the bytes before they go out: they are streamed, or (a dry run) not even that."""
@@ -214,7 +214,7 @@ def _seen(graph: Graph) -> tuple[Signature | None, Counts]:
     return signature(graph), Counts(graph.node_count, graph.op_counts())
 
 
-def _is_text(request: Request, graph: Graph, output: Output) -> bool:
+def _is_text(request: Request, graph: Graph, output: OutputFile) -> bool:
     if request.text is not None:
         return request.text
     if request.out is not None and not output.is_stream:

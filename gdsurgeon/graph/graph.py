@@ -24,7 +24,7 @@ from gdsurgeon.graph.op_defs import OpDef
 from gdsurgeon.wire.fields import LEN, Field
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Piece, record_tag, size_of
-from gdsurgeon.wire.output import Output as OutputFile
+from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.scan import LIBRARY, VERSIONS
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, SourceSpan
@@ -50,6 +50,8 @@ class Graph:
     """
 
     MOST_NAMES_TO_SEARCH = 24
+    FEW_NODES = 100_000
+    """Of fewer nodes the table knows the users at once; of more, a search for a few names is quicker."""
 
     def __init__(self, source: Source, *, text: bool = False, file_bytes: int | None = None) -> None:
         self.source = source
@@ -100,7 +102,7 @@ class Graph:
 
     def prefetch(self, names: Iterable[str]) -> None:
         """Says which few names an edit is going to ask for, so that a big file need not be indexed for them."""
-        if self.has_table or self._search is not None:
+        if self._search is not None or (self.has_table and len(self.table.names) < self.FEW_NODES):
             return
         wanted = [name for name in dict.fromkeys(names) if name]
         if 0 < len(wanted) <= self.MOST_NAMES_TO_SEARCH:
@@ -283,7 +285,7 @@ class Graph:
         name = node.base_name
         if name is None:
             return
-        if self._search is not None and name in self._search.mentions and not self.has_table:
+        if self._search is not None and name in self._search.mentions:
             for user in self._search.mentions[name]:
                 yield self.base_node(user)
             return
@@ -305,7 +307,7 @@ class Graph:
         candidates: dict[Node, None] = {}
         name = node.base_name
         if name is not None:
-            if self._search is not None and name in self._search.mentions and not self.has_table:
+            if self._search is not None and name in self._search.mentions:
                 candidates = dict.fromkeys(self.base_node(user) for user in self._search.mentions[name])
             else:
                 names = self.table.names
@@ -429,7 +431,7 @@ class Graph:
 
     def _is_mentioned(self, name: str) -> bool:
         """Whether an input of the file names NAME, which perhaps no node has."""
-        if self._search is not None and name in self._search.mentions and not self.has_table:
+        if self._search is not None and name in self._search.mentions:
             return bool(self._search.mentions[name])
         return name in self.table.missing
 

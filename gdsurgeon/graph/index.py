@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import NamedTuple, NoReturn
 
 from gdsurgeon.errors import InputError, printable
@@ -269,14 +269,14 @@ class Table:
         self.ends.extend([base + b for b in bounds[1:]])
         self.names += names
         op_id = self._op_ids.setdefault
-        self.ops.extend([op_id(op, len(self._op_ids)) for op in ops])
+        ids = list(map(self._op_ids.get, ops, repeat(-1)))
+        self.ops.extend(ids if -1 not in ids else [op_id(op, len(self._op_ids)) for op in ops])
         if len(self._op_ids) > len(self.op_names):
             self.op_names = list(self._op_ids)
         # A node sees the names of its own run as if they came before it; `forward` finds those that do not.
         bits = self.PORT_BITS
         codes.update(zip(names, range(first << bits, (first + count) << bits, 1 << bits)))  # noqa: B905
-        get = codes.get
-        resolved = [get(text, -2) for text in inputs]
+        resolved = list(map(codes.get, inputs, repeat(-2)))
         at = len(self.edges)
         self.edges.extend(resolved)
         if -2 in resolved:

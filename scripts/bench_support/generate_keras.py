@@ -1,6 +1,6 @@
 """Freezes a Keras application with seeded random weights.
 
-    generate_keras.py MobileNetV2|ResNet50 0 PATH
+generate_keras.py MobileNetV2|ResNet50 0 PATH
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The same rename done by TensorFlow itself, each way in a process of its own.
 
-    peers.py parse MODEL OUT OLD NEW    parse the GraphDef, rename the node and its readers, write
-    peers.py import MODEL OUT OLD NEW   as `parse`, and load the result with tf.import_graph_def
-    peers.py gtt MODEL OUT OLD NEW      the Graph Transform Tool inside the TensorFlow package
+peers.py parse MODEL OUT OLD NEW    parse the GraphDef, rename the node and its readers, write
+peers.py import MODEL OUT OLD NEW   as `parse`, and load the result with tf.import_graph_def
+peers.py gtt MODEL OUT OLD NEW      the Graph Transform Tool inside the TensorFlow package
 """
 
 from __future__ import annotations

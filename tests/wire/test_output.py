@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gdsurgeon.errors import InputError, OutputError
-from gdsurgeon.wire.output import Output, same_file
+from gdsurgeon.wire.output import OutputFile, same_file
 from gdsurgeon.wire.source import FileSource, open_source
 from gdsurgeon.wire.write import SourceSpan
 
@@ -18,14 +18,14 @@ def mode(path: Path) -> int:
 
 
 def save(path: Path, data: bytes) -> None:
-    with Output(str(path)) as output:
+    with OutputFile(str(path)) as output:
         output.stage([data])
         output.publish()
 
 
 def test_the_output_appears_when_it_is_published_and_not_before(tmp_path: Path) -> None:
     path = tmp_path / "out.pb"
-    with Output(str(path)) as output:
+    with OutputFile(str(path)) as output:
         staged = Path(output.stage([b"new"]))
         assert staged.parent == tmp_path
         assert staged.read_bytes() == b"new"
@@ -39,7 +39,7 @@ def test_the_output_appears_when_it_is_published_and_not_before(tmp_path: Path) 
 def test_what_is_staged_and_not_published_leaves_nothing(tmp_path: Path, fault: type[BaseException]) -> None:
     path = tmp_path / "out.pb"
     path.write_bytes(b"old")
-    with pytest.raises(fault), Output(str(path)) as output:
+    with pytest.raises(fault), OutputFile(str(path)) as output:
         output.stage([b"new"])
         raise fault
     assert path.read_bytes() == b"old"
@@ -50,7 +50,7 @@ def test_a_source_that_is_cut_short_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(bytes(10_000))
     source = open_source(str(tmp_path / "in"))
     os.truncate(tmp_path / "in", 10)
-    with pytest.raises(InputError), Output(str(tmp_path / "out.pb")) as output:
+    with pytest.raises(InputError), OutputFile(str(tmp_path / "out.pb")) as output:
         output.stage([SourceSpan(source, 0, 10_000)])
     source.close()
     assert os.listdir(tmp_path) == ["in"]
@@ -120,16 +120,16 @@ def test_a_name_as_long_as_may_be(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_refused_before_anything_is(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="it is a directory"):
-        Output(str(tmp_path))
+        OutputFile(str(tmp_path))
     with pytest.raises(OutputError, match="there is no folder"):
-        Output(str(tmp_path / "missing" / "out.pb"))
+        OutputFile(str(tmp_path / "missing" / "out.pb"))
     (tmp_path / "ring").symlink_to("ring")
     with pytest.raises(OutputError, match="symbolic links"):
-        Output(str(tmp_path / "ring"))
+        OutputFile(str(tmp_path / "ring"))
     (tmp_path / "fixed").write_bytes(b"old")
     (tmp_path / "fixed").chmod(0o444)
     with pytest.raises(OutputError, match="read-only"):
-        Output(str(tmp_path / "fixed"))
+        OutputFile(str(tmp_path / "fixed"))
 
 
 @pytest.mark.parametrize("call", ["fsync", "write", "replace"])
@@ -141,7 +141,7 @@ def test_a_failure_on_the_way_leaves_the_old_file(tmp_path: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OutputError, match="no space left"):  # noqa: SIM117 (the patch must end before the folder is read)
-        with monkeypatch.context() as patch, Output(str(path)) as output:
+        with monkeypatch.context() as patch, OutputFile(str(path)) as output:
             patch.setattr(os, call, fail)
             output.stage([b"new"])
             output.publish()
@@ -155,7 +155,7 @@ def test_a_pipe_is_streamed_to(tmp_path: Path) -> None:
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(path.read_bytes()))
     reader.start()
-    with Output(str(path)) as output:
+    with OutputFile(str(path)) as output:
         assert output.is_stream
         staged = output.stage([b"a" * 100_000])
         assert Path(staged).parent != tmp_path
@@ -176,7 +176,7 @@ def test_a_stream_that_is_not_read_to_its_end(tmp_path: Path) -> None:
 
     reader = threading.Thread(target=read_a_little)
     reader.start()
-    with pytest.raises(BrokenPipeError), Output(str(path)) as output:
+    with pytest.raises(BrokenPipeError), OutputFile(str(path)) as output:
         staged = output.stage([bytes(10_000_000)])
         output.publish()
     reader.join()
@@ -210,7 +210,7 @@ def test_a_file_source_keeps_its_bytes_when_its_file_is_replaced(tmp_path: Path)
     path.write_bytes(b"old" * 5000)
     source = open_source(str(path))
     assert isinstance(source, FileSource)
-    with Output(str(path)) as output:
+    with OutputFile(str(path)) as output:
         output.stage([b"x", SourceSpan(source, 0, source.size)])
         output.publish()
     assert source.read(0, 3) == b"old"
