@@ -11,6 +11,8 @@ from gdsurgeon.errors import InputError, printable
 from gdsurgeon.wire.source import BytesSource, Source
 
 BUFFER = 1 << 20
+LONGEST_COPY = 64 << 20
+"""Bytes copied by one call: between two, what was written can be on its way to the disk."""
 _NOT_HERE = {errno.EXDEV, errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ENOTSOCK}
 
 
@@ -113,7 +115,7 @@ class _Writer:
             self.flush()
 
     def _copy_file_range(self, source: int, offset: int, count: int) -> int:
-        return os.copy_file_range(source, self.fd, count, offset)
+        return os.copy_file_range(source, self.fd, min(count, LONGEST_COPY), offset)
 
     def _sendfile(self, source: int, offset: int, count: int) -> int:
         return os.sendfile(self.fd, source, offset, min(count, 1 << 30))
