@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gdsurgeon.errors import GdsurgeonError
 
-_COLOURS = {"error": "1;31", "hint": "36", "warning": "33", "head": "1", "proven": "32", "label": "2"}
+_STYLES: dict[str, dict[str, Any]] = {
+    "error": {"fg": "red", "bold": True},
+    "hint": {"fg": "cyan"},
+    "warning": {"fg": "yellow"},
+    "head": {"bold": True},
+    "proven": {"fg": "green"},
+    "label": {"dim": True},
+}
 
 
 class Terminal:
@@ -24,7 +33,7 @@ class Terminal:
 
     def styled(self, text: str, style: str) -> str:
         """TEXT in a colour, where colours are shown."""
-        return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if self._coloured() else text
+        return click.style(text, **_STYLES[style]) if self._coloured() else text
 
     def _coloured(self) -> bool:
         if self.colour != "auto":
