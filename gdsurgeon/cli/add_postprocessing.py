@@ -39,5 +39,5 @@ def command(request: Request, post: str, mapped: tuple[str, ...]) -> None:
 
     bindings = mappings(mapped)
     part = load_part(post, request)
-    request.others = (post,)
+    request.others += (post,)
     run_edit("add-postprocessing", request, lambda graph: add_postprocessing(graph, part, mapped=bindings))

@@ -35,5 +35,5 @@ def command(request: Request, pre: str, mapped: tuple[str, ...]) -> None:
 
     bindings = mappings(mapped)
     part = load_part(pre, request)
-    request.others = (pre,)
+    request.others += (pre,)
     run_edit("add-preprocessing", request, lambda graph: add_preprocessing(graph, part, mapped=bindings))

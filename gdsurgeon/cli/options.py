@@ -137,6 +137,8 @@ def _request(model: str, options: dict[str, Any]) -> Request:
     feeds = dict(pair(text, "--feed") for text in take("feeds"))
     shapes = {name: _shape(text) for name, text in (pair(text, "--shape") for text in take("shapes"))}
     form = take("form")
+    archive = take("archive")
+    read = [value[1:] for value in feeds.values() if value.startswith("@")] + list(libraries)
     return Request(
         model=model,
         out=take("out"),
@@ -145,11 +147,12 @@ def _request(model: str, options: dict[str, Any]) -> Request:
         dry_run=take("dry_run"),
         level=take("level"),
         report=take("report"),
+        others=tuple(read) + ((archive,) if archive is not None else ()),
         text=None if form is None else form == "text",
         settings=settings,
         overrides=Overrides(
             {_node(name): value for name, value in feeds.items()},
-            take("archive"),
+            archive,
             {_node(name): shape for name, shape in shapes.items()},
         ),
     )

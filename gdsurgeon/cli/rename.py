@@ -38,6 +38,8 @@ def command(
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.rename import rename
 
+    if file is not None:
+        request.others += (file,)
     wanted = pairs(names, file)
     if not (wanted or scopes or patterns):
         raise UsageError("nothing to rename: give OLD=NEW, --scope, --regex or --map")

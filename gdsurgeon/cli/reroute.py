@@ -40,6 +40,8 @@ def command(
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.reroute import reroute
 
+    if file is not None:
+        request.others += (file,)
     wanted = pairs(tensors, file)
     if not wanted:
         raise UsageError("nothing to reroute: give OLD=NEW or --map")

@@ -53,6 +53,8 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
         for use in uses[binding]:
             journal.rewired.append(Rewired(use.node.name, use.slot, binding.node.name, result.name))
         graph.reroute(uses[binding], result)
+        if binding.node.op != binding.placeholder.op:  # the two kinds of placeholder need different attrs
+            graph.set_op(binding.node, binding.placeholder.op)
         for key in _PLACEHOLDER_ATTRS:
             graph.set_attr(binding.node, key, binding.placeholder.attr_bytes(key))
     claim = Preprocessed(

@@ -41,7 +41,7 @@ class Request:
         dry_run: do everything but write.
         level: one of `LEVELS`.
         text: whether the output is text; None: as the input, unless the output's suffix says otherwise.
-        others: paths of further graphs that the edit reads.
+        others: paths of whatever else is read: further graphs, files of names, feeds, libraries.
         report: where a report will be written.
     """
 
@@ -102,7 +102,7 @@ def operate(request: Request, edit: Edit, *, before_publishing: Callable[[Outcom
     out = output_path(
         request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run
     )
-    check_apart(out, request.report, request.model, request.others, in_place=request.in_place)
+    check_apart(out, request.backup, request.report, request.model, request.others)
 
     def publishing(outcome: Outcome) -> None:
         outcome.seconds = time.monotonic() - started
@@ -154,10 +154,10 @@ def _operate(
         if proving is not None:
             proof = proving.prove(graph, result, edited if edited is not None else staged)
         done = outcome(proof)
+        if request.backup is not None and not request.dry_run:
+            back_up(request.model, request.backup)
         publishing(done)
         if not request.dry_run:
-            if request.backup is not None:
-                back_up(request.model, request.backup)
             staging.publish()
     return done
 

@@ -40,22 +40,40 @@ def output_path(model: str, out: str | None, *, in_place: bool, backup: str | No
     return out
 
 
-def check_apart(out: str, report: str | None, model: str, others: Sequence[str], *, in_place: bool) -> None:
+def check_apart(out: str, request_backup: str | None, report: str | None, model: str, others: Sequence[str]) -> None:
     """Sees to it that nothing that is written falls on something else that is read or written.
 
+    Args:
+        out: the output.
+        request_backup: the suffix under which the replaced file is kept.
+        report: where the report goes.
+        model: the graph that is edited.
+        others: everything else that is read: further graphs, files of names, feeds, libraries.
+
     Raises:
-        UsageError: the output is one of OTHERS (the further graphs of the command), or the report is any of them.
+        UsageError: two of them are one file, and one would be lost.
     """
+    backup = os.path.realpath(model) + request_backup if request_backup else None
     for other in others:
-        if (out != model or not in_place) and _is_same(other, out):
+        if _collide(other, out):
             raise UsageError(f"the output would replace {printable(other)}, which is read")
+        if backup is not None and _collide(other, backup):
+            raise UsageError(f"the backup would replace {printable(other)}, which is read")
     if report is None:
         return
     if report in STANDARD_OUTPUT and out in STANDARD_OUTPUT:
         raise UsageError("the graph and the --report cannot both go to standard output")
-    for path in (model, out, *others):
-        if path not in STANDARD_OUTPUT and (_is_same(path, report) or _leads_to(path) == _leads_to(report)):
+    for path in (model, out, *others, *((backup,) if backup else ())):
+        if path not in STANDARD_OUTPUT and _collide(path, report):
             raise UsageError(f"--report {printable(report)} would replace {printable(path)}")
+
+
+def _collide(path: str, written: str) -> bool:
+    """Whether to write the one is to lose the other; either may not exist yet."""
+    if _is_same(path, written):
+        return True
+    named = path not in STANDARD_INPUT and written not in STANDARD_OUTPUT
+    return named and os.path.realpath(path) == os.path.realpath(written) and not path.startswith("/dev/")
 
 
 def _is_regular(path: str) -> bool:
@@ -76,10 +94,6 @@ def _is_same(read: str, written: str) -> bool:
     return stat.S_ISREG(first.st_mode) and os.path.samestat(first, second)
 
 
-def _leads_to(path: str) -> str:
-    return os.path.realpath(path)
-
-
 def back_up(model: str, suffix: str) -> None:
     """Keeps the old file under its name with SUFFIX; the file itself where links are possible, else a copy.
 
@@ -90,7 +104,9 @@ def back_up(model: str, suffix: str) -> None:
     backup = target + suffix
     if same_file(target, backup):
         return  # a link to it already
-    temporary = f"{backup}.gdsurgeon-{os.getpid()}.tmp"
+    folder, name = os.path.split(backup)
+    short = os.fsdecode(os.fsencode(name)[:200])
+    temporary = os.path.join(folder, f".{short}.gdsurgeon-{os.urandom(4).hex()}.tmp")
     try:
         try:
             os.link(target, temporary)
@@ -100,7 +116,8 @@ def back_up(model: str, suffix: str) -> None:
             shutil.copy2(target, temporary)
         os.replace(temporary, backup)
     except OSError as error:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
         reason = (error.strerror or str(error)).lower()
         raise OutputError(f"the backup {printable(backup)} cannot be written: {reason}") from error
+    finally:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)

@@ -256,6 +256,37 @@ def test_21_ops_are_data_too(desk: Desk, op: str) -> None:
         assert not any(line.startswith("Error: forged") for line in said.splitlines()), arguments
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (("-i", "--backup", ".map"), "model.pb.map"),
+        (("-o", "names"), "names"),
+        (("-o", "out.pb", "--report", "names"), "names"),
+    ],
+    ids=["backup", "output", "report"],
+)
+def test_a_file_of_names_is_not_overwritten(desk: Desk, written: tuple[str, ...], name: str) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put(name, b"y=q\n")
+    check_refused(desk, 2, (name,), "rename", "model.pb", "--map", name, *QUICK, *written)
+
+
+def test_a_feed_is_not_overwritten(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("x.npy", b"1")
+    check_refused(desk, 2, ("x.npy",), "rename", "model.pb", "y=q", "--feed", "x=@x.npy", *QUICK, "-o", "x.npy")
+    check_refused(desk, 2, ("x.npy",), "rename", "model.pb", "y=q", "--feeds", "x.npy", *QUICK, "-o", "x.npy")
+
+
+def test_a_backup_that_fails_leaves_the_report_alone(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("report.json", b"earlier")
+    (desk.folder / "model.pb.d").mkdir()
+    check_refused(
+        desk, 6, ("backup",), "rename", "model.pb", "y=q", *QUICK, "-i", "--backup", ".d", "--report", "report.json"
+    )
+
+
 class Absent(NamedTuple):
     """A MODEL that is no file."""
 

@@ -296,3 +296,11 @@ def test_on_the_fixtures() -> None:
     changed = {n for n in before if before[n] != after[n]}
     assert changed == {interface.name, *(r.node for r in result.journal.rewired)}
     sound(found)
+
+
+def test_a_placeholder_of_the_second_kind_becomes_one_of_the_first() -> None:
+    """PlaceholderV2 needs a shape attr, which the other placeholder need not have."""
+    found = from_bytes(graphs.graph_bytes(node("x", "PlaceholderV2", dtype=FLOAT), identity("y", "x")))
+    part = graph(node("x", "Placeholder", dtype=FLOAT), node("x_preprocessed", "Neg", ["x"], T=FLOAT))
+    add_preprocessing(found, part)
+    assert found["x"].op == "Placeholder"
