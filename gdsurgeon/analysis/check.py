@@ -15,6 +15,7 @@ from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Record, Table, record_at, scanned
 from gdsurgeon.graph.names import NAME_RULE, is_valid_name, near_miss, parse_input
+from gdsurgeon.graph.op_defs import arg_count
 from gdsurgeon.wire.fields import LEN, Field, read_field
 from gdsurgeon.wire.messages import decode_error, message, unknown_fields
 from gdsurgeon.wire.node_record import read_attr
@@ -123,6 +124,28 @@ def apply_repairs(graph: Graph, findings: Findings) -> bool:
         node = graph.base_node(table.names[row])
         graph.set_colocated(node, [other for other in node.colocated if other.exists])
     return bool(findings.reordered or findings.dangling_colocations)
+
+
+def check_edited(graph: Graph) -> list[str]:
+    """The faults that an edit has made: attrs that an op needs and a changed node lacks, and inputs too few or many.
+
+    Looks at the nodes that were changed or added only; the rest is as it was when it was checked.
+    """
+    faults: list[str] = []
+    for node in graph.touched():
+        definition = node.op_def if node.is_rebuilt else None
+        if definition is None:
+            continue
+        keys = set(node.attr_keys)
+        faults.extend(
+            f"node {quoted(node.name)}: {node.op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing"
+            for attr in definition.attrs.values()
+            if not attr.has_default and attr.name not in keys
+        )
+        wanted = arg_count(definition.inputs, definition, node.plain_attr)
+        if len(node.inputs) != wanted:
+            faults.append(f"node {quoted(node.name)} has {len(node.inputs)} data inputs, and {node.op} takes {wanted}")
+    return faults
 
 
 def _check_fields(graph: Graph, findings: Findings) -> None:

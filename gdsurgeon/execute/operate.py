@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gdsurgeon.errors import OutputError, UsageError, printable
+from gdsurgeon.errors import OutputError, UsageError, ValidationError, printable
 from gdsurgeon.execute.paths import back_up, check_apart, output_path
 from gdsurgeon.execute.proof import Proof
 from gdsurgeon.execute.settings import Overrides, Settings
@@ -129,6 +129,8 @@ def _operate(
         proving.begin(graph)
     warnings, before, counts_before = _examine(request, graph, proving)
     result = edit(graph)
+    if request.level != "none":
+        _check_result(graph)
     after, counts_after = _seen(graph)
     chunks = graph.chunks()
     size = size_of(chunks)
@@ -179,6 +181,15 @@ def _examine(
         # TensorFlow refuses the file as it is: what the edit is compared with is the mended graph.
         proving.begin_mended(read_chunks(graph.chunks()))
     return findings.warnings, before, counts
+
+
+def _check_result(graph: Graph) -> None:
+    """Raises ValidationError where the edit has left a node that its op does not allow."""
+    from gdsurgeon.analysis.check import check_edited
+
+    faults = check_edited(graph)
+    if faults:
+        raise ValidationError("the result would be broken:", details=tuple(faults[:100]))
 
 
 def _as_text(chunks: list[Chunk], output: OutputFile) -> tuple[list[Chunk], bytes]:

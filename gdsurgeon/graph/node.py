@@ -179,6 +179,11 @@ class Node:
         return self._inputs is not None
 
     @property
+    def is_rebuilt(self) -> bool:
+        """Whether more of the node was changed than names: its inputs, attrs or op, or it is new."""
+        return self._inputs is not None or bool(self._attrs) or self.base_name is None or self.op_override is not None
+
+    @property
     def colocated(self) -> tuple[Node, ...]:
         """The nodes with which this one is colocated (``loc:@`` entries of its ``_class`` attr)."""
         if self._colocated is None:

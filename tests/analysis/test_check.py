@@ -28,7 +28,7 @@ from support.graphs import (
     tensor,
 )
 
-from gdsurgeon.analysis.check import MOST_FAULTS, apply_repairs, check, require_sound
+from gdsurgeon.analysis.check import MOST_FAULTS, apply_repairs, check, check_edited, require_sound
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.wire.fields import encode_len
@@ -367,3 +367,16 @@ def test_what_only_needs_writing_anew_is_repaired() -> None:
     assert sorted(graphs.colocations(found)["d"]) == [b"loc:@c", b"other"]
     again = check(from_bytes(graphs.written(found)))
     assert (again.faults, again.warnings) == ([], [])
+
+
+def test_an_edit_that_leaves_a_node_without_what_its_op_needs_is_a_fault() -> None:
+    found = graph(*graphs.g8())
+    assert check_edited(found) == []
+    found.rename({found["a"]: "z"})
+    assert check_edited(found) == []
+    found.set_attr(found["foo/c"], "T", None)
+    found.set_inputs(found["foo/bar/e"], [found["foo/c"].output])
+    assert check_edited(found) == [
+        "node 'foo/c': AddV2 needs an attr 'T' (type), and it is missing",
+        "node 'foo/bar/e' has 1 data inputs, and AddV2 takes 2",
+    ]
