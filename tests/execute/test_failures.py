@@ -35,7 +35,10 @@ def children() -> list[int]:
     """The processes that this one has started and that are still there, zombies included."""
     found: list[int] = []
     for task in Path("/proc/self/task").iterdir():
-        found += [int(pid) for pid in (task / "children").read_text().split()]
+        try:
+            found += [int(pid) for pid in (task / "children").read_text().split()]
+        except FileNotFoundError:
+            pass  # the thread has ended since it was listed; its children are another's now
     return found
 
 
