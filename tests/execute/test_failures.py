@@ -37,7 +37,7 @@ def children() -> list[int]:
     for task in Path("/proc/self/task").iterdir():
         try:
             found += [int(pid) for pid in (task / "children").read_text().split()]
-        except FileNotFoundError:
+        except OSError:
             pass  # the thread has ended since it was listed; its children are another's now
     return found
 
