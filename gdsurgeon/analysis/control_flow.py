@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gdsurgeon.analysis.order import topological_order
 from gdsurgeon.analysis.topology import LOOP_BACK, Topology
 
 ENTER = frozenset(("Enter", "RefEnter"))
@@ -60,23 +61,3 @@ def _loop_heads(topology: Topology) -> set[int]:
         for number in topology.numbers()
         if topology.op(number) in MERGE and any(topology.op(p) in LOOP_BACK for p in topology.producers(number))
     }
-
-
-def topological_order(topology: Topology) -> list[int]:
-    """The nodes, producers first, edges that close a loop left out; nodes on an illegal cycle are missing."""
-    waiting = [0] * topology.size
-    consumers: list[list[int]] = [[] for _ in range(topology.size)]
-    order: list[int] = []
-    for number in topology.numbers():
-        for producer in topology.producers(number):
-            if not topology.is_loop_back(producer, number):
-                waiting[number] += 1
-                consumers[producer].append(number)
-        if not waiting[number]:
-            order.append(number)
-    for number in order:  # grows while it is walked
-        for consumer in consumers[number]:
-            waiting[consumer] -= 1
-            if not waiting[consumer]:
-                order.append(consumer)
-    return order

@@ -5,41 +5,49 @@ from __future__ import annotations
 from gdsurgeon.analysis.topology import Topology
 
 
-def find_cycle(topology: Topology) -> list[int]:
-    """A cycle outside v1 while loops as node numbers, each reading the one before; [] where there is none.
+def topological_order(topology: Topology) -> list[int]:
+    """The nodes, producers first, edges that close a loop left out.
 
-    Kahn's algorithm (Kahn, 1962): what is left when nothing is free of inputs lies on or behind a cycle.
-    Linear in nodes and edges.
+    What lies on an illegal cycle or behind one is missing. Kahn's algorithm (Kahn, 1962), linear in nodes and edges.
     """
     waiting = [0] * topology.size
     consumers: list[list[int]] = [[] for _ in range(topology.size)]
-    free: list[int] = []
+    order: list[int] = []
     for number in topology.numbers():
         for producer in topology.producers(number):
             if not topology.is_loop_back(producer, number):
                 waiting[number] += 1
                 consumers[producer].append(number)
         if not waiting[number]:
-            free.append(number)
-    left = topology.size - len(topology.gone)
-    while free:
-        left -= 1
-        for consumer in consumers[free.pop()]:
+            order.append(number)
+    for number in order:  # grows while it is walked
+        for consumer in consumers[number]:
             waiting[consumer] -= 1
             if not waiting[consumer]:
-                free.append(consumer)
-    return _walk_back(topology, waiting) if left else []
+                order.append(consumer)
+    return order
 
 
-def _walk_back(topology: Topology, waiting: list[int]) -> list[int]:
-    """Follows unfree inputs from any unfree node until one comes again."""
-    number = next(n for n in topology.numbers() if waiting[n])
+def find_cycle(topology: Topology) -> list[int]:
+    """A cycle outside v1 while loops as node numbers, each reading the one before; [] where there is none."""
+    order = topological_order(topology)
+    if len(order) == topology.size - len(topology.gone):
+        return []
+    unordered = bytearray(b"\1") * topology.size
+    for number in order:
+        unordered[number] = 0
+    return _walk_back(topology, unordered)
+
+
+def _walk_back(topology: Topology, unordered: bytearray) -> list[int]:
+    """Follows inputs that have no place in the order from any such node until one comes again."""
+    number = next(n for n in topology.numbers() if unordered[n])
     place: dict[int, int] = {}
     path: list[int] = []
     while number not in place:
         place[number] = len(path)
         path.append(number)
-        number = next(p for p in topology.producers(number) if waiting[p] and not topology.is_loop_back(p, number))
+        number = next(p for p in topology.producers(number) if unordered[p] and not topology.is_loop_back(p, number))
     return path[place[number] :][::-1]
 
 

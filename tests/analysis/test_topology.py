@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support import graphs
 from support.graphs import FLOAT, g8, graph, identity, node, random_graphs
 
-from gdsurgeon.analysis.control_flow import control_flow, topological_order
-from gdsurgeon.analysis.order import find_cycle, has_forward_edges
+from gdsurgeon.analysis.control_flow import control_flow
+from gdsurgeon.analysis.order import find_cycle, has_forward_edges, topological_order
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
