@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal, SameUnderNewNames
+from gdsurgeon.graph.journal import EditResult, Journal, SameOutputs
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node
 
@@ -51,7 +51,7 @@ def rename(
         raise EditError("nothing would change: each node has the name that it is to get")
     journal = Journal(renamed={node.name: name for node, name in names.items()})
     graph.rename(names)
-    return EditResult(journal, (SameUnderNewNames(),))
+    return EditResult(journal, (SameOutputs(),))
 
 
 class _Wanted:

@@ -12,7 +12,7 @@ from gdsurgeon.execute.prove_preprocessing import PreprocessingProof
 from gdsurgeon.execute.prove_rewiring import RewiringProof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Postprocessed, Preprocessed, SameUnderNewNames
+from gdsurgeon.graph.journal import EditResult, Postprocessed, Preprocessed, SameOutputs
 
 
 def prove_loads(executor: Executor) -> Proof:
@@ -49,7 +49,7 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
         proof = PreprocessingProof(executor, graph, result, overrides, claim).run()
     elif isinstance(claim, Postprocessed):
         proof = PostprocessingProof(executor, graph, result, overrides, claim).run()
-    elif isinstance(claim, SameUnderNewNames):
+    elif isinstance(claim, SameOutputs):
         proof = RenamingProof(executor, graph, result, overrides).run()
     else:
         proof = RewiringProof(executor, graph, result, overrides).run()

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
 from gdsurgeon.graph.op_defs import Arg, AttrDef, OpDef, op_def
-from gdsurgeon.wire.fields import LEN, Field, encode_len, encode_varint
+from gdsurgeon.wire.fields import LEN, Field, encode_len, encode_varint, fields
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.scan import LIBRARY
 from gdsurgeon.wire.source import Source
-from gdsurgeon.wire.write import Chunk, SourceSpan
+from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
+
+
+class _Entry:
+    """A function of the library. `place` is its number among the functions of the file; None: an edit added it."""
+
+    __slots__ = ("changed", "function", "place")
+
+    def __init__(self, function: Any, place: int | None) -> None:
+        self.function = function
+        self.place = place
+        self.changed = place is None
+
+    def encoded(self) -> bytes:
+        return encode_len(_FUNCTION, self.function.SerializeToString(deterministic=True))
+
+
+_FUNCTION, _GRADIENT = 1, 2
+"""Field numbers of FunctionDefLibrary."""
 
 
 class FunctionLibrary:
-    """The functions of a graph.
+    """The functions of a graph. What was not changed is written by copying its bytes.
 
     Args:
         source: the graph's source.
@@ -26,28 +44,48 @@ class FunctionLibrary:
     def __init__(self, source: Source, spans: list[Field]) -> None:
         self._source = source
         self._spans = spans
-        self._decoded: dict[str, Any] | None = None
-        self._all: list[Any] = []
-        self._added: list[bytes] = []
+        self._entries: list[_Entry] | None = None
+        self._by_name: dict[str, _Entry] = {}
+        self._gradients: list[Any] = []
+        self._new_gradients: list[Any] = []
+        self._is_changed = False
 
     def __len__(self) -> int:
-        return len(self._functions())
+        return len({entry.function.signature.name for entry in self._all()})
 
     def __contains__(self, name: str) -> bool:
-        return bool(self._spans or self._added) and name in self._functions()
+        return self._find(name) is not None
 
     def __iter__(self) -> Iterator[Any]:
-        """The FunctionDef messages in file order, doubled names included."""
-        self._functions()
-        return iter(self._all)
+        """The FunctionDef messages in file order, doubled names included, then the added ones. Not to be changed."""
+        return iter([entry.function for entry in self._all()])
 
     def get(self, name: str) -> Any:
-        """The FunctionDef NAME, or None."""
-        return self._functions().get(name) if self._spans or self._added else None
+        """The FunctionDef NAME, or None. Not to be changed: `replace` takes a changed copy."""
+        entry = self._find(name)
+        return None if entry is None else entry.function
 
     def gradients(self) -> list[Any]:
         """The GradientDefs (function name, name of its gradient function)."""
-        return [g for library in self._libraries() for g in library.gradient]
+        self._all()
+        return [*self._gradients, *self._new_gradients]
+
+    def _find(self, name: str) -> _Entry | None:
+        if not self._spans and not self._entries:
+            return None
+        self._all()
+        return self._by_name.get(name)
+
+    def _all(self) -> list[_Entry]:
+        if self._entries is None:
+            self._entries = []
+            for library in self._libraries():
+                for function in library.function:
+                    entry = _Entry(function, len(self._entries))
+                    self._entries.append(entry)
+                    self._by_name.setdefault(function.signature.name, entry)
+                self._gradients.extend(library.gradient)
+        return self._entries
 
     def _libraries(self) -> list[Any]:
         out: list[Any] = []
@@ -61,41 +99,94 @@ class FunctionLibrary:
                 raise InputError(f"the function library of {printable(self._source.name)} is {what}") from None
         return out
 
-    def _functions(self) -> dict[str, Any]:
-        if self._decoded is None:
-            self._all = [f for library in self._libraries() for f in library.function]
-            self._decoded = {}
-            for function in self._all:
-                self._decoded.setdefault(function.signature.name, function)
-        return self._decoded
-
     def add(self, function: Any) -> None:
         """Adds a FunctionDef; its name must be free."""
-        functions = self._functions()
-        assert function.signature.name not in functions
-        functions[function.signature.name] = function
-        self._all.append(function)
-        self._added.append(encode_len(1, function.SerializeToString(deterministic=True)))
+        name = function.signature.name
+        assert self._find(name) is None
+        entry = _Entry(function, None)
+        self._all().append(entry)
+        self._by_name[name] = entry
+        self._is_changed = True
+
+    def replace(self, function: Any) -> None:
+        """Has FUNCTION take the place of the one of its name."""
+        entry = self._find(function.signature.name)
+        assert entry is not None
+        entry.function = function
+        entry.changed = self._is_changed = True
+
+    def remove(self, names: Collection[str]) -> None:
+        """Removes functions, and the GradientDefs that speak of them."""
+        entries = self._all()
+        self._entries = [entry for entry in entries if entry.function.signature.name not in names]
+        for name in names:
+            self._by_name.pop(name, None)
+        for gradients in (self._gradients, self._new_gradients):
+            gradients[:] = [g for g in gradients if g.function_name not in names and g.gradient_func not in names]
+        self._is_changed = True
 
     def add_gradient(self, gradient: Any) -> None:
         """Adds a GradientDef."""
-        self._added.append(encode_len(2, gradient.SerializeToString(deterministic=True)))
+        self._all()
+        self._new_gradients.append(gradient)
+        self._is_changed = True
 
     @property
     def is_changed(self) -> bool:
-        """Whether functions were added."""
-        return bool(self._added)
+        """Whether functions were added, replaced or removed."""
+        return self._is_changed
 
-    def chunks_of(self, field: Field | None) -> list[Chunk]:
-        """A library FIELD of the file as it is now; the added functions come with the last, or (None) on their own."""
-        added = b"".join(self._added)
-        if field is None:
-            return [encode_len(LIBRARY, added)] if added else []
-        if not added or field != self._spans[-1]:
+    def added_chunks(self) -> list[Chunk]:
+        """A library field with what was added to a file that has no library."""
+        added = self._added()
+        return [encode_len(LIBRARY, added)] if added else []
+
+    def chunks_of(self, field: Field) -> list[Chunk]:
+        """A library FIELD of the file as it is now; the added functions come with the last."""
+        first = 0
+        for span in self._spans:
+            body, count, is_same = self._body(span, first)
+            first += count
+            if span == field:
+                break
+        added = self._added() if field == self._spans[-1] else b""
+        if is_same and not added:
             return [SourceSpan(self._source, field.start, field.end)]
-        size = field.end - field.value + len(added)
+        chunks: list[Chunk] = [*body, added] if added else body
+        size = size_of(chunks)
         head = encode_varint(LIBRARY << 3 | LEN) + encode_varint(size)
-        return [head, SourceSpan(self._source, field.value, field.end), added]
+        return [head, *chunks] if size else []
+
+    def _added(self) -> bytes:
+        out = [entry.encoded() for entry in self._all() if entry.place is None]
+        out += [encode_len(_GRADIENT, g.SerializeToString(deterministic=True)) for g in self._new_gradients]
+        return b"".join(out)
+
+    def _body(self, span: Field, first: int) -> tuple[list[Chunk], int, bool]:
+        """The fields of a library field as they are now, how many functions it had, whether all is as it was.
+
+        FIRST is the number of its first function.
+        """
+        left = {entry.place: entry for entry in self._all() if entry.place is not None}
+        kept_gradients = {(g.function_name, g.gradient_func) for g in self._gradients}
+        out: list[Chunk] = []
+        place, is_same = first, True
+        data = self._source.read(span.value, span.end - span.value)
+        for field in fields(data, 0, len(data)):
+            chunk: Chunk | None = SourceSpan(self._source, span.value + field.start, span.value + field.end)
+            if field.number == _FUNCTION and field.wire_type == LEN:
+                entry = left.get(place)
+                place += 1
+                if entry is None or entry.changed:
+                    chunk = None if entry is None else entry.encoded()
+                    is_same = False
+            elif field.number == _GRADIENT and field.wire_type == LEN:
+                gradient = message("tensorflow.GradientDef").FromString(data[field.value : field.end])
+                if (gradient.function_name, gradient.gradient_func) not in kept_gradients:
+                    chunk, is_same = None, False
+            if chunk is not None:
+                out.append(chunk)
+        return out, place - first, is_same
 
 
 def called_functions(node: Any, library: FunctionLibrary) -> list[str]:
@@ -135,7 +226,7 @@ def resolve_op(name: str, library: FunctionLibrary) -> OpDef | None:
 
 def _nested_too_deep(data: bytes) -> bool:
     """Whether an attr inside a function nests too deeply; walks FunctionDef.node_def.attr by hand."""
-    from gdsurgeon.wire.fields import WireError, fields
+    from gdsurgeon.wire.fields import WireError
 
     paths = [(0, len(data), 0)]
     # FunctionDefLibrary.function, FunctionDef.node_def, NodeDef.attr, AttrEntry.value; and FunctionDef.attr.

@@ -608,11 +608,10 @@ class Graph:
             out.append((end, end, [chunk for node in nodes for chunk in _encoded(node)]))
         if self.functions.is_changed:
             spans = self._library_fields()
-            if spans:
-                out.append((spans[-1].start, spans[-1].end, self.functions.chunks_of(spans[-1])))
-            else:
+            out.extend((span.start, span.end, self.functions.chunks_of(span)) for span in spans)
+            if not spans:
                 end = self.layout.end_of_nodes
-                out.append((end, end, self.functions.chunks_of(None)))
+                out.append((end, end, self.functions.added_chunks()))
         # By where they begin; what is added at a place comes after what ends there (same start, no length: stable).
         return sorted(out, key=lambda change: (change[0], change[1]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,11 +20,23 @@ class Rewired(NamedTuple):
 
 
 @dataclass
+class FunctionChanges:
+    """Names of library functions."""
+
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Journal:
     """The names that changed, the nodes that came and went, and the input slots that read something else.
 
     `renamed` maps a name in the graph before to the name after; `rewired` uses the names after; `copied` maps the names
-    in a graph that was added to those that its nodes have now.
+    in a graph that was added to those that its nodes have now. `changed` names (after) the nodes of which an attr, the
+    op, the device or the control inputs are others. `moved` maps a tensor of the graph before whose value has another
+    name now, and not only because its node was renamed, to that name. `functions` names what has come into, gone from
+    or changed in the function library.
     """
 
     renamed: dict[str, str] = field(default_factory=dict)
@@ -32,15 +45,21 @@ class Journal:
     rewired: list[Rewired] = field(default_factory=list)
     copied: dict[str, str] = field(default_factory=dict)
     renamed_functions: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing has changed."""
-        return not (self.renamed or self.added or self.removed or self.rewired)
+    changed: list[str] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)
+    functions: FunctionChanges = field(default_factory=lambda: FunctionChanges())
 
     def after(self, name: str) -> str:
         """What the node NAME of the graph before is called now."""
         return self.renamed.get(name, name)
+
+    def counterpart(self, tensor: str) -> str:
+        """Where the value of TENSOR (``node`` or ``node:1``) of the graph before is to be found now."""
+        moved = self.moved.get(tensor)
+        if moved is not None:
+            return moved
+        node, colon, index = tensor.partition(":")
+        return self.after(node) + colon + index
 
 
 class Interface(NamedTuple):
@@ -73,8 +92,50 @@ class Unchanged(Claim):
 
 
 @dataclass(frozen=True)
-class SameUnderNewNames(Claim):
-    """Every output equals its counterpart under the new names (`Journal.renamed`), bit for bit."""
+class SameOutputs(Claim):
+    """Every output equals its counterpart (`Journal.counterpart`).
+
+    Attributes:
+        rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for floats; 0 and 0: bit for bit.
+        except_for: outputs, by their names before, for which that is not claimed, and why.
+    """
+
+    rtol: float = 0.0
+    atol: float = 0.0
+    except_for: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SameGiven(Claim):
+    """The edited graph gives what the original gives if some of its tensors have other values.
+
+    Attributes:
+        given: for each such tensor of the original, the tensor of the edited graph whose value it is to have.
+        outputs: pairs (tensor of the original, tensor of the edited graph) that are equal then, bit for bit.
+        copies: nodes of the original and those of the edited graph that play their part: what one is fed, the other
+            is fed.
+        statement: that as an equation, for people.
+    """
+
+    given: Mapping[str, str]
+    outputs: tuple[tuple[str, str], ...]
+    statement: str
+    copies: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SamePart(Claim):
+    """What was added computes in the edited graph what it computes on its own.
+
+    Attributes:
+        part: the graph that was added.
+        inputs: for placeholders of it, the tensor of the edited graph that stands in their place.
+        outputs: pairs (tensor of the part, tensor of the edited graph) that are equal, bit for bit.
+    """
+
+    part: Graph
+    inputs: Mapping[str, str]
+    outputs: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)

@@ -598,7 +598,7 @@ def test_report(desk: Desk) -> None:
     assert report["bytes"] == len(renamed(PLAIN))
     assert report["before"]["inputs"] == [{"name": "x", "dtype": "float32", "shape": [None, 4], "op": "Placeholder"}]
     assert [output["name"] for output in report["after"]["outputs"]] == ["z"]
-    assert report["claims"] == ["SameUnderNewNames"]
+    assert report["claims"] == ["SameOutputs"]
     assert report["proof"]["level"] == "structure"
     assert desk.temporary_files() == []
 

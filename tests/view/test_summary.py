@@ -300,7 +300,7 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
             "renamed_functions": {},
             "notes": [],
         },
-        "claims": ["SameUnderNewNames"],
+        "claims": ["SameOutputs"],
         "proof": {
             "level": "run",
             "statement": "edited(x) = original(x) under the new names",
