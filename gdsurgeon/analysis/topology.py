@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -77,18 +78,42 @@ class Topology:
     def set_inputs(self, number: int, codes: Iterable[int]) -> None:
         """Has the node read something else, here and not in the graph: to try an edit out."""
         self._codes[number] = tuple(codes)
+        self.__dict__.pop("_new_users", None)
 
     def producers(self, number: int) -> list[int]:
         """The numbers of the nodes that a node reads or waits for."""
         bits = Table.PORT_BITS
         return [code >> bits for code in self.inputs(number) if code >= 0]
 
-    def consumers(self) -> list[list[int]]:
-        """For each node the numbers of the nodes that read it or wait for it."""
+    def data_producers(self, number: int) -> list[int]:
+        """The numbers of the nodes whose outputs a node reads."""
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        return [code >> bits for code in self.inputs(number) if code >= 0 and code & control != control]
+
+    def consumers(self, *, control: bool = True) -> list[list[int]]:
+        """For each node the numbers of the nodes that read it or (with CONTROL) wait for it."""
         out: list[list[int]] = [[] for _ in range(self.size)]
+        producers = self.producers if control else self.data_producers
         for number in self.numbers():
-            for producer in dict.fromkeys(self.producers(number)):
+            for producer in dict.fromkeys(producers(number)):
                 out[producer].append(number)
+        return out
+
+    def users(self, number: int) -> list[int]:
+        """The numbers of the nodes that read a node or wait for it: for a few nodes; of all, `consumers` knows."""
+        found = list(self.table.users(number)) if number < self.rows else []
+        if self._codes or self.gone:
+            found = [n for n in found if n not in self._codes and n not in self.gone]
+            found += self._new_users.get(number, ())
+        return found
+
+    @cached_property
+    def _new_users(self) -> dict[int, list[int]]:
+        """The users of each node among those whose inputs the table does not know."""
+        out: dict[int, list[int]] = {}
+        for number in self._codes:
+            for producer in dict.fromkeys(self.producers(number)):
+                out.setdefault(producer, []).append(number)
         return out
 
     def unread(self) -> list[int]:

@@ -1,0 +1,39 @@
+"""gdsurgeon select."""
+
+from __future__ import annotations
+
+import click
+
+from gdsurgeon.cli.options import query_options
+from gdsurgeon.cli.selection import selection_options
+from gdsurgeon.select import Selection
+
+
+@click.command("select")
+@query_options
+@selection_options
+@click.option("--tensors", is_flag=True, help="Print the tensors that the nodes give.")
+@click.option("--toposort", is_flag=True, help="Print levels, one a line: what can run together, in order.")
+def command(model: str, selection: Selection, as_json: bool, verbose: bool, tensors: bool, toposort: bool) -> None:
+    """Print the nodes that a selection picks, one name a line.
+
+    What is named is united, then --exclude takes away; without anything named, all nodes are meant.
+
+    \b
+    Example:
+      gdsurgeon select model.pb --scope block_1 --op Conv2D --exclude /aux/
+    """
+    del verbose
+    from gdsurgeon.analysis.order import levels
+    from gdsurgeon.analysis.topology import Topology
+    from gdsurgeon.analysis.walks import members
+    from gdsurgeon.graph.load import load
+    from gdsurgeon.select import selected
+    from gdsurgeon.view import listing
+
+    topology = Topology(load(model))
+    flags = selected(topology, selection) if not selection.names_nothing else None
+    everything = [list(topology.numbers())] if flags is None else [members(flags)]
+    found = levels(topology, flags) if toposort else everything
+    lines = listing.as_json(topology, found, toposort) if as_json else listing.lines(topology, found, tensors)
+    click.echo("\n".join(lines))

@@ -1,0 +1,96 @@
+"""The options of a selection, the same wherever nodes are chosen."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.select import Selection
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SELECTION = (
+    click.option("--node", "nodes", metavar="NAME", multiple=True, help="Select the node NAME."),
+    click.option("--nodes", "file", metavar="FILE", help="Select the nodes named in FILE, one a line ('-': stdin)."),
+    click.option("--select", "regexes", metavar="REGEX", multiple=True, help="Select nodes whose names match."),
+    click.option("--op", "ops", metavar="TYPE", multiple=True, help="Select nodes of an op type."),
+    click.option("--scope", "scopes", metavar="NAME", multiple=True, help="Select what is under a name scope."),
+    click.option(
+        "--between", "between", metavar="IN,...=OUT,...", multiple=True,
+        help="Select what lies on the paths from the tensors IN to OUT, OUT's nodes included.",
+    ),
+    click.option("--forward", metavar="NAME,...", multiple=True, help="Select nodes and all that depends on them."),
+    click.option("--backward", metavar="NAME,...", multiple=True, help="Select nodes and all that they depend on."),
+    click.option("--exclude", metavar="REGEX", multiple=True, help="Leave out nodes whose names match."),
+    click.option("--control-edges", "control", is_flag=True, help="Walks follow control edges too."),
+    click.option("--with-consts", "constants", is_flag=True, help="And the constants that only these nodes read."),
+)  # fmt: skip
+
+
+def selection_options(command: F) -> F:
+    """Adds the options of a selection; they arrive as one `selection`."""
+
+    @functools.wraps(command)
+    def wrapper(**options: Any) -> Any:
+        take = options.pop
+        nodes, file = take("nodes"), take("file")
+        if file == "-" and "-" in (options.get("model"), getattr(options.get("request"), "model", None)):
+            raise UsageError("MODEL and --nodes cannot both come from standard input")
+        selection = Selection(
+            nodes=(*nodes, *(_names(file) if file is not None else ())),
+            regexes=take("regexes"),
+            ops=take("ops"),
+            scopes=take("scopes"),
+            between=tuple(_boundary(text) for text in take("between")),
+            forward=_listed(take("forward")),
+            backward=_listed(take("backward")),
+            exclude=take("exclude"),
+            control=take("control"),
+            constants=take("constants"),
+        )
+        return command(selection=selection, **options)
+
+    for option in reversed(_SELECTION):
+        wrapper = option(wrapper)
+    return wrapper  # type: ignore[return-value]
+
+
+def required(selection: Selection) -> None:
+    """Raises UsageError where SELECTION names nothing."""
+    if selection.names_nothing:
+        raise UsageError(
+            "no nodes are selected", hint="--select REGEX, --op TYPE, --scope NAME, --node NAME, --between IN=OUT, ..."
+        )
+
+
+def _listed(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for text in texts for name in text.split(",") if name)
+
+
+def _boundary(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    start, equals, end = text.partition("=")
+    sources, targets = _listed((start,)), _listed((end,))
+    if not equals or not sources or not targets:
+        raise UsageError(f"--between {quoted(text)} is not IN,...=OUT,...")
+    return sources, targets
+
+
+def _names(file: str) -> list[str]:
+    """The lines of FILE, without empty ones; a tensor's name stands for its node."""
+    try:
+        if file == "-":
+            text = sys.stdin.read()
+        else:
+            with open(file, encoding="utf-8-sig") as lines:
+                text = lines.read()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"--nodes {printable(file)} cannot be read: {reason}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--nodes {printable(file)} is not UTF-8 text") from error
+    return [line.strip().partition(":")[0] for line in text.splitlines() if line.strip()]

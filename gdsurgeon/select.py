@@ -1,0 +1,194 @@
+"""The selection language: which nodes of a graph are meant. The same for every command and for the library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.analysis.walks import backward_walk, between, forward_walk, members
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import near_miss, parse_tensor, scope_prefix
+from gdsurgeon.graph.node import Node
+
+Boundary = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is selected: the union of all that is named, less what is excluded.
+
+    Attributes:
+        nodes: names of nodes.
+        regexes: regular expressions, searched in the names of nodes (not anchored).
+        ops: op types.
+        scopes: name scopes, taken literally, with or without a slash at the end; the node named exactly like a scope
+            belongs to it.
+        between: pairs (IN tensors, OUT tensors): the nodes on the paths from IN to OUT, OUT's own included, those
+            that give IN not.
+        forward: nodes or tensors: they and all that depends on them.
+        backward: nodes or tensors: they and all that they depend on.
+        exclude: regular expressions; nodes whose names match are not selected. Without anything else that is named,
+            all the others are.
+        control: whether `between`, `forward` and `backward` follow control edges too.
+        constants: whether constants, and what is computed from constants alone, are selected with the nodes that read
+            them where nobody else does.
+    """
+
+    nodes: tuple[str, ...] = ()
+    regexes: tuple[str, ...] = ()
+    ops: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    between: tuple[Boundary, ...] = ()
+    forward: tuple[str, ...] = ()
+    backward: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    control: bool = False
+    constants: bool = False
+
+    @property
+    def names_nothing(self) -> bool:
+        """Whether it says nothing of which nodes are meant."""
+        return not (self.names_something or self.exclude)
+
+    @property
+    def names_something(self) -> bool:
+        """Whether it says of some nodes that they are meant, and not only which are not."""
+        walks = self.between or self.forward or self.backward
+        return bool(self.nodes or self.regexes or self.ops or self.scopes or walks)
+
+
+def select(graph: Graph, selection: Selection) -> list[Node]:
+    """The nodes of GRAPH that SELECTION means, in file order, then the added ones.
+
+    Raises:
+        EditError: a name, scope, op, pattern or walk means no node, or nothing is left after the exclusion.
+    """
+    topology = Topology(graph)
+    return [topology.node(number) for number in members(selected(topology, selection))]
+
+
+def selected(topology: Topology, selection: Selection) -> bytearray:
+    """For each node of TOPOLOGY whether SELECTION means it; see `select`. Linear in nodes and edges."""
+    if selection.names_nothing:
+        raise EditError("nothing is selected: a selection names nodes, scopes, ops, patterns or walks")
+    flags = bytearray(topology.size)
+    for number in _named(topology, selection) if selection.names_something else topology.numbers():
+        flags[number] = 1
+    if selection.constants:
+        _add_constants(topology, flags)
+    if selection.exclude:
+        for number in _matching_any(topology, selection.exclude, members(flags)):
+            flags[number] = 0
+    if not any(flags):
+        raise EditError("the selection is empty: all that it names is excluded")
+    return flags
+
+
+def _named(topology: Topology, selection: Selection) -> Iterator[int]:
+    graph = topology.graph
+    for name in selection.nodes:
+        yield topology.id_of(graph[name])
+    for pattern in selection.regexes:
+        yield from _some(_matching_any(topology, [pattern], topology.numbers()), f"--select {quoted(pattern)}")
+    for op in selection.ops:
+        found = (n for n in topology.numbers() if topology.op(n) == op)
+        yield from _some(found, f"--op {quoted(op)}", op, _ops(topology))
+    for scope in selection.scopes:
+        yield from _some(_under(topology, scope), f"--scope {quoted(scope)}")
+    for start, end in selection.between:
+        sources = [_tensor(topology, text) for text in start]
+        targets = [_tensor(topology, text)[0] for text in end]
+        flags = between(topology, sources, targets, control=selection.control)
+        yield from _some(members(flags), f"--between {quoted(','.join(start))}={quoted(','.join(end))}")
+    seeds = [_tensor(topology, text)[0] for text in selection.forward]
+    if seeds:
+        yield from members(forward_walk(topology, seeds, control=selection.control))
+    seeds = [_tensor(topology, text)[0] for text in selection.backward]
+    if seeds:
+        yield from members(backward_walk(topology, seeds, control=selection.control))
+
+
+def _some(found: Iterable[int], what: str, name: str = "", known: Iterable[str] = ()) -> Iterator[int]:
+    """FOUND, if it is not empty."""
+    count = 0
+    for number in found:
+        count += 1
+        yield number
+    if not count:
+        raise EditError(f"{what} matched 0 nodes.{near_miss(name, known) if name else ''}".rstrip("."))
+
+
+def _ops(topology: Topology) -> list[str]:
+    return list(dict.fromkeys(topology.op(number) for number in topology.numbers()))
+
+
+def _matching_any(topology: Topology, patterns: Iterable[str], numbers: Iterable[int]) -> Iterator[int]:
+    searches = [compiled(pattern).search for pattern in patterns]
+    name = topology.name
+    for number in numbers:
+        text = name(number)
+        if any(search(text) for search in searches):
+            yield number
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """PATTERN as a regular expression. Raises EditError where it is none."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise EditError(f"{quoted(pattern)} is not a regular expression: {error}") from error
+
+
+def _under(topology: Topology, scope: str) -> Iterator[int]:
+    prefix = scope_prefix(scope)
+    if not prefix:
+        yield from topology.numbers()
+        return
+    for number in topology.numbers():
+        name = topology.name(number)
+        if name.startswith(prefix) or name == prefix[:-1]:
+            yield number
+
+
+def _tensor(topology: Topology, text: str) -> tuple[int, int]:
+    """The node and the output index of a tensor that a user has written."""
+    ref = parse_tensor(text)
+    return topology.id_of(topology.graph.tensor(text).node), ref.port
+
+
+def _add_constants(topology: Topology, flags: bytearray) -> None:
+    """Selects what is computed from constants alone and read by selected nodes only."""
+    constant = _constant(topology)
+    unselected: dict[int, int] = {}
+    pending = members(flags)
+    for number in pending:  # grows while it is walked
+        for producer in dict.fromkeys(topology.producers(number)):
+            if flags[producer] or not constant[producer]:
+                continue
+            if producer not in unselected:
+                unselected[producer] = len(topology.users(producer))
+            unselected[producer] -= 1
+            if not unselected[producer]:
+                flags[producer] = 1
+                pending.append(producer)
+
+
+def _constant(topology: Topology) -> bytearray:
+    """For each node whether it depends on constants alone."""
+    from gdsurgeon.analysis.order import topological_order
+
+    out = bytearray(topology.size)
+    stateful: dict[str, bool] = {}
+    for number in topological_order(topology):
+        op = topology.op(number)
+        if op not in stateful:
+            definition = topology.graph.op_def(op)
+            stateful[op] = definition is None or definition.is_stateful or op.startswith("Placeholder")
+        producers = topology.producers(number)
+        out[number] = op == "Const" or (
+            bool(producers) and not stateful[op] and all(out[producer] for producer in producers)
+        )
+    return out

@@ -1,0 +1,60 @@
+"""What select prints: names for a pipe, or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gdsurgeon.analysis.shapes import stated_shape
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.graph.dtypes import base_dtype, dtype_name
+from gdsurgeon.graph.node import Node, Output
+
+
+def lines(topology: Topology, groups: Iterable[Iterable[int]], tensors: bool) -> Iterator[str]:
+    """A name a line; several groups: a group a line, with spaces between the names (which hold none)."""
+    groups = list(groups)
+    for group in groups:
+        names = _tensors(topology, group) if tensors else map(topology.name, group)
+        if len(groups) > 1:
+            yield " ".join(names)
+        else:
+            yield from names
+
+
+def as_json(topology: Topology, groups: Iterable[Iterable[int]], levels: bool) -> list[str]:
+    """The nodes with their ops and outputs; LEVELS: a list of lists."""
+    import json
+
+    found = [[_described(topology.node(number)) for number in group] for group in groups]
+    return [json.dumps(found if levels else [node for group in found for node in group], indent=2)]
+
+
+def _tensors(topology: Topology, group: Iterable[int]) -> Iterator[str]:
+    for number in group:
+        node = topology.node(number)
+        yield from (output.name for output in _outputs(node))
+
+
+def _outputs(node: Node) -> list[Output]:
+    dtypes = node.output_dtypes
+    return [Output(node, index) for index in range(1 if dtypes is None else len(dtypes))]
+
+
+def _described(node: Node) -> dict[str, Any]:
+    outputs = []
+    for output in _outputs(node):
+        shape = stated_shape(output)
+        outputs.append(
+            {
+                "name": output.name,
+                "dtype": dtype_name(base_dtype(output.dtype)) if output.dtype else None,
+                "shape": None if shape is None else [None if dim < 0 else dim for dim in shape],
+            }
+        )
+    return {
+        "name": node.name,
+        "op": node.op,
+        "inputs": [read.name for read in node.inputs] + [f"^{control.name}" for control in node.controls],
+        "outputs": outputs,
+    }
