@@ -161,7 +161,7 @@ def _tensor(topology: Topology, text: str) -> tuple[int, int]:
 
 def _add_constants(topology: Topology, flags: bytearray) -> None:
     """Selects what is computed from constants alone and read by selected nodes only."""
-    constant = _constant(topology)
+    constant = is_constant(topology)
     unselected: dict[int, int] = {}
     pending = members(flags)
     for number in pending:  # grows while it is walked
@@ -176,7 +176,7 @@ def _add_constants(topology: Topology, flags: bytearray) -> None:
                 pending.append(producer)
 
 
-def _constant(topology: Topology) -> bytearray:
+def is_constant(topology: Topology) -> bytearray:
     """For each node whether it depends on constants alone."""
     from gdsurgeon.analysis.order import topological_order
 

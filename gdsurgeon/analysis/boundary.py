@@ -48,6 +48,12 @@ def boundary(nodes: Iterable[Node]) -> Boundary:
     return out
 
 
+def served(edges: Boundary) -> list[Output]:
+    """What the nodes are there for: outputs read outside, and output 0 of what nobody reads at all."""
+    busy = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
+    return [o for o in edges.outputs if edges.outer_uses[o] or (o.node not in busy and not o.index)]
+
+
 def _add_outputs(node: Node, members: dict[Node, None], out: Boundary) -> None:
     dtypes = node.output_dtypes
     reads: dict[int, list[Use]] = {index: [] for index in range(1 if dtypes is None else len(dtypes))}

@@ -32,8 +32,7 @@ def control_flow(topology: Topology) -> ControlFlow:
     """Walks the graph in topological order, loops cut where they close. Linear."""
     size = topology.size
     frames, branches = [0] * size, [0] * size
-    ops = set(topology.table.op_names) | {topology.op(n) for n in range(topology.rows, size)}
-    if not ops & ALL:
+    if not topology.ops() & ALL:
         return ControlFlow(frames, branches)
     loop_heads = _loop_heads(topology)
     for number in topological_order(topology):
@@ -61,3 +60,52 @@ def _loop_heads(topology: Topology) -> set[int]:
         for number in topology.numbers()
         if topology.op(number) in MERGE and any(topology.op(p) in LOOP_BACK for p in topology.producers(number))
     }
+
+
+class Frames(NamedTuple):
+    """The while frames of a graph.
+
+    Attributes:
+        names: the ``frame_name`` of each frame.
+        parents: for each frame the one around it, or -1.
+        of: for each node of the topology the innermost frame that it runs in, or -1; an Enter runs in the frame that
+            it leads into, an Exit in the one that it leads to.
+    """
+
+    names: list[str]
+    parents: list[int]
+    of: list[int]
+
+    def depth(self, frame: int) -> int:
+        """How many frames a frame is in, itself included; 0 for -1."""
+        count = 0
+        while frame >= 0:
+            frame = self.parents[frame]
+            count += 1
+        return count
+
+
+def while_frames(topology: Topology) -> Frames:
+    """Which node runs in which v1 while frame. Linear, but for the depth to which loops nest."""
+    out = Frames([], [], [-1] * topology.size)
+    if not topology.ops() & ENTER:
+        return out
+    numbers: dict[tuple[str, int], int] = {}
+    depths = {-1: 0}
+    for number in topological_order(topology):
+        frames = [out.of[p] for p in topology.producers(number) if not topology.is_loop_back(p, number)]
+        frame = max(frames, key=depths.__getitem__, default=-1)
+        op = topology.op(number)
+        if op in ENTER:
+            value = topology.node(number).plain_attr("frame_name") or b""
+            key = (value.decode("utf-8", "surrogateescape"), frame)
+            if key not in numbers:
+                numbers[key] = len(out.names)
+                out.names.append(key[0])
+                out.parents.append(frame)
+                depths[numbers[key]] = depths[frame] + 1
+            frame = numbers[key]
+        elif op in EXIT and frame >= 0:
+            frame = out.parents[frame]
+        out.of[number] = frame
+    return out

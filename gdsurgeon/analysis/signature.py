@@ -32,10 +32,7 @@ class Signature(NamedTuple):
 def input_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
     """The placeholders, in file order."""
     top = topology or Topology(graph)
-    ops = {i for i, op in enumerate(top.table.op_names) if op in PLACEHOLDERS}
-    found = [row for row, op in enumerate(top.table.ops) if op in ops and row not in top.gone] if ops else []
-    found += [number for number in range(top.rows, top.size) if top.op(number) in PLACEHOLDERS]
-    return [top.node(number) for number in found]
+    return [top.node(number) for number in top.with_ops(PLACEHOLDERS)]
 
 
 def output_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:

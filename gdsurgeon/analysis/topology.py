@@ -30,9 +30,12 @@ class Topology:
         self._ids = {node: self.rows + i for i, node in enumerate(self._added)}
         self.gone = frozenset(self.table.rows[n.base_name] for n in graph.removed() if n.base_name is not None)
         self._codes: dict[int, tuple[int, ...]] = {}
+        self._ops: dict[int, str] = {}  # of the nodes that an edit has made another op
         for node in graph.touched():
             if node.has_resolved_inputs:
                 self._codes[self.id_of(node)] = tuple(self._resolved(node))
+            if node.op_override is not None and node.base_name is not None:
+                self._ops[self.id_of(node)] = node.op_override
         self.size = self.rows + len(self._added)
 
     def _resolved(self, node: Node) -> Iterator[int]:
@@ -59,8 +62,25 @@ class Topology:
         return self.graph.spell_base_name(self.table.names[number])
 
     def op(self, number: int) -> str:
-        """Its op in the file, or as it was added."""
-        return self._added[number - self.rows].op if number >= self.rows else self.table.op(number)
+        """Its op."""
+        if number >= self.rows:
+            return self._added[number - self.rows].op
+        return self._ops.get(number) or self.table.op(number)
+
+    def ops(self) -> set[str]:
+        """The ops of the nodes; some of nodes that were removed may be among them."""
+        added = {self.op(number) for number in range(self.rows, self.size)}
+        return {*self.table.op_names, *self._ops.values(), *added}
+
+    def with_ops(self, ops: Iterable[str]) -> list[int]:
+        """The numbers of the nodes of OPS, ascending."""
+        names = set(ops)
+        wanted = {i for i, op in enumerate(self.table.op_names) if op in names}
+        found = {row for row, op in enumerate(self.table.ops) if op in wanted} - self.gone if wanted else set()
+        found -= self._ops.keys()
+        found.update(number for number, op in self._ops.items() if op in names)
+        found.update(number for number in range(self.rows, self.size) if self.op(number) in names)
+        return sorted(found)
 
     def numbers(self) -> Iterator[int]:
         """The numbers of all nodes that are there."""
@@ -89,6 +109,12 @@ class Topology:
         """The numbers of the nodes whose outputs a node reads."""
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
         return [code >> bits for code in self.inputs(number) if code >= 0 and code & control != control]
+
+    def reads(self, number: int) -> list[tuple[int, int]]:
+        """What a node reads or waits for: pairs of a node and the index of its output, a control input's being -1."""
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        codes = [code for code in self.inputs(number) if code >= 0]
+        return [(code >> bits, -1 if code & control == control else code & control) for code in codes]
 
     def consumers(self, *, control: bool = True) -> list[list[int]]:
         """For each node the numbers of the nodes that read it or (with CONTROL) wait for it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gdsurgeon.edits.merge_functions import FunctionMerge, plan_function_merge, respell_value
+from gdsurgeon.edits.merge_functions import FunctionMerge, plan_function_merge, respell_functions
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.index import COLOCATION_ATTR
@@ -137,17 +137,4 @@ def _wire(graph: Graph, node: Node, copied: Copied) -> None:
     if node.attr_bytes(COLOCATION_ATTR) or node.colocated:
         graph.set_colocated(copy, [copied.node(n) for n in node.colocated if n.exists])
     if copied.renamed_functions:
-        _respell_functions(graph, copy, copied.renamed_functions)
-
-
-def _respell_functions(graph: Graph, node: Node, renamed: Mapping[str, str]) -> None:
-    if node.op in renamed:
-        graph.set_op(node, renamed[node.op])
-    definition = node.op_def
-    for key in node.attr_keys:
-        kind = definition.attrs[key].kind if definition is not None and key in definition.attrs else ""
-        if kind and "func" not in kind:
-            continue
-        value = node.attr(key)
-        if respell_value(value, renamed):
-            graph.set_attr(node, key, value.SerializeToString(deterministic=True))
+        respell_functions(graph, copy, copied.renamed_functions)

@@ -8,7 +8,9 @@ from typing import Any
 
 from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.functions import FunctionLibrary, called_functions
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.op_defs import op_def
 
 
@@ -54,7 +56,7 @@ def plan_function_merge(library: FunctionLibrary, other: FunctionLibrary) -> Fun
     unequal = _unequal(library, other, functions)
     unique = UniqueNames(lambda name: name in library or name in functions or op_def(name) is not None)
     renamed = {name: unique(name) for name in functions if name in unequal}
-    added = [_respelt(f, renamed) for name, f in functions.items() if name not in library or name in renamed]
+    added = [respelt(f, renamed) for name, f in functions.items() if name not in library or name in renamed]
     return FunctionMerge(added, list(_gradients(library, other, renamed)), renamed)
 
 
@@ -90,7 +92,7 @@ def _gradients(library: FunctionLibrary, other: FunctionLibrary, renamed: Mappin
     return out
 
 
-def _respelt(function: Any, renamed: Mapping[str, str]) -> Any:
+def respelt(function: Any, renamed: Mapping[str, str]) -> Any:
     """FUNCTION with the new names, its own and those it calls; itself where none is concerned."""
     if not renamed:
         return function
@@ -110,3 +112,17 @@ def respell_value(value: Any, renamed: Mapping[str, str]) -> bool:
     for func in found:
         func.name = renamed[func.name]
     return bool(found)
+
+
+def respell_functions(graph: Graph, node: Node, renamed: Mapping[str, str]) -> None:
+    """Has NODE call functions by their new names."""
+    if node.op in renamed:
+        graph.set_op(node, renamed[node.op])
+    definition = node.op_def
+    for key in node.attr_keys:
+        kind = definition.attrs[key].kind if definition is not None and key in definition.attrs else ""
+        if kind and "func" not in kind:
+            continue
+        value = node.attr(key)
+        if respell_value(value, renamed):
+            graph.set_attr(node, key, value.SerializeToString(deterministic=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdsurgeon.analysis.signature import input_nodes
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.given_feeds import check_names
@@ -10,7 +11,6 @@ from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Journal
-from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import RunSummary
@@ -67,11 +67,11 @@ class Comparing:
     def checked(self, overrides: Overrides) -> Overrides:
         """OVERRIDES by the names before the edit. Raises UsageError where a name is no input."""
         before = {new: old for old, new in self.journal.renamed.items()}
-        known = [n.name for n in self.original_graph.nodes() if n.op.startswith("Placeholder")]
+        known = [node.name for node in input_nodes(self.original_graph)]
         after = {new: old for new, old in before.items() if old in known and new not in known}
         overrides = overrides.renamed(after)
-        check_names(overrides, known)
-        return overrides
+        check_names(overrides, [*known, *(node.name for node in input_nodes(self.graph) if node.name not in after)])
+        return overrides.only(known)
 
     def subject(self) -> Subject:
         """The original graph as it is run."""
@@ -84,8 +84,7 @@ class Comparing:
 
     def after(self, tensor: str) -> str:
         """What TENSOR of the original is called in the edited graph."""
-        ref = parse_tensor(tensor)
-        return format_input(self.journal.after(ref.node), ref.port)
+        return self.journal.counterpart(tensor)
 
     def run(self) -> Proof:
         """Runs and compares.
@@ -156,6 +155,7 @@ class Comparing:
             self.executor.wait(run)
         summaries = finished(self.executor, edited_runs)
         outputs = self.compared(sample, summaries)
+        self.proof.note_difference(outputs)
         if sample == 0:
             self.proof.outputs = outputs
             self.proof.feeds = self.described(feeds, edited_feeds)
@@ -180,7 +180,13 @@ class Comparing:
         for group, names in enumerate(self.original.plan.groups):
             pairs = [(i, i) for i, name in enumerate(names) if name not in self.incomparable]
             if pairs:
-                wanted = self.executor.compare(self.original.result(sample, group), edited_result(sample, group), pairs)
+                wanted = self.executor.compare(
+                    self.original.result(sample, group),
+                    edited_result(sample, group),
+                    pairs,
+                    rtol=self.proof.rtol,
+                    atol=self.proof.atol,
+                )
                 pending.append(([names[i] for i, _ in pairs], wanted))
         comparisons = {
             name: comparison
@@ -202,13 +208,13 @@ class Comparing:
 
     def judge(self, outputs: list[OutputProof], sample: int) -> None:
         """Raises ValidationError where an output differs."""
-        wrong = [o for o in outputs if o.comparison is not None and not o.comparison.equal]
+        wrong = [o for o in outputs if o.comparison is not None and not o.comparison.close]
         if not wrong:
             return
         details = tuple(f"{printable(o.after)}: {difference(o.comparison)}" for o in wrong if o.comparison is not None)
         count = f"{len(wrong)} of {sum(o.comparison is not None for o in outputs)} outputs"
         raise ValidationError(
-            f"the result differs: {self.statement} does not hold for {count} (feed {sample + 1})", details=details
+            f"the result differs: {self.proof.statement} does not hold for {count} (feed {sample + 1})", details=details
         )
 
     def check_compared(self) -> None:

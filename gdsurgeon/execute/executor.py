@@ -123,9 +123,11 @@ class Executor:
         """A fetched tensor."""
         return self._wait(self._worker.tensor(result, index))
 
-    def compare(self, a: str, b: str, pairs: Sequence[tuple[int, int]]) -> Pending[list[Comparison]]:
+    def compare(
+        self, a: str, b: str, pairs: Sequence[tuple[int, int]], *, rtol: float = 0.0, atol: float = 0.0
+    ) -> Pending[list[Comparison]]:
         """Begins to compare fetches of two results, by their indices."""
-        return self._worker.compare(a, b, pairs)
+        return self._worker.compare(a, b, pairs, rtol, atol)
 
     def comparisons(self, pending: Pending[list[Comparison]]) -> list[Comparison]:
         """What `compare` has found."""

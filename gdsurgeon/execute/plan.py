@@ -102,14 +102,11 @@ class _Planner:
 
     def _look_at_ops(self) -> None:
         """Finds the nodes that keep what depends on them from being run, or from being compared."""
-        suspicious = {op: self._is_suspicious(op) for op in self._ops()}
+        suspicious = {op: self._is_suspicious(op) for op in self.top.ops()}
         for number in self.top.numbers():
             op = self.top.op(number)
             if suspicious[op]:
                 self._look_at(number, op)
-
-    def _ops(self) -> set[str]:
-        return set(self.top.table.op_names) | {self.top.op(n) for n in range(self.top.rows, self.top.size)}
 
     def _is_suspicious(self, op: str) -> bool:
         definition = self.graph.op_def(op)
@@ -152,9 +149,7 @@ class _Planner:
                     self.obstacles.setdefault(table, self.obstacles[blocked[number]])
 
     def _initializers(self) -> list[int]:
-        wanted = {i for i, op in enumerate(self.top.table.op_names) if op in TABLE_INITIALIZERS}
-        found = [row for row, op in enumerate(self.top.table.ops) if op in wanted and row not in self.top.gone]
-        return found + [n for n in range(self.top.rows, self.top.size) if self.top.op(n) in TABLE_INITIALIZERS]
+        return self.top.with_ops(TABLE_INITIALIZERS)
 
     def plan(self, outputs: list[str] | None) -> Plan:
         plan = Plan()
@@ -251,7 +246,7 @@ class _Planner:
     def _contested_readers(self) -> dict[int, list[int]]:
         """TensorArrays that several nodes outside of loops read, and those nodes."""
         readers: dict[int, list[int]] = {}
-        if not any(op in _TENSOR_ARRAY_READERS for op in self._ops()):
+        if not any(op in _TENSOR_ARRAY_READERS for op in self.top.ops()):
             return readers
         for number in self.top.numbers():
             if self.top.op(number) in _TENSOR_ARRAY_READERS and not self.flow.frames[number]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,8 @@ class Proof:
         skipped: (output, reason) of what was not run.
         warnings: a line each.
         seconds: wall time of the proof.
+        rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
+        largest_difference: the largest absolute difference of all outputs and samples that were compared.
     """
 
     level: str
@@ -78,16 +81,19 @@ class Proof:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    rtol: float = 0.0
+    atol: float = 0.0
+    largest_difference: float = 0.0
 
     @property
     def compared(self) -> list[OutputProof]:
         """The outputs that were compared."""
         return [output for output in self.outputs if output.comparison is not None]
 
-    @property
-    def largest_difference(self) -> float:
-        """The largest absolute difference of all outputs that were compared."""
-        return max((o.comparison.max_abs or 0.0 for o in self.compared if o.comparison is not None), default=0.0)
+    def note_difference(self, outputs: Iterable[OutputProof]) -> None:
+        """Keeps the largest difference."""
+        found = [o.comparison.max_abs or 0.0 for o in outputs if o.comparison is not None]
+        self.largest_difference = max(self.largest_difference, *found, 0.0)
 
     def as_json(self) -> dict[str, Any]:
         """For the report."""
@@ -101,9 +107,26 @@ class Proof:
             "outputs": [output.as_json() for output in self.outputs],
             "compared": len(self.compared),
             "largest_difference": self.largest_difference if self.compared else None,
+            "tolerance": {"rtol": self.rtol, "atol": self.atol} if self.rtol or self.atol else None,
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
             "seconds": round(self.seconds, 3),
         }
+
+
+def merged(proofs: Sequence[Proof]) -> Proof:
+    """Several proofs of one edit as one: all that was compared, each output once for what it was compared with."""
+    out = proofs[0]
+    for proof in proofs[1:]:
+        known = {(o.before, o.after) for o in out.outputs}
+        out.statement = ", ".join(dict.fromkeys(filter(None, (out.statement, proof.statement))))
+        out.samples = max(out.samples, proof.samples)
+        out.feeds = out.feeds | proof.feeds
+        out.outputs += [o for o in proof.outputs if (o.before, o.after) not in known]
+        out.skipped += [item for item in proof.skipped if item not in out.skipped]
+        out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]
+        out.rtol, out.atol = max(out.rtol, proof.rtol), max(out.atol, proof.atol)
+        out.largest_difference = max(out.largest_difference, proof.largest_difference)
+    return out
 
 
 MOST_SHOWN_BYTES = 4096

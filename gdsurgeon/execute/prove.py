@@ -6,13 +6,22 @@ import time
 
 from gdsurgeon.execute.comparing import EDITED, Comparing, await_loaded
 from gdsurgeon.execute.executor import Executor
-from gdsurgeon.execute.proof import Proof
+from gdsurgeon.execute.proof import Proof, merged
 from gdsurgeon.execute.prove_postprocessing import PostprocessingProof
 from gdsurgeon.execute.prove_preprocessing import PreprocessingProof
+from gdsurgeon.execute.prove_reference import ReferenceProof, original_reference, part_reference
 from gdsurgeon.execute.prove_rewiring import RewiringProof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Postprocessed, Preprocessed, SameOutputs
+from gdsurgeon.graph.journal import (
+    Claim,
+    EditResult,
+    Postprocessed,
+    Preprocessed,
+    SameGiven,
+    SameOutputs,
+    SamePart,
+)
 
 
 def prove_loads(executor: Executor) -> Proof:
@@ -44,21 +53,35 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
     """
     started = time.monotonic()
     device = executor.check_device()
-    claim = result.claims[0]
-    if isinstance(claim, Preprocessed):
-        proof = PreprocessingProof(executor, graph, result, overrides, claim).run()
-    elif isinstance(claim, Postprocessed):
-        proof = PostprocessingProof(executor, graph, result, overrides, claim).run()
-    elif isinstance(claim, SameOutputs):
-        proof = RenamingProof(executor, graph, result, overrides).run()
-    else:
-        proof = RewiringProof(executor, graph, result, overrides).run()
+    proof = merged([_prover(executor, graph, result, overrides, claim).run() for claim in result.claims])
     proof.device, proof.runtime = device, executor.version()
     proof.seconds = time.monotonic() - started
     return proof
 
 
-class RenamingProof(Comparing):
-    """Every output equals its counterpart under the new names."""
+def _prover(executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, claim: Claim) -> Comparing:
+    if isinstance(claim, Preprocessed):
+        return PreprocessingProof(executor, graph, result, overrides, claim)
+    if isinstance(claim, Postprocessed):
+        return PostprocessingProof(executor, graph, result, overrides, claim)
+    if isinstance(claim, SameOutputs):
+        return SameOutputsProof(executor, graph, result, overrides, claim)
+    if isinstance(claim, SameGiven):
+        return ReferenceProof(executor, graph, result, overrides, original_reference(graph, result, claim))
+    if isinstance(claim, SamePart):
+        return ReferenceProof(executor, graph, result, overrides, part_reference(result, claim))
+    return RewiringProof(executor, graph, result, overrides)
 
-    statement = "edited(x) = original(x) under the new names"
+
+class SameOutputsProof(Comparing):
+    """Every output equals its counterpart."""
+
+    def __init__(
+        self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, claim: SameOutputs
+    ) -> None:
+        super().__init__(executor, graph, result, overrides)
+        self.proof.statement = "edited(x) = original(x)" + (
+            " under the new names" if result.journal.renamed or result.journal.moved else ""
+        )
+        self.proof.rtol, self.proof.atol = claim.rtol, claim.atol
+        self.incomparable |= claim.except_for

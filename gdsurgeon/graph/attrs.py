@@ -75,6 +75,11 @@ def type_value(dtype: int) -> Any:
     return message("tensorflow.AttrValue")(type=dtype)
 
 
+def string_value(text: str) -> Any:
+    """An AttrValue that holds a string."""
+    return message("tensorflow.AttrValue")(s=text.encode("utf-8", "surrogateescape"))
+
+
 def strings_value(items: Sequence[bytes]) -> Any:
     """An AttrValue that holds a list of strings."""
     value = message("tensorflow.AttrValue")()

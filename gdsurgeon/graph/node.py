@@ -208,6 +208,12 @@ class Node:
                 keys[key] = None
         return tuple(keys)
 
+    def has_attr(self, key: str) -> bool:
+        """Whether the node has the attr KEY."""
+        if key in self._attrs:
+            return self._attrs[key] is not None
+        return self.record is not None and key in self.header.attrs
+
     def attr_bytes(self, key: str) -> bytes | None:
         """The serialised AttrValue of attr KEY, or None."""
         if key in self._attrs:

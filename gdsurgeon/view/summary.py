@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from gdsurgeon.analysis.shapes import format_shape
@@ -89,6 +90,15 @@ def _journal(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "added", what
     if journal.removed:
         yield "removed", f"{counted(len(journal.removed), 'node')}: {listed(map(printable, journal.removed))}"
+    if journal.changed:
+        yield "changed", f"{counted(len(journal.changed), 'node')}: {listed(map(printable, journal.changed))}"
+    for what, names in asdict(journal.functions).items():
+        if names:
+            yield what, f"{counted(len(names), 'function')}: {listed(map(printable, names))}"
+    for old, new in list(journal.moved.items())[:MOST_LINES]:
+        yield "moved", f"{printable(old)}  ->  {printable(new)}"
+    if len(journal.moved) > MOST_LINES:
+        yield "moved", f"and {counted(len(journal.moved) - MOST_LINES, 'other tensor')}"
     for slot in journal.rewired[:MOST_LINES]:
         yield "rewired", f"{printable(slot.node)} input {slot.slot}: {printable(slot.old)}  ->  {printable(slot.new)}"
     if len(journal.rewired) > MOST_LINES:
@@ -122,11 +132,20 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     where = f"({proof.device}, {proof.seconds:.1f} s)"
     compared = len(proof.compared)
     if compared:
-        what = f"{proof.statement}: {counted(compared, 'output')}, {counted(proof.samples, 'sample')}, bit-identical"
+        counts = f"{counted(compared, 'output')}, {counted(proof.samples, 'sample')}"
+        what = f"{proof.statement}: {counts}, {_equality(proof)}"
     else:
         reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
         what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
     yield "proven", f"{what} {where}"
+
+
+def _equality(proof: Proof) -> str:
+    if not proof.rtol and not proof.atol:
+        return "bit-identical"
+    if not proof.largest_difference:
+        return f"equal (allowed were rtol {proof.rtol:g}, atol {proof.atol:g})"
+    return f"within rtol {proof.rtol:g}, atol {proof.atol:g}: they differ by up to {proof.largest_difference:.3g}"
 
 
 def report(outcome: Outcome, command: str) -> dict[str, Any]:
@@ -147,7 +166,9 @@ def report(outcome: Outcome, command: str) -> dict[str, Any]:
             "added": journal.added,
             "removed": journal.removed,
             "rewired": [slot._asdict() for slot in journal.rewired],
-            "renamed_functions": journal.renamed_functions,
+            "changed": journal.changed,
+            "moved": journal.moved,
+            "functions": asdict(journal.functions) | {"renamed": journal.renamed_functions},
             "notes": outcome.result.notes,
         },
         "claims": [type(claim).__name__ for claim in outcome.result.claims],

@@ -297,7 +297,9 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
             "added": [],
             "removed": [],
             "rewired": [],
-            "renamed_functions": {},
+            "changed": [],
+            "moved": {},
+            "functions": {"added": [], "removed": [], "changed": [], "renamed": {}},
             "notes": [],
         },
         "claims": ["SameOutputs"],
@@ -335,6 +337,7 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
             ],
             "compared": 2,
             "largest_difference": 0.0,
+            "tolerance": None,
             "skipped": [],
         },
         "warnings": [],
@@ -391,6 +394,7 @@ def test_the_report_of_what_was_not_run(level: str, fixtures: Path, capsys: pyte
         "outputs": [],
         "compared": 0,
         "largest_difference": None,
+        "tolerance": None,
         "skipped": [],
     }
     assert (report["before"] is None) == (report["after"] is None) == (level == "none")

@@ -1,0 +1,95 @@
+"""Device strings: their parts, and which nodes ask for one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Record, record_at, scanned
+from gdsurgeon.graph.node import Node
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.scan import Run, is_node
+from gdsurgeon.wire.source import Source
+
+Device = Mapping[str, str]
+"""The parts that a device string states: ``job``, ``replica``, ``task``, ``type`` and ``id``."""
+
+PARTS = ("job", "replica", "task", "type", "id")
+USUAL_TYPES = frozenset(("CPU", "GPU", "TPU"))
+
+_PART = re.compile(
+    r"/job:(?P<job>[A-Za-z][A-Za-z0-9_]*|\*)"
+    r"|/replica:(?P<replica>[0-9]{1,9}|\*)"
+    r"|/task:(?P<task>[0-9]{1,9}|\*)"
+    r"|/device:(?P<type>[A-Za-z][A-Za-z0-9_]*|\*)(?::(?P<id>[0-9]{1,9}|\*))?"
+    r"|/(?P<short>(?i:cpu|gpu|tpu))(?::(?P<short_id>[0-9]{1,9}|\*))?"
+)
+
+
+def parse_device(text: str) -> Device | None:
+    """The parts of a device string, ``/gpu:0`` being the same as ``/device:GPU:0``; None where it is none.
+
+    What is written ``*`` is not stated. The grammar is that of TensorFlow's device_name_utils.cc.
+    """
+    out: dict[str, str] = {}
+    pos = 0
+    while pos < len(text):
+        match = _PART.match(text, pos)
+        if match is None or match.end() < len(text) and text[match.end()] != "/":
+            return None
+        for part, value in match.groupdict().items():
+            if value is not None and value != "*":
+                _put(out, part, value)
+        pos = match.end()
+    return out if out else None
+
+
+def _put(out: dict[str, str], part: str, value: str) -> None:
+    part = {"short": "type", "short_id": "id"}.get(part, part)
+    if part == "type":
+        out[part] = value.upper() if value.upper() in USUAL_TYPES else value
+    else:
+        out[part] = value if part == "job" else str(int(value))
+
+
+def format_device(device: Device) -> str:
+    """The device string in its full spelling: ``/job:worker/task:0/device:GPU:0``."""
+    out = "".join(f"/{part}:{device[part]}" for part in ("job", "replica", "task") if part in device)
+    if "type" in device or "id" in device:
+        out += f"/device:{device.get('type', '*')}:{device.get('id', '*')}"
+    return out
+
+
+def has_parts(device: Device, wanted: Device) -> bool:
+    """Whether DEVICE states all that WANTED states; a device type in any case."""
+    return all(device.get(part, "").lower() == value.lower() for part, value in wanted.items())
+
+
+def placed_nodes(graph: Graph) -> Iterator[Node]:
+    """The nodes of GRAPH that ask for a device, those of functions not among them; one pass over the file."""
+    touched, removed = set(graph.touched()), set(graph.removed())
+    for name in _placed_names(graph.source):
+        node = graph.base_node(name)
+        if node not in touched and node not in removed:
+            yield node
+    yield from (node for node in graph.touched() if node.device)
+
+
+def _placed_names(source: Source) -> Iterator[str]:
+    """The names of the nodes that have a device in the file."""
+    for item in scanned(source):
+        if isinstance(item, Run):
+            try:
+                nodes = message("tensorflow.GraphDef").FromString(item.buf[: item.bounds[-1]]).node
+            except decode_error():
+                nodes = [record_at(source, item.base + a, item.base + b).header() for a, b in _pairs(item)]
+            yield from (node.name for node in nodes if node.device)
+        elif is_node(item):
+            header = Record(source, item.start, item.value, item.end).header()
+            if header.device:
+                yield header.name
+
+
+def _pairs(run: Run) -> Iterator[tuple[int, int]]:
+    return zip(run.bounds[:-1], run.bounds[1:], strict=True)

@@ -1,0 +1,219 @@
+"""clone-scope: everything under a name scope once more under another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdsurgeon.analysis.boundary import boundary, served
+from gdsurgeon.analysis.shapes import PLACEHOLDERS, compatible, describe, stated_shape
+from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, TABLE_INITIALIZERS, VARIABLES
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.edits.copy_nodes import CopiedNodes, plan_copy_nodes
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, Journal, SameGiven, SameOutputs
+from gdsurgeon.graph.names import in_scope, near_miss, scope_prefix
+from gdsurgeon.graph.node import Node, Output, same_dtype
+from gdsurgeon.select import compiled, is_constant
+
+_ASSIGN = frozenset(("Assign", "AssignVariableOp"))
+
+
+def clone_scope(
+    graph: Graph,
+    source: str,
+    target: str,
+    *,
+    inputs: Sequence[tuple[str, str] | tuple[Output, Output]] = (),
+    share: Sequence[str] = (),
+    unique: bool = False,
+) -> EditResult:
+    """Copies everything under the scope SOURCE to the scope TARGET.
+
+    The clone is wired to itself inside, and outside to what SOURCE reads, or to what INPUTS says. Weights are copied;
+    while loops, tables, queues and variables get names of their own; colocations and control edges among the nodes are
+    those among the clones. What initialises the cloned variables and tables from outside SOURCE is cloned with them.
+
+    Args:
+        graph: changed in place.
+        source: a name scope, with or without a slash at the end; the node named exactly like it belongs to it.
+        target: the scope of the clone; it must not be in use.
+        inputs: (old, new) tensors: what reads OLD in SOURCE has a clone that reads NEW.
+        share: regular expressions; constants (and what is computed from constants alone) whose names match are not
+            copied: the clone reads the originals.
+        unique: where TARGET is in use, take TARGET_1, TARGET_2, ... as a whole, instead of refusing.
+
+    Raises:
+        EditError: there is no such scope or tensor, TARGET is in use, types differ, a tensor of INPUTS is not read
+            under SOURCE, a shared node is not constant, or a while loop lies only in part under SOURCE; the graph is
+            as it was.
+    """
+    topology = Topology(graph)
+    before, after = scope_prefix(source), _free_scope(graph, source, target, unique)
+    nodes = _under(topology, source)
+    shared = _shared(topology, nodes, share)
+    cloned = [node for node in nodes if node not in shared]
+    if not cloned:
+        raise EditError(f"nothing would be cloned: all under {quoted(source)} is shared")
+    initialisers = _initialisers(topology, cloned)
+    warnings: list[str] = []
+    replace = _replacements(graph, cloned, inputs, warnings)
+    names = {node: _name(node.name, before, after) for node in cloned}
+    free = graph.unique_names()
+    names |= {node: free(after + node.name) for node in initialisers}
+    plan = plan_copy_nodes(
+        graph, names, names, replace=replace, respell=lambda text: _respell(text, before, after), topology=topology
+    )
+    edges = boundary(cloned)
+    copied = plan.apply()
+    journal = Journal(added=[node.name for node in copied.nodes.values()])
+    journal.functions.added.extend(copied.functions.values())
+    claims = (SameOutputs(), _claim(source, after[:-1], edges.inputs, served(edges), copied, replace))
+    return EditResult(journal, claims, warnings, list(_notes(after, copied, initialisers, shared)))
+
+
+def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
+    """TARGET as a prefix, in use by nobody."""
+    if not scope_prefix(source):
+        raise EditError("the scope to clone is empty: name one")
+    if not scope_prefix(target):
+        raise EditError("the scope of the clone is empty: name one")
+    if scope_prefix(target) == scope_prefix(source):
+        raise EditError(f"{quoted(source)} cannot be cloned onto itself")
+    stem = scope_prefix(target)[:-1]
+    used = {name[len(stem) :].split("/", 1)[0] for name in graph.names() if name.startswith(stem)}
+    if "" not in used:
+        return stem + "/"
+    if not unique:
+        raise EditError(f"the scope {quoted(stem)} is in use", hint="--unique takes a fresh one: the name and a number")
+    number = 1
+    while f"_{number}" in used:
+        number += 1
+    return f"{stem}_{number}/"
+
+
+def _under(topology: Topology, source: str) -> list[Node]:
+    found = [number for number in topology.numbers() if in_scope(topology.name(number), source)]
+    if not found:
+        scopes = {name.rpartition("/")[0] for name in map(topology.name, topology.numbers())} - {""}
+        raise EditError(
+            f"there is no scope {quoted(scope_prefix(source)[:-1])}.{near_miss(scope_prefix(source)[:-1], scopes)}"
+        )
+    return [topology.node(number) for number in found]
+
+
+def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) -> set[Node]:
+    """The nodes that the clone does not get a copy of."""
+    if not patterns:
+        return set()
+    out: set[Node] = set()
+    constant = is_constant(topology)
+    for pattern in patterns:
+        search = compiled(pattern).search
+        found = [node for node in nodes if search(node.name)]
+        if not found:
+            raise EditError(f"--share {quoted(pattern)} matched 0 nodes of the scope")
+        for node in found:
+            if not constant[topology.id_of(node)]:
+                raise EditError(f"{quoted(node.name)} cannot be shared: it depends on more than constants")
+        out.update(found)
+    return out
+
+
+def _initialisers(topology: Topology, nodes: Sequence[Node]) -> list[Node]:
+    """What lies outside and initialises the variables and tables among NODES: the assignment and what feeds it alone.
+
+    An initialiser of other things too (a group of them all) stays as it is.
+    """
+    holders = [node for node in nodes if node.op in VARIABLES | RESOURCE_VARIABLES or "HashTable" in node.op]
+    inside = bytearray(topology.size)
+    for node in nodes:
+        inside[topology.id_of(node)] = 1
+    found: dict[int, None] = {}
+    for node in holders:
+        for user in topology.users(topology.id_of(node)):
+            op = topology.op(user)
+            first = next(iter(topology.data_producers(user)), -1)
+            if not inside[user] and op in _ASSIGN | TABLE_INITIALIZERS and first == topology.id_of(node):
+                found[user] = None
+    pending = list(found)
+    for number in pending:  # grows while it is walked
+        for producer in dict.fromkeys(topology.producers(number)):
+            if inside[producer] or producer in found or topology.op(producer) in PLACEHOLDERS:
+                continue
+            if all(inside[user] or user in found for user in topology.users(producer)):
+                found[producer] = None
+                pending.append(producer)
+    return [topology.node(number) for number in sorted(found)]
+
+
+def _replacements(
+    graph: Graph, nodes: Sequence[Node], pairs: Sequence[tuple[str, str] | tuple[Output, Output]], warnings: list[str]
+) -> dict[Output, Output]:
+    out: dict[Output, Output] = {}
+    read = {output for node in nodes for output in node.inputs} if pairs else set()
+    for pair in pairs:
+        old, new = (graph.tensor(item) if isinstance(item, str) else item for item in pair)
+        if old in out:
+            raise EditError(f"{quoted(old.name)} cannot become two tensors at once")
+        if old not in read:
+            raise EditError(f"nothing under the scope reads {quoted(old.name)}")
+        if not same_dtype(old.dtype, new.dtype) or not compatible(stated_shape(old), stated_shape(new)):
+            raise EditError(
+                f"{quoted(old.name)} ({describe(old)}) cannot give way to {quoted(new.name)} ({describe(new)}): "
+                f"{'dtypes' if not same_dtype(old.dtype, new.dtype) else 'shapes'} differ"
+            )
+        if not old.dtype or not new.dtype:
+            warnings.append(f"the types of {quoted(old.name)} and {quoted(new.name)} are not both known: not compared")
+        out[old] = new
+    return out
+
+
+def _name(name: str, before: str, after: str) -> str:
+    return after + name[len(before) :] if name.startswith(before) else after[:-1]
+
+
+def _respell(text: str, before: str, after: str) -> str:
+    """The name of a frame or a shared name: it moves with the scope where it is under it, else under the clone's."""
+    return _name(text, before, after) if text.startswith(before) or text == before[:-1] else after + text
+
+
+def _claim(
+    source: str,
+    target: str,
+    read: Sequence[Output],
+    given: Sequence[Output],
+    copied: CopiedNodes,
+    replace: dict[Output, Output],
+) -> SameGiven:
+    """The clone gives what the original gives on what the clone reads."""
+    values = {output.name: copied.output(output).name for output in read} if replace else {}
+    values |= {old.name: new.name for old, new in replace.items()}
+    return SameGiven(
+        given=values,
+        outputs=tuple((output.name, copied.output(output).name) for output in given),
+        statement=f"{target}(x) = {source}(x)",
+        copies={old.name: new.name for old, new in copied.nodes.items()},
+    )
+
+
+def _notes(after: str, copied: CopiedNodes, initialisers: Sequence[Node], shared: set[Node]) -> list[str]:
+    out: list[str] = []
+    count = sum(node.op in VARIABLES | RESOURCE_VARIABLES for node in copied.nodes)
+    if count:
+        out.append(f"{count} variable{'s' if count != 1 else ''} cloned")
+    if initialisers:
+        names = [copied.nodes[node].name for node in initialisers if node.op in _ASSIGN | TABLE_INITIALIZERS]
+        listed = ", ".join(quoted(name) for name in names[:4]) + (f" and {len(names) - 4:,} more" * (len(names) > 4))
+        out.append(f"to be initialised by {listed}: {len(initialisers):,} nodes of the initialisers cloned with them")
+    elif count:
+        inside = [new.name for old, new in copied.nodes.items() if old.op in _ASSIGN]
+        if inside:
+            listed = ", ".join(quoted(n) for n in inside[:4]) + (f" and {len(inside) - 4:,} more" * (len(inside) > 4))
+            out.append(f"to be initialised by {listed}")
+    if shared:
+        out.append(f"{len(shared):,} node{'s' if len(shared) != 1 else ''} shared with the original")
+    out += [f"while loop {quoted(old)} runs as {quoted(new)} in the clone" for old, new in copied.frames.items()]
+    out += [f"shared name {quoted(old)} is {quoted(new)} in the clone" for old, new in copied.shared_names.items()]
+    out += [f"function {quoted(old)} is {quoted(new)} in the clone" for old, new in copied.functions.items()]
+    return out

@@ -1,0 +1,242 @@
+"""control: control edges added and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.analysis.control_flow import ALL, MERGE, control_flow, while_frames
+from gdsurgeon.analysis.order import find_cycle
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.journal import EditResult, Journal, SameOutputs
+from gdsurgeon.graph.node import Node
+
+Edge = tuple[str | Node, str | Node]
+"""(node, what it waits for), names or nodes; the latter may be written with its ``^``."""
+
+ALL_OF_THEM = "*"
+"""In place of what a node waits for: everything that it waits for."""
+
+MOST_NOTES = 8
+
+
+def control(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()) -> EditResult:
+    """Adds control inputs to nodes, and removes some.
+
+    All is decided from the graph as it is before the edit. A node that has a control input several times has it not
+    at all after it is removed.
+
+    Args:
+        graph: changed in place.
+        add: (node, what it is to wait for).
+        remove: (node, what it no longer waits for); ``*`` for all of its control inputs.
+
+    Raises:
+        EditError: no such node, an edge to add is there or one to remove is not, a cycle would come about, or a node
+            would have inputs from two while frames; the graph is as it was.
+    """
+    if not add and not remove:
+        raise EditError("nothing would change: no control edge is given")
+    if not add:
+        graph.prefetch([name.removeprefix("^") for edge in remove for name in edge if isinstance(name, str)])
+    removed = _removed(graph, remove)
+    added = _added(graph, add)
+    warnings: list[str] = []
+    if added:
+        _check_order(graph, added, removed)
+        warnings = list(_branch_warnings(graph, added))
+    notes = _notes(added, removed)
+    for node in dict.fromkeys([*removed, *added]):
+        gone, new = removed.get(node, {}), added.get(node, {})
+        graph.set_controls(node, [*(c for c in node.controls if c not in gone), *new])
+    notes += _unread(graph, removed)
+    journal = Journal(changed=[node.name for node in dict.fromkeys([*added, *removed])])
+    return EditResult(journal, (SameOutputs(),), warnings=warnings, notes=notes)
+
+
+def control_outputs(graph: Graph) -> dict[Node, list[Node]]:
+    """The nodes that wait for each node, each once. Linear; as the graph is now."""
+    topology = Topology(graph)
+    out: dict[Node, list[Node]] = {}
+    for number in topology.numbers():
+        befores = dict.fromkeys(_waits_for(topology, number))
+        for before in befores:
+            out.setdefault(topology.node(before), []).append(topology.node(number))
+    return out
+
+
+def _waits_for(topology: Topology, number: int) -> Iterator[int]:
+    bits, control_port = Table.PORT_BITS, Table.CONTROL_PORT
+    for code in topology.inputs(number):
+        if code >= 0 and code & control_port == control_port:
+            yield code >> bits
+
+
+Edges = dict[Node, dict[Node, None]]
+"""For each node what it waits for."""
+
+
+def _node(graph: Graph, name: str | Node, *, is_before: bool = False) -> Node:
+    if isinstance(name, Node):
+        if name.graph is not graph:
+            raise EditError(f"{quoted(name.name)} belongs to another graph")
+        return name
+    if is_before:
+        name = name.removeprefix("^")
+    if name.startswith("^") or ":" in name:
+        raise EditError(f"{quoted(name)} is not a node: names of nodes have no index and no ^")
+    return graph[name]
+
+
+def _removed(graph: Graph, edges: Sequence[Edge]) -> Edges:
+    out: Edges = {}
+    for name, before in edges:
+        node = _node(graph, name)
+        if isinstance(before, str) and before.removeprefix("^") == ALL_OF_THEM:
+            if not node.controls:
+                raise EditError(f"{quoted(node.name)} has no control inputs")
+            out.setdefault(node, {}).update(dict.fromkeys(node.controls))
+            continue
+        source = _dangling(node, before) or _node(graph, before, is_before=True)
+        if source not in node.controls:
+            raise EditError(f"{quoted(node.name)} does not wait for {quoted(source.name)}{_present(node)}")
+        out.setdefault(node, {})[source] = None
+    return out
+
+
+def _dangling(node: Node, before: str | Node) -> Node | None:
+    """The control input of NODE that is called so and that no node stands behind."""
+    if isinstance(before, Node):
+        return None
+    name = before.removeprefix("^")
+    return next((control for control in node.controls if control.name == name and not control.exists), None)
+
+
+def _present(node: Node) -> str:
+    if not node.controls:
+        return ": it has no control inputs"
+    shown = ", ".join(quoted("^" + control.name) for control in node.controls[:4])
+    more = f" and {len(node.controls) - 4:,} more" if len(node.controls) > 4 else ""
+    return f": its control inputs are {shown}{more}"
+
+
+def _added(graph: Graph, edges: Sequence[Edge]) -> Edges:
+    out: Edges = {}
+    for name, before in edges:
+        node, source = _node(graph, name), _node(graph, before, is_before=True)
+        if source is node:
+            raise EditError(f"{quoted(node.name)} cannot wait for itself")
+        if source in node.controls:
+            raise EditError(f"{quoted(node.name)} waits for {quoted(source.name)} already")
+        if source in out.setdefault(node, {}):
+            raise EditError(f"{quoted('^' + source.name)} is given to {quoted(node.name)} twice")
+        out[node][source] = None
+    return out
+
+
+def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
+    """Tries the new edges out: no cycle may come about, and no node with inputs from two while frames."""
+    topology = Topology(graph)
+    bits, control_port = Table.PORT_BITS, Table.CONTROL_PORT
+    new: set[tuple[int, int]] = set()
+    for node in dict.fromkeys([*removed, *added]):
+        number = topology.id_of(node)
+        gone = {topology.id_of(c) << bits | control_port for c in removed.get(node, ()) if c.exists}
+        befores = [topology.id_of(source) for source in added.get(node, ())]
+        for before in befores:
+            if topology.is_loop_back(before, number):
+                source, name = quoted(topology.name(before)), quoted(node.name)
+                raise EditError(f"{name} cannot wait for {source}: only a data input goes round a while loop")
+        new.update((before, number) for before in befores)
+        codes = [code for code in topology.inputs(number) if code not in gone]
+        topology.set_inputs(number, [*codes, *(before << bits | control_port for before in befores)])
+    cycle = find_cycle(topology)
+    # A cycle without any of the new edges was there before: the edit may be there to open it.
+    if any(edge in new for edge in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True)):
+        raise EditError(f"a cycle would come about: {_path(topology, cycle)}")
+    _check_frames(graph, topology)
+
+
+def _path(topology: Topology, cycle: Sequence[int]) -> str:
+    names = [quoted(topology.name(number)) for number in [*cycle, cycle[0]]]
+    return " -> ".join(names if len(names) <= 12 else [*names[:6], "...", *names[-5:]])
+
+
+def _check_frames(graph: Graph, topology: Topology) -> None:
+    """TensorFlow refuses a node whose inputs, control inputs included, come from several while frames."""
+    frames = while_frames(topology)
+    if not frames.names:
+        return
+    mixed = _mixed(topology, frames.of)
+    if not mixed:
+        return
+    clean = Topology(graph)
+    before = _mixed(clean, while_frames(clean).of)
+    for number, (one, other) in mixed.items():
+        if number not in before:
+            places = [
+                f"{quoted(topology.name(n))} ({_frame(frames.names, frames.of[n])})" for n in (one, other)
+            ]
+            raise EditError(f"{quoted(topology.name(number))} would have inputs from two places: {' and '.join(places)}")
+
+
+def _frame(names: Sequence[str], frame: int) -> str:
+    return f"inside the while loop {quoted(names[frame])}" if frame >= 0 else "outside of while loops"
+
+
+def _mixed(topology: Topology, frames: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """The nodes with inputs from several frames, each with two inputs that show it."""
+    out: dict[int, tuple[int, int]] = {}
+    for number in topology.numbers():
+        first = -1
+        for producer in topology.producers(number):
+            if topology.is_loop_back(producer, number):
+                continue
+            if first < 0:
+                first = producer
+            elif frames[producer] != frames[first]:
+                out[number] = (first, producer)
+                break
+    return out
+
+
+def _branch_warnings(graph: Graph, added: Edges) -> Iterator[str]:
+    """What would no longer run, because what it waits for is in a branch of a conditional."""
+    topology = Topology(graph)
+    if not topology.ops() & ALL:
+        return
+    branches = control_flow(topology).branches
+    for node, befores in added.items():
+        for source in befores:
+            deeper = branches[topology.id_of(source)] > branches[topology.id_of(node)]
+            if deeper and node.op not in MERGE:
+                yield (
+                    f"{quoted(node.name)} will run only where {quoted(source.name)} does, "
+                    "which is in a branch of a conditional"
+                )
+
+
+def _notes(added: Edges, removed: Edges) -> list[str]:
+    out = [
+        f"{printable(node.name)} waits for {printable(source.name)}" for node, befores in added.items() for source in befores
+    ]
+    out += [
+        f"{printable(node.name)} no longer waits for {printable(source.name)}"
+        for node, befores in removed.items()
+        for source in befores
+    ]
+    if len(out) > MOST_NOTES:
+        return [*out[:MOST_NOTES], f"and {len(out) - MOST_NOTES:,} more control edges"]
+    return out
+
+
+def _unread(graph: Graph, removed: Edges) -> list[str]:
+    """Who runs no longer unless it is asked for."""
+    sources = dict.fromkeys(source for befores in removed.values() for source in befores)
+    idle = [source.name for source in sources if source.exists and not graph.users(source)]
+    out = [f"nothing waits for {printable(name)} or reads it any more" for name in idle[:MOST_NOTES]]
+    if len(idle) > MOST_NOTES:
+        out.append(f"and {len(idle) - MOST_NOTES:,} other nodes that nothing waits for any more")
+    return out

@@ -1,0 +1,111 @@
+"""Copies of library functions for copied calls: only of those whose bodies hold a name that must not be shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gdsurgeon.edits.merge_functions import respelt
+from gdsurgeon.graph.attrs import functions_in
+from gdsurgeon.graph.functions import FunctionLibrary, called_functions
+from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.op_defs import op_def
+
+SHARED_NAME = "shared_name"
+
+
+@dataclass
+class FunctionCopies:
+    """Copies that have been planned and not been made: the functions, and (old name, new name)."""
+
+    added: list[Any]
+    renamed: dict[str, str]
+
+    def apply(self, library: FunctionLibrary) -> dict[str, str]:
+        """Adds the copies; returns `renamed`."""
+        for function in self.added:
+            library.add(function)
+        return self.renamed
+
+
+def plan_function_copies(
+    library: FunctionLibrary, nodes: Iterable[Node], respell: Callable[[str], str]
+) -> FunctionCopies:
+    """Plans copies of those functions that NODES call, directly or not, and that hold state by name.
+
+    A copied call of any other function can call the same one. RESPELL gives the shared names of the copies, made
+    unique.
+    """
+    if not len(library):
+        return FunctionCopies([], {})
+    called = _reachable(library, [name for node in nodes for name in functions_of(node, library)])
+    holding = _holding(library, called)
+    unique = UniqueNames(lambda name: name in library or op_def(name) is not None)
+    renamed = {name: unique(name) for name in called if name in holding}
+    used = {name for function in library for name in _shared_names(function)}
+    shared = UniqueNames(used.__contains__)
+    spelt: dict[str, str] = {}
+    added: list[Any] = []
+    for name in renamed:
+        copy = type(library.get(name))()
+        copy.CopyFrom(respelt(library.get(name), renamed))
+        for node in copy.node_def:
+            old = node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape") if SHARED_NAME in node.attr else ""
+            if old:
+                if old not in spelt:
+                    spelt[old] = shared(respell(old))
+                node.attr[SHARED_NAME].s = spelt[old].encode("utf-8", "surrogateescape")
+        added.append(copy)
+    return FunctionCopies(added, renamed)
+
+
+def functions_of(node: Node, library: FunctionLibrary) -> list[str]:
+    """The functions that NODE calls or passes on."""
+    found = [node.op] if node.op in library else []
+    definition = node.op_def
+    for key in node.attr_keys:
+        kind = definition.attrs[key].kind if definition is not None and key in definition.attrs else ""
+        if not kind or "func" in kind:
+            found.extend(func.name for func in functions_in(node.attr(key)))
+    return found
+
+
+def _reachable(library: FunctionLibrary, names: list[str]) -> list[str]:
+    """NAMES that the library has, and the functions that those call, each once."""
+    out = dict.fromkeys(name for name in names if name in library)
+    pending = list(out)
+    for name in pending:  # grows while it is walked
+        for node in library.get(name).node_def:
+            for callee in called_functions(node, library):
+                if callee in library and callee not in out:
+                    out[callee] = None
+                    pending.append(callee)
+    return list(out)
+
+
+def _holding(library: FunctionLibrary, names: Iterable[str]) -> set[str]:
+    """Those of NAMES that hold a shared name, or call one that does."""
+    names = list(names)
+    callers: dict[str, list[str]] = {}
+    for name in names:
+        for node in library.get(name).node_def:
+            for callee in called_functions(node, library):
+                callers.setdefault(callee, []).append(name)
+    out = {name for name in names if _shared_names(library.get(name))}
+    pending = list(out)
+    while pending:
+        for caller in callers.get(pending.pop(), ()):
+            if caller not in out:
+                out.add(caller)
+                pending.append(caller)
+    return out
+
+
+def _shared_names(function: Any) -> list[str]:
+    return [
+        node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
+        for node in function.node_def
+        if SHARED_NAME in node.attr and node.attr[SHARED_NAME].s
+    ]

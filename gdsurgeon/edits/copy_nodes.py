@@ -1,0 +1,233 @@
+"""Copies nodes inside their graph: the primitive under every edit that computes a thing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gdsurgeon.analysis.control_flow import ENTER, MERGE, Frames, while_frames
+from gdsurgeon.analysis.topology import LOOP_BACK, Topology
+from gdsurgeon.edits.copy_functions import FunctionCopies, plan_function_copies
+from gdsurgeon.edits.merge_functions import respell_functions
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.attrs import string_value
+from gdsurgeon.graph.graph import Graph, check_name
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.node import Node, Output
+
+FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
+
+Respell = Callable[[str], str]
+
+
+@dataclass
+class CopiedNodes:
+    """What a copy has done.
+
+    Attributes:
+        nodes: the copy of each node.
+        replaced: tensors that the copies read in place of others.
+        frames: the ``frame_name`` that each copied while loop has in the copy.
+        shared_names: likewise the ``shared_name`` of tables, queues and variables.
+        functions: likewise the names of functions that had to be copied.
+    """
+
+    nodes: dict[Node, Node] = field(default_factory=dict)
+    replaced: dict[Output, Output] = field(default_factory=dict)
+    frames: dict[str, str] = field(default_factory=dict)
+    shared_names: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
+
+    def output(self, original: Output) -> Output:
+        """What a copy reads where its original reads ORIGINAL: a replacement, a copy, or the same."""
+        found = self.replaced.get(original)
+        if found is not None:
+            return found
+        node = self.nodes.get(original.node)
+        return original if node is None else Output(node, original.index)
+
+    def node(self, original: Node) -> Node:
+        """The copy of a node, or the node itself where it was not copied."""
+        return self.nodes.get(original, original)
+
+
+@dataclass
+class CopyNodesPlan:
+    """A copy that has been checked and not been made; see `plan_copy_nodes`."""
+
+    graph: Graph
+    names: dict[Node, str]
+    replace: dict[Output, Output]
+    frames: dict[str, str]
+    shared_names: dict[str, str]
+    functions: FunctionCopies
+
+    def apply(self) -> CopiedNodes:
+        """Makes the copy, at the end of the graph."""
+        graph = self.graph
+        copied = CopiedNodes(
+            replaced=self.replace,
+            frames=self.frames,
+            shared_names=self.shared_names,
+            functions=self.functions.apply(graph.functions),
+        )
+        for node, name in self.names.items():
+            copied.nodes[node] = graph.add_copy(name, node)
+        for node, copy in copied.nodes.items():
+            graph.set_inputs(copy, [copied.output(read) for read in node.inputs])
+            if node.controls:
+                graph.set_controls(copy, [copied.node(control) for control in node.controls])
+            if node.has_attr(COLOCATION_ATTR) or node.colocated:
+                graph.set_colocated(copy, [copied.node(other) for other in node.colocated if other.exists])
+            self._respell(node, copy)
+            if copied.functions:
+                respell_functions(graph, copy, copied.functions)
+        return copied
+
+    def _respell(self, node: Node, copy: Node) -> None:
+        for key, names in ((FRAME_NAME, self.frames), (SHARED_NAME, self.shared_names)):
+            if names and node.has_attr(key):
+                old = _string(node, key) or (node.name if key == SHARED_NAME else "")
+                if old in names:
+                    self.graph.set_attr(copy, key, string_value(names[old]).SerializeToString())
+
+
+def copy_nodes(
+    graph: Graph,
+    nodes: Iterable[Node],
+    name: Respell | Mapping[Node, str],
+    *,
+    replace: Mapping[Output, Output] | None = None,
+    respell: Respell | None = None,
+) -> CopiedNodes:
+    """Copies NODES inside GRAPH: `plan_copy_nodes`, applied at once.
+
+    Raises:
+        EditError: see `plan_copy_nodes`; GRAPH is as it was.
+    """
+    return plan_copy_nodes(graph, nodes, name, replace=replace, respell=respell).apply()
+
+
+def plan_copy_nodes(
+    graph: Graph,
+    nodes: Iterable[Node],
+    name: Respell | Mapping[Node, str],
+    *,
+    replace: Mapping[Output, Output] | None = None,
+    respell: Respell | None = None,
+    topology: Topology | None = None,
+) -> CopyNodesPlan:
+    """Checks and plans a copy of NODES, wired to itself inside and to the originals outside.
+
+    Data and control inputs and colocations among the nodes are those among the copies; what comes from outside comes
+    from there again. Copied while loops get frame names of their own, and tables, queues and variables shared names of
+    their own; functions are copied where they hold such a name, and shared otherwise. Weights are copied by span when
+    the graph is written. The nodes may be in any order.
+
+    Args:
+        graph: left as it is.
+        nodes: of GRAPH.
+        name: what the copy of a node is called, by its name or by the node.
+        replace: tensors that the copies read in place of others, whether those are copied or not.
+        respell: what becomes of the name of a frame or a shared name; what it gives is made unique.
+        topology: of GRAPH, where the caller has it.
+
+    Raises:
+        EditError: a name is illegal or taken, an input names no node, or a while loop would be copied in part.
+    """
+    originals = list(dict.fromkeys(nodes))
+    names = {node: name[node] if isinstance(name, Mapping) else name(node.name) for node in originals}
+    _check_names(graph, names)
+    replaced = dict(replace or {})
+    for node in originals:
+        for read in (*(output.node for output in node.inputs), *node.controls):
+            if not read.exists:
+                raise EditError(f"{quoted(node.name)} reads {quoted(read.name)}, which is not there")
+    top = topology or Topology(graph)
+    frames = while_frames(top)
+    _check_loops(top, frames, originals, replaced)
+    spelling = respell or (lambda text: text)
+    return CopyNodesPlan(
+        graph,
+        names,
+        replaced,
+        _fresh({f for node in originals if node.op in ENTER and (f := _string(node, FRAME_NAME))},
+               _in_use(top, ENTER, FRAME_NAME), spelling),
+        _fresh_shared_names(top, names, spelling),
+        plan_function_copies(graph.functions, originals, spelling),
+    )  # fmt: skip
+
+
+def _check_names(graph: Graph, names: Mapping[Node, str]) -> None:
+    given: set[str] = set()
+    for node, name in names.items():
+        check_name(name)
+        if name in given or name in graph:
+            raise EditError(f"the copy of {quoted(node.name)} cannot be called {quoted(name)}: the name is taken")
+        given.add(name)
+
+
+def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced: Mapping[Output, Output]) -> None:
+    """A loop is copied with all that its copy needs, or what is copied of it is no part of its working."""
+    if not frames.names:
+        return
+    inside = {topology.id_of(node): node for node in nodes}
+    fresh = {frames.of[number] for number, node in inside.items() if node.op in ENTER}
+    for number, node in inside.items():
+        frame = frames.of[number]
+        if frame < 0:
+            continue
+        loop = f"the while loop {quoted(frames.names[frame])}"
+        if frame not in fresh:
+            if node.op in LOOP_BACK or (node.op in MERGE and _closes_loop(topology, number)) or node.op == "LoopCond":
+                raise EditError(f"{quoted(node.name)} ({node.op}) cannot be copied without the rest of {loop}")
+            continue
+        if node.op in ENTER:
+            continue
+        for read in (*node.inputs, *(Output(control, -1) for control in node.controls)):
+            other = topology.id_of(read.node)
+            if frames.of[other] == frame and other not in inside and read not in replaced:
+                raise EditError(
+                    f"{loop} would be copied in part: {quoted(node.name)} would be copied, and "
+                    f"{quoted(read.node.name)}, which it reads, would not"
+                )
+
+
+def _closes_loop(topology: Topology, number: int) -> bool:
+    return any(topology.op(p) in LOOP_BACK for p in topology.producers(number))
+
+
+def _in_use(topology: Topology, ops: Iterable[str], key: str) -> set[str]:
+    """The values of the string attr KEY of all nodes of OPS."""
+    return {_string(topology.node(number), key) for number in topology.with_ops(ops)}
+
+
+def _fresh_shared_names(topology: Topology, names: Mapping[Node, str], respell: Respell) -> dict[str, str]:
+    """A shared name for each that copied nodes have; a variable without one shares by the name of its copy."""
+    with_attr = {op for op in topology.ops() if (d := topology.graph.op_def(op)) is not None and SHARED_NAME in d.attrs}
+    if not with_attr:
+        return {}
+    wanted: dict[str, None] = {}
+    nameless: dict[str, str] = {}
+    for node, name in names.items():
+        if node.op not in with_attr:
+            continue
+        shared = _string(node, SHARED_NAME)
+        if shared:
+            wanted[shared] = None
+        elif node.op == "VarHandleOp":  # without a name all of them are one
+            nameless[node.name] = name
+    if not wanted:
+        return nameless
+    return _fresh(wanted, _in_use(topology, with_attr, SHARED_NAME), respell) | nameless
+
+
+def _fresh(wanted: Iterable[str], used: set[str], respell: Respell) -> dict[str, str]:
+    unique = UniqueNames(used.__contains__)
+    return {old: unique(respell(old)) for old in sorted(wanted)}
+
+
+def _string(node: Node, key: str) -> str:
+    value = node.plain_attr(key)
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""

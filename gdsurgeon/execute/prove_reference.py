@@ -1,0 +1,286 @@
+"""The proof of an edit that substitutes values: a graph that was not edited is run on what the edited one has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.execute.comparing import (
+    DO_WITHOUT,
+    EDITED,
+    ORIGINAL,
+    Comparing,
+    await_loaded,
+    edited_result,
+    initialize,
+    nothing_to_run,
+    show_values,
+    warn_of_variables,
+)
+from gdsurgeon.execute.executor import Executor, Refused
+from gdsurgeon.execute.proof import OutputProof, Proof
+from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.execute.subject import Feeds, Subject
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, SameGiven, SamePart
+from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.runtime.protocol import Result, RunSummary
+
+PART = "part"
+
+
+class Reference(NamedTuple):
+    """The graph that the edited one is compared with, and how.
+
+    Attributes:
+        key: its name in the executor.
+        graph: as it is in its file.
+        given: for tensors of it, the tensors of the edited graph whose values they are fed.
+        outputs: pairs of tensors (of it, of the edited graph) that are equal then.
+        copies: what its nodes are called in the edited graph, where that is not their own name.
+        statement: the claim as an equation.
+    """
+
+    key: str
+    graph: Graph
+    given: Mapping[str, str]
+    outputs: tuple[tuple[str, str], ...]
+    copies: Mapping[str, str]
+    statement: str
+
+
+def original_reference(graph: Graph, result: EditResult, claim: SameGiven) -> Reference:
+    """The original graph as CLAIM has it."""
+    copies = {**result.journal.renamed, **claim.copies}
+    return Reference(ORIGINAL, graph.pristine(), claim.given, claim.outputs, copies, claim.statement)
+
+
+def part_reference(result: EditResult, claim: SamePart) -> Reference:
+    """The graph that was added, on its own."""
+    name = printable(claim.part.source_name)
+    statement = f"what came from {name} = {name} on its own"
+    return Reference(PART, claim.part, claim.inputs, claim.outputs, result.journal.copied, statement)
+
+
+class ReferenceProof(Comparing):
+    """The edited graph runs first; what it has in the place of certain tensors is fed to the reference."""
+
+    def __init__(
+        self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, reference: Reference
+    ) -> None:
+        super().__init__(executor, graph, result, overrides)
+        self.reference = reference
+        self.overrides = overrides
+        self.proof = Proof("run", statement=reference.statement)
+        wanted = [edited for _, edited in reference.outputs]
+        self.edited = Subject(
+            executor, EDITED, graph, outputs=_nodes([*wanted, *reference.given.values()]), overrides=overrides
+        )
+        self.incomparable = dict.fromkeys(
+            self.edited.plan.random, f"random: {', '.join(self.edited.plan.random_ops[:3])}"
+        )
+        self.given = self._available()
+        self.subject_of_reference = self._reference_subject()
+        self.pairs = self._pairs()
+        if reference.key == PART:
+            executor.load_source(PART, reference.graph)
+
+    def checked(self, overrides: Overrides) -> Overrides:
+        super().checked(overrides)
+        return overrides.only(())  # the original is fed what the edited graph is fed
+
+    def run(self) -> Proof:
+        self.load()
+        if not self.pairs:
+            raise self._nothing()
+        warn_of_variables(self.edited, self.proof)
+        self.initialize_edited(self.edited.plan.initializers)
+        initialize(self.subject_of_reference, printable(self.reference.graph.source_name))
+        varying = any(spec.given is None for spec in self.edited.specs) or self.edited.variables
+        for sample in range(self.executor.settings.samples if varying or self.edited.plan.draws else 1):
+            self.sample(sample)
+            self.proof.samples = sample + 1
+        self.check_compared()
+        return self.proof
+
+    def load(self) -> None:
+        super().load()
+        if self.reference.key == PART:
+            name = printable(self.reference.graph.source_name)
+            await_loaded(self.executor, PART, f"TensorFlow does not load {name}")
+
+    def sample(self, sample: int) -> None:
+        feeds, summaries = self._run_edited(sample)
+        subject = self.subject_of_reference
+        bound = self._bound(sample, feeds)
+        try:
+            own, runs = subject.start(sample, bound)
+            for run in runs:
+                self.executor.wait(run)
+        except Refused as refused:
+            raise self._reference_refused(refused.text) from refused
+        except NotValidatedError as error:
+            raise self._reference_refused(subject.problem) from error
+        outputs = self._compared_outputs(sample, summaries)
+        if sample == 0:
+            self.proof.outputs = outputs
+            self.proof.feeds = self.edited.describe_feeds(feeds) | subject.describe_feeds(
+                {n: v for n, v in own.items() if n not in bound}
+            )
+            show_values(self.executor, outputs, self.edited.plan.groups)
+        self.judge(outputs, sample)
+        self.edited.finish(sample)
+        subject.finish(sample)
+
+    def _run_edited(self, sample: int) -> tuple[Feeds, list[RunSummary]]:
+        try:
+            feeds, runs = self.edited.start(sample, {})
+            return feeds, [self.executor.wait(run) for run in runs]
+        except Refused as refused:
+            raise ValidationError(f"the result does not run: {printable(refused.text)}", hint=DO_WITHOUT) from refused
+        except NotValidatedError as error:
+            if self._original_runs():
+                text = f"the result does not run: {self.edited.problem}"
+                raise ValidationError(text, hint=DO_WITHOUT) from error
+            raise
+
+    def _original_runs(self) -> bool:
+        """Whether the original runs on feeds made for it: that the result does not is the edit's doing then."""
+        subject = Subject(self.executor, ORIGINAL, self.original_graph, overrides=Overrides())
+        try:
+            initialize(subject, self.name)
+            _, runs = subject.start(0, {})
+            for run in runs:
+                self.executor.wait(run)
+        except (GdsurgeonError, Refused):
+            return False
+        finally:
+            subject.finish(0)
+        return bool(runs)
+
+    def _reference_refused(self, text: str) -> GdsurgeonError:
+        name = printable(self.reference.graph.source_name)
+        return ValidationError(
+            f"{name} does not run on what the result has in the place of its inputs: {printable(text)}",
+            hint=DO_WITHOUT,
+        )
+
+    def _available(self) -> dict[str, str]:
+        """The substitutions whose values can be fetched; what has its own value in any case needs none.
+
+        A tensor that stands for itself and cannot be fetched is computed again, unless it depends on another one.
+        """
+        out: dict[str, str] = {}
+        missing: list[str] = []
+        for tensor, edited in self.reference.given.items():
+            if self.edited.place(edited) is not None:
+                out[tensor] = edited
+            else:
+                missing.append(tensor)
+        if not missing:
+            return out
+        reasons = {s.name: s.reason for s in self.edited.plan.skipped}
+        graph = self.reference.graph
+        topology = Topology(graph)
+        moved = [t for t, e in self.reference.given.items() if e != self._counterpart(t)]
+        seeds = [topology.id_of(graph[parse_tensor(t).node]) for t in moved]
+        reached = topology.downstream(seeds, topology.consumers())
+        for tensor in missing:
+            if reached[topology.id_of(graph[parse_tensor(tensor).node])]:
+                edited = self.reference.given[tensor]
+                why = reasons.get(parse_tensor(edited).node, "its value cannot be fetched")
+                raise NotValidatedError(f"nothing could be compared: {quoted(edited)}: {why}", hint=DO_WITHOUT)
+        return out
+
+    def _counterpart(self, tensor: str) -> str:
+        return self.journal.counterpart(tensor)
+
+    def _reference_subject(self) -> Subject:
+        """The reference, to be run for what is compared; it is fed what can be had from the edited graph."""
+        graph = self.reference.graph
+        wanted = [tensor for tensor, edited in self.reference.outputs if self.edited.place(edited) is not None]
+        subject = Subject(
+            self.executor,
+            self.reference.key,
+            graph,
+            outputs=_nodes(wanted),
+            overrides=self.overrides,
+            bound=frozenset(self._unneeded(graph, wanted)),
+        )
+        needed = set(self._needed)
+        subject.variables = [variable for variable in subject.variables if variable.name in needed]
+        return subject
+
+    def _unneeded(self, graph: Graph, wanted: Iterable[str]) -> list[str]:
+        """The inputs of the reference that nothing reads when the given tensors are fed."""
+        topology = Topology(graph)
+        given = {(topology.id_of(graph[ref.node]), ref.port) for ref in map(parse_tensor, self.given)}
+        seen: set[int] = set()
+        pending = [topology.id_of(graph[ref.node]) for ref in map(parse_tensor, wanted)]
+        while pending:
+            number = pending.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            pending.extend(p for p, port in topology.reads(number) if (p, port) not in given)
+        self._needed = [topology.name(number) for number in seen]
+        names = set(self._needed)
+        return [topology.name(n) for n in topology.numbers() if topology.op(n).startswith("Placeholder")
+                and topology.name(n) not in names]  # fmt: skip
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        """What is compared; the rest is noted with its reason."""
+        out: list[tuple[str, str]] = []
+        reasons = {s.name: s.reason for s in (*self.subject_of_reference.plan.skipped, *self.edited.plan.skipped)}
+        for tensor, edited in self.reference.outputs:
+            if self.edited.place(edited) is not None and self.subject_of_reference.place(tensor) is not None:
+                out.append((tensor, edited))
+            else:
+                reason = reasons.get(parse_tensor(edited).node) or reasons.get(parse_tensor(tensor).node)
+                self.proof.skipped.append((edited, reason or "a value that cannot be fetched"))
+        return out
+
+    def _bound(self, sample: int, feeds: Feeds) -> Feeds:
+        """What the reference is fed: the inputs of the edited graph by their names there, and the substitutes."""
+        subject = self.subject_of_reference
+        out: Feeds = {}
+        names = [spec.name for spec in subject.specs] + [variable.name for variable in subject.variables]
+        for name in (*names, *subject.plan.draws):
+            ref = parse_tensor(name)
+            edited = format_input(self.reference.copies.get(ref.node, ref.node), ref.port)
+            if edited in feeds:
+                out[name] = feeds[edited]
+        for tensor, edited in self.given.items():
+            place = self.edited.place(edited)
+            assert place is not None
+            out[tensor] = Result(self.edited.result(sample, place[0]), place[1])
+        return out
+
+    def _compared_outputs(self, sample: int, summaries: list[RunSummary]) -> list[OutputProof]:
+        out: list[OutputProof] = []
+        for tensor, edited in self.pairs:
+            place, counterpart = self.edited.place(edited), self.subject_of_reference.place(tensor)
+            assert place is not None and counterpart is not None
+            info = summaries[place[0]].outputs[place[1]]
+            output = OutputProof(tensor, edited, info.dtype, info.shape, reason=self.incomparable.get(edited, ""))
+            if not output.reason:
+                pending = self.executor.compare(
+                    self.subject_of_reference.result(sample, counterpart[0]),
+                    edited_result(sample, place[0]),
+                    [(counterpart[1], place[1])],
+                )
+                output.comparison = self.executor.comparisons(pending)[0]
+            out.append(output)
+        return out
+
+    def _nothing(self) -> NotValidatedError:
+        if not self.edited.plan.fetches:
+            return nothing_to_run(self.edited, "the result")
+        reasons = "; ".join(dict.fromkeys(reason for _, reason in self.proof.skipped)) or "there is no output"
+        return NotValidatedError(f"nothing could be compared: {printable(reasons)}", hint=DO_WITHOUT)
+
+
+def _nodes(tensors: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(parse_tensor(tensor).node for tensor in tensors))
