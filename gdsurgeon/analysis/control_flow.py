@@ -109,3 +109,51 @@ def while_frames(topology: Topology) -> Frames:
             frame = out.parents[frame]
         out.of[number] = frame
     return out
+
+
+class Branches(NamedTuple):
+    """The branches of v1 conditionals, nested.
+
+    Attributes:
+        parents: for each branch the one around it, or -1.
+        of: for each node the innermost branch that it runs in, or -1: it runs whatever is decided.
+    """
+
+    parents: list[int]
+    of: list[int]
+
+    def encloses(self, outer: int, inner: int) -> bool:
+        """Whether branch INNER is OUTER or lies in it; -1 encloses all."""
+        while inner != outer and inner >= 0:
+            inner = self.parents[inner]
+        return inner == outer
+
+
+def branches(topology: Topology) -> Branches:
+    """Which node runs in which branch of a conditional: a branch is a side of the Switches of one predicate. Linear."""
+    out = Branches([], [-1] * topology.size)
+    if not topology.ops() & SWITCH:
+        return out
+    numbers: dict[tuple[int, int, int], int] = {}
+    depths = {-1: 0}
+    heads = _loop_heads(topology)
+    for number in topological_order(topology):
+        entered = [-1]
+        for producer, port in topology.reads(number):
+            if topology.is_loop_back(producer, number):
+                continue
+            branch = out.of[producer]
+            if topology.op(producer) in SWITCH and port >= 0:
+                predicate = topology.reads(producer)[1][0]  # Switch(data, predicate)
+                key = (predicate, port, branch)
+                if key not in numbers:
+                    numbers[key] = len(out.parents)
+                    out.parents.append(branch)
+                    depths[numbers[key]] = depths[branch] + 1
+                branch = numbers[key]
+            entered.append(branch)
+        branch = max(entered, key=depths.__getitem__)
+        op = topology.op(number)
+        leaves = op in EXIT or (op in MERGE and number not in heads)
+        out.of[number] = out.parents[branch] if leaves and branch >= 0 else branch
+    return out

@@ -105,6 +105,13 @@ def edit_options(command: F) -> F:
     return click.argument("model")(wrapper)  # type: ignore[return-value]
 
 
+def tolerance_options(command: F) -> F:
+    """By how much floats may differ, for an edit that changes arithmetic."""
+    kind = click.FloatRange(0)
+    command = click.option("--atol", type=kind, metavar="X", help="Absolute difference that floats may have.")(command)
+    return click.option("--rtol", type=kind, metavar="X", help="Relative difference that floats may have.")(command)
+
+
 def query_options(command: F) -> F:
     """The options of a command that prints something about a graph."""
     for option in reversed(_MANNERS):

@@ -99,11 +99,16 @@ def respelt(function: Any, renamed: Mapping[str, str]) -> Any:
     copy = type(function)()
     copy.CopyFrom(function)
     copy.signature.name = renamed.get(function.signature.name, function.signature.name)
-    for node in copy.node_def:
+    respell_body(copy, renamed)
+    return copy
+
+
+def respell_body(function: Any, renamed: Mapping[str, str]) -> None:
+    """Has the nodes in FUNCTION call functions by their new names."""
+    for node in function.node_def if renamed else ():
         node.op = renamed.get(node.op, node.op)
         for value in node.attr.values():
             respell_value(value, renamed)
-    return copy
 
 
 def respell_value(value: Any, renamed: Mapping[str, str]) -> bool:

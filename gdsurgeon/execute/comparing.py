@@ -60,6 +60,7 @@ class Comparing:
         self.overrides = self.checked(overrides)
         self.original = self.subject()
         self.proof = Proof("run", statement=self.statement)
+        self.fed: tuple[Feeds, Feeds] = {}, {}  # to the original and to the edited graph, in the last sample
         self.incomparable: dict[str, str] = dict.fromkeys(
             self.original.plan.random, f"random: {', '.join(self.original.plan.random_ops[:3])}"
         )
@@ -153,6 +154,7 @@ class Comparing:
         feeds, runs = self.original.start(sample, to_original, run_edited)
         for run in runs:
             self.executor.wait(run)
+        self.fed = feeds, edited_feeds
         summaries = finished(self.executor, edited_runs)
         outputs = self.compared(sample, summaries)
         self.proof.note_difference(outputs)

@@ -72,7 +72,12 @@ class Plan:
 
 
 def make_plan(
-    graph: Graph, *, allow_ops: bool = False, custom_ops: bool = False, outputs: list[str] | None = None
+    graph: Graph,
+    *,
+    allow_ops: bool = False,
+    custom_ops: bool = False,
+    outputs: list[str] | None = None,
+    undrawable: frozenset[str] = frozenset(),
 ) -> Plan:
     """What to run of GRAPH.
 
@@ -81,15 +86,17 @@ def make_plan(
         allow_ops: whether ops that reach files, networks or Python may be run.
         custom_ops: whether ops that are not known here may be run: a library of them is there.
         outputs: the nodes to fetch; by default those that nobody reads.
+        undrawable: random nodes whose values are not drawn: what depends on them is not compared.
     """
-    return _Planner(graph, allow_ops, custom_ops).plan(outputs)
+    return _Planner(graph, allow_ops, custom_ops, undrawable).plan(outputs)
 
 
 class _Planner:
     """Works in a few passes over the whole graph: nothing is done once for each output."""
 
-    def __init__(self, graph: Graph, allow_ops: bool, custom_ops: bool) -> None:
+    def __init__(self, graph: Graph, allow_ops: bool, custom_ops: bool, undrawable: frozenset[str]) -> None:
         self.graph = graph
+        self.undrawable = undrawable
         self.top = Topology(graph)
         self.flow: ControlFlow = control_flow(self.top)
         self.consumers = self.top.consumers()
@@ -208,6 +215,7 @@ class _Planner:
         above = self.top.upstream(concerned)
         random = [number for number in self.random if above[number]]
         drawn = [n for n in random if self.flow.runs_once(n) and is_random(self.top.op(n))]
+        drawn = [n for n in drawn if self.top.name(n) not in self.undrawable]
         plan.draws = [name for number in drawn for name in self._tensors(number)]
         undrawn = self._downstream_with_origin(set(random) - set(drawn))
         plan.random = {name for number in concerned if number in undrawn for name in self._tensors(number)}

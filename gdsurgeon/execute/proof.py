@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.graph.dtypes import dtype_name
@@ -52,6 +52,14 @@ class OutputProof:
         return out
 
 
+class Timing(NamedTuple):
+    """Seconds that a run of the original and of the edited graph takes, the median of RUNS each."""
+
+    original: float
+    edited: float
+    runs: int
+
+
 @dataclass
 class Proof:
     """What the execution of an edited graph has shown.
@@ -68,6 +76,7 @@ class Proof:
         warnings: a line each.
         seconds: wall time of the proof.
         rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
+        timing: how long both graphs take, where that was asked.
         largest_difference: the largest absolute difference of all outputs and samples that were compared.
     """
 
@@ -84,6 +93,7 @@ class Proof:
     rtol: float = 0.0
     atol: float = 0.0
     largest_difference: float = 0.0
+    timing: Timing | None = None
 
     @property
     def compared(self) -> list[OutputProof]:
@@ -108,6 +118,7 @@ class Proof:
             "compared": len(self.compared),
             "largest_difference": self.largest_difference if self.compared else None,
             "tolerance": {"rtol": self.rtol, "atol": self.atol} if self.rtol or self.atol else None,
+            "timing": self.timing._asdict() if self.timing is not None else None,
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
             "seconds": round(self.seconds, 3),
         }

@@ -11,6 +11,7 @@ from gdsurgeon.execute.prove_postprocessing import PostprocessingProof
 from gdsurgeon.execute.prove_preprocessing import PreprocessingProof
 from gdsurgeon.execute.prove_reference import ReferenceProof, original_reference, part_reference
 from gdsurgeon.execute.prove_rewiring import RewiringProof
+from gdsurgeon.execute.prove_same_outputs import SameOutputsProof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import (
@@ -71,17 +72,3 @@ def _prover(executor: Executor, graph: Graph, result: EditResult, overrides: Ove
     if isinstance(claim, SamePart):
         return ReferenceProof(executor, graph, result, overrides, part_reference(result, claim))
     return RewiringProof(executor, graph, result, overrides)
-
-
-class SameOutputsProof(Comparing):
-    """Every output equals its counterpart."""
-
-    def __init__(
-        self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, claim: SameOutputs
-    ) -> None:
-        super().__init__(executor, graph, result, overrides)
-        self.proof.statement = "edited(x) = original(x)" + (
-            " under the new names" if result.journal.renamed or result.journal.moved else ""
-        )
-        self.proof.rtol, self.proof.atol = claim.rtol, claim.atol
-        self.incomparable |= claim.except_for

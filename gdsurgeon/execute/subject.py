@@ -45,6 +45,7 @@ class Subject:
         outputs: the nodes to fetch; None: those that nobody reads.
         overrides: what the user says of feeds.
         bound: placeholders that somebody else feeds.
+        undrawable: nodes that the other graph has not, so that what random ones draw cannot be fed to it.
         picture: height and width of the images that are made for string inputs; None: any.
     """
 
@@ -58,6 +59,7 @@ class Subject:
         overrides: Overrides,
         bound: frozenset[str] = frozenset(),
         picture: tuple[int, int] | None = None,
+        undrawable: frozenset[str] = frozenset(),
     ) -> None:
         self.executor = executor
         self.key = key
@@ -67,6 +69,7 @@ class Subject:
             allow_ops=executor.settings.allow_ops,
             custom_ops=bool(executor.settings.op_libraries),
             outputs=outputs,
+            undrawable=undrawable,
         )
         given = set(overrides.names())
         names = [*self.plan.placeholders, *(name for name in self.plan.defaults if name in given)]

@@ -75,9 +75,29 @@ def type_value(dtype: int) -> Any:
     return message("tensorflow.AttrValue")(type=dtype)
 
 
+def types_value(dtypes: Sequence[int]) -> Any:
+    """An AttrValue that holds a list of DataTypes."""
+    value = message("tensorflow.AttrValue")()
+    value.list.SetInParent()
+    value.list.type.extend(dtypes)
+    return value
+
+
+def func_value(name: str) -> Any:
+    """An AttrValue that holds a function without attrs."""
+    value = message("tensorflow.AttrValue")()
+    value.func.name = name
+    return value
+
+
+def bytes_value(data: bytes) -> Any:
+    """An AttrValue that holds a string, which is bytes to TensorFlow."""
+    return message("tensorflow.AttrValue")(s=data)
+
+
 def string_value(text: str) -> Any:
     """An AttrValue that holds a string."""
-    return message("tensorflow.AttrValue")(s=text.encode("utf-8", "surrogateescape"))
+    return bytes_value(text.encode("utf-8", "surrogateescape"))
 
 
 def strings_value(items: Sequence[bytes]) -> Any:

@@ -98,11 +98,15 @@ class SameOutputs(Claim):
     Attributes:
         rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for floats; 0 and 0: bit for bit.
         except_for: outputs, by their names before, for which that is not claimed, and why.
+        also: nodes of the graph before whose outputs are compared as well, those that have a counterpart.
+        measured: whether the time that both graphs take is part of what is asked.
     """
 
     rtol: float = 0.0
     atol: float = 0.0
     except_for: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    measured: bool = False
 
 
 @dataclass(frozen=True)

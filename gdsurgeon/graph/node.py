@@ -300,6 +300,20 @@ class Node:
         )
         return patched(self.record.buffer(), 0, self.record.end - self.record.body, changes)
 
+    def node_def(self) -> Any:
+        """The node as a NodeDef message; its weights are read. Raises InputError where it cannot be decoded."""
+        parts: list[bytes] = []
+        for piece in self.pieces():
+            if isinstance(piece, bytes):
+                parts.append(piece)
+            else:
+                assert self.record is not None
+                parts.append(self.record.source.read(self.record.body + piece.start, piece.end - piece.start))
+        try:
+            return message("tensorflow.NodeDef").FromString(b"".join(parts))
+        except decode_error():
+            raise InputError(f"node {quoted(self.name)} is corrupt") from None
+
     def _spelt_inputs(self) -> list[str]:
         spelt = [output.name for output in self.inputs]
         for i, text in enumerate(self.header.inputs if self.base_name is not None else ()):

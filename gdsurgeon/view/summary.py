@@ -10,7 +10,7 @@ from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.analysis.signature import Signature, TensorInfo
 from gdsurgeon.errors import printable
 from gdsurgeon.execute.operate import Outcome
-from gdsurgeon.execute.proof import Proof
+from gdsurgeon.execute.proof import Proof, Timing
 from gdsurgeon.graph.dtypes import base_dtype, dtype_name
 from gdsurgeon.view.text import change, counted, listed, ops, size
 
@@ -129,6 +129,8 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         yield "not run", f"{printable(name)}: {printable(reason)}"
     if len(proof.skipped) > 3:
         yield "not run", f"and {counted(len(proof.skipped) - 3, 'output')} more"
+    if proof.timing is not None:
+        yield "measured", _timing(proof.timing)
     where = f"({proof.device}, {proof.seconds:.1f} s)"
     compared = len(proof.compared)
     if compared:
@@ -138,6 +140,15 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
         what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
     yield "proven", f"{what} {where}"
+
+
+def _timing(timing: Timing) -> str:
+    ratio = timing.original / max(timing.edited, 1e-9)
+    what = f"{ratio:.2f} x as fast" if ratio >= 1 else f"{1 / ratio:.2f} x slower"
+    return (
+        f"original {timing.original * 1000:.3g} ms, edited {timing.edited * 1000:.3g} ms: {what} "
+        f"(median of {timing.runs} runs)"
+    )
 
 
 def _equality(proof: Proof) -> str:

@@ -338,6 +338,7 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
             "compared": 2,
             "largest_difference": 0.0,
             "tolerance": None,
+            "timing": None,
             "skipped": [],
         },
         "warnings": [],
@@ -395,6 +396,7 @@ def test_the_report_of_what_was_not_run(level: str, fixtures: Path, capsys: pyte
         "compared": 0,
         "largest_difference": None,
         "tolerance": None,
+        "timing": None,
         "skipped": [],
     }
     assert (report["before"] is None) == (report["after"] is None) == (level == "none")

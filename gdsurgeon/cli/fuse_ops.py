@@ -1,0 +1,73 @@
+"""gdsurgeon fuse-ops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.options import edit_options, pair, tolerance_options
+from gdsurgeon.cli.selection import required, selection_options
+from gdsurgeon.errors import UsageError
+
+if TYPE_CHECKING:
+    from gdsurgeon.execute.operate import Request
+    from gdsurgeon.select import Selection
+
+
+@click.command("fuse-ops")
+@edit_options
+@selection_options
+@tolerance_options
+@click.option("--name", required=True, metavar="NAME", help="Name of the call.")
+@click.option("--inline", "may_inline", is_flag=True, help="Let TensorFlow inline the function when it runs the graph.")
+@click.option("--xla", is_flag=True, help="Have XLA compile the function.")
+@click.option("--with", "body", metavar="BODY", help="A graph that takes the place of the selected nodes.")
+@click.option(
+    "--map",
+    "mapped",
+    metavar="TENSOR=NODE",
+    multiple=True,
+    help="With --with: the node of BODY for a tensor at the selection's boundary.",
+)
+@click.option("--keep", metavar="NAME", multiple=True, help="A selected node whose name is to stay fetchable.")
+def command(
+    request: Request,
+    selection: Selection,
+    name: str,
+    may_inline: bool,
+    xla: bool,
+    body: str | None,
+    mapped: tuple[str, ...],
+    keep: tuple[str, ...],
+    rtol: float | None,
+    atol: float | None,
+) -> None:
+    """Make the selected nodes one call of a function.
+
+    TensorFlow does not put the function's body back in place when it runs the graph, unless --inline lets it. Outputs
+    of the graph keep their names. Proven by running: all outputs are bit-identical; under XLA within a tolerance, and
+    the time of both graphs is measured.
+
+    \b
+    Example:
+      gdsurgeon fuse-ops model.pb --between conv1/Conv2D=conv1/Relu --with-consts --name conv1_block
+    """
+    from gdsurgeon.cli.parts import load_part
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.edits.fuse_ops import fuse_ops
+
+    required(selection)
+    if mapped and body is None:
+        raise UsageError("--map pairs tensors with nodes of a body: --with BODY gives one")
+    part = load_part(body, request) if body is not None else None
+    if body is not None:
+        request.others += (body,)
+    pairs = [pair(text, "--map") for text in mapped]
+    run_edit(
+        "fuse-ops",
+        request,
+        lambda graph: fuse_ops(
+            graph, selection, name, inline=may_inline, xla=xla, body=part, mapped=pairs, keep=keep, rtol=rtol, atol=atol
+        ),
+    )

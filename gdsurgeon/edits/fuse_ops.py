@@ -1,0 +1,343 @@
+"""fuse-ops: the selected nodes become one call of a library function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gdsurgeon.analysis.boundary import Boundary, boundary
+from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
+from gdsurgeon.analysis.control_flow import branches, while_frames
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.analysis.walks import escape
+from gdsurgeon.edits.function_def import NO_INLINE, add_control_outputs, is_large_constant, make_function
+from gdsurgeon.edits.fusion_body import Body, bind_body
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
+from gdsurgeon.graph.dtypes import REF, base_dtype
+from gdsurgeon.graph.graph import Graph, Use, check_name
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameOutputs
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.select import Selection, selected
+from gdsurgeon.wire.messages import message
+
+XLA_MUST_COMPILE = "_XlaMustCompile"
+_NO_OPTIMIZER_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
+"""ConfigProto.graph_options.rewrite_options.disable_meta_optimizer: without it a call optimises its function when it
+is first run, even in a session that has the optimiser turned off, and rounds differently. What a session's own
+optimiser does with functions is left to the session."""
+XLA_RTOL, XLA_ATOL = 1e-4, 1e-5
+
+_CONVOLUTIONS = frozenset(
+    """
+    Conv2D Conv3D DepthwiseConv2dNative Conv2DBackpropInput Conv2DBackpropFilter Conv3DBackpropInputV2 Conv
+    DepthwiseConv2dNativeBackpropInput FusedConv2DBiasActivation _FusedConv2D
+    """.split()
+)
+
+
+@dataclass
+class _Fusion:
+    """A fusion that has been checked: what is fused, and what takes its place.
+
+    Attributes:
+        members: the nodes that become the function, in file order.
+        edges: their boundary.
+        outputs: the tensors of the members that are to be had afterwards.
+        kept: the members whose names stay, with an Identity behind them.
+        controls: what the call waits for.
+    """
+
+    members: list[Node]
+    edges: Boundary
+    outputs: list[Output]
+    kept: list[Node]
+    controls: list[Node]
+    notes: list[str] = field(default_factory=list)
+
+
+def fuse_ops(
+    graph: Graph,
+    selection: Selection | Iterable[Node],
+    name: str,
+    *,
+    inline: bool = False,
+    xla: bool = False,
+    body: Graph | None = None,
+    mapped: Sequence[tuple[str, str]] = (),
+    keep: Sequence[str] = (),
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> EditResult:
+    """Makes the selected nodes one call of a function in the library, and has what read them read the call.
+
+    The graph's outputs keep their names, with an Identity behind each. Large constants stay outside and are handed
+    to the function. Control inputs from outside become the call's.
+
+    Args:
+        graph: changed in place.
+        selection: which nodes.
+        name: what the call is called.
+        inline: let TensorFlow put the function's body in the place of the call when it runs the graph.
+        xla: have XLA compile the function, and fail where it cannot.
+        body: a graph that takes the selection's place: its placeholders stand for the selection's inputs, its results
+            (what nobody reads) for the selection's outputs, each by name, or by order of first use.
+        mapped: (tensor at the selection's boundary, node or tensor of BODY) where they are to be paired otherwise.
+        keep: nodes of the selection whose names are to stay, too.
+        rtol, atol: by how much the outputs may differ; by default not at all, and a little under XLA.
+
+    Raises:
+        EditError: nothing is selected; a path leaves the selection and comes back; it holds control flow, a
+            placeholder, a reference, a table or variable, or an unknown op; the name is taken; BODY does not fit.
+            The graph is as it was.
+    """
+    topology = Topology(graph)
+    nodes = _selected(topology, selection)
+    fusion = _checked(topology, nodes, name, keep)
+    if body is None:
+        plan = _of_members(fusion, name, inline or xla, xla)
+    else:
+        plan = bind_body(graph, fusion.edges.inputs, fusion.outputs, body, mapped, name, _attrs(inline or xla, xla))
+    warnings = list(plan.warnings)
+    if xla:
+        warnings += _xla_warnings(node.op for node in plan.nodes)
+    journal = _replace(graph, fusion, plan, name, xla)
+    loose = (XLA_RTOL, XLA_ATOL) if xla else (0.0, 0.0)
+    claim = SameOutputs(
+        rtol=loose[0] if rtol is None else rtol,
+        atol=loose[1] if atol is None else atol,
+        also=tuple(dict.fromkeys(output.node.name for output in fusion.outputs)),
+        measured=xla,
+    )
+    return EditResult(journal, (claim,), warnings, [*fusion.notes, *plan.notes])
+
+
+def _selected(topology: Topology, selection: Selection | Iterable[Node]) -> list[Node]:
+    if isinstance(selection, Selection):
+        flags = selected(topology, selection)
+        return [topology.node(number) for number in topology.numbers() if flags[number]]
+    nodes = sorted(dict.fromkeys(selection), key=topology.id_of)
+    if not nodes:
+        raise EditError("nothing is selected: there is nothing to fuse")
+    return nodes
+
+
+# -- checks ------------------------------------------------------------------------------------------------
+
+
+def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[str]) -> _Fusion:
+    notes: list[str] = []
+    members = [node for node in nodes if not is_large_constant(node)]
+    if len(members) < len(nodes):
+        count = len(nodes) - len(members)
+        notes.append(f"{count:,} large constant{'s stay' if count != 1 else ' stays'} outside of the function")
+    if not members:
+        raise EditError("the selection holds nothing but large constants: there is nothing to fuse")
+    for node in members:
+        _check_node(node)
+    _check_convex(topology, members)
+    edges = boundary(members)
+    _check_control_flow(topology, members, edges)
+    outputs, kept = _outputs(topology, members, edges, keep)
+    check_name(name)
+    holder = topology.graph.find(name)
+    if holder is not None and holder not in members:
+        raise EditError(f"the name {quoted(name)} is taken by a {printable(holder.op)} node")
+    if holder in kept and not _is_first(holder, outputs):
+        raise EditError(f"the call cannot have the name of {quoted(name)}, whose outputs keep it: give it another one")
+    for output in (*edges.inputs, *outputs):
+        if not output.dtype:
+            raise EditError(f"the type of {quoted(output.name)} ({printable(output.node.op)}) is not known here")
+    return _Fusion(members, edges, outputs, kept, edges.controls_in, notes)
+
+
+def _is_first(node: Node, outputs: Sequence[Output]) -> bool:
+    """Whether NODE's outputs can have the call's name: there is one, and it is the call's first."""
+    return [output for output in outputs if output.node is node] == outputs[:1] == [node.output]
+
+
+def _check_node(node: Node) -> None:
+    where = f"{quoted(node.name)} ({printable(node.op)})"
+    definition = node.op_def
+    if definition is None:
+        raise EditError(f"{where} cannot be fused: the op is not known here")
+    if node.op in CONTROL_FLOW:
+        raise EditError(f"{where} cannot be fused: it is v1 control flow, which a function body cannot hold")
+    if node.op.startswith("Placeholder"):
+        raise EditError(f"{where} cannot be fused: it is an input of the graph")
+    dtypes = [*(node.output_dtypes or ()), *(node.input_dtypes or ())]
+    if any(dtype > REF for dtype in dtypes):
+        raise EditError(f"{where} cannot be fused: it takes or gives a reference")
+    if definition.is_stateful and "shared_name" in definition.attrs:
+        raise EditError(f"{where} cannot be fused: it holds state that others may share")
+
+
+def _check_convex(topology: Topology, members: Sequence[Node]) -> None:
+    inside = bytearray(topology.size)
+    for node in members:
+        inside[topology.id_of(node)] = 1
+    path = escape(topology, inside)
+    if path:
+        spelt = " -> ".join(quoted(topology.name(number)) for number in path[:12])
+        raise EditError(
+            f"the selection cannot be computed as one: a path leaves it and comes back: {spelt}",
+            hint="select what lies between, too, or less",
+        )
+
+
+def _check_control_flow(topology: Topology, members: Sequence[Node], edges: Boundary) -> None:
+    """The nodes run together, in one frame and branch: none of them runs more or less often than the others."""
+    frames, sides = while_frames(topology), branches(topology)
+    ids = [topology.id_of(node) for node in members]
+    found = {frames.of[number] for number in ids}
+    if len(found) > 1 and found - {-1}:
+        names = sorted(quoted(frames.names[frame]) for frame in found if frame >= 0)
+        raise EditError(f"the selection lies in part inside the while loop {names[0]}, and in part outside")
+    inner = max((sides.of[number] for number in ids), key=lambda side: _depth(sides.parents, side))
+    exported = {output.node for output in edges.outputs if edges.outer_uses[output]}
+    for node, number in zip(members, ids, strict=True):
+        side = sides.of[number]
+        if side == inner:
+            continue
+        if not sides.encloses(side, inner) or node in exported or node in edges.controls_out:
+            other = next(n for n, i in zip(members, ids, strict=True) if sides.of[i] == inner)
+            raise EditError(
+                f"{quoted(node.name)} and {quoted(other.name)} cannot be computed as one: "
+                "they lie in different branches of a conditional"
+            )
+
+
+def _depth(parents: Sequence[int], side: int) -> int:
+    count = 0
+    while side >= 0:
+        side = parents[side]
+        count += 1
+    return count
+
+
+def _outputs(
+    topology: Topology, members: Sequence[Node], edges: Boundary, keep: Sequence[str]
+) -> tuple[list[Output], list[Node]]:
+    """What the function returns, and the nodes whose names stay: the graph's outputs, and those to KEEP."""
+    wanted = set()
+    for name in keep:
+        node = topology.graph[name]
+        if node not in members:
+            raise EditError(f"{quoted(name)} is to be kept and is not among the selected nodes")
+        wanted.add(node)
+    read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
+    kept = [node for node in members if (node.output_dtypes and node not in read) or node in wanted]
+    outputs = [output for output in edges.outputs if edges.outer_uses[output]]
+    for node in kept:
+        outputs += [o for i in range(len(node.output_dtypes or ())) if (o := Output(node, i)) not in outputs]
+    place = {node: i for i, node in enumerate(members)}
+    return sorted(outputs, key=lambda output: (place[output.node], output.index)), kept
+
+
+# -- what takes their place --------------------------------------------------------------------------------
+
+
+def _attrs(may_inline: bool, xla: bool) -> dict[str, bool]:
+    return ({} if may_inline else {NO_INLINE: True}) | ({XLA_MUST_COMPILE: True} if xla else {})
+
+
+def _of_members(fusion: _Fusion, name: str, may_inline: bool, xla: bool) -> Body:
+    """The members themselves as the function."""
+    function = make_function(name, fusion.members, fusion.edges.inputs, fusion.outputs, attrs=_attrs(may_inline, xla))
+    add_control_outputs(function, list(fusion.edges.controls_out))
+    return Body(function, fusion.edges.inputs, fusion.members)
+
+
+def _xla_warnings(ops: Iterable[str]) -> Iterable[str]:
+    convolutions = sorted(_CONVOLUTIONS.intersection(ops))
+    if convolutions:
+        yield (
+            f"XLA compiles a convolution ({convolutions[0]}): on a CPU that is several times slower than TensorFlow's "
+            "own kernel"
+        )
+
+
+def _replace(graph: Graph, fusion: _Fusion, plan: Body, name: str, xla: bool) -> Journal:
+    """Puts the call in the place of the members."""
+    journal = Journal()
+    last = fusion.members[-1]
+    for function in plan.library:
+        graph.functions.add(function)
+    if plan.function.signature.name not in graph.functions:
+        graph.functions.add(plan.function)
+    journal.functions.added = [f.signature.name for f in (*plan.library, plan.function)]
+    call_name = name
+    if name in graph:  # a member's, which is about to go
+        call_name = graph.unique_names()(name)
+    inputs = plan.add_inputs(graph, last, journal.added)
+    call = graph.add(
+        call_name, _call_op(plan.function), inputs, fusion.controls, attrs=_call_attrs(plan.function, xla), after=last
+    )
+    place = {output: Output(call, i) for i, output in enumerate(fusion.outputs)}
+    _rewire(graph, fusion, place, call, journal)
+    graph.remove(fusion.members)
+    journal.removed = [node.name for node in fusion.members]
+    kept = [node for node in fusion.kept if node.name != name]
+    for node in kept:
+        _keep_name(graph, node, [place[o] for o in fusion.outputs if o.node is node], call)
+        journal.added.append(node.name)
+    if call_name != name:
+        graph.rename({call: name})
+    journal.added.append(name)
+    still = {node.name for node in kept}
+    journal.removed = [n for n in journal.removed if n not in still and n != name]
+    journal.moved = {
+        old.name: new.name for old, new in place.items() if old.node.name not in still and old.name != new.name
+    }
+    return journal
+
+
+def _rewire(graph: Graph, fusion: _Fusion, place: Mapping[Output, Output], call: Node, journal: Journal) -> None:
+    """Has those outside who read the members read the call, and wait for it."""
+    uses: dict[Use, Output] = {
+        use: place[output] for output in fusion.outputs for use in fusion.edges.outer_uses.get(output, ())
+    }
+    changes: dict[Node, dict[int, Output]] = {}
+    for use, new in uses.items():
+        changes.setdefault(use.node, {})[use.slot] = new
+        journal.rewired.append(Rewired(use.node.name, use.slot, use.node.inputs[use.slot].name, new.name))
+    graph.set_slots(changes)
+    members = set(fusion.members)
+    for user in dict.fromkeys(u for users in fusion.edges.controls_out.values() for u in users):
+        graph.set_controls(user, [call if control in members else control for control in user.controls])
+        journal.changed.append(user.name)
+    for node in fusion.members:
+        for other in graph.colocated_with(node):
+            if other not in members:
+                graph.set_colocated(other, [o for o in other.colocated if o not in members])
+                fusion.notes.append(f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}")
+
+
+def _keep_name(graph: Graph, node: Node, outputs: Sequence[Output], after: Node) -> None:
+    """A node of NODE's name that hands on the call's outputs, index by index."""
+    types = [base_dtype(output.dtype) for output in outputs]
+    if len(outputs) == 1:
+        attrs = {"T": message("tensorflow.AttrValue")(type=types[0]).SerializeToString()}
+        graph.add(node.name, "Identity", outputs, attrs=attrs, after=after)
+    else:
+        graph.add(node.name, "IdentityN", outputs, attrs={"T": types_value(types).SerializeToString()}, after=after)
+
+
+def _call_op(function: Any) -> str:
+    return "StatefulPartitionedCall" if function.signature.is_stateful else "PartitionedCall"
+
+
+def _call_attrs(function: Any, xla: bool) -> dict[str, bytes]:
+    signature = function.signature
+    values = {
+        "Tin": types_value([arg.type for arg in signature.input_arg]),
+        "Tout": types_value([arg.type for arg in signature.output_arg]),
+        "f": func_value(signature.name),
+        "config": bytes_value(b""),
+        "config_proto": bytes_value(_NO_OPTIMIZER_OF_ITS_OWN),
+        "executor_type": bytes_value(b""),
+    }
+    if xla:  # on the call: on the function alone TensorFlow does not see it
+        values[XLA_MUST_COMPILE] = message("tensorflow.AttrValue")(b=True)
+    return {key: value.SerializeToString(deterministic=True) for key, value in values.items()}

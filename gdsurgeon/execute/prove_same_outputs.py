@@ -1,0 +1,75 @@
+"""The proof of an edit that changes no value: every output equals its counterpart."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+from gdsurgeon.analysis.signature import output_nodes
+from gdsurgeon.execute.comparing import EDITED, ORIGINAL, Comparing
+from gdsurgeon.execute.executor import Executor
+from gdsurgeon.execute.proof import Timing
+from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.execute.subject import Feeds, Subject
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, SameOutputs
+from gdsurgeon.graph.names import parse_tensor
+
+MOST_RUNS = 15
+LONGEST_MEASURING = 4.0
+"""Seconds for measuring both graphs together."""
+
+
+class SameOutputsProof(Comparing):
+    """What the original gives is fetched of both graphs, and what the claim names besides."""
+
+    def __init__(
+        self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, claim: SameOutputs
+    ) -> None:
+        self.claim = claim
+        super().__init__(executor, graph, result, overrides)
+        renamed = " under the new names" if result.journal.renamed or result.journal.moved else ""
+        self.proof.statement = f"edited(x) = original(x){renamed}"
+        self.proof.rtol, self.proof.atol = claim.rtol, claim.atol
+        self.incomparable |= claim.except_for
+
+    def subject(self) -> Subject:
+        outputs = [node.name for node in output_nodes(self.original_graph)]
+        served = set(outputs)
+        subject = Subject(
+            self.executor,
+            ORIGINAL,
+            self.original_graph,
+            outputs=list(dict.fromkeys([*outputs, *self.claim.also])),
+            overrides=self.overrides,
+            undrawable=frozenset(self.journal.removed),
+        )
+        subject.plan.skipped = [s for s in subject.plan.skipped if s.name in served]
+        groups = [[name for name in names if self._is_paired(name, served)] for names in subject.plan.groups]
+        subject.plan.groups = [names for names in groups if names]
+        return subject
+
+    def _is_paired(self, tensor: str, served: set[str]) -> bool:
+        """Whether TENSOR is compared: each output; of the rest what has a counterpart."""
+        node = parse_tensor(tensor).node
+        return node in served or tensor in self.journal.moved or self.journal.after(node) in self.graph
+
+    def finish(self, sample: int) -> None:
+        if sample == 0 and self.claim.measured:
+            self.proof.timing = self._measured(*self.fed)
+        super().finish(sample)
+
+    def _measured(self, feeds: Feeds, edited_feeds: Feeds) -> Timing:
+        """The median time of both graphs on the same feeds, run by turns; both have run once before."""
+        times: tuple[list[float], list[float]] = ([], [])
+        started = time.monotonic()
+        while len(times[0]) < MOST_RUNS and (time.monotonic() - started < LONGEST_MEASURING or len(times[0]) < 3):
+            for seconds, key, fed, groups in (
+                (times[0], ORIGINAL, feeds, self.original.plan.groups),
+                (times[1], EDITED, edited_feeds, self.edited_groups()),
+            ):
+                result = f"{key} measured"
+                runs = [self.executor.wait(self.executor.run(key, result, fed, names)) for names in groups]
+                seconds.append(sum(run.seconds for run in runs))
+                self.executor.drop(result)
+        return Timing(median(times[0]), median(times[1]), len(times[0]))
