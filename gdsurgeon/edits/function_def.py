@@ -16,6 +16,10 @@ from gdsurgeon.graph.op_defs import OpDef, arg_dtypes
 from gdsurgeon.wire.messages import message
 
 NO_INLINE = "_noinline"
+XLA_MUST_COMPILE = "_XlaMustCompile"
+XLA_RTOL, XLA_ATOL = 1e-4, 1e-5
+"""By how much what XLA computes may differ from what TensorFlow's kernels compute."""
+
 LARGE_CONSTANT = 1 << 16
 """Bytes of a constant's record beyond which it is not made part of a function, but handed to it: a function's nodes are
 kept in memory, and a constant outside is copied from file to file."""

@@ -11,7 +11,15 @@ from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
 from gdsurgeon.analysis.control_flow import branches, while_frames
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.analysis.walks import escape
-from gdsurgeon.edits.function_def import NO_INLINE, add_control_outputs, is_large_constant, make_function
+from gdsurgeon.edits.function_def import (
+    NO_INLINE,
+    XLA_ATOL,
+    XLA_MUST_COMPILE,
+    XLA_RTOL,
+    add_control_outputs,
+    is_large_constant,
+    make_function,
+)
 from gdsurgeon.edits.fusion_body import Body, bind_body
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
@@ -22,12 +30,10 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.select import Selection, selected
 from gdsurgeon.wire.messages import message
 
-XLA_MUST_COMPILE = "_XlaMustCompile"
 _NO_OPTIMIZER_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
 """ConfigProto.graph_options.rewrite_options.disable_meta_optimizer: without it a call optimises its function when it
 is first run, even in a session that has the optimiser turned off, and rounds differently. What a session's own
 optimiser does with functions is left to the session."""
-XLA_RTOL, XLA_ATOL = 1e-4, 1e-5
 
 _CONVOLUTIONS = frozenset(
     """

@@ -1,0 +1,234 @@
+"""inline: the bodies of functions in the place of their calls; the way back from fuse-ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gdsurgeon.analysis.control_flow import branches, while_frames
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.edits.function_def import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
+from gdsurgeon.edits.function_instance import (
+    Call,
+    Instance,
+    Ref,
+    call_of,
+    instance_key,
+    instances,
+    is_call,
+)
+from gdsurgeon.edits.unused_functions import reachable, used_functions
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.attrs import string_value, type_value, types_value
+from gdsurgeon.graph.dtypes import base_dtype
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameOutputs
+from gdsurgeon.graph.names import near_miss
+from gdsurgeon.graph.node import Node, Output
+
+FRAME_NAME = "frame_name"
+
+
+def inline(
+    graph: Graph,
+    functions: Sequence[str] = (),
+    *,
+    keep_names: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> EditResult:
+    """Puts the bodies of functions in the place of their calls, calls inside the bodies included.
+
+    Calls are PartitionedCall, StatefulPartitionedCall and nodes whose op is a function; loops and conditionals (While,
+    If, ...) keep theirs. What nobody calls any more leaves the library.
+
+    Args:
+        graph: changed in place.
+        functions: the functions to inline; all by default. Those that they call are inlined with them.
+        keep_names: nodes are called what they are called in the body where that is free, instead of ``CALL/NAME``.
+        rtol, atol: by how much the outputs may differ; by default not at all, and a little where XLA compiled a call.
+
+    Raises:
+        EditError: there is no such function or no call of it; a body holds an op that is not known, or a name that
+            leads nowhere; the graph is as it was.
+    """
+    for name in functions:
+        if name not in graph.functions:
+            known = [function.signature.name for function in graph.functions]
+            raise EditError(f"{printable(graph.source_name)} has no function {quoted(name)}.{near_miss(name, known)}")
+    topology = Topology(graph)
+    calls = [topology.node(n) for n in topology.with_ops(op for op in topology.ops() if is_call(op, graph))]
+    calls = [node for node in calls if not functions or _call(node).function in functions]
+    if not calls:
+        what = f"of {', '.join(map(quoted, functions))}" if functions else "in the graph"
+        raise EditError(f"there is no call {what} to inline: loops and conditionals keep their functions")
+    known_instances = instances(graph, ((node.name, _call(node), len(node.inputs)) for node in calls))
+    compiled = any(node.plain_attr(XLA_MUST_COMPILE) for node in calls)
+    frames, sides = while_frames(topology), branches(topology)
+    work = _Inlining(graph, known_instances, keep_names)
+    for node in calls:
+        number = topology.id_of(node)
+        work.inline(node, may_not_run=frames.of[number] >= 0 or sides.of[number] >= 0)
+    journal = work.finish([node.name for node in calls])
+    unused = sorted(reachable(graph, (name for name, _ in known_instances)) - used_functions(graph))
+    graph.functions.remove(unused)
+    journal.functions.removed = unused
+    loose = (XLA_RTOL, XLA_ATOL) if compiled else (0.0, 0.0)
+    claim = SameOutputs(
+        rtol=loose[0] if rtol is None else rtol,
+        atol=loose[1] if atol is None else atol,
+        also=tuple(node.name for node in calls),
+    )
+    return EditResult(journal, (claim,))
+
+
+def _call(node: Node) -> Call:
+    return call_of(node.op, {key: node.attr(key) for key in node.attr_keys})
+
+
+class _Inlining:
+    """Inlines call after call; those that a body brings with it follow at once."""
+
+    def __init__(self, graph: Graph, known: dict[tuple[str, bytes], Instance], keep_names: bool) -> None:
+        self.graph = graph
+        self.known = known
+        self.keep_names = keep_names
+        self.unique = graph.unique_names()
+        self.added: list[Node] = []
+        self.replaced: dict[Output, Output] = {}  # outputs of calls, and what has their values now
+        self.given: dict[str, Output] = {}  # likewise of the calls in the file, by name
+        self.rewired: list[tuple[Node, int, str]] = []
+        self.waiting: list[Node] = []
+
+    def inline(self, call: Node, *, may_not_run: bool) -> None:
+        """Inlines a call of the file and the calls in it; MAY_NOT_RUN: it lies in a loop or a branch."""
+        originals = [Output(call, i) for i in range(len(call.output_dtypes or ()))]
+        self.given.update((output.name, output) for output in originals)
+        pending = [call]
+        while pending:
+            pending += self._one(pending.pop(), may_not_run)
+
+    def finish(self, names: Sequence[str]) -> Journal:
+        """What was done, in the names that there are now. NAMES: of the calls."""
+        journal = Journal(added=[node.name for node in self.added if self._is_here(node)])
+        here = set(journal.added)
+        journal.removed = [name for name in names if name not in here]
+        for name, output in self.given.items():
+            now = self._now(output).name
+            if now != name and output.node.name not in here:
+                journal.moved[name] = now
+        for node, slot, old in self.rewired:
+            if self._is_here(node) and node.inputs[slot].name != old:
+                journal.rewired.append(Rewired(node.name, slot, old, node.inputs[slot].name))
+        journal.changed = [node.name for node in dict.fromkeys(self.waiting) if self._is_here(node)]
+        return journal
+
+    def _is_here(self, node: Node) -> bool:
+        return self.graph.find(node.name) is node
+
+    def _now(self, output: Output) -> Output:
+        while output in self.replaced:
+            output = self.replaced[output]
+        return output
+
+    def _one(self, call: Node, may_not_run: bool) -> list[Node]:
+        """Inlines one call; returns the calls that have come with it."""
+        instance = self.known[instance_key(_call(call))]
+        nodes = self._add_nodes(call, instance)
+        outside = call.inputs
+        for body in instance.nodes:
+            self._wire(nodes[body.name], body, nodes, outside, instance)
+        self._tie_roots(call, instance, nodes, may_not_run)
+        results = [_tensor(ref, nodes, outside) for ref in instance.results]
+        self._replace(call, results, [nodes[name] for name in instance.control_results])
+        return [nodes[body.name] for body in instance.nodes if is_call(body.op, self.graph)]
+
+    def _add_nodes(self, call: Node, instance: Instance) -> dict[str, Node]:
+        out: dict[str, Node] = {}
+        for body in instance.nodes:
+            name = self.unique(body.name if self.keep_names else f"{call.name}/{body.name}")
+            attrs = {key: value.SerializeToString(deterministic=True) for key, value in body.attr.items()}
+            if FRAME_NAME in attrs:
+                frame = body.attr[FRAME_NAME].s.decode("utf-8", "surrogateescape")
+                attrs[FRAME_NAME] = string_value(f"{call.name}/{frame}").SerializeToString()
+            out[body.name] = self.graph.add(name, body.op, attrs=attrs, device=body.device or call.device, after=call)
+        self.added.extend(out.values())
+        return out
+
+    def _wire(
+        self, node: Node, body: Any, nodes: dict[str, Node], outside: Sequence[Output], instance: Instance
+    ) -> None:
+        self.graph.set_inputs(node, [_tensor(ref, nodes, outside) for ref in instance.inputs(body)])
+        self.graph.set_controls(node, [nodes[name] for name in instance.controls(body)])
+        if COLOCATION_ATTR in body.attr:
+            names = colocated_names(body.attr[COLOCATION_ATTR].SerializeToString())
+            self.graph.set_colocated(node, [nodes[name] for name in names if name in nodes])
+
+    def _tie_roots(self, call: Node, instance: Instance, nodes: dict[str, Node], may_not_run: bool) -> None:
+        """Has what the body begins with wait for what the call waits for.
+
+        In a loop or a branch, a node without inputs would run outside of it: it waits for an input of the call.
+        """
+        roots = [b for b in instance.nodes if not instance.controls(b) and all(not r.node for r in instance.inputs(b))]
+        if call.controls:
+            for body in roots:
+                self.graph.set_controls(nodes[body.name], call.controls)
+        elif may_not_run and call.inputs:
+            sources = [body for body in roots if not instance.inputs(body)]
+            if sources:
+                dtype = type_value(base_dtype(call.inputs[0].dtype)).SerializeToString()
+                pivot = self.graph.add(
+                    self.unique(f"{call.name}/pivot"), "Identity", call.inputs[:1], attrs={"T": dtype}, after=call
+                )
+                self.added.append(pivot)
+                for body in sources:
+                    self.graph.set_controls(nodes[body.name], [pivot])
+
+    def _replace(self, call: Node, results: Sequence[Output], effects: Sequence[Node]) -> None:
+        """Has those who read CALL read RESULTS, and those who wait for it wait for what it did; removes it."""
+        users = self.graph.users(call)
+        is_read = any(read.node is call for user in users for read in user.inputs)
+        above = {output.node for output in results}
+        loose = [node for node in effects if node not in above]
+        keeper = self._keeper(call, results, loose) if results and (loose or not is_read) else None
+        place = [Output(keeper, i) for i in range(len(results))] if keeper is not None else list(results)
+        self.replaced.update((Output(call, i), output) for i, output in enumerate(place))
+        done = [keeper] if keeper is not None else self._done(call, users, [*above, *loose])
+        for user in users:
+            slots = [slot for slot, read in enumerate(user.inputs) if read.node is call]
+            if slots:
+                self.rewired += [(user, slot, user.inputs[slot].name) for slot in slots]
+                self.graph.set_slots({user: {slot: place[user.inputs[slot].index] for slot in slots}})
+            if call in user.controls:
+                new = [n for control in user.controls for n in (done if control is call else [control])]
+                self.graph.set_controls(user, new)
+                self.waiting.append(user)
+        for other in self.graph.colocated_with(call):
+            self.graph.set_colocated(other, [o for o in other.colocated if o is not call])
+        name = call.name
+        self.graph.remove([call])
+        if keeper is not None:
+            self.graph.rename({keeper: name})
+
+    def _keeper(self, call: Node, results: Sequence[Output], effects: Sequence[Node]) -> Node:
+        """An Identity with the call's outputs, for a call that is an output of the graph or has effects besides."""
+        types = [base_dtype(output.dtype) for output in results]
+        op, value = ("Identity", type_value(types[0])) if len(types) == 1 else ("IdentityN", types_value(types))
+        name = self.unique(f"{call.name}/results")
+        keeper = self.graph.add(name, op, results, effects, attrs={"T": value.SerializeToString()}, after=call)
+        self.added.append(keeper)
+        return keeper
+
+    def _done(self, call: Node, users: Sequence[Node], ends: Sequence[Node]) -> list[Node]:
+        """What to wait for in the place of CALL: a node, where there are several things, that waits for all."""
+        ends = list(dict.fromkeys(ends))
+        if len(ends) < 2 or not any(call in user.controls for user in users):
+            return ends
+        node = self.graph.add(self.unique(f"{call.name}/done"), "NoOp", controls=ends, after=call)
+        self.added.append(node)
+        return [node]
+
+
+def _tensor(ref: Ref, nodes: dict[str, Node], outside: Sequence[Output]) -> Output:
+    return Output(nodes[ref.node], ref.port) if ref.node else outside[ref.port]
