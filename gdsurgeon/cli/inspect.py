@@ -6,30 +6,63 @@ import click
 
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.errors import GdsurgeonError, UsageError
 
 
 @click.command("inspect")
 @query_options
-def command(model: str, as_json: bool, verbose: bool) -> None:
+@click.option("--ops", "with_ops", is_flag=True, help="All ops, in functions too, and which TensorFlow does not know.")
+@click.option("--sizes", "with_sizes", is_flag=True, help="The largest constants.")
+@click.option("--functions", "with_functions", is_flag=True, help="The functions, who calls them, which are unused.")
+@click.option("--strings", "with_strings", is_flag=True, help="Text that is baked in, file paths first.")
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="N", help="How many of --sizes and --strings.  [default: 10]"
+)
+def command(
+    model: str,
+    as_json: bool,
+    verbose: bool,
+    with_ops: bool,
+    with_sizes: bool,
+    with_functions: bool,
+    with_strings: bool,
+    top: int | None,
+) -> None:
     """Show what a graph takes and gives: inputs, outputs, ops, and what is wrong with it.
 
     A graph with structural faults is shown too; the faults go to standard error, and the exit code is 3.
 
     \b
-    Example:
+    Examples:
       gdsurgeon inspect model.pb --json | jq -r '.inputs[].name'
+      gdsurgeon inspect model.pb --sizes --top 20
+      gdsurgeon inspect model.pb --strings --json | jq -r '.strings[].paths[]'
     """
     del verbose
+    if top is not None and not (with_sizes or with_strings):
+        raise UsageError("--top says how many of --sizes or --strings, and neither is given")
+    most = top or 10
     from gdsurgeon.analysis.check import broken, check
+    from gdsurgeon.analysis.constant_sizes import constant_sizes
+    from gdsurgeon.analysis.function_summary import function_summaries
+    from gdsurgeon.analysis.op_usage import op_usage
     from gdsurgeon.analysis.signature import signature
+    from gdsurgeon.analysis.strings import baked_strings
     from gdsurgeon.graph.load import load
     from gdsurgeon.view import inspection
 
     graph = load(model)
     findings = check(graph)
     try:
-        found = inspection.Inspection(graph, signature(graph), findings)
+        found = inspection.Inspection(graph, signature(graph), findings, most=most)
+        if with_ops:
+            found.op_usage = op_usage(graph)
+        if with_sizes:
+            found.sizes = constant_sizes(graph, most)
+        if with_functions:
+            found.functions = function_summaries(graph)
+        if with_strings:
+            found.strings = baked_strings(graph)
     except GdsurgeonError:
         if not findings.fault_count:
             raise

@@ -20,9 +20,21 @@ from gdsurgeon.errors import GdsurgeonError, UsageError, printable
 COMMANDS = {
     "add-postprocessing": "Put a graph behind a model's outputs.",
     "add-preprocessing": "Put a graph in front of a model's inputs.",
+    "clone-scope": "Copy a name scope, with its own weights, loops and variables.",
+    "control": "Add and remove control edges.",
+    "extract": "Take the part of a graph between inputs and outputs.",
+    "freeze-input": "Make inputs constants.",
+    "fuse-ops": "Make the selected nodes one call of a function.",
+    "import": "Join another graph to a model.",
+    "inline": "Put the bodies of functions in the place of their calls.",
+    "insert": "Splice a graph into a tensor.",
     "inspect": "Show what a graph takes and gives.",
+    "remove": "Remove the selected nodes.",
     "rename": "Rename nodes, scopes, or many nodes by a pattern.",
     "reroute": "Have the consumers of one tensor read another.",
+    "select": "Print the nodes that a selection picks.",
+    "set-attr": "Set attrs of nodes.",
+    "set-device": "Say where nodes ask to run.",
 }
 
 

@@ -188,6 +188,11 @@ def _shape(text: str) -> tuple[int, ...]:
     return dims
 
 
+def names_in(texts: tuple[str, ...]) -> list[str]:
+    """The names in comma-separated lists."""
+    return [name for text in texts for name in text.split(",") if name]
+
+
 _FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "NAME=RAW,RESULT"}
 
 

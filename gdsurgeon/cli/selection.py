@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from gdsurgeon.cli.options import names_in
 from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.select import Selection
 
@@ -69,7 +70,7 @@ def required(selection: Selection) -> None:
 
 
 def _listed(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for text in texts for name in text.split(",") if name)
+    return tuple(names_in(texts))
 
 
 def _boundary(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

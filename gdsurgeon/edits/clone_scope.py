@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.boundary import boundary, served
-from gdsurgeon.analysis.shapes import PLACEHOLDERS, compatible, describe, stated_shape
-from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, TABLE_INITIALIZERS, VARIABLES
+from gdsurgeon.analysis.initialisers import ASSIGNMENTS, initialisers
+from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
+from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.edits.copy_nodes import CopiedNodes, plan_copy_nodes
 from gdsurgeon.errors import EditError, quoted
@@ -15,8 +16,6 @@ from gdsurgeon.graph.journal import EditResult, Journal, SameGiven, SameOutputs
 from gdsurgeon.graph.names import in_scope, near_miss, scope_prefix
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.select import compiled, is_constant
-
-_ASSIGN = frozenset(("Assign", "AssignVariableOp"))
 
 
 def clone_scope(
@@ -55,12 +54,12 @@ def clone_scope(
     cloned = [node for node in nodes if node not in shared]
     if not cloned:
         raise EditError(f"nothing would be cloned: all under {quoted(source)} is shared")
-    initialisers = _initialisers(topology, cloned)
+    assigned = _initialisers(topology, cloned)
     warnings: list[str] = []
     replace = _replacements(graph, cloned, inputs, warnings)
     names = {node: _name(node.name, before, after) for node in cloned}
     free = graph.unique_names()
-    names |= {node: free(after + node.name) for node in initialisers}
+    names |= {node: free(after + node.name) for node in assigned}
     plan = plan_copy_nodes(
         graph, names, names, replace=replace, respell=lambda text: _respell(text, before, after), topology=topology
     )
@@ -69,7 +68,7 @@ def clone_scope(
     journal = Journal(added=[node.name for node in copied.nodes.values()])
     journal.functions.added.extend(copied.functions.values())
     claims = (SameOutputs(), _claim(source, after[:-1], edges.inputs, served(edges), copied, replace))
-    return EditResult(journal, claims, warnings, list(_notes(after, copied, initialisers, shared)))
+    return EditResult(journal, claims, warnings, list(_notes(copied, assigned, shared)))
 
 
 def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
@@ -121,30 +120,11 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
 
 
 def _initialisers(topology: Topology, nodes: Sequence[Node]) -> list[Node]:
-    """What lies outside and initialises the variables and tables among NODES: the assignment and what feeds it alone.
-
-    An initialiser of other things too (a group of them all) stays as it is.
-    """
-    holders = [node for node in nodes if node.op in VARIABLES | RESOURCE_VARIABLES or "HashTable" in node.op]
+    """What lies outside and initialises the variables and tables among NODES."""
     inside = bytearray(topology.size)
     for node in nodes:
         inside[topology.id_of(node)] = 1
-    found: dict[int, None] = {}
-    for node in holders:
-        for user in topology.users(topology.id_of(node)):
-            op = topology.op(user)
-            first = next(iter(topology.data_producers(user)), -1)
-            if not inside[user] and op in _ASSIGN | TABLE_INITIALIZERS and first == topology.id_of(node):
-                found[user] = None
-    pending = list(found)
-    for number in pending:  # grows while it is walked
-        for producer in dict.fromkeys(topology.producers(number)):
-            if inside[producer] or producer in found or topology.op(producer) in PLACEHOLDERS:
-                continue
-            if all(inside[user] or user in found for user in topology.users(producer)):
-                found[producer] = None
-                pending.append(producer)
-    return [topology.node(number) for number in sorted(found)]
+    return [topology.node(number) for number in initialisers(topology, inside)]
 
 
 def _replacements(
@@ -197,17 +177,17 @@ def _claim(
     )
 
 
-def _notes(after: str, copied: CopiedNodes, initialisers: Sequence[Node], shared: set[Node]) -> list[str]:
+def _notes(copied: CopiedNodes, assigned: Sequence[Node], shared: set[Node]) -> list[str]:
     out: list[str] = []
     count = sum(node.op in VARIABLES | RESOURCE_VARIABLES for node in copied.nodes)
     if count:
         out.append(f"{count} variable{'s' if count != 1 else ''} cloned")
-    if initialisers:
-        names = [copied.nodes[node].name for node in initialisers if node.op in _ASSIGN | TABLE_INITIALIZERS]
+    if assigned:
+        names = [copied.nodes[node].name for node in assigned if node.op in ASSIGNMENTS]
         listed = ", ".join(quoted(name) for name in names[:4]) + (f" and {len(names) - 4:,} more" * (len(names) > 4))
-        out.append(f"to be initialised by {listed}: {len(initialisers):,} nodes of the initialisers cloned with them")
+        out.append(f"to be initialised by {listed}: {len(assigned):,} nodes of the initialisers cloned with them")
     elif count:
-        inside = [new.name for old, new in copied.nodes.items() if old.op in _ASSIGN]
+        inside = [new.name for old, new in copied.nodes.items() if old.op in ASSIGNMENTS]
         if inside:
             listed = ", ".join(quoted(n) for n in inside[:4]) + (f" and {len(inside) - 4:,} more" * (len(inside) > 4))
             out.append(f"to be initialised by {listed}")

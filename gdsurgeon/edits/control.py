@@ -176,10 +176,10 @@ def _check_frames(graph: Graph, topology: Topology) -> None:
     before = _mixed(clean, while_frames(clean).of)
     for number, (one, other) in mixed.items():
         if number not in before:
-            places = [
-                f"{quoted(topology.name(n))} ({_frame(frames.names, frames.of[n])})" for n in (one, other)
-            ]
-            raise EditError(f"{quoted(topology.name(number))} would have inputs from two places: {' and '.join(places)}")
+            places = [f"{quoted(topology.name(n))} ({_frame(frames.names, frames.of[n])})" for n in (one, other)]
+            raise EditError(
+                f"{quoted(topology.name(number))} would have inputs from two places: {' and '.join(places)}"
+            )
 
 
 def _frame(names: Sequence[str], frame: int) -> str:
@@ -220,7 +220,9 @@ def _branch_warnings(graph: Graph, added: Edges) -> Iterator[str]:
 
 def _notes(added: Edges, removed: Edges) -> list[str]:
     out = [
-        f"{printable(node.name)} waits for {printable(source.name)}" for node, befores in added.items() for source in befores
+        f"{printable(node.name)} waits for {printable(source.name)}"
+        for node, befores in added.items()
+        for source in befores
     ]
     out += [
         f"{printable(node.name)} no longer waits for {printable(source.name)}"

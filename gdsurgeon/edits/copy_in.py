@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.edits.fresh_names import (
+    frame_names,
+    fresh_frame_names,
+    fresh_shared_names,
+    respelt_attrs,
+    shared_names,
+)
 from gdsurgeon.edits.merge_functions import FunctionMerge, plan_function_merge, respell_functions
 from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import UniqueNames
@@ -49,6 +58,8 @@ class CopyPlan:
     names: dict[Node, str]
     forced: frozenset[Node]
     functions: FunctionMerge
+    frames: dict[str, str]
+    shared_names: dict[str, str]
 
     def apply(self, graph: Graph, after: Node | None = None) -> Copied:
         """Makes the copy; the copies are written behind the node AFTER of GRAPH, or (None) at the end."""
@@ -59,6 +70,8 @@ class CopyPlan:
                 copied.renamed[node.name] = name
         for node in self.names:
             _wire(graph, node, copied)
+            for key, text in respelt_attrs(node, self.frames, self.shared_names).items():
+                graph.set_attr(copied.nodes[node], key, string_value(text).SerializeToString())
         return copied
 
 
@@ -110,7 +123,22 @@ def plan_copy(
                 raise EditError(f"{quoted(node.name)} reads {quoted(read.name)}, which is not there")
     plan = _names(graph, originals, forced, {*reserved, *forced.values()})
     functions = plan_function_merge(graph.functions, other.functions)
-    return CopyPlan(other, dict(replace), plan, frozenset(forced), functions)
+    frames, shared = _clashing(graph, other, originals)
+    return CopyPlan(other, dict(replace), plan, frozenset(forced), functions, frames, shared)
+
+
+def _clashing(graph: Graph, other: Graph, originals: list[Node]) -> tuple[dict[str, str], dict[str, str]]:
+    """New names for while frames, and for shared tables, queues and variables, whose names GRAPH uses for others.
+
+    Loops of one name would be one loop, and tables of one name one table.
+    """
+    frames, shared = frame_names(originals), shared_names(other, originals)
+    if not frames and not shared:
+        return {}, {}
+    topology = Topology(graph)
+    new_frames = fresh_frame_names(topology, frames, lambda name: name)
+    new_shared = fresh_shared_names(topology, shared, lambda name: name)
+    return new_frames, new_shared
 
 
 def _names(graph: Graph, originals: list[Node], forced: Mapping[Node, str], promised: set[str]) -> dict[Node, str]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.control_flow import ENTER, MERGE, Frames, while_frames
 from gdsurgeon.analysis.topology import LOOP_BACK, Topology
 from gdsurgeon.edits.copy_functions import FunctionCopies, plan_function_copies
+from gdsurgeon.edits.fresh_names import (
+    SHARED_NAME,
+    Respell,
+    frame_names,
+    fresh_frame_names,
+    fresh_shared_names,
+    respelt_attrs,
+    shared_names,
+    string_attr,
+)
 from gdsurgeon.edits.merge_functions import respell_functions
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
-
-FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
-
-Respell = Callable[[str], str]
 
 
 @dataclass
@@ -62,6 +67,7 @@ class CopyNodesPlan:
     frames: dict[str, str]
     shared_names: dict[str, str]
     functions: FunctionCopies
+    nameless: dict[str, str]
 
     def apply(self) -> CopiedNodes:
         """Makes the copy, at the end of the graph."""
@@ -86,11 +92,11 @@ class CopyNodesPlan:
         return copied
 
     def _respell(self, node: Node, copy: Node) -> None:
-        for key, names in ((FRAME_NAME, self.frames), (SHARED_NAME, self.shared_names)):
-            if names and node.has_attr(key):
-                old = _string(node, key) or (node.name if key == SHARED_NAME else "")
-                if old in names:
-                    self.graph.set_attr(copy, key, string_value(names[old]).SerializeToString())
+        spelt = respelt_attrs(node, self.frames, self.shared_names)
+        if node.name in self.nameless:
+            spelt[SHARED_NAME] = self.nameless[node.name]
+        for key, text in spelt.items():
+            self.graph.set_attr(copy, key, string_value(text).SerializeToString())
 
 
 def copy_nodes(
@@ -152,11 +158,11 @@ def plan_copy_nodes(
         graph,
         names,
         replaced,
-        _fresh({f for node in originals if node.op in ENTER and (f := _string(node, FRAME_NAME))},
-               _in_use(top, ENTER, FRAME_NAME), spelling),
-        _fresh_shared_names(top, names, spelling),
+        fresh_frame_names(top, frame_names(originals), spelling),
+        fresh_shared_names(top, shared_names(graph, originals), spelling),
         plan_function_copies(graph.functions, originals, spelling),
-    )  # fmt: skip
+        _nameless_variables(names),
+    )
 
 
 def _check_names(graph: Graph, names: Mapping[Node, str]) -> None:
@@ -198,36 +204,10 @@ def _closes_loop(topology: Topology, number: int) -> bool:
     return any(topology.op(p) in LOOP_BACK for p in topology.producers(number))
 
 
-def _in_use(topology: Topology, ops: Iterable[str], key: str) -> set[str]:
-    """The values of the string attr KEY of all nodes of OPS."""
-    return {_string(topology.node(number), key) for number in topology.with_ops(ops)}
-
-
-def _fresh_shared_names(topology: Topology, names: Mapping[Node, str], respell: Respell) -> dict[str, str]:
-    """A shared name for each that copied nodes have; a variable without one shares by the name of its copy."""
-    with_attr = {op for op in topology.ops() if (d := topology.graph.op_def(op)) is not None and SHARED_NAME in d.attrs}
-    if not with_attr:
-        return {}
-    wanted: dict[str, None] = {}
-    nameless: dict[str, str] = {}
-    for node, name in names.items():
-        if node.op not in with_attr:
-            continue
-        shared = _string(node, SHARED_NAME)
-        if shared:
-            wanted[shared] = None
-        elif node.op == "VarHandleOp":  # without a name all of them are one
-            nameless[node.name] = name
-    if not wanted:
-        return nameless
-    return _fresh(wanted, _in_use(topology, with_attr, SHARED_NAME), respell) | nameless
-
-
-def _fresh(wanted: Iterable[str], used: set[str], respell: Respell) -> dict[str, str]:
-    unique = UniqueNames(used.__contains__)
-    return {old: unique(respell(old)) for old in sorted(wanted)}
-
-
-def _string(node: Node, key: str) -> str:
-    value = node.plain_attr(key)
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
+def _nameless_variables(names: Mapping[Node, str]) -> dict[str, str]:
+    """The variables without a shared name, which all are one: their copies share by the names of the copies."""
+    return {
+        node.name: name
+        for node, name in names.items()
+        if node.op == "VarHandleOp" and not string_attr(node, SHARED_NAME)
+    }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
@@ -14,16 +12,11 @@ from gdsurgeon.execute.numbers import INTEGERS
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph import dtypes
 from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.literals import parse_literal
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.runtime.tensor import Tensor
 
 _QUANTISED = frozenset((11, 12, 13, 15, 16))
-_SPELLINGS = (
-    (re.compile(r"\b[nN][aA][nN]\b"), "NaN"),
-    (re.compile(r"\b[iI][nN][fF]([iI][nN][iI][tT][yY])?\b"), "Infinity"),
-    (re.compile(r"\b[tT][rR][uU][eE]\b"), "true"),
-    (re.compile(r"\b[fF][aA][lL][sS][eE]\b"), "false"),
-)
 
 
 def check_names(overrides: Overrides, known: Iterable[str]) -> None:
@@ -126,33 +119,16 @@ def _from_array(name: str, dtype: int, value: Any) -> Tensor:
 def _from_text(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tensor:
     """A value as it is spelt on the command line: a number, true, a text, or nested lists in brackets."""
     what = f"the feed {quoted(text)} for {quoted(name)}"
-    is_text = dtype == dtypes.STRING
-    if is_text and not text.startswith("["):
-        return Tensor(dtypes.STRING, ones, [text.encode("utf-8", "surrogateescape")])
     try:
-        value = json.loads(text if is_text else _normal(text))
-    except (ValueError, RecursionError):
-        form = 'a text, or a list such as ["a", "b"]' if is_text else "a number, or a list such as [0.6, 0.7]"
-        raise UsageError(f"{what} is not {form}") from None
-    flat: list[Any] = []
-    shape = _flatten(value, flat)
-    if shape is None:
-        raise UsageError(f"{what} is a ragged list")
-    if not isinstance(value, list):
+        shape, flat, is_scalar = parse_literal(text, dtype)
+    except ValueError as error:
+        raise UsageError(f"{what} {error}") from None
+    if is_scalar:
         shape = ones
     try:
         return Tensor(dtype, shape, packed(dtype, flat))
     except (TypeError, ValueError, OverflowError, KeyError, AttributeError, struct.error):
         raise UsageError(f"{what} is not {dtypes.dtype_name(dtype)}") from None
-
-
-def _normal(text: str) -> str:
-    """TEXT as JSON: numbers with commas between them as a list, NaN and true in the spelling that it knows."""
-    if "," in text and not text.startswith("["):
-        text = f"[{text}]"
-    for pattern, spelling in _SPELLINGS:
-        text = pattern.sub(spelling, text)
-    return text
 
 
 def packed(dtype: int, flat: Sequence[Any]) -> bytes | list[bytes]:
@@ -174,15 +150,3 @@ def packed(dtype: int, flat: Sequence[Any]) -> bytes | list[bytes]:
 
     data: bytes = np.array(flat).astype(numpy_dtype(dtype)).tobytes()
     return data
-
-
-def _flatten(value: Any, out: list[Any]) -> tuple[int, ...] | None:
-    """Appends the elements of nested lists to OUT; the shape, or None where it is ragged."""
-    if not isinstance(value, list):
-        out.append(value)
-        return ()
-    shapes = {_flatten(item, out) for item in value}
-    if len(shapes) > 1 or None in shapes:
-        return None
-    inner = shapes.pop() if shapes else ()
-    return (len(value), *inner) if inner is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -59,7 +60,7 @@ def original_reference(graph: Graph, result: EditResult, claim: SameGiven) -> Re
 
 def part_reference(result: EditResult, claim: SamePart) -> Reference:
     """The graph that was added, on its own."""
-    name = printable(claim.part.source_name)
+    name = printable(os.path.basename(claim.part.source_name))
     statement = f"what came from {name} = {name} on its own"
     return Reference(PART, claim.part, claim.inputs, claim.outputs, result.journal.copied, statement)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gdsurgeon.graph import dtypes
@@ -156,6 +157,42 @@ def constant(node: Node) -> Constant | None:
     except decode_error():
         return None
     return decode_tensor(tensor)
+
+
+def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[Any]) -> Any:
+    """An AttrValue that holds a tensor of SHAPE with VALUES in row-major order (numbers, or bytes for strings).
+
+    Raises:
+        ValueError: a value is not of DTYPE, or there is no such dtype here.
+    """
+    if dtype not in _FIELDS:
+        raise ValueError(f"no constant of {dtypes.dtype_name(dtype)} can be made here")
+    low, high = _RANGES.get(dtype, (None, None))
+    for item in values:
+        kinds: tuple[type, ...] = (bytes,) if dtype == dtypes.STRING else (int,) if low is not None else (int, float)
+        if dtype == dtypes.BOOL:
+            kinds = (bool,)
+        fits = isinstance(item, kinds) and (dtype == dtypes.BOOL or not isinstance(item, bool))
+        if not fits or (low is not None and high is not None and not low <= item <= high):
+            raise ValueError(f"is not {dtypes.dtype_name(dtype)}")
+    value = message("tensorflow.AttrValue")()
+    value.tensor.dtype = dtype
+    value.tensor.tensor_shape.SetInParent()
+    for size in shape:
+        value.tensor.tensor_shape.dim.add(size=size)
+    items = list(values)
+    try:
+        if dtype == dtypes.FLOAT16:
+            items = [struct.unpack("<H", struct.pack("<e", item))[0] for item in items]
+        getattr(value.tensor, _FIELDS[dtype]).extend(items)
+    except (ValueError, OverflowError):
+        raise ValueError(f"is not {dtypes.dtype_name(dtype)}") from None
+    return value
+
+
+_RANGES = {3: (-(1 << 31), (1 << 31) - 1), 4: (0, 255), 5: (-(1 << 15), (1 << 15) - 1), 6: (-128, 127),
+           9: (-(1 << 63), (1 << 63) - 1), 17: (0, (1 << 16) - 1), 22: (0, (1 << 32) - 1),
+           23: (0, (1 << 64) - 1)}  # fmt: skip
 
 
 def decode_tensor(tensor: Any) -> Constant | None:

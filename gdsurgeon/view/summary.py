@@ -86,7 +86,8 @@ def _journal(outcome: Outcome) -> Iterator[tuple[str, str]]:
         what = counted(len(journal.added), "node")
         if before is not None and after is not None:
             gained = {op: n - before.get(op, 0) for op, n in after.items() if n > before.get(op, 0)}
-            what += f": {ops(gained)}"
+            same = sum(gained.values()) == len(journal.added)
+            what += f": {ops(gained) if same else listed(map(printable, journal.added))}"
         yield "added", what
     if journal.removed:
         yield "removed", f"{counted(len(journal.removed), 'node')}: {listed(map(printable, journal.removed))}"

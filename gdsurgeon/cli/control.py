@@ -1,0 +1,48 @@
+"""gdsurgeon control."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.options import edit_options
+from gdsurgeon.errors import UsageError, quoted
+
+if TYPE_CHECKING:
+    from gdsurgeon.execute.operate import Request
+
+
+@click.command("control")
+@edit_options
+@click.option("--add", metavar="NODE=^BEFORE", multiple=True, help="Have NODE wait for BEFORE.")
+@click.option("--remove", metavar="NODE=^BEFORE", multiple=True, help="Have NODE wait no longer; ^* is for anything.")
+def command(request: Request, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
+    """Add and remove control edges: NODE runs only after BEFORE has.
+
+    All edges change at once. Nodes inside functions are not reached.
+
+    \b
+    Examples:
+      gdsurgeon control model.pb --add 'logits=^check_inputs'
+      gdsurgeon control model.pb --remove 'logits=^Assert' --remove 'probabilities=^*'
+    """
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.edits.control import control
+
+    if not add and not remove:
+        raise UsageError("nothing to do: give --add NODE=^BEFORE or --remove NODE=^BEFORE")
+    added = [_edge(text, "--add") for text in add]
+    removed = [_edge(text, "--remove") for text in remove]
+    run_edit("control", request, lambda graph: control(graph, add=added, remove=removed))
+
+
+def _edge(text: str, option: str) -> tuple[str, str]:
+    node, equals, before = text.partition("=")
+    if not equals or not node or not before.removeprefix("^"):
+        raise UsageError(f"{option} {quoted(text)} is not a pair NODE=^BEFORE")
+    if not before.startswith("^"):
+        raise UsageError(
+            f"{option} {quoted(text)}: a control input is written ^node", hint=f"{option} {quoted(f'{node}=^{before}')}"
+        )
+    return node, before

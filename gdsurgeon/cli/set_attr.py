@@ -1,0 +1,57 @@
+"""gdsurgeon set-attr."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.selection import required, selection_options
+from gdsurgeon.errors import UsageError, quoted
+
+if TYPE_CHECKING:
+    from gdsurgeon.execute.operate import Request
+    from gdsurgeon.select import Selection
+
+
+@click.command("set-attr")
+@edit_options
+@selection_options
+@click.argument("words", metavar="[NODE]... KEY=VALUE...", nargs=-1)
+@click.option("--remove", metavar="KEY", multiple=True, help="Take an attr away.")
+def command(request: Request, selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> None:
+    """Set attrs of nodes: of those named, and of those selected.
+
+    VALUE is read as what the op's signature says: an int, a float, true or false, a type (float32 or DT_FLOAT), a
+    shape (?,224,3; [] is a scalar, ... an unknown rank), a string, the name of a function, or a list with commas
+    ([] is the empty one). Of an attr that the op does not have, KEY:KIND=VALUE says the kind: _note:string=...,
+    '_sizes:list(int)=1,2'.
+
+    A change of dtype or number that does not fit what a node reads, or who reads it, is refused. Nodes inside
+    functions are not reached.
+
+    \b
+    Examples:
+      gdsurgeon set-attr model.pb resize align_corners=true half_pixel_centers=false
+      gdsurgeon set-attr model.pb --op Conv2D dilations=1,1,1,1
+      gdsurgeon set-attr model.pb --select . --remove _output_shapes
+    """
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.edits.set_attr import set_attr
+
+    nodes = tuple(word for word in words if "=" not in word)
+    values = [_value(word) for word in words if "=" in word]
+    wanted = replace(selection, nodes=(*nodes, *selection.nodes))
+    if not values and not remove:
+        raise UsageError("nothing to set: give KEY=VALUE or --remove KEY")
+    required(wanted)
+    run_edit("set-attr", request, lambda graph: set_attr(graph, wanted, values, remove=remove))
+
+
+def _value(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    if not key:
+        raise UsageError(f"{quoted(text)} is not a pair KEY=VALUE")
+    return key, value

@@ -1,0 +1,147 @@
+"""extract: the part of a graph that computes some outputs from some inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdsurgeon.analysis.control_flow import while_frames
+from gdsurgeon.analysis.initialisers import needed_initialisers
+from gdsurgeon.analysis.shapes import PLACEHOLDERS
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.analysis.walks import members
+from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, known_shapes
+from gdsurgeon.edits.unused_functions import drop_unused_functions
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, Journal, SameGiven
+from gdsurgeon.graph.node import Node, Output
+
+
+def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str | Output]) -> EditResult:
+    """Cuts GRAPH down to what computes OUTPUTS from INPUTS.
+
+    An input that is no placeholder becomes one, with its dtype and shape and, where it is output 0, its name.
+    Initialisers of the variables and tables that stay stay too; functions that nobody calls any more leave.
+
+    Args:
+        graph: changed in place.
+        inputs: tensors at which to cut; other placeholders that the outputs depend on stay inputs.
+        outputs: tensors, of which at least one is given.
+
+    Raises:
+        EditError: no such tensor, an input that no output depends on, a cut inside a while loop, or nothing would be
+            removed; the graph is as it was.
+    """
+    if not outputs:
+        raise EditError("no outputs: name the tensors that the part is there to compute")
+    ends = list(dict.fromkeys(_output(graph, item) for item in outputs))
+    starts = list(dict.fromkeys(_output(graph, item) for item in inputs))
+    topology = Topology(graph)
+    kept = _needed(topology, starts, ends)
+    for number in needed_initialisers(topology, kept):
+        kept[number] = 1
+    cut = [output for output in starts if output.node.op not in PLACEHOLDERS]
+    _check(topology, starts, ends, kept)
+    notes = [
+        f"{quoted(topology.name(n))} stays an input: the outputs depend on it"
+        for n in topology.with_ops(("Placeholder", "PlaceholderV2"))
+        if starts and kept[n] and Output(topology.node(n), 0) not in starts
+    ]
+    shapes = known_shapes(graph, cut)
+    going = [topology.node(number) for number in topology.numbers() if not kept[number]]
+    if not going and not cut:
+        raise EditError("nothing would be removed: the outputs depend on all of the graph")
+    journal = Journal(removed=[node.name for node in going])
+
+    names = _cut(graph, cut, kept, topology, shapes, journal)
+    _forget(graph, topology, going)
+    graph.remove(going)
+    taken = {name: node for node, name in names.items() if node.name != name}
+    if taken:
+        graph.rename({node: name for name, node in taken.items()})
+    journal.removed = [name for name in journal.removed if name not in set(names.values())]
+    journal.functions.removed = drop_unused_functions(graph)
+    given = dict(zip((output.name for output in cut), names.values(), strict=True))
+    pairs = tuple((output.name, output.name) for output in ends if output not in cut)
+    return EditResult(journal, (SameGiven(given, pairs, _statement(given)),), [], notes)
+
+
+def _output(graph: Graph, item: str | Output) -> Output:
+    return graph.tensor(item) if isinstance(item, str) else item
+
+
+def _needed(topology: Topology, starts: Sequence[Output], ends: Sequence[Output]) -> bytearray:
+    """For each node whether it is needed for ENDS when STARTS are given."""
+    given = {(topology.id_of(output.node), output.index) for output in starts}
+    kept = bytearray(topology.size)
+    pending = [topology.id_of(o.node) for o in ends if (topology.id_of(o.node), o.index) not in given]
+    for number in pending:
+        kept[number] = 1
+    while pending:
+        for producer, index in topology.reads(pending.pop()):
+            if not kept[producer] and (producer, index) not in given:
+                kept[producer] = 1
+                pending.append(producer)
+    return kept
+
+
+def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output], kept: bytearray) -> None:
+    read = {pair for number in members(kept) for pair in topology.reads(number)} if starts else set()
+    frames = while_frames(topology)
+    for output in starts:
+        number = topology.id_of(output.node)
+        if (number, output.index) not in read:
+            raise EditError(f"no output depends on {quoted(output.name)}: it cannot be an input of the part")
+        if output.node.op not in PLACEHOLDERS:
+            check_replaceable(output)
+    for output in (*starts, *ends):
+        frame = frames.of[topology.id_of(output.node)]
+        if frame >= 0:
+            raise EditError(
+                f"{quoted(output.name)} lies inside the while loop {quoted(frames.names[frame])}, which cannot be cut"
+            )
+
+
+def _cut(
+    graph: Graph,
+    cut: Sequence[Output],
+    kept: bytearray,
+    topology: Topology,
+    shapes: dict[Output, tuple[int, ...] | None],
+    journal: Journal,
+) -> dict[Node, str]:
+    """Puts placeholders in the place of the tensors CUT; returns them with the names that they are to have."""
+    unique = graph.unique_names()
+    out: dict[Node, str] = {}
+    for output in cut:
+        stays = kept[topology.id_of(output.node)]
+        name = output.node.name
+        if output.index or stays:
+            name = unique(f"{name}_{output.index}")
+        first_name = name if name not in graph else unique(f"{name}_input")
+        node = add_placeholder(graph, first_name, output.dtype, shapes[output], after=output.node)
+        uses = [use for use in graph.uses(output) if kept[topology.id_of(use.node)]]
+        graph.reroute(uses, node.output)
+        out[node] = name
+        journal.added.append(name)
+    return out
+
+
+def _forget(graph: Graph, topology: Topology, going: Sequence[Node]) -> None:
+    """Takes what goes out of the control inputs and colocations of what stays."""
+    gone = set(going)
+    for node in going:
+        for user in graph.users(node):
+            if user not in gone and node in user.controls:
+                graph.set_controls(user, [control for control in user.controls if control not in gone])
+        for other in graph.colocated_with(node):
+            if other not in gone:
+                graph.set_colocated(other, [o for o in other.colocated if o not in gone])
+    del topology
+
+
+def _statement(given: dict[str, str]) -> str:
+    if not given:
+        return "edited(x) = original(x)"
+    shown = ", ".join(printable(name) for name in list(given)[:3]) + (", ..." if len(given) > 3 else "")
+    return f"edited(x) = original(x, {shown} given)"

@@ -1,0 +1,72 @@
+"""Names beside those of nodes that must not be shared by copies: of while frames, and of tables, queues, variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from gdsurgeon.analysis.control_flow import ENTER
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.node import Node
+
+FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
+
+Respell = Callable[[str], str]
+
+
+def string_attr(node: Node, key: str) -> str:
+    """The value of a string attr; '' where there is none."""
+    value = node.plain_attr(key)
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
+
+
+def frame_names(nodes: Iterable[Node]) -> set[str]:
+    """The names of the while frames that NODES lead into."""
+    return {name for node in nodes if node.op in ENTER and (name := string_attr(node, FRAME_NAME))}
+
+
+def sharing_ops(graph: Graph, ops: Iterable[str]) -> set[str]:
+    """Those of OPS that have a shared name."""
+    return {op for op in ops if (found := graph.op_def(op)) is not None and SHARED_NAME in found.attrs}
+
+
+def shared_names(graph: Graph, nodes: Iterable[Node]) -> set[str]:
+    """The shared names that NODES, of GRAPH, have."""
+    nodes = list(nodes)
+    ops = sharing_ops(graph, {node.op for node in nodes})
+    return {name for node in nodes if node.op in ops and (name := string_attr(node, SHARED_NAME))}
+
+
+def fresh_frame_names(topology: Topology, wanted: Iterable[str], respell: Respell) -> dict[str, str]:
+    """For each of the names WANTED what RESPELL makes of it, made unique among the frames of TOPOLOGY."""
+    wanted = sorted(wanted)
+    return _fresh(wanted, _in_use(topology, ENTER, FRAME_NAME), respell) if wanted else {}
+
+
+def fresh_shared_names(topology: Topology, wanted: Iterable[str], respell: Respell) -> dict[str, str]:
+    """For each of the names WANTED what RESPELL makes of it, made unique among the shared names of TOPOLOGY."""
+    wanted = sorted(wanted)
+    if not wanted:
+        return {}
+    return _fresh(wanted, _in_use(topology, sharing_ops(topology.graph, topology.ops()), SHARED_NAME), respell)
+
+
+def respelt_attrs(node: Node, frames: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
+    """The attrs of NODE that hold one of the names, with their new values."""
+    out: dict[str, str] = {}
+    for key, names in ((FRAME_NAME, frames), (SHARED_NAME, shared)):
+        if names and node.has_attr(key):
+            old = string_attr(node, key)
+            if old in names:
+                out[key] = names[old]
+    return out
+
+
+def _in_use(topology: Topology, ops: Iterable[str], key: str) -> set[str]:
+    return {string_attr(topology.node(number), key) for number in topology.with_ops(ops)}
+
+
+def _fresh(wanted: Iterable[str], used: set[str], respell: Respell) -> dict[str, str]:
+    unique = UniqueNames(used.__contains__)
+    return {old: unique(respell(old)) for old in wanted}

@@ -1,0 +1,70 @@
+"""import: another graph beside a model, in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdsurgeon.analysis.shapes import PLACEHOLDERS
+from gdsurgeon.analysis.signature import output_nodes
+from gdsurgeon.edits.copy_in import plan_copy
+from gdsurgeon.edits.parts import check_fits
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, Journal, SameOutputs, SamePart
+from gdsurgeon.graph.names import scope_prefix
+from gdsurgeon.graph.node import Node, Output
+
+
+def import_graph(
+    graph: Graph,
+    other: Graph,
+    *,
+    scope: str = "",
+    connect: Sequence[tuple[str, str]] = (),
+) -> EditResult:
+    """Copies the nodes of OTHER into GRAPH.
+
+    Args:
+        graph: changed in place.
+        other: left as it is; its source must stay open until GRAPH is written.
+        scope: the name scope that the nodes come under; it must not be in use. Without one they keep their names, and
+            a name that is taken is made unique.
+        connect: (tensor of GRAPH, placeholder of OTHER): what read the placeholder reads the tensor.
+
+    Raises:
+        EditError: the scope is in use, no such tensor or placeholder, or types differ; GRAPH is as it was.
+    """
+    prefix = scope_prefix(scope)
+    if prefix and any(name.startswith(prefix) or name == prefix[:-1] for name in graph.names()):
+        raise EditError(f"the scope {quoted(prefix[:-1])} is in use")
+    warnings: list[str] = []
+    replace: dict[Node, Output] = {}
+    for tensor, placeholder in connect:
+        node = _placeholder(other, placeholder)
+        if node in replace:
+            raise EditError(f"the placeholder {quoted(node.name)} is connected twice")
+        replace[node] = graph.tensor(tensor)
+        check_fits(replace[node], graph, node.output, other, warnings)
+    names = {node: prefix + node.name for node in other.nodes() if node not in replace} if prefix else {}
+    copied = plan_copy(graph, other, replace=replace, names=names).apply(graph)
+    journal = Journal(added=[node.name for node in copied.nodes.values()])
+    journal.copied = {old.name: new.name for old, new in copied.nodes.items()}
+    journal.renamed_functions = copied.renamed_functions
+    notes = [f"{quoted(old)} of {printable(other.source_name)} has become {quoted(new)}: the name was taken"
+             for old, new in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
+    served = [Output(node, i) for node in output_nodes(other) for i in range(len(node.output_dtypes or (0,)))]
+    part = SamePart(
+        other,
+        {node.name: tensor.name for node, tensor in replace.items()},
+        tuple((output.name, copied.output(output).name) for output in served if output.node not in replace),
+    )
+    return EditResult(journal, (SameOutputs(), part), warnings, notes)
+
+
+def _placeholder(other: Graph, name: str) -> Node:
+    node = other[name.removesuffix(":0")]
+    if node.op not in PLACEHOLDERS:
+        raise EditError(
+            f"{quoted(name)} of {printable(other.source_name)} is a {printable(node.op)}, not a Placeholder"
+        )
+    return node

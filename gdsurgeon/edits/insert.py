@@ -1,0 +1,70 @@
+"""insert: a graph with one input and one output, spliced into a tensor."""
+
+from __future__ import annotations
+
+from gdsurgeon.analysis.signature import input_nodes, output_nodes
+from gdsurgeon.edits.copy_in import plan_copy
+from gdsurgeon.edits.outputs import unrenamed_outputs
+from gdsurgeon.edits.parts import check_fits
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, SamePart
+from gdsurgeon.graph.names import scope_prefix
+from gdsurgeon.graph.node import Output
+
+
+def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") -> EditResult:
+    """Has everything that reads TENSOR read what BODY makes of it.
+
+    Args:
+        graph: changed in place.
+        tensor: of GRAPH.
+        body: a graph with one placeholder and one output, of the dtype and shape of TENSOR; left as it is; its source
+            must stay open until GRAPH is written.
+        scope: the name scope that the nodes of BODY come under; a name that is taken is made unique.
+
+    Raises:
+        EditError: BODY has more or fewer than one input and output, types differ, or nobody reads TENSOR; GRAPH is as
+            it was.
+    """
+    output = graph.tensor(tensor) if isinstance(tensor, str) else tensor
+    placeholders = [node for node in input_nodes(body) if node.op != "PlaceholderWithDefault"]
+    results = [Output(node, i) for node in output_nodes(body) for i in range(len(node.output_dtypes or (0,)))]
+    for what, found in (("placeholder", [p.name for p in placeholders]), ("output", [r.name for r in results])):
+        if len(found) != 1:
+            listed = f" ({', '.join(map(quoted, found[:5]))})" if found else ""
+            raise EditError(f"{printable(body.source_name)} has {len(found)} {what}s{listed}: it must have one")
+    placeholder, result = placeholders[0], results[0]
+    warnings: list[str] = []
+    check_fits(output, graph, placeholder.output, body, warnings)
+    check_fits(result, body, output, graph, warnings)
+    uses = graph.uses(output)
+    if not uses:
+        raise EditError(
+            f"nothing would change: nobody reads {quoted(output.name)}",
+            hint="add-postprocessing puts a graph behind an output",
+        )
+    prefix = scope_prefix(scope)
+    names = {node: prefix + node.name for node in body.nodes() if node is not placeholder} if prefix else {}
+    taken = [name for name in names.values() if name in graph]
+    if taken:
+        raise EditError(f"the name {quoted(taken[0])} is taken: another scope than {quoted(scope)} is needed")
+    after = output.node
+    copied = plan_copy(graph, body, replace={placeholder: output}, names=names).apply(graph, after)
+    new = copied.output(result)
+    journal = Journal(added=[node.name for node in copied.nodes.values()])
+    journal.copied = {old.name: node.name for old, node in copied.nodes.items()}
+    journal.renamed_functions = copied.renamed_functions
+    journal.rewired = [Rewired(use.node.name, use.slot, output.name, new.name) for use in uses]
+    graph.reroute(uses, new)
+    claims = (
+        SamePart(body, {placeholder.name: output.name}, ((result.name, new.name),)),
+        SameGiven(
+            {output.name: new.name},
+            unrenamed_outputs(graph),
+            f"edited(x) = original(x, {printable(output.name)} := {printable(new.name)})",
+        ),
+    )
+    notes = [f"{quoted(old)} of {printable(body.source_name)} has become {quoted(now)}: the name was taken"
+             for old, now in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
+    return EditResult(journal, claims, warnings, notes)

@@ -1,0 +1,265 @@
+"""set-attr: attrs of nodes, written as text and checked against the signature of the op."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.attr_fit import misfits
+from gdsurgeon.analysis.attr_text import KINDS, format_attr, is_kind, parse_attr
+from gdsurgeon.errors import EditError, InputError, printable, quoted
+from gdsurgeon.graph.attrs import functions_in, kind_of
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.journal import EditResult, Journal
+from gdsurgeon.graph.names import near_miss
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.op_defs import OpDef
+from gdsurgeon.select import Selection, select
+
+MOST_NOTES = 8
+MOST_DETAILS = 10
+
+Changes = dict[Node, dict[str, Any]]
+"""For each node the AttrValues that it gets, by key; None takes the attr away."""
+
+
+def set_attr(
+    graph: Graph,
+    nodes: Selection | Iterable[str | Node],
+    values: Iterable[tuple[str, str]] = (),
+    *,
+    remove: Sequence[str] = (),
+) -> EditResult:
+    """Sets and removes attrs of nodes.
+
+    A value is text of the kind that the signature of the node's op says (see `attr_text.parse_attr`). Of an attr that
+    the op does not have, the kind is that of the value that is there, or is given: ``KEY:KIND``. Nodes inside
+    functions are not reached.
+
+    Args:
+        graph: changed in place.
+        nodes: which nodes: a selection, or names or nodes of this graph.
+        values: (KEY or KEY:KIND, text).
+        remove: keys of attrs to take away, from those of the nodes that have them. Removing ``_class`` takes the
+            colocations of the nodes away.
+
+    Raises:
+        EditError: no such node or attr, a value of the wrong kind, a function that is not in the library, a required
+            attr would be missing, nothing would change, or an input would no longer fit what it reads; the graph is
+            as it was.
+    """
+    wanted = _wanted(values, remove)
+    targets = _nodes(graph, nodes)
+    plan = _Plan(graph, wanted, remove)
+    changes = plan.changes(targets)
+    if not changes:
+        raise EditError(_nothing_changed(targets, wanted))
+    _check_fit(changes)
+    notes = _notes(changes, len(targets))
+    for node, attrs in changes.items():
+        for key, value in attrs.items():
+            if key == COLOCATION_ATTR:
+                graph.set_colocated(node, ())
+            graph.set_attr(node, key, None if value is None else value.SerializeToString(deterministic=True))
+    return EditResult(Journal(changed=[node.name for node in changes]), warnings=list(plan.warnings), notes=notes)
+
+
+class _Wanted(NamedTuple):
+    """An attr to set. `kind` is '' where the user has not given one."""
+
+    key: str
+    kind: str
+    text: str
+
+
+def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_Wanted]:
+    out: list[_Wanted] = []
+    for name, text in values:
+        key, _, kind = name.partition(":")
+        if not key:
+            raise EditError(f"{quoted(name)} is not the name of an attr")
+        if kind and not is_kind(kind):
+            raise EditError(f"{quoted(kind)} is not a kind of attr", hint=_KINDS)
+        if key == COLOCATION_ATTR:
+            raise EditError(
+                f"{quoted(COLOCATION_ATTR)} holds colocations, which follow the names of nodes and are not set as text",
+                hint=f"--remove {COLOCATION_ATTR} takes them away",
+            )
+        out.append(_Wanted(key, kind, text))
+    counts = Counter([wanted.key for wanted in out] + list(remove))
+    for key, count in counts.items():
+        if count > 1:
+            raise EditError(f"attr {quoted(key)} is given more than once")
+    if not counts:
+        raise EditError("nothing would change: no attr is given")
+    return out
+
+
+_KINDS = f"the kinds are {', '.join(KINDS)}, and list(...) of each"
+
+
+def _nodes(graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
+    """The nodes that are meant, each once."""
+    if isinstance(nodes, Selection):
+        if nodes != Selection(nodes=nodes.nodes):
+            return select(graph, nodes)
+        nodes = nodes.nodes
+    found = list(nodes)
+    graph.prefetch([node for node in found if isinstance(node, str)])
+    out: dict[Node, None] = {}
+    for item in found:
+        if isinstance(item, Node) and item.graph is not graph:
+            raise EditError(f"{quoted(item.name)} belongs to another graph")
+        out[graph[item] if isinstance(item, str) else item] = None
+    if not out:
+        raise EditError("no nodes are given")
+    return list(out)
+
+
+class _Plan:
+    """Works out what each node gets."""
+
+    def __init__(self, graph: Graph, wanted: Sequence[_Wanted], remove: Sequence[str]) -> None:
+        self._graph = graph
+        self._wanted = wanted
+        self._remove = remove
+        self._parsed: dict[tuple[str, str, str], Any] = {}  # by op, key and kind
+        self.warnings: dict[str, None] = {}
+
+    def changes(self, nodes: Sequence[Node]) -> Changes:
+        out: Changes = {}
+        for node in nodes:
+            attrs: dict[str, Any] = {}
+            for wanted in self._wanted:
+                value = self._value(node, wanted)
+                if value != _present(node, wanted.key):
+                    attrs[wanted.key] = value
+            for key in self._remove:
+                if key in node.attr_keys:
+                    _check_removable(node, key)
+                    attrs[key] = None
+            if attrs:
+                out[node] = attrs
+        for key in self._remove:
+            if not any(key in attrs for attrs in out.values()):
+                raise EditError(_no_such_attr(nodes, key))
+        return out
+
+    def _value(self, node: Node, wanted: _Wanted) -> Any:
+        definition = node.op_def
+        kind = _kind(node, definition, wanted)
+        place = (node.op, wanted.key, kind)
+        if place not in self._parsed:
+            if definition is not None and wanted.key not in definition.attrs and not wanted.key.startswith("_"):
+                self.warnings[f"{printable(node.op)} has no attr {quoted(wanted.key)}"] = None
+            where = f"attr {quoted(wanted.key)} of {printable(node.op)}"
+            if not is_kind(kind):
+                raise EditError(f"{where} is of kind {kind}, which cannot be written as text")
+            try:
+                value = parse_attr(kind, wanted.text)
+            except EditError as error:
+                raise EditError(f"{where} is of kind {kind}: {error.message}") from None
+            for func in functions_in(value):
+                self._check_function(func.name)
+            self._parsed[place] = value
+        return _with_func_attrs(self._parsed[place], node, wanted.key)
+
+    def _check_function(self, name: str) -> None:
+        if name not in self._graph.functions:
+            names = [function.signature.name for function in self._graph.functions]
+            where = printable(self._graph.source_name)
+            raise EditError(f"{where} has no function {quoted(name)} ({len(names):,}).{near_miss(name, names)}")
+
+
+def _kind(node: Node, definition: OpDef | None, wanted: _Wanted) -> str:
+    """The kind that the attr must have. Raises EditError where it is not known, or not what the user says."""
+    op = printable(node.op)
+    if definition is not None and wanted.key in definition.attrs:
+        kind = definition.attrs[wanted.key].kind
+        if wanted.kind not in ("", kind):
+            raise EditError(f"attr {quoted(wanted.key)} of {op} is of kind {kind}, not {wanted.kind}")
+        return kind
+    if wanted.kind:
+        return wanted.kind
+    present = _present(node, wanted.key)
+    kind = "" if present is None else kind_of(present)
+    if kind and kind != "list()":
+        return kind
+    spelling = f"{printable(wanted.key)}:KIND=VALUE says which; {_KINDS}"
+    if definition is None or wanted.key.startswith("_"):
+        raise EditError(f"the kind of attr {quoted(wanted.key)} of {op} is not known", hint=spelling)
+    miss = near_miss(wanted.key, definition.attrs)
+    raise EditError(f"{op} (node {quoted(node.name)}) has no attr {quoted(wanted.key)}.{miss}", hint=spelling)
+
+
+def _present(node: Node, key: str) -> Any:
+    """The value that is there, or None; what is corrupt counts as absent, for it may be what is to be put right."""
+    try:
+        return node.attr(key)
+    except InputError:
+        return None
+
+
+def _with_func_attrs(value: Any, node: Node, key: str) -> Any:
+    """VALUE, if it is one function with the attrs that the function there before is called with."""
+    present = _present(node, key) if value.WhichOneof("value") == "func" else None
+    if present is None or present.WhichOneof("value") != "func" or not present.func.attr:
+        return value
+    present.func.name = value.func.name
+    return present
+
+
+def _check_removable(node: Node, key: str) -> None:
+    definition = node.op_def
+    if definition is not None and key in definition.attrs and not definition.attrs[key].has_default:
+        raise EditError(f"{printable(node.op)} (node {quoted(node.name)}) needs its attr {quoted(key)}")
+
+
+def _no_such_attr(nodes: Sequence[Node], key: str) -> str:
+    keys = sorted({name for node in nodes[:1000] for name in node.attr_keys})
+    who = f"node {quoted(nodes[0].name)}" if len(nodes) == 1 else f"none of the {len(nodes):,} nodes"
+    return f"{who} has {'no' if len(nodes) == 1 else 'an'} attr {quoted(key)}.{near_miss(key, keys)}"
+
+
+def _nothing_changed(nodes: Sequence[Node], wanted: Sequence[_Wanted]) -> str:
+    what = ", ".join(f"{printable(w.key)}={printable(w.text)}" for w in wanted)
+    who = quoted(nodes[0].name) if len(nodes) == 1 else f"each of the {len(nodes):,} nodes"
+    return f"nothing would change: {who} has {what} already"
+
+
+def _notes(changes: Changes, selected: int) -> list[str]:
+    """What has changed, nodes that get the same in one line."""
+    names: dict[str, list[str]] = {}
+    before: dict[str, dict[str, None]] = {}
+    for node, attrs in changes.items():
+        for key, value in attrs.items():
+            what = f"{key} = {format_attr(value)}" if value is not None else f"{key} removed"
+            present = _present(node, key)
+            names.setdefault(what, []).append(node.name)
+            before.setdefault(what, {})["nothing" if present is None else format_attr(present)] = None
+    out = []
+    for what, who in list(names.items())[:MOST_NOTES]:
+        was = next(iter(before[what])) if len(before[what]) == 1 else f"{len(before[what]):,} different values"
+        was = "" if was == "nothing" else f" (was {was})"
+        out.append(f"{what}{was}: {quoted(who[0]) if len(who) == 1 else f'{len(who):,} nodes'}")
+    if len(names) > MOST_NOTES:
+        out.append(f"and {len(names) - MOST_NOTES:,} other changes")
+    if len(changes) < selected:
+        out.append(f"{selected - len(changes):,} of the {selected:,} nodes stay as they were")
+    return out
+
+
+def _check_fit(changes: Changes) -> None:
+    """Refuses changes after which an input would not fit what it reads."""
+    found = misfits(changes)
+    if not found:
+        return
+    hint = "nodes that must change together can be selected together"
+    if len(found) == 1:
+        raise EditError(found[0], hint=hint)
+    details = found[:MOST_DETAILS]
+    if len(found) > MOST_DETAILS:
+        details.append(f"and {len(found) - MOST_DETAILS:,} more")
+    raise EditError(f"the graph would not fit together in {len(found):,} places:", hint=hint, details=tuple(details))

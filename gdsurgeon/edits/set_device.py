@@ -1,0 +1,217 @@
+"""set-device: where nodes ask to run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gdsurgeon.analysis.devices import Device, format_device, has_parts, parse_device, placed_nodes
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, FunctionChanges, Journal, SameOutputs
+from gdsurgeon.graph.node import Node
+from gdsurgeon.select import Selection, select
+
+MOST_NOTES = 8
+MOST_DEVICES = 8
+
+Change = Callable[[str], str]
+"""What becomes of a device string."""
+
+
+def set_device(
+    graph: Graph,
+    *,
+    clear: bool = False,
+    pairs: Sequence[tuple[str, str]] = (),
+    device: str | None = None,
+    nodes: Selection | Iterable[str | Node] | None = None,
+) -> EditResult:
+    """Takes device strings away, replaces devices, or sets one.
+
+    A device is the same however it is spelt: ``/gpu:0`` is ``/device:GPU:0``, and part of
+    ``/job:worker/task:0/device:GPU:0``, of which the other parts are kept. What is written is the full spelling.
+
+    Args:
+        graph: changed in place.
+        clear: no node asks for a device any more.
+        pairs: (old, new), all at once: in each device that states all parts of OLD, these give way to NEW; an OLD
+            without a number (``/gpu:*``) is any number, an empty NEW takes the parts away.
+        device: each of NODES asks for this one.
+        nodes: a selection, or names or nodes of this graph; only they are changed. None: all nodes, and those inside
+            functions.
+
+    Raises:
+        EditError: not exactly one of CLEAR, PAIRS and DEVICE; no such node; not a device; OLD matches nothing; nothing
+            would change; the graph is as it was.
+    """
+    if (clear, bool(pairs), device is not None).count(True) != 1:
+        raise EditError("devices are either cleared, mapped or set")
+    if device is not None and nodes is None:
+        raise EditError("a device is set for certain nodes: select them")
+    targets = None if nodes is None else _nodes(graph, nodes)
+    placed = _Placed(graph, targets)
+    change = _Mapping(pairs, placed).change if pairs else _constantly("" if clear else format_device(_device(device)))
+    changed = placed.changed(change, targets if device is not None else None)
+    functions = placed.changed_functions(change)
+    if not changed and not functions:
+        raise EditError(_nothing_changed(placed, device, targets))
+    notes = _notes(placed, changed, functions, change)
+    for node, new in changed.items():
+        graph.set_device(node, new)
+    for function in functions:
+        graph.functions.replace(function)
+    journal = Journal(
+        changed=[node.name for node in changed],
+        functions=FunctionChanges(changed=[function.signature.name for function in functions]),
+    )
+    return EditResult(journal, (SameOutputs(),), notes=notes)
+
+
+def _constantly(device: str) -> Change:
+    return lambda _device: device
+
+
+def _nodes(graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
+    if isinstance(nodes, Selection):
+        return select(graph, nodes)
+    out = dict.fromkeys(graph[node] if isinstance(node, str) else node for node in nodes)
+    for node in out:
+        if node.graph is not graph:
+            raise EditError(f"{quoted(node.name)} belongs to another graph")
+    return list(out)
+
+
+def _device(text: str | None) -> Device:
+    """A device as a user writes it; the slash in front may be missing."""
+    text = text or ""
+    device = parse_device(_slashed(text))
+    if device is None:
+        raise EditError(f"{quoted(text)} is not a device: /cpu:0, /device:GPU:1, /job:worker/task:0/gpu:0, ...")
+    return device
+
+
+def _slashed(text: str) -> str:
+    return text if text.startswith("/") or not text else "/" + text
+
+
+class _Placed:
+    """The nodes that ask for a device, and how often each device is asked for."""
+
+    def __init__(self, graph: Graph, targets: Sequence[Node] | None) -> None:
+        self._graph = graph
+        self._functions: list[Any] = []
+        if targets is None:
+            self.nodes = list(placed_nodes(graph))
+            self._functions = [f for f in graph.functions if any(node.device for node in f.node_def)]
+        else:
+            self.nodes = [node for node in targets if node.device]
+        self.counts = Counter(node.device for node in self.nodes)
+        self.inner_counts = Counter(node.device for f in self._functions for node in f.node_def if node.device)
+
+    def changed(self, change: Change, targets: Sequence[Node] | None) -> dict[Node, str]:
+        """The nodes that CHANGE gives another device, with that; TARGETS counts in those that have none now."""
+        out: dict[Node, str] = {}
+        for node in self.nodes if targets is None else targets:
+            new = change(node.device)
+            if _differ(node.device, new):
+                out[node] = new
+        return out
+
+    def changed_functions(self, change: Change) -> list[Any]:
+        """Changed copies of the functions in which a node gets another device."""
+        out = []
+        for function in self._functions:
+            if any(node.device and _differ(node.device, change(node.device)) for node in function.node_def):
+                copy = type(function)()
+                copy.CopyFrom(function)
+                for node in copy.node_def:
+                    if node.device and _differ(node.device, change(node.device)):
+                        node.device = change(node.device)
+                out.append(copy)
+        return out
+
+    def listed(self) -> str:
+        """The devices that are asked for."""
+        counts = self.counts + self.inner_counts
+        if not counts:
+            return "no node asks for a device"
+        shown = [f"{quoted(device)} ({n:,})" for device, n in counts.most_common(MOST_DEVICES)]
+        more = f" and {len(counts) - MOST_DEVICES:,} more" if len(counts) > MOST_DEVICES else ""
+        return f"the devices are {', '.join(shown)}{more}"
+
+
+def _differ(old: str, new: str) -> bool:
+    """Whether two device strings are different devices, and not two spellings of one."""
+    if old == new:
+        return False
+    before, after = parse_device(old), parse_device(new)
+    return before is None or before != after
+
+
+class _Mapping:
+    """Replaces devices; each device is worked out once."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]], placed: _Placed) -> None:
+        self._pairs = [(old, parse_device(_slashed(old)), _device(new) if new else {}) for old, new in pairs]
+        self._known: dict[str, str] = {}
+        devices = [*placed.counts, *placed.inner_counts]
+        for old, wanted, _ in self._pairs:
+            if not any(_matches(device, old, wanted) for device in devices):
+                raise EditError(f"no device is {quoted(old)}: {placed.listed()}")
+
+    def change(self, device: str) -> str:
+        if device not in self._known:
+            self._known[device] = self._replaced(device)
+        return self._known[device]
+
+    def _replaced(self, device: str) -> str:
+        kept = dict(parse_device(device) or {})
+        given: dict[str, str | None] = {}
+        for old, wanted, new in self._pairs:
+            if not _matches(device, old, wanted):
+                continue
+            for part in {*(wanted or {}), *new, *(("id",) if "type" in {*(wanted or {}), *new} else ())}:
+                if given.setdefault(part, new.get(part)) != new.get(part):
+                    raise EditError(f"two of the pairs say different things of {quoted(device)}")
+        if not given:
+            return device
+        out = {**{p: v for p, v in kept.items() if p not in given}, **{p: v for p, v in given.items() if v is not None}}
+        return format_device(out)
+
+
+def _matches(device: str, old: str, wanted: Device | None) -> bool:
+    if wanted is None:  # not a device to TensorFlow either: it can be put right by its letters
+        return device == old
+    parts = parse_device(device)
+    return parts is not None and has_parts(parts, wanted)
+
+
+def _nothing_changed(placed: _Placed, device: str | None, targets: Sequence[Node] | None) -> str:
+    if device is not None and targets is not None:
+        return f"nothing would change: each of the {len(targets):,} nodes asks for {quoted(device)} already"
+    if not placed.counts and not placed.inner_counts:
+        return "nothing would change: no node asks for a device"
+    return f"nothing would change: {placed.listed()}"
+
+
+def _notes(placed: _Placed, changed: dict[Node, str], functions: Sequence[Any], change: Change) -> list[str]:
+    """What each device has become, and of how many nodes."""
+    outer = Counter((node.device, new) for node, new in changed.items())
+    inner = Counter(
+        {(old, change(old)): n for old, n in placed.inner_counts.items() if functions and _differ(old, change(old))}
+    )
+    out = []
+    total = outer + inner
+    for (old, new), count in total.most_common(MOST_NOTES):
+        inside = inner[old, new]
+        where = f", {inside:,} of them inside functions" if inside and inside < count else ""
+        where = " inside functions" if inside and inside == count else where
+        out.append(
+            f"{printable(old) or 'no device'}  ->  {printable(new) or 'no device'}: "
+            f"{count:,} node{'' if count == 1 else 's'}{where}"
+        )
+    if len(total) > MOST_NOTES:
+        out.append(f"and {len(total) - MOST_NOTES:,} other devices")
+    return out
