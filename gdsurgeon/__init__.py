@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from gdsurgeon import graph_editor
     from gdsurgeon.analysis.check import check
+    from gdsurgeon.analysis.match import NodeMatcher, TreeExpr
     from gdsurgeon.analysis.signature import signature
+    from gdsurgeon.analysis.subgraph import Subgraph
     from gdsurgeon.edits.add_postprocessing import add_postprocessing
     from gdsurgeon.edits.add_preprocessing import add_preprocessing
     from gdsurgeon.edits.copy_in import copy_in
@@ -32,7 +35,10 @@ _HOMES = {
     "Graph": "graph.graph",
     "GdsurgeonError": "errors",
     "Node": "graph.node",
+    "NodeMatcher": "analysis.match",
     "Output": "graph.node",
+    "Subgraph": "analysis.subgraph",
+    "TreeExpr": "analysis.match",
     "add_postprocessing": "edits.add_postprocessing",
     "add_preprocessing": "edits.add_preprocessing",
     "check": "analysis.check",
@@ -48,12 +54,16 @@ __all__ = [
     "GdsurgeonError",
     "Graph",
     "Node",
+    "NodeMatcher",
     "Output",
+    "Subgraph",
+    "TreeExpr",
     "add_postprocessing",
     "add_preprocessing",
     "check",
     "copy_in",
     "from_bytes",
+    "graph_editor",
     "load",
     "rename",
     "reroute",
@@ -64,8 +74,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Loads a name when it is first used: the command line imports this package for every call."""
     home = _HOMES.get(name)
-    if home is None:
+    if home is None and name != "graph_editor":
         raise AttributeError(f"module 'gdsurgeon' has no attribute {name!r}")
     from importlib import import_module
 
+    if home is None:
+        return import_module("gdsurgeon.graph_editor")
     return getattr(import_module(f"gdsurgeon.{home}"), name)

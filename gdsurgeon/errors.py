@@ -11,6 +11,7 @@ class GdsurgeonError(Exception):
         message: the line itself, without ``Error:`` in front.
         hint: a second line, or None.
         details: further facts, one a line (the faults of a broken graph, the largest nodes, ...).
+        warnings: what there was to say before it came to this, a line each.
     """
 
     exit_code = 1
@@ -20,6 +21,7 @@ class GdsurgeonError(Exception):
         self.message = message
         self.hint = hint
         self.details = details
+        self.warnings: tuple[str, ...] = ()
 
 
 class UsageError(GdsurgeonError):

@@ -97,7 +97,7 @@ def _named(topology: Topology, selection: Selection) -> Iterator[int]:
         found = (n for n in topology.numbers() if topology.op(n) == op)
         yield from _some(found, f"--op {quoted(op)}", op, _ops(topology))
     for scope in selection.scopes:
-        yield from _some(_under(topology, scope), f"--scope {quoted(scope)}")
+        yield from _some(under_scope(topology, scope), f"--scope {quoted(scope)}")
     for start, end in selection.between:
         sources = [_tensor(topology, text) for text in start]
         targets = [_tensor(topology, text)[0] for text in end]
@@ -142,7 +142,8 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise EditError(f"{quoted(pattern)} is not a regular expression: {error}") from error
 
 
-def _under(topology: Topology, scope: str) -> Iterator[int]:
+def under_scope(topology: Topology, scope: str) -> Iterator[int]:
+    """The nodes under a name scope, and the one named exactly like it; '' is the whole graph."""
     prefix = scope_prefix(scope)
     if not prefix:
         yield from topology.numbers()

@@ -28,11 +28,13 @@ MAY_IMPORT = {
     "execute": "errors wire graph analysis select edits runtime",
     "view": "errors wire graph analysis select edits execute",
     "cli": "errors wire graph analysis select edits execute runtime view",
+    "graph_editor": "errors wire graph analysis select edits",
 }
 
 
 def modules() -> list[Path]:
-    return sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.name == "errors.py")
+    top = ("errors.py", "select.py")
+    return sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.name in top)
 
 
 def layer(path: Path) -> str:

@@ -230,7 +230,9 @@ def format_attr(value: Any) -> str:
         return _format_item(which, getattr(value, which))
     for field, items in value.list.ListFields():
         shown = [_format_item(field.name, item) for item in items[:MOST_SHOWN]]
-        return "[" + ",".join(shown) + (f" and {len(items) - MOST_SHOWN:,} more" if len(items) > MOST_SHOWN else "") + "]"
+        return (
+            "[" + ",".join(shown) + (f" and {len(items) - MOST_SHOWN:,} more" if len(items) > MOST_SHOWN else "") + "]"
+        )
     return "[]"
 
 

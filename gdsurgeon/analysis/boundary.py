@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.graph.graph import Use
 from gdsurgeon.graph.node import Node, Output
 
@@ -30,47 +31,82 @@ class Boundary:
     controls_out: dict[Node, list[Node]] = field(default_factory=dict)
 
 
-def boundary(nodes: Iterable[Node]) -> Boundary:
+def boundary(nodes: Iterable[Node], topology: Topology | None = None) -> Boundary:
     """The boundary of NODES, which are of one graph, in their order. Linear in their edges and those of their users.
 
     An output of which the op does not say that it exists (an unknown op) is taken to be one where somebody reads it.
+    TOPOLOGY is that of the graph as it is, where the caller has it.
     """
-    members = dict.fromkeys(nodes)
-    out = Boundary()
-    inputs: dict[Output, None] = {}
-    controls: dict[Node, None] = {}
-    for node in members:
-        inputs.update((read, None) for read in node.inputs if read.node not in members)
-        controls.update((control, None) for control in node.controls if control not in members)
-    out.inputs, out.controls_in = list(inputs), list(controls)
-    for node in members:
-        _add_outputs(node, members, out)
-    return out
+    members = list(dict.fromkeys(nodes))
+    return _Walk(topology or Topology(members[0].graph), members).run() if members else Boundary()
+
+
+class _Walk:
+    """Goes over the edges as numbers; nodes are made for those that cross the boundary."""
+
+    def __init__(self, topology: Topology, members: list[Node]) -> None:
+        self.topology = topology
+        self.members = [(topology.id_of(node), node) for node in members]
+        self.inside = bytearray(topology.size)
+        for number, _ in self.members:
+            self.inside[number] = 1
+        self.out = Boundary()
+        self._single: dict[str, bool] = {}
+
+    def run(self) -> Boundary:
+        self._add_inputs()
+        for number, node in self.members:
+            self._add_outputs(number, node)
+        return self.out
+
+    def _add_inputs(self) -> None:
+        reads: dict[tuple[int, int], None] = {}
+        inside = self.inside
+        for number, _ in self.members:
+            reads.update((pair, None) for pair in self.topology.reads(number) if not inside[pair[0]])
+        node = self.topology.node
+        self.out.inputs = [Output(node(number), index) for number, index in reads if index >= 0]
+        self.out.controls_in = [node(number) for number, index in reads if index < 0]
+
+    def _add_outputs(self, number: int, node: Node) -> None:
+        users = self.topology.users(number)
+        outer = [user for user in users if not self.inside[user]]
+        if users and not outer and self._gives_one(number, node) and self._is_read(number, users):
+            self.out.inside.append(node.output)
+            return
+        inner = {i for u in users if self.inside[u] for p, i in self.topology.reads(u) if p == number and i >= 0}
+        count = node.output_count
+        reads: dict[int, list[Use]] = {index: [] for index in range(1 if count is None else count)}
+        for user in map(self.topology.node, outer):
+            for slot, read in enumerate(user.inputs):
+                if read.node is node:
+                    reads.setdefault(read.index, []).append(Use(user, slot))
+            if node in user.controls:
+                self.out.controls_out.setdefault(node, []).append(user)
+        for index in sorted(reads.keys() | inner):
+            output = Output(node, index)
+            if index in inner:
+                self.out.inside.append(output)
+            if reads.get(index) or index not in inner:
+                self.out.outputs.append(output)
+                self.out.outer_uses[output] = reads.get(index, [])
+
+    def _is_read(self, number: int, users: Iterable[int]) -> bool:
+        """Whether one of USERS reads output 0 of NUMBER, and does not only wait for it."""
+        return any(pair == (number, 0) for user in users for pair in self.topology.reads(user))
+
+    def _gives_one(self, number: int, node: Node) -> bool:
+        """Whether the op has one output, whatever the attrs are."""
+        op = self.topology.op(number)
+        found = self._single.get(op)
+        if found is None:
+            definition = node.op_def
+            args = definition.outputs if definition is not None else ()
+            found = self._single[op] = len(args) == 1 and not args[0].number_attr and not args[0].list_attr
+        return found
 
 
 def served(edges: Boundary) -> list[Output]:
     """What the nodes are there for: outputs read outside, and output 0 of what nobody reads at all."""
     busy = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
     return [o for o in edges.outputs if edges.outer_uses[o] or (o.node not in busy and not o.index)]
-
-
-def _add_outputs(node: Node, members: dict[Node, None], out: Boundary) -> None:
-    dtypes = node.output_dtypes
-    reads: dict[int, list[Use]] = {index: [] for index in range(1 if dtypes is None else len(dtypes))}
-    inner: set[int] = set()
-    for user in node.graph.users(node):
-        if user in members:
-            inner.update(read.index for read in user.inputs if read.node is node)
-            continue
-        for slot, read in enumerate(user.inputs):
-            if read.node is node:
-                reads.setdefault(read.index, []).append(Use(user, slot))
-        if node in user.controls:
-            out.controls_out.setdefault(node, []).append(user)
-    for index in sorted(reads.keys() | inner):
-        output = Output(node, index)
-        if index in inner:
-            out.inside.append(output)
-        if reads.get(index) or index not in inner:
-            out.outputs.append(output)
-            out.outer_uses[output] = reads.get(index, [])

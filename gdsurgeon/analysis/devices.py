@@ -36,7 +36,7 @@ def parse_device(text: str) -> Device | None:
     pos = 0
     while pos < len(text):
         match = _PART.match(text, pos)
-        if match is None or match.end() < len(text) and text[match.end()] != "/":
+        if match is None or (match.end() < len(text) and text[match.end()] != "/"):
             return None
         for part, value in match.groupdict().items():
             if value is not None and value != "*":

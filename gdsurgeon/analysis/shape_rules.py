@@ -138,11 +138,14 @@ def _ensure_shape(call: Call) -> Sequence[Shape]:
 @rule("BroadcastTo")
 def _broadcast_to(call: Call) -> Sequence[Shape]:
     shape, target = call.shape(0), call.dims(1)
-    if shape is not None and target is not None:
-        tail = target[len(target) - len(shape) :] if len(target) >= len(shape) else None
-        if tail is None or any(x >= 0 and y >= 0 and x not in (1, y) for x, y in zip(shape, tail, strict=True)):
-            raise Misfit(f"{format_shape(shape)} cannot be broadcast to {format_shape(target)}", [target])
-    return [target]
+    if shape is None or target is None:
+        return [target]
+    front = len(target) - len(shape)
+    pairs = list(zip(shape, target[max(front, 0) :], strict=False))
+    if front < 0 or any(x >= 0 and y >= 0 and x not in (1, y) for x, y in pairs):
+        raise Misfit(f"{format_shape(shape)} cannot be broadcast to {format_shape(target)}", [target])
+    # A dim other than 1 stays what it is.
+    return [(*target[:front], *(y if y >= 0 or x == 1 else x for x, y in pairs))]
 
 
 # Control flow.

@@ -102,11 +102,11 @@ def _transposed_convolution(call: Call) -> Sequence[Shape]:
     length = call.length(0)
     if length == rank - 2:  # the spatial dims alone
         return [window.placed(grad[0], taps[-2], call.dims(0) or ())]
-    if length is None:
-        return [(UNKNOWN,) * rank]
-    out = call.dims(0) or ()
-    if len(out) != rank:
-        raise Misfit(f"it is to give a tensor of {len(out)} dimensions")
+    out = call.dims(0) if length is not None else (UNKNOWN,) * rank
+    if out is None or len(out) != rank:
+        raise Misfit(f"it is to give a tensor of {length} dimensions")
+    if out[0] < 0:
+        out = (grad[0], *out[1:])
     space = [window.size(out[axis], extent, axis) for axis, extent in zip(window.spatial, taps[:-2], strict=True)]
     wanted = window.placed(out[0], taps[-1], space)
     if any(a >= 0 and b >= 0 and a != b for a, b in zip(wanted, grad, strict=True)):

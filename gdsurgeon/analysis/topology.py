@@ -100,6 +100,10 @@ class Topology:
         self._codes[number] = tuple(codes)
         self.__dict__.pop("_new_users", None)
 
+    def reads_missing(self, number: int) -> bool:
+        """Whether an input of a node names a node that there is not."""
+        return min(self.inputs(number), default=0) < 0
+
     def producers(self, number: int) -> list[int]:
         """The numbers of the nodes that a node reads or waits for."""
         bits = Table.PORT_BITS

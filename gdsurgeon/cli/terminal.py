@@ -50,6 +50,7 @@ class Terminal:
 
     def error(self, error: GdsurgeonError) -> None:
         """One line for the error; details and a hint, where there are some, under it."""
+        self.warn(dict.fromkeys(error.warnings))
         self.say(f"{self.styled('Error:', 'error')} {error.message}")
         for detail in error.details:
             self.say(f"  {detail}")

@@ -13,9 +13,9 @@ from gdsurgeon.edits.copy_nodes import CopiedNodes, plan_copy_nodes
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Journal, SameGiven, SameOutputs
-from gdsurgeon.graph.names import in_scope, near_miss, scope_prefix
+from gdsurgeon.graph.names import near_miss, scope_prefix
 from gdsurgeon.graph.node import Node, Output, same_dtype
-from gdsurgeon.select import compiled, is_constant
+from gdsurgeon.select import compiled, is_constant, under_scope
 
 
 def clone_scope(
@@ -63,7 +63,7 @@ def clone_scope(
     plan = plan_copy_nodes(
         graph, names, names, replace=replace, respell=lambda text: _respell(text, before, after), topology=topology
     )
-    edges = boundary(cloned)
+    edges = boundary(cloned, topology)
     copied = plan.apply()
     journal = Journal(added=[node.name for node in copied.nodes.values()])
     journal.functions.added.extend(copied.functions.values())
@@ -92,7 +92,7 @@ def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
 
 
 def _under(topology: Topology, source: str) -> list[Node]:
-    found = [number for number in topology.numbers() if in_scope(topology.name(number), source)]
+    found = list(under_scope(topology, source))
     if not found:
         scopes = {name.rpartition("/")[0] for name in map(topology.name, topology.numbers())} - {""}
         raise EditError(

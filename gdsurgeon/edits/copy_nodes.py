@@ -146,11 +146,11 @@ def plan_copy_nodes(
     names = {node: name[node] if isinstance(name, Mapping) else name(node.name) for node in originals}
     _check_names(graph, names)
     replaced = dict(replace or {})
-    for node in originals:
-        for read in (*(output.node for output in node.inputs), *node.controls):
-            if not read.exists:
-                raise EditError(f"{quoted(node.name)} reads {quoted(read.name)}, which is not there")
     top = topology or Topology(graph)
+    for node in originals:
+        if top.reads_missing(top.id_of(node)):
+            missing = next(n for n in (*(output.node for output in node.inputs), *node.controls) if not n.exists)
+            raise EditError(f"{quoted(node.name)} reads {quoted(missing.name)}, which is not there")
     frames = while_frames(top)
     _check_loops(top, frames, originals, replaced)
     spelling = respell or (lambda text: text)

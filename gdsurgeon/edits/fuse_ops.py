@@ -143,7 +143,7 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     for node in members:
         _check_node(node)
     _check_convex(topology, members)
-    edges = boundary(members)
+    edges = boundary(members, topology)
     _check_control_flow(topology, members, edges)
     outputs, kept = _outputs(topology, members, edges, keep)
     check_name(name)

@@ -66,7 +66,7 @@ def set_device(
         changed=[node.name for node in changed],
         functions=FunctionChanges(changed=[function.signature.name for function in functions]),
     )
-    return EditResult(journal, (SameOutputs(),), notes=notes)
+    return EditResult(journal, (SameOutputs(even_alone=True),), notes=notes)
 
 
 def _constantly(device: str) -> Change:
@@ -100,7 +100,6 @@ class _Placed:
     """The nodes that ask for a device, and how often each device is asked for."""
 
     def __init__(self, graph: Graph, targets: Sequence[Node] | None) -> None:
-        self._graph = graph
         self._functions: list[Any] = []
         if targets is None:
             self.nodes = list(placed_nodes(graph))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gdsurgeon.errors import OutputError, UsageError, ValidationError, printable
+from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError, ValidationError, printable
 from gdsurgeon.execute.paths import back_up, check_apart, output_path
 from gdsurgeon.execute.proof import Proof
 from gdsurgeon.execute.settings import Overrides, Settings
@@ -154,7 +154,11 @@ def _operate(
         graph.source.check_unchanged()
         proof = Proof(request.level)
         if proving is not None:
-            proof = proving.prove(graph, result, edited if edited is not None else staged)
+            try:
+                proof = proving.prove(graph, result, edited if edited is not None else staged)
+            except GdsurgeonError as error:
+                error.warnings = (*warnings, *result.warnings)
+                raise
         done = outcome(proof)
         if request.backup is not None and not request.dry_run:
             back_up(request.model, request.backup)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.errors import NotValidatedError, ValidationError
+from gdsurgeon.errors import NotValidatedError, ValidationError, printable
 from gdsurgeon.execute.comparing import (
     DO_WITHOUT,
     EDITED,
     Comparing,
+    await_loaded,
     edited_result,
     finished,
     nothing_to_run,
@@ -42,11 +43,15 @@ class RewiringProof(Comparing):
             self.edited.plan.random, f"random: {', '.join(self.edited.plan.random_ops[:3])}"
         )
         topology = Topology(self.original_graph)
-        changed = [topology.id_of(self.original_graph[r.node]) for r in self.journal.rewired]
+        names = dict.fromkeys([*(slot.node for slot in self.journal.rewired), *self.journal.changed])
+        nodes = [node for name in names if (node := self.original_graph.find(name)) is not None]
+        changed = [topology.id_of(node) for node in nodes]
+        self.changed = frozenset(node.name for node in nodes)
         reached = topology.downstream(changed, topology.consumers())
         before = set(self.original.plan.fetches)
         for name in self.edited.plan.fetches:
-            if reached[topology.id_of(self.original_graph[parse_tensor(name).node])]:
+            node = self.original_graph.find(parse_tensor(name).node)
+            if node is not None and reached[topology.id_of(node)]:
                 self.incomparable.setdefault(name, "downstream of the edit")
             elif name not in before:
                 self.incomparable.setdefault(name, "not an output before")
@@ -73,6 +78,8 @@ class RewiringProof(Comparing):
             shared, runs = self.original.start(sample, {})
             for run in runs:
                 self.executor.wait(run)
+            # What the edit has changed of an input may be its shape: it is fed anew.
+            shared = {name: value for name, value in shared.items() if parse_tensor(name).node not in self.changed}
         feeds, summaries = self._run_edited(sample, shared)
         outputs = self._outputs(sample, summaries)
         if sample == 0:
@@ -107,3 +114,18 @@ class RewiringProof(Comparing):
                     output.comparison = self.executor.comparisons(pending)[0]
                 out.append(output)
         return out
+
+
+class AloneProof(RewiringProof):
+    """The original does not run here, and that is why it was edited: that the edited graph runs is what can be shown.
+
+    WHY says what TensorFlow has against the original.
+    """
+
+    def __init__(self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, why: str) -> None:
+        super().__init__(executor, graph, result, overrides)
+        self.incomparable = dict.fromkeys(self.edited.plan.fetches, "the original does not run here")
+        self.proof.warnings.append(f"{self.name} does not run here, so that nothing can be compared: {printable(why)}")
+
+    def load(self) -> None:
+        await_loaded(self.executor, EDITED, "the result does not load")

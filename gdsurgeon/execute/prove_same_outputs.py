@@ -6,9 +6,11 @@ import time
 from statistics import median
 
 from gdsurgeon.analysis.signature import output_nodes
+from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.execute.comparing import EDITED, ORIGINAL, Comparing
-from gdsurgeon.execute.executor import Executor
-from gdsurgeon.execute.proof import Timing
+from gdsurgeon.execute.executor import Executor, Refused
+from gdsurgeon.execute.proof import Proof, Timing
+from gdsurgeon.execute.prove_rewiring import AloneProof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph.graph import Graph
@@ -26,12 +28,22 @@ class SameOutputsProof(Comparing):
     def __init__(
         self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, claim: SameOutputs
     ) -> None:
-        self.claim = claim
+        self.claim, self.result, self.given_overrides = claim, result, overrides
         super().__init__(executor, graph, result, overrides)
         renamed = " under the new names" if result.journal.renamed or result.journal.moved else ""
         self.proof.statement = f"edited(x) = original(x){renamed}"
         self.proof.rtol, self.proof.atol = claim.rtol, claim.atol
         self.incomparable |= claim.except_for
+
+    def run(self) -> Proof:
+        if not self.claim.even_alone:
+            return super().run()
+        try:
+            self.executor.loaded(ORIGINAL)
+            return super().run()
+        except (Refused, NotValidatedError) as error:
+            why = error.text if isinstance(error, Refused) else self.original.problem or error.message
+            return AloneProof(self.executor, self.graph, self.result, self.given_overrides, why).run()
 
     def subject(self) -> Subject:
         outputs = [node.name for node in output_nodes(self.original_graph)]

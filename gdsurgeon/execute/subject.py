@@ -27,6 +27,13 @@ Feeds = dict[str, Tensor | Result]
 Rename = Callable[[str], str]
 
 
+_OTHER_FEEDS = (
+    "--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
+    "--validate load or structure do without"
+)
+_UNSEEN_DEVICE = "set-device --clear takes the devices away that the graph asks for; --validate load or structure do without"
+
+
 class VariableSpec(NamedTuple):
     """A variable for which a value has to be made up."""
 
@@ -157,8 +164,7 @@ class Subject:
         raise NotValidatedError(
             f"{printable(self.graph.source_name)} does not run on the feeds made for it"
             f"{f' ({printable(names)})' if names else ''}: {printable(problem)}",
-            hint="--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
-            "--validate load or structure do without",
+            hint=_UNSEEN_DEVICE if "Cannot assign a device" in problem else _OTHER_FEEDS,
         )
 
     def _feeds(self, sample: int, bound: Feeds) -> Feeds:

@@ -136,6 +136,10 @@ class Graph:
         return resolve_op(op, self.functions)
 
     def __contains__(self, name: str) -> bool:
+        if name in self._current:
+            return True
+        if self.has_table:
+            return name in self.table.rows and name not in self._left
         return self.find(name) is not None
 
     def __getitem__(self, name: str) -> Node:
@@ -469,16 +473,11 @@ class Graph:
             EditError: the name is illegal or taken.
         """
         node = Node(self, name, original.record, base_name=None)
+        node.share_header(original)
         node.op_override = original.op_override
         node.device_override = original.device_override
-        for key in original.attr_keys:
-            if original.record is None or key not in original.header.attrs:
-                node.assign_attr(key, original.attr_bytes(key))
-        for key in original.header.attrs if original.record is not None else ():
-            if original.attr_bytes(key) is None:
-                node.assign_attr(key, None)
-            elif key in original._attrs:
-                node.assign_attr(key, original.attr_bytes(key))
+        for key, value in original.changed_attrs.items():
+            node.assign_attr(key, value)
         node.assign(inputs=(), controls=(), colocated=())
         self._enter(node, after)
         return node
@@ -623,7 +622,10 @@ def check_name(name: str) -> None:
 
 
 def _reads(user: Node, node: Node) -> bool:
-    return any(read.node is node for read in user.inputs) or node in user.controls
+    for read in user.inputs:  # a loop: this is asked for each edge of a graph
+        if read.node is node:
+            return True
+    return node in user.controls
 
 
 def _encoded(node: Node) -> list[Chunk]:

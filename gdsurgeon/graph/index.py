@@ -26,15 +26,18 @@ COLOCATION_ATTR = "_class"
 
 
 class Record(NamedTuple):
-    """Where the record of a node lies: its tag at `start`, the NodeDef from `body` to `end`."""
+    """Where the record of a node lies: its tag at `start`, the NodeDef from `body` to `end` (`data`, if tiny)."""
 
     source: Source
     start: int
     body: int
     end: int
+    data: bytes | None = None
 
     def buffer(self) -> Buffer:
         """The bytes of the NodeDef, counted from 0; in memory where they are few."""
+        if self.data is not None:
+            return self.data
         if self.end - self.body <= LARGE:
             return self.source.read(self.body, self.end - self.body)
         return Window(self.source, self.body, self.end)
@@ -79,8 +82,16 @@ def scanned(source: Source) -> Iterator[Run | Field]:
 
 def record_at(source: Source, start: int, end: int) -> Record:
     """The record from START to END of SOURCE."""
-    head = source.read(start, min(22, end - start))
+    if end - start <= _TINY:
+        data = source.read(start, end - start)
+        body = record_body(data, 0, len(data))
+        return Record(source, start, start + body, end, data[body:])
+    head = source.read(start, 22)
     return Record(source, start, start + record_body(head, 0, len(head)), end)
+
+
+_TINY = 512
+"""Bytes of a record that is kept in memory once it was asked for: it is needed again for each thing about it."""
 
 
 class Search:

@@ -99,6 +99,7 @@ class SameOutputs(Claim):
         rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for floats; 0 and 0: bit for bit.
         except_for: outputs, by their names before, for which that is not claimed, and why.
         also: nodes of the graph before whose outputs are compared as well, those that have a counterpart.
+        even_alone: whether it is enough that the edited graph runs, where the original does not.
         measured: whether the time that both graphs take is part of what is asked.
     """
 
@@ -106,6 +107,7 @@ class SameOutputs(Claim):
     atol: float = 0.0
     except_for: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
+    even_alone: bool = False
     measured: bool = False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from gdsurgeon.graph.attrs import attr_value, plain
 from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR, Record, colocated_names
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
-from gdsurgeon.graph.op_defs import OpDef, arg_dtypes
+from gdsurgeon.graph.op_defs import OpDef, arg_count, arg_dtypes
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Changes, Header, Piece, encode_node, patched
 
@@ -98,21 +98,16 @@ class Node:
     def __repr__(self) -> str:
         return f"<Node {self.name}>"
 
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
-
     # -- reading -----------------------------------------------------------------------------------------
 
     @property
     def record(self) -> Record | None:
         """Where the node's bytes are; for a copied node in the source of another graph. None: nowhere."""
-        if self._record is UNLOCATED:
+        record = self._record
+        if record is UNLOCATED:
             assert self.base_name is not None
-            self._record = self.graph.locate(self.base_name)
-        return self._record
+            record = self._record = self.graph.locate(self.base_name)
+        return record
 
     @property
     def exists(self) -> bool:
@@ -128,10 +123,29 @@ class Node:
             self._header = self.record.header()
         return self._header
 
+    def share_header(self, original: Node) -> None:
+        """Takes over the header of a node of which this is a copy. Only the graph calls this."""
+        self._header = original._header
+
+    @property
+    def is_plain_copy(self) -> bool:
+        """Whether the op and attrs are those of the record, and there are as many data inputs as it has."""
+        if self.record is None or self._attrs or self.op_override is not None:
+            return False
+        count = sum(text[:1] != "^" for text in self.header.inputs)
+        return self._inputs is None or len(self._inputs) == count
+
+    @property
+    def changed_attrs(self) -> Mapping[str, bytes | None]:
+        """The attrs that are not those of the record, serialised; None: removed."""
+        return self._attrs
+
     @property
     def op(self) -> str:
         """The op."""
-        return self.op_override if self.op_override is not None else self.header.op
+        if self.op_override is not None:
+            return self.op_override
+        return self._header.op if self._header is not None else self.header.op
 
     @property
     def device(self) -> str:
@@ -250,6 +264,12 @@ class Node:
         return None if definition is None else arg_dtypes(definition.outputs, definition, self.plain_attr)
 
     @property
+    def output_count(self) -> int | None:
+        """How many outputs there are, or None where the op is unknown."""
+        definition = self.op_def
+        return None if definition is None else arg_count(definition.outputs, definition, self.plain_attr)
+
+    @property
     def input_dtypes(self) -> list[int] | None:
         """The DataTypes that the data inputs must have, or None where the op is unknown."""
         definition = self.op_def
@@ -285,7 +305,7 @@ class Node:
                 attrs[COLOCATION_ATTR] = colocation
             return [encode_node(self.name, self.op, self._spelt_inputs(), self.device, attrs)]
         attrs_now: dict[str, bytes | None] = dict(self._attrs)
-        if self._colocated is not None or COLOCATION_ATTR in self.header.attrs:
+        if self._colocated or COLOCATION_ATTR in self.header.attrs:
             now, before = self._colocation_attr(), self.attr_bytes(COLOCATION_ATTR)
             if now != before:
                 attrs_now[COLOCATION_ATTR] = now

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gdsurgeon.analysis.check import Findings
+from gdsurgeon.analysis.constant_sizes import ConstantSize, ConstantSizes
+from gdsurgeon.analysis.function_summary import FunctionSummary
+from gdsurgeon.analysis.op_usage import OpUsage
+from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.analysis.signature import Signature
-from gdsurgeon.errors import printable
+from gdsurgeon.analysis.strings import Strings
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.dtypes import dtype_name
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.op_defs import table_version
 from gdsurgeon.view.summary import signature_json, typed
-from gdsurgeon.view.text import counted, ops, size
+from gdsurgeon.view.text import counted, listed, ops, size
+
+MOST_ARGUMENTS = 8
+MOST_NAMES = 5
+MOST_STRINGS = 3
+LONGEST_STRING = 100
+"""Characters of a string that are shown to people."""
+WIDEST_PLACE = 48
+"""Characters that places are padded to; after a longer name the strings begin where it ends."""
 
 
 @dataclass
 class Inspection:
-    """What is known of a graph without running it."""
+    """What is known of a graph without running it.
+
+    Attributes:
+        op_usage, sizes, functions, strings: None where nobody has asked for them.
+        most: places with strings that are shown to people.
+    """
 
     graph: Graph
     signature: Signature
     findings: Findings
+    op_usage: list[OpUsage] | None = None
+    sizes: ConstantSizes | None = None
+    functions: list[FunctionSummary] | None = None
+    strings: list[Strings] | None = None
+    most: int = 10
 
     @property
     def variables(self) -> int:
@@ -44,17 +70,140 @@ def lines(inspection: Inspection) -> list[str]:
         out.extend(f"    {printable(t.name):<{width}}  {typed(t)}" for t in tensors)
     if inspection.variables:
         out.append(f"  {counted(inspection.variables, 'variable')}, whose values are not in the file")
-    most = dict(list(counts.items())[:12])
-    out.append(
-        f"  ops       {ops(most, 12)}" + (f" and {counted(len(counts) - 12, 'other op')}" if len(counts) > 12 else "")
-    )
+    if inspection.op_usage is None:
+        most = dict(list(counts.items())[:12])
+        more = f" and {counted(len(counts) - 12, 'other op')}" if len(counts) > 12 else ""
+        out.append(f"  ops       {ops(most, 12)}{more}")
+    else:
+        out += _op_lines(inspection.op_usage)
+    if inspection.sizes is not None:
+        out += _size_lines(inspection.sizes)
+    if inspection.functions is not None:
+        out += _function_lines(inspection.functions)
+    if inspection.strings is not None:
+        out += _string_lines(inspection.strings, inspection.most)
     return out
 
 
+def _table(rows: Sequence[Sequence[str]], numbers: Iterable[int], indent: str = "    ") -> Iterator[str]:
+    """ROWS in columns; those of NUMBERS to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    right = set(numbers)
+    for row in rows:
+        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        yield (indent + "  ".join(cells)).rstrip()
+
+
+def _op_lines(usage: Sequence[OpUsage]) -> Iterator[str]:
+    inner = any(op.inner_nodes for op in usage)
+    head = ["op", "nodes", *(["in functions"] if inner else []), ""]
+    rows = [head]
+    for op in usage:
+        known = "" if op.is_known else "a function" if op.is_function else f"not known to TensorFlow {table_version()}"
+        rows.append([printable(op.op), f"{op.nodes:,}", *([f"{op.inner_nodes:,}"] if inner else []), known])
+    yield "  ops"
+    yield from _table(rows, range(1, len(head) - 1))
+
+
+def _size_lines(sizes: ConstantSizes) -> Iterator[str]:
+    if not sizes.count:
+        yield "  constants  none"
+        return
+    yield f"  constants  {sizes.count:,}, {size(sizes.bytes)}"
+    yield from _table([_size_row(constant) for constant in sizes.largest], [0])
+    more = sizes.count - len(sizes.largest)
+    if more:
+        rest = sizes.bytes - sum(constant.bytes for constant in sizes.largest)
+        yield f"    and {more:,} more, {size(rest)}"
+
+
+def _size_row(constant: ConstantSize) -> list[str]:
+    name = printable(constant.name)
+    if constant.function:
+        name += f"  (in function {printable(constant.function)})"
+    if constant.loaded_bytes > 2 * constant.bytes:
+        name += f"  (fills {size(constant.loaded_bytes)})"
+    dtype = dtype_name(constant.dtype) if constant.dtype else "unreadable"
+    return [size(constant.bytes), dtype, format_shape(constant.shape), name]
+
+
+def _function_lines(functions: Sequence[FunctionSummary]) -> Iterator[str]:
+    if not functions:
+        yield "  functions  none"
+        return
+    unused = sum(not function.is_used for function in functions)
+    yield f"  functions  {len(functions):,}" + (f", {unused:,} unused" if unused else "")
+    for function in functions:
+        inputs, outputs = _arguments(function.inputs), _arguments(function.outputs)
+        yield f"    {printable(function.name)}({inputs}) -> ({outputs})"
+        facts = [counted(function.node_count, "node")]
+        if function.is_stateful:
+            facts.append("stateful")
+        if not function.is_used:
+            facts.append("unused")
+        yield f"      {', '.join(facts)}"
+        for label, names in (
+            ("called by node", function.node_callers),
+            ("called by function", function.function_callers),
+            ("gradient of", function.gradient_of),
+            ("calls", function.calls),
+        ):
+            if names:
+                plural = "s" if len(names) > 1 and label.startswith("called") else ""
+                yield f"      {label}{plural} {listed(map(printable, names), MOST_NAMES)}"
+
+
+def _arguments(arguments: Sequence[tuple[str, str]]) -> str:
+    return listed((f"{printable(name)}: {printable(kind)}" for name, kind in arguments), MOST_ARGUMENTS)
+
+
+def _string_lines(found: Sequence[Strings], most: int) -> Iterator[str]:
+    with_paths = [strings for strings in found if strings.paths]
+    with_texts = [strings for strings in found if not strings.paths and strings.count]
+    others = [strings for strings in found if strings.binary or strings.unread_bytes]
+    if not found:
+        yield "  strings  none"
+    for label, places in (("paths", with_paths), ("texts", with_texts)):
+        if places:
+            count = sum(len(place.paths) if label == "paths" else place.count for place in places)
+            yield f"  {label}  {count:,} in {counted(len(places), 'place')}"
+            rows = [_string_row(place) for place in places[:most]]
+            width = min(max(len(where) for where, _ in rows), WIDEST_PLACE)
+            yield from (f"    {where:<{width}}  {text}" for where, text in rows)
+            if len(places) > most:
+                yield f"    and {counted(len(places) - most, 'more place')} (--top)"
+    if others:
+        binary = sum(place.binary for place in others)
+        unread = sum(place.unread_bytes for place in others)
+        what = [f"{counted(binary, 'string')} that are no text"] if binary else []
+        what += [f"{size(unread)} of packed strings, not looked into"] if unread else []
+        names = listed(dict.fromkeys(map(_place, others)), MOST_NAMES)
+        yield f"  binary  {', '.join(what)}: {names}"
+
+
+def _place(strings: Strings) -> str:
+    inside = f" (in function {printable(strings.function)})" if strings.function else ""
+    return (printable(strings.node) or "debug info") + inside
+
+
+def _string_row(strings: Strings) -> tuple[str, str]:
+    shown = strings.paths or strings.texts
+    count = len(strings.paths) if strings.paths else strings.count
+    text = ", ".join(map(_shortened, shown[:MOST_STRINGS]))
+    if count > MOST_STRINGS:
+        text += f" and {count - MOST_STRINGS:,} more"
+    where = _place(strings)
+    return where if strings.is_tensor or not strings.node else f"{where}  {printable(strings.attr)}", text
+
+
+def _shortened(text: str) -> str:
+    return quoted(text) if len(text) <= LONGEST_STRING else f"{quoted(text[:LONGEST_STRING])[:-1]}...'"
+
+
 def as_json(inspection: Inspection) -> dict[str, Any]:
-    """For machines."""
+    """For machines; what nobody has asked for is not there."""
     graph = inspection.graph
-    return {
+    out = {
         "file": graph.source_name,
         "format": "text" if graph.text else "binary",
         "bytes": graph.file_bytes,
@@ -67,4 +216,66 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
         "faults": inspection.findings.faults,
         "fault_count": inspection.findings.fault_count,
         "warnings": inspection.findings.warnings,
+    }
+    if inspection.op_usage is not None:
+        out["op_details"] = [
+            {
+                "op": op.op,
+                "nodes": op.nodes,
+                "nodes_in_functions": op.inner_nodes,
+                "known": op.is_known,
+                "function": op.is_function,
+            }
+            for op in inspection.op_usage
+        ]
+    if inspection.sizes is not None:
+        out["constants"] = _sizes_json(inspection.sizes)
+    if inspection.functions is not None:
+        out["function_details"] = [_function_json(function) for function in inspection.functions]
+    if inspection.strings is not None:
+        out["strings"] = [_strings_json(strings) for strings in inspection.strings]
+    return out
+
+
+def _sizes_json(sizes: ConstantSizes) -> dict[str, Any]:
+    largest = [
+        {
+            "name": constant.name,
+            "function": constant.function or None,
+            "bytes": constant.bytes,
+            "dtype": dtype_name(constant.dtype) if constant.dtype else None,
+            "shape": None if constant.shape is None else list(constant.shape),
+            "loaded_bytes": constant.loaded_bytes or None,
+        }
+        for constant in sizes.largest
+    ]
+    return {"count": sizes.count, "bytes": sizes.bytes, "largest": largest}
+
+
+def _function_json(function: FunctionSummary) -> dict[str, Any]:
+    return {
+        "name": function.name,
+        "inputs": [{"name": name, "type": kind} for name, kind in function.inputs],
+        "outputs": [{"name": name, "type": kind} for name, kind in function.outputs],
+        "nodes": function.node_count,
+        "stateful": function.is_stateful,
+        "used": function.is_used,
+        "calls": function.calls,
+        "called_by_nodes": function.node_callers,
+        "called_by_functions": function.function_callers,
+        "gradient_of": function.gradient_of,
+    }
+
+
+def _strings_json(strings: Strings) -> dict[str, Any]:
+    """All paths, and of the other texts the first ones."""
+    return {
+        "node": strings.node or None,
+        "function": strings.function or None,
+        "attr": strings.attr,
+        "count": strings.count,
+        "paths": strings.paths,
+        "texts": strings.texts,
+        "binary": strings.binary,
+        "unread_bytes": strings.unread_bytes,
     }

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import graphs
+from support.graphs import STRING, const, function, identity, node, placeholder, shape_proto
 
 from gdsurgeon.cli.main import exit_code
+from gdsurgeon.wire.fields import encode_len
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
@@ -184,3 +187,206 @@ def test_a_graph_without_inputs_says_so(
     assert capsys.readouterr().out == (
         "alone.pbtxt  text GraphDef, 30 bytes, 1 node, 1 op type\n  inputs  none\n  outputs  none\n  ops       NoOp\n"
     )
+
+
+# What is shown when it is asked for.
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """The lines that inspect prints after those that it always prints, up to the ops."""
+    assert exit_code(["inspect", *arguments]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    lines: list[str] = captured.out.splitlines()
+    starts = [i for i, line in enumerate(lines) if line.startswith("  ops")]
+    return lines[starts[0] :]
+
+
+def string_const(name: str, *items: str | bytes) -> bytes:
+    encoded = [item.encode() if isinstance(item, str) else item for item in items]
+    values = b"".join(encode_len(8, item) for item in encoded)
+    value = encode_len(8, b"\x08\x07" + encode_len(2, shape_proto([len(items)])) + values)
+    return node(name, "Const", dtype=STRING, value=value)
+
+
+def test_ops(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "tiny.pbtxt", "--ops") == [
+        "  ops",
+        "    op           nodes",
+        "    Const            2",
+        "    AddV2            1",
+        "    Mul              1",
+        "    Placeholder      1",
+    ]
+    assert shown(capsys, "functions_tf2.pb", "--ops")[:6] == [
+        "  ops",
+        "    op                       nodes  in functions",
+        "    Identity                     3            10",
+        "    Const                        6             4",
+        "    AddV2                        0             3",
+        "    NoOp                         1             2",
+    ]
+
+
+def test_ops_that_are_not_known(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    library = graphs.library(function("f", node("y", "Identity", ["x"], T=graphs.FLOAT)))
+    data = graphs.graph_bytes(placeholder("x"), node("u", "My\x1bOp"), node("c", "f", ["x"]), trailer=library)
+    Path("odd.pb").write_bytes(data)
+    assert exit_code(["inspect", "odd.pb", "--ops"]) == 0
+    captured = capsys.readouterr()
+    known = [line for line in captured.out.splitlines() if "not known" in line or "a function" in line]
+    assert len(known) == 2
+    assert known[0].startswith("    My\\x1bOp         1             0  not known to TensorFlow 2.")
+    assert known[1] == "    f                1             0  a function"
+    assert "\x1b" not in captured.out + captured.err
+
+
+def test_sizes(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "classifier.pb", "--sizes", "--top", "3")[1:] == [
+        "  constants  146, 154.1 KiB",
+        "    16.1 KiB  float32  [1,1,32,128]  MobilenetV2/Conv_1/weights",
+        "    12.1 KiB  float32  [1,1,96,32]   MobilenetV2/expanded_conv_8/project/weights",
+        "     9.1 KiB  float32  [1,1,96,24]   MobilenetV2/expanded_conv_7/project/weights",
+        "    and 143 more, 116.8 KiB",
+    ]
+    lines = shown(capsys, "functions_tf2.pb", "--sizes", "--top", "5")
+    assert lines[-2] == "     55 bytes  int32    []     while/add_1/y  (in function while_body_frozen_82)"
+    assert len(shown(capsys, "classifier.pb", "--sizes")) == 13
+
+
+def test_sizes_of_none_and_of_one_value_for_many(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("none.pb").write_bytes(graphs.graph_bytes(placeholder("x")))
+    assert shown(capsys, "none.pb", "--sizes")[1:] == ["  constants  none"]
+    value = encode_len(8, b"\x08\x01" + encode_len(2, shape_proto([1000, 1000])) + b"\x2d\x00\x00\x80\x3f")
+    Path("ones.pb").write_bytes(graphs.graph_bytes(node("ones", "Const", dtype=graphs.FLOAT, value=value)))
+    assert shown(capsys, "ones.pb", "--sizes")[-1] == "    60 bytes  float32  [1000,1000]  ones  (fills 3.8 MiB)"
+
+
+def test_functions(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capsys, "functions_tf2.pb", "--functions")[1:]
+    assert lines[:9] == [
+        "  functions  6",
+        "    __inference_dense_frozen_84(x: float32, matmul_readvariableop_resource: float32) -> (identity: float32)",
+        "      7 nodes, stateful",
+        "      called by node StatefulPartitionedCall",
+        "      called by function while_body_frozen_82",
+        "      calls __inference_scale_36",
+        "    __inference_scale_36(x: float32) -> (identity: float32)",
+        "      3 nodes",
+        "      called by functions __inference_dense_frozen_84, cond_true_62",
+    ]
+    assert shown(capsys, "classifier.pb", "--functions")[1:] == ["  functions  none"]
+
+
+def test_functions_that_nobody_uses(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    library = graphs.library(
+        function("f", node("y", "Identity", ["x"], T=graphs.FLOAT)),
+        function("f_grad", node("y", "Identity", ["x"], T=graphs.FLOAT)),
+        gradients={"f": "f_grad"},
+    )
+    Path("unused.pb").write_bytes(graphs.graph_bytes(placeholder("x"), trailer=library))
+    assert shown(capsys, "unused.pb", "--functions")[1:] == [
+        "  functions  2, 2 unused",
+        "    f(x: float32) -> (out: float32)",
+        "      1 node, unused",
+        "    f_grad(x: float32) -> (out: float32)",
+        "      1 node, unused",
+        "      gradient of f",
+    ]
+
+
+def test_strings(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = graphs.graph_bytes(
+        string_const("labels", *(f"label {i}" for i in range(10))),
+        string_const("data/files", "/home/bob/a.jpg", "/home/bob/b.jpg"),
+        string_const("blobs", b"\x89PNG\x00\xff", b"\xff\xfe"),
+        node("table", "HashTableV2", key_dtype=STRING, value_dtype=graphs.INT64, shared_name="t_/tmp/vocab.txt_-2"),
+        string_const("evil", "a\nb \u202e", "x" * 500),
+    )
+    Path("strings.pb").write_bytes(data)
+    assert shown(capsys, "strings.pb", "--strings")[1:] == [
+        "  paths  3 in 2 places",
+        "    data/files          '/home/bob/a.jpg', '/home/bob/b.jpg'",
+        "    table  shared_name  't_/tmp/vocab.txt_-2'",
+        "  texts  12 in 2 places",
+        "    labels  'label 0', 'label 1', 'label 2' and 7 more",
+        f"    evil    'a\\nb \\u202e', '{'x' * 100}...'",
+        "  binary  2 strings that are no text: blobs",
+    ]
+    lines = shown(capsys, "strings.pb", "--strings", "--top", "1")
+    assert lines[3] == lines[6] == "    and 1 more place (--top)"
+    assert shown(capsys, "classifier.pb", "--strings")[1:] == ["  strings  none"]
+
+
+def test_names_are_escaped(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("evil.pb").write_bytes(graphs.graph_bytes(const("a\x1b[2J\nb", [1.0]), string_const("c\x9bd", "x y")))
+    assert (
+        exit_code(["inspect", "evil.pb", "--sizes", "--strings", "--ops", "--functions"]) == 3
+    )  # such names are illegal
+    captured = capsys.readouterr()
+    assert "a\\x1b[2J\\nb" in captured.out and "c\\x9bd" in captured.out
+    assert not {"\x1b", "\x9b"} & set(captured.out + captured.err)
+
+
+def test_the_json_has_what_was_asked_for(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = graphs.graph_bytes(
+        string_const("files", "/home/bob/a.jpg", "b", b"\xff"), identity("y", "files", kind=STRING), node("u", "MyOp")
+    )
+    Path("all.pb").write_bytes(data)
+    everything = ["--ops", "--sizes", "--functions", "--strings"]
+    assert exit_code(["inspect", "all.pb", "--json", *everything]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert list(found)[-4:] == ["op_details", "constants", "function_details", "strings"]
+    assert found["op_details"][0] == {
+        "op": "Const", "nodes": 1, "nodes_in_functions": 0, "known": True, "function": False
+    }  # fmt: skip
+    assert [op["op"] for op in found["op_details"] if not op["known"]] == ["MyOp"]
+    (constant,) = found["constants"]["largest"]
+    assert found["constants"]["bytes"] == constant["bytes"] == len(data) - len(graphs.graph_bytes(
+        identity("y", "files", kind=STRING), node("u", "MyOp")
+    ))  # fmt: skip
+    assert (constant["name"], constant["dtype"], constant["shape"], constant["function"]) == (
+        "files",
+        "string",
+        [3],
+        None,
+    )
+    assert found["function_details"] == []
+    assert found["strings"] == [{
+        "node": "files", "function": None, "attr": "value", "count": 2, "paths": ["/home/bob/a.jpg"], "texts": ["b"],
+        "binary": 1, "unread_bytes": 0,
+    }]  # fmt: skip
+
+    assert exit_code(["inspect", "functions_tf2.pb", "--json", "--functions"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found)[-1] == "function_details" and "constants" not in found and "strings" not in found
+    assert [f["name"] for f in found["function_details"]] == found["functions"]
+    assert found["function_details"][3] == {
+        "name": "cond_true_62",
+        "inputs": [{"name": "cond_while", "type": "float32"}],
+        "outputs": [{"name": "cond_identity", "type": "float32"}],
+        "nodes": 2,
+        "stateful": False,
+        "used": True,
+        "calls": ["__inference_scale_36"],
+        "called_by_nodes": ["cond"],
+        "called_by_functions": [],
+        "gradient_of": [],
+    }
+
+
+def test_top_belongs_to_something(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["inspect", "tiny.pbtxt", "--top", "3"]) == 2
+    assert "--top says how many of --sizes or --strings" in capsys.readouterr().err
+    assert exit_code(["inspect", "tiny.pbtxt", "--sizes", "--top", "0"]) == 2
+
+
+def test_a_broken_graph_is_shown_with_all_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broken.pbtxt").write_text(BROKEN)
+    assert exit_code(["inspect", "broken.pbtxt", "--ops", "--sizes", "--functions", "--strings"]) == 3
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-3:] == ["  constants  none", "  functions  none", "  strings  none"]
+    assert captured.err.startswith("Error: broken.pbtxt is broken: ")

@@ -1,0 +1,217 @@
+"""Whether a graph takes other input shapes: the baked constants that do not fit, and Reshapes that can be mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.analysis.shape_array_rules import format_target
+from gdsurgeon.analysis.shape_calls import UNKNOWN, Call, Value, count, known_product
+from gdsurgeon.analysis.shape_inference import Shapes, infer_shapes
+from gdsurgeon.analysis.shapes import format_shape
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
+
+BATCH_FACTOR, FACTOR = 2, 3
+"""An unknown dim is tried at that multiple of its old size; another one for the batch tells the two apart."""
+
+
+class Fix(NamedTuple):
+    """A Reshape whose constant shape holds a batch size, and the shape that takes any batch."""
+
+    node: Node
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+
+
+class Fit(NamedTuple):
+    """What new input shapes come to.
+
+    Attributes:
+        tried: the shape of each input at which it was tried.
+        misfits: the nodes that do not take it, a line each.
+        fixes: the Reshapes of which only the batch does not fit.
+        warnings: what runs and is perhaps not what was meant, a line each.
+    """
+
+    tried: dict[Node, Shape]
+    misfits: list[str]
+    fixes: list[Fix]
+    warnings: list[str]
+
+
+def trial_shape(old: Shape, new: Shape) -> Shape:
+    """A shape that NEW allows: a dim that becomes unknown gets a multiple of its old size; one that was unknown stays.
+
+    What fits at that size and the old one has no constant in its way.
+    """
+    if new is None or old is None or len(old) != len(new):
+        return new
+    factors = [BATCH_FACTOR] + [FACTOR] * len(new)
+    return tuple(
+        dim if dim >= 0 or before < 0 else max(before, 1) * factor
+        for before, dim, factor in zip(old, new, factors, strict=False)
+    )
+
+
+def fit(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> Fit:
+    """Infers the shapes with OLD and with NEW input shapes and compares what becomes of the constants.
+
+    A node that contradicts itself already with the old shapes is not told again. What is inside functions and what
+    comes round v1 while loops is not looked at. Linear in the size of the graph.
+    """
+    before = infer_shapes(graph)
+    tried = {node: trial_shape(old[node], shape) for node, shape in new.items()}
+    found = _Fitting(before, [(old[node], shape) for node, shape in tried.items()])
+    given = {node.output: shape for node, shape in tried.items()}
+    after = infer_shapes(graph, given, settle=found.settle, base=before)
+    excused = {conflict.node for conflict in before.conflicts}
+    misfits = [f"{_shown(node)}: {text}" for node, text in after.conflicts if node not in excused]
+    return Fit(tried, misfits, found.fixes, found.warnings)
+
+
+def _shown(node: Node) -> str:
+    return f"{quoted(node.name)} ({printable(node.op)})"
+
+
+class _Fitting:
+    """Looks at each node as its new shapes are inferred. What does not fit is told once: those behind it see it mended.
+
+    Args:
+        before: the shapes as they were.
+        inputs: the old and the new shape of each input.
+    """
+
+    def __init__(self, before: Shapes, inputs: Iterable[tuple[Shape, Shape]]) -> None:
+        self.before = before
+        self.batches = {(a[0], b[0]) for a, b in inputs if a and b and len(a) == len(b) and a[0] != b[0] >= 0}
+        self.fixes: list[Fix] = []
+        self.warnings: list[str] = []
+
+    def settle(self, call: Call, shapes: Sequence[Shape], text: str | None) -> tuple[Sequence[Shape], str | None]:
+        if call.op == "Reshape" and len(call.shapes) == 2:
+            return self._reshape(call, shapes, text)
+        if call.op in ("Slice", "StridedSlice") and text is None:
+            self._cut(call, shapes)
+        if text is not None:
+            text += self._unmoved(call)
+        return shapes, text
+
+    def _unmoved(self, call: Call) -> str:
+        """The inputs that are what they were, and so do not follow."""
+        reads = [(read, shape) for read, shape in zip(call.node.inputs, call.shapes, strict=True) if shape]
+        same = [(read, shape) for read, shape in reads if self.before.shape(read) == shape]
+        if len(same) == len(reads):
+            return ""
+        names = [f"{quoted(read.name)} is {format_shape(shape)} as before" for read, shape in same[:3]]
+        return f"; {', '.join(names)}" if names else ""
+
+    # -- Reshape ------------------------------------------------------------------------------------------------
+
+    def _reshape(self, call: Call, shapes: Sequence[Shape], text: str | None) -> tuple[Sequence[Shape], str | None]:
+        target, new = call.value(1), call.shape(0)
+        old = self.before.shape(call.node.inputs[0])
+        if target is None or self.before.value(call.node.inputs[1]) != target:
+            return shapes, text  # not constant: it follows the input
+        if text is not None:
+            text = f"its shape {format_target(target)} cannot hold {format_shape(new)}{_elements(new)}"
+        if not target or not old or not new or len(old) != len(new):
+            return shapes, text
+        lead = self._scaled_lead(old, new, target)
+        if lead is not None:
+            return self._baked_batch(call, lead, target, new)
+        row = _row(target)
+        if target[0] == -1 and row > 1 and count(old[1:]) == row and (count(new[1:]) or row) != row:
+            text = f"its shape {format_target(target)} is for rows of {row:,}, and those of {format_shape(new)} are "
+            return [(new[0], *_dims(target[1:]))], f"{text}{count(new[1:]):,}"
+        return shapes, text
+
+    def _scaled_lead(self, old: tuple[int, ...], new: tuple[int, ...], target: tuple[int | None, ...]) -> int | None:
+        """What the first dim of a Reshape's TARGET would have to become, where it holds the batch; else None.
+
+        It does where the first dim of what is reshaped grows with the batch, and with it the first of the target: in
+        row-major order both count the same rows.
+        """
+        lead = target[0]
+        if lead is None or lead < 0 or old[0] == new[0]:
+            return None
+        for a, b in self.batches:
+            if a < 0:
+                scaled = new[0] if old[0] < 0 and new[0] == b else None
+            else:
+                scaled = lead * b // a if a and old[0] * b == new[0] * a and not lead * b % a else None
+            if scaled is None or scaled == lead:
+                continue
+            row = count(old[1:])
+            if -1 in target and row is not None and _row(target) == row and old[0] != -1:
+                return None  # the -1 stands for the batch: it follows the input
+            return scaled
+        return None
+
+    def _baked_batch(
+        self, call: Call, lead: int, target: tuple[int | None, ...], new: tuple[int, ...]
+    ) -> tuple[Sequence[Shape], str | None]:
+        rest = list(target[1:])
+        total = count(new)
+        known = known_product(_dims(rest))
+        if rest.count(-1) == 1 and None not in rest and total is not None and lead * known and not total % (lead * known):
+            rest[rest.index(-1)] = total // (lead * known)
+        dims = _dims(rest)
+        out = (lead, *dims)
+        text = f"its shape {format_target(target)} has the batch in it, and it would get {format_shape(new)}"
+        if UNKNOWN in dims or (total is not None and known_product(out) != total):
+            return [out], text + _elements(new)
+        if total is None and known_product(dims) != known_product(new[1:]):
+            return [out], text
+        old = tuple(dim if dim is not None else UNKNOWN for dim in target)
+        self.fixes.append(Fix(call.node, old, (-1, *dims)))
+        return [out], None
+
+    # -- Slice, StridedSlice -------------------------------------------------------------------------------------
+
+    def _cut(self, call: Call, shapes: Sequence[Shape]) -> None:
+        """Warns of a constant cut that took all of a dim and takes only a part of it now."""
+        node = call.node
+        if any(self.before.value(read) != value for read, value in list(zip(node.inputs, call.values, strict=True))[1:]):
+            return
+        old_in, old_out = self.before.shape(node.inputs[0]), self.before.shape(node.output)
+        new_in, new_out = call.shape(0), shapes[0] if shapes else None
+        if old_in is None or new_in is None or old_out is None or new_out is None:
+            return
+        if len({len(shape) for shape in (old_in, new_in, old_out, new_out)}) == 1:
+            for axis, (a, b, c, d) in enumerate(zip(old_in, old_out, new_in, new_out, strict=True)):
+                if a == b and a >= 0 and b == d and d < c:
+                    text = f"took all {a} along axis {axis} of what it reads, and takes {d} of {c} now"
+                    self.warnings.append(f"{_shown(node)} {text}")
+        elif (old_in[0], new_in[0]) in self.batches and old_in[0] == 1 and self._takes_one(call, len(old_in)):
+            self.warnings.append(f"{_shown(node)} takes one element of the batch: of {new_in[0]} the others are lost")
+
+    @staticmethod
+    def _takes_one(call: Call, rank: int) -> bool:
+        """Whether a StridedSlice takes one element along axis 0."""
+        masks = {key: int(call.attr(f"{key}_mask") or 0) for key in ("shrink_axis", "ellipsis", "new_axis")}
+        return call.op == "StridedSlice" and rank > 0 and (
+            masks["shrink_axis"] & 1 == 1 and not masks["ellipsis"] & 1 and not masks["new_axis"] & 1
+        )  # fmt: skip
+
+
+def _dims(target: Iterable[int | None]) -> tuple[int, ...]:
+    return tuple(UNKNOWN if dim is None or dim < 0 else dim for dim in target)
+
+
+def _row(target: Value) -> int:
+    """The product of the dims of TARGET but the first, -1 left out; 0 where one of them is not known."""
+    rest = (target or ())[1:]
+    return 0 if None in rest else known_product(_dims(rest))
+
+
+def _elements(shape: Shape) -> str:
+    found = count(shape)
+    return f": {found:,} elements" if found is not None else ""
+
+
+def inputs_of(fix: Fix) -> Output:
+    """What the Reshape of FIX reads its shape from."""
+    return fix.node.inputs[1]

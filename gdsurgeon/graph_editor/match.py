@@ -1,0 +1,9 @@
+"""The names that the older libraries keep in their module ``match``."""
+
+from __future__ import annotations
+
+from gdsurgeon.analysis.match import NodeMatcher, TreeExpr, op_type
+
+OpMatcher = NodeMatcher
+
+__all__ = ["NodeMatcher", "OpMatcher", "TreeExpr", "op_type"]

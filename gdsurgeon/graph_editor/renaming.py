@@ -1,0 +1,97 @@
+"""The names beside its own that a copied node must not share with the original: frames, shared names, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.edits.copy_nodes import plan_copy_nodes
+from gdsurgeon.edits.fresh_names import (
+    SHARED_NAME,
+    fresh_frame_names,
+    fresh_shared_names,
+    respelt_attrs,
+    string_attr,
+)
+from gdsurgeon.edits.merge_functions import plan_function_merge, respell_functions
+from gdsurgeon.graph.attrs import string_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
+
+
+@dataclass
+class Renaming:
+    """The names of copies that are yet to be made.
+
+    Attributes:
+        names: the name of the copy of each node.
+        frames, shared_names: for each name of a while frame, and of a table, queue or variable, the copy's.
+        add_functions: brings the functions that the copies call to their graph; returns the new names.
+        nameless: the shared names of copies of variables that have none, by the names of those.
+    """
+
+    names: dict[Node, str]
+    frames: dict[str, str]
+    shared_names: dict[str, str]
+    add_functions: Callable[[], dict[str, str]]
+    nameless: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def functions(self) -> dict[str, str]:
+        """The new names of functions; they are brought to the graph when this is first asked for."""
+        return self.add_functions()
+
+    def apply(self, original: Node, copy: Node) -> None:
+        """Puts the names in the attrs of COPY right."""
+        spelt = respelt_attrs(original, self.frames, self.shared_names)
+        if original.name in self.nameless:
+            spelt[SHARED_NAME] = self.nameless[original.name]
+        for key, text in spelt.items():
+            copy.graph.set_attr(copy, key, string_value(text).SerializeToString())
+        if self.functions:
+            respell_functions(copy.graph, copy, self.functions)
+
+
+def plan_renaming(graph: Graph, graph_: Graph, names: Mapping[Node, str], cut: Iterable[Output]) -> Renaming:
+    """Plans copies of nodes of GRAPH in GRAPH_, the same graph or another, under NAMES.
+
+    Args:
+        graph: left as it is.
+        graph_: left as it is.
+        names: the names of the copies; they are free in GRAPH_.
+        cut: tensors that the copies do not read.
+
+    Raises:
+        EditError: a name is illegal, an input names no node, or a while loop would be copied in part.
+    """
+    replace = {tensor: tensor for tensor in cut}
+    if graph_ is graph:
+        plan = plan_copy_nodes(graph, names, names, replace=replace)
+        functions = plan.functions
+        return Renaming(
+            dict(names), plan.frames, plan.shared_names, lambda: functions.apply(graph.functions), plan.nameless
+        )
+    # A copy inside its own graph shows what cannot be copied at all.
+    free = graph.unique_names()
+    plan = plan_copy_nodes(graph, names, {node: free(name) for node, name in names.items()}, replace=replace)
+    merge = plan_function_merge(graph_.functions, graph.functions)
+    topology = Topology(graph_)
+    return Renaming(
+        dict(names),
+        fresh_frame_names(topology, plan.frames, _same),
+        fresh_shared_names(topology, plan.shared_names, _same),
+        lambda: merge.apply(graph_.functions),
+        {name: names[graph[name]] for name in plan.nameless} if _has_nameless(topology) else {},
+    )
+
+
+def _has_nameless(topology: Topology) -> bool:
+    """Whether there is a variable without a shared name: all of a graph are one."""
+    variables = (topology.node(number) for number in topology.with_ops(("VarHandleOp",)))
+    return any(not string_attr(variable, SHARED_NAME) for variable in variables)
+
+
+def _same(name: str) -> str:
+    return name

@@ -1,0 +1,288 @@
+"""Rewiring: the consumers of tensors, of whole subgraphs, and control inputs.
+
+The order of the arguments is that of the older libraries, the new source first: ``reroute_ts(new, old)``. gdsurgeon's
+own `reroute` takes pairs (OLD, NEW).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from gdsurgeon.analysis.order import find_cycle
+from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.node import Node, Output, check_output, same_dtype
+from gdsurgeon.graph_editor.lists import check_graphs, get_unique_graph, make_list_of_op, make_list_of_t
+from gdsurgeon.graph_editor.refusal import Refusal, refusals
+from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
+
+Allowed = Callable[[Node, Output], bool]
+"""Whether a node may read something else in place of a tensor."""
+Pairs = Sequence[tuple[Output, Output]]
+Slots = dict[Node, dict[int, Output]]
+
+
+def swap_ts(ts0: object, ts1: object, can_modify: object = None, cannot_modify: object = None) -> int:
+    """Has the consumers of each tensor of TS0 read its counterpart in TS1, and the other way round.
+
+    All input slots are decided from the graph as it is before. What a tensor itself is made of is never made to read
+    it. Control inputs are left alone.
+
+    Args:
+        ts0, ts1: tensors of one graph, as many here as there.
+        can_modify: the only nodes that may change; None: all, [] none.
+        cannot_modify: nodes that may not.
+
+    Returns:
+        The number of input slots that have changed.
+
+    Raises:
+        TypeError: something that is no tensor or node is given.
+        ValueError: there are more of one than of the other, they are of two graphs, dtypes or known shapes differ, or
+            a cycle would come about; the graph is as it was.
+    """
+    return _reroute_ts(ts0, ts1, can_modify, cannot_modify, swap=True)
+
+
+def reroute_ts(ts0: object, ts1: object, can_modify: object = None, cannot_modify: object = None) -> int:
+    """Has the consumers of each tensor of TS1 read its counterpart in TS0; see `swap_ts`.
+
+    The tensors of TS1 are left without consumers, and are not removed.
+    """
+    return _reroute_ts(ts0, ts1, can_modify, cannot_modify, swap=False)
+
+
+def _reroute_ts(ts0: object, ts1: object, can_modify: object, cannot_modify: object, *, swap: bool) -> int:
+    pairs = paired(make_list_of_t(ts0), make_list_of_t(ts1))
+    only = None if can_modify is None else frozenset(make_list_of_op(can_modify))
+    never = frozenset(() if cannot_modify is None else make_list_of_op(cannot_modify))
+    return rewire(pairs, lambda node, _: (only is None or node in only) and node not in never, swap=swap)
+
+
+def paired(ts0: Sequence[Output], ts1: Sequence[Output]) -> Pairs:
+    """Pairs of TS0 and TS1. Raises ValueError where they do not fit: see `swap_ts`."""
+    if len(ts0) != len(ts1):
+        raise Refusal(f"the lists have different sizes: {len(ts0)} and {len(ts1)}")
+    graph = get_unique_graph([*ts0, *ts1], none_if_empty=True)
+    pairs = list(zip(ts0, ts1, strict=True))
+    for a, b in pairs:
+        for tensor in (a, b):
+            check_present(tensor, graph)
+        if not same_dtype(a.dtype, b.dtype) or not compatible(stated_shape(a), stated_shape(b)):
+            raise Refusal(
+                f"{quoted(b.name)} ({describe(b)}) cannot give way to {quoted(a.name)} ({describe(a)}): "
+                f"{'dtypes' if not same_dtype(a.dtype, b.dtype) else 'shapes'} differ"
+            )
+    return pairs
+
+
+def check_present(tensor: Output, graph: Graph | None) -> None:
+    """Raises ValueError where TENSOR is not one of GRAPH, or is there no longer."""
+    if graph is None or graph.find(tensor.node.name) is not tensor.node:
+        raise Refusal(f"{quoted(tensor.node.name)} is not in the graph any more")
+    with refusals():
+        check_output(tensor)
+
+
+def rewire(pairs: Pairs, allowed: Allowed, *, swap: bool) -> int:
+    """Makes the changes of `planned`; returns the number of input slots that have changed."""
+    return apply(planned(pairs, allowed, swap=swap))
+
+
+def apply(slots: Slots) -> int:
+    """Makes planned changes; returns the number of input slots that have changed."""
+    return next(iter(slots)).graph.set_slots(slots) if slots else 0
+
+
+def planned(pairs: Pairs, allowed: Allowed, *, swap: bool) -> Slots:
+    """The changes by which what reads the second of each pair reads the first, and with SWAP the other way round.
+
+    Where several pairs claim an input slot the first has it.
+
+    Raises:
+        ValueError: a cycle would come about.
+    """
+    directed = [way for a, b in pairs if a != b for way in ([(a, b), (b, a)] if swap else [(a, b)])]
+    if not directed:
+        return {}
+    graph = directed[0][0].node.graph
+    topology = Topology(graph)
+    slots: Slots = {}
+    chained = 0
+    for new, old in directed:
+        uses = [use for use in graph.uses(old) if allowed(use.node, old)]
+        if uses and (new.node.inputs or new.node.controls):
+            # Only what itself depends on something can come to depend on itself.
+            above = topology.upstream([topology.id_of(new.node)], through_loops=False)
+            uses = [use for use in uses if not above[topology.id_of(use.node)]]
+            chained += bool(uses)
+        for use in uses:
+            slots.setdefault(use.node, {}).setdefault(use.slot, new)
+    if chained > 1:
+        _check_acyclic(topology, slots)
+    return slots
+
+
+def _check_acyclic(topology: Topology, slots: Slots) -> None:
+    """Tries the new inputs out. Several pairs together may close a cycle that none of them closes alone."""
+    for node, changes in slots.items():
+        reads = [changes.get(slot, read) for slot, read in enumerate(node.inputs)]
+        edges = [(read.node, read.index) for read in reads] + [(n, Table.CONTROL_PORT) for n in node.controls]
+        codes = [topology.id_of(n) << Table.PORT_BITS | index for n, index in edges if n.exists]
+        topology.set_inputs(topology.id_of(node), codes)
+    cycle = find_cycle(topology)
+    if cycle:
+        path = " -> ".join(quoted(topology.name(number)) for number in [*cycle, cycle[0]][:12])
+        raise Refusal(f"rerouting would make a cycle: {path}")
+
+
+# Subgraphs.
+
+
+def swap_inputs(sgv0: object, sgv1: object) -> tuple[SubGraphView, SubGraphView]:
+    """Has each of two subgraphs read the inputs of the other.
+
+    Only their own nodes change, and what reads their passthrough tensors. The views change along with the graph.
+
+    Args:
+        sgv0, sgv1: views, or what `make_view` makes views of.
+
+    Raises:
+        TypeError, ValueError: as `make_view` and `swap_ts` do; the graph is as it was.
+    """
+    return _reroute_inputs(sgv0, sgv1, swap=True)
+
+
+def reroute_inputs(sgv0: object, sgv1: object) -> tuple[SubGraphView, SubGraphView]:
+    """Has the subgraph SGV1 read the inputs of SGV0; see `swap_inputs`."""
+    return _reroute_inputs(sgv0, sgv1, swap=False)
+
+
+def swap_outputs(sgv0: object, sgv1: object) -> tuple[SubGraphView, SubGraphView]:
+    """Has what reads the outputs of each of two subgraphs read those of the other; nodes of the two never change.
+
+    Args:
+        sgv0, sgv1: views, or what `make_view` makes views of.
+
+    Raises:
+        TypeError, ValueError: as `make_view` and `swap_ts` do; the graph is as it was.
+    """
+    return _reroute_outputs(sgv0, sgv1, swap=True)
+
+
+def reroute_outputs(sgv0: object, sgv1: object) -> tuple[SubGraphView, SubGraphView]:
+    """Has what reads the outputs of the subgraph SGV1 read those of SGV0; see `swap_outputs`."""
+    return _reroute_outputs(sgv0, sgv1, swap=False)
+
+
+def swap_ios(sgv0: object, sgv1: object) -> tuple[SubGraphView, SubGraphView]:
+    """`swap_outputs` and `swap_inputs`."""
+    return _reroute_ios(sgv0, sgv1, swap=True)
+
+
+def reroute_ios(sgv0: object, sgv1: object) -> tuple[SubGraphView, SubGraphView]:
+    """`reroute_outputs` and `reroute_inputs`."""
+    return _reroute_ios(sgv0, sgv1, swap=False)
+
+
+def _views(sgv0: object, sgv1: object) -> tuple[SubGraphView, SubGraphView]:
+    views = make_view(sgv0), make_view(sgv1)
+    check_graphs(*views)
+    return views
+
+
+def may_change_inputs(*views: SubGraphView) -> Allowed:
+    """Allows nodes of VIEWS to read something else, and everybody in place of their passthrough tensors."""
+    nodes = {node for view in views for node in view.nodes}
+    through = {tensor for view in views for tensor in view.passthroughs}
+    return lambda node, tensor: node in nodes or tensor in through
+
+
+def may_change_outputs(*views: SubGraphView) -> Allowed:
+    """Allows all but nodes of VIEWS to read something else."""
+    nodes = {node for view in views for node in view.nodes}
+    return lambda node, _: node not in nodes
+
+
+def _reroute_inputs(sgv0: object, sgv1: object, *, swap: bool) -> tuple[SubGraphView, SubGraphView]:
+    a, b = _views(sgv0, sgv1)
+    inputs = tuple(a.inputs), tuple(b.inputs)
+    rewire(paired(*inputs), may_change_inputs(a, b), swap=swap)
+    b.take_inputs(inputs[0])
+    if swap:
+        a.take_inputs(inputs[1])
+    return a, b
+
+
+def _reroute_outputs(sgv0: object, sgv1: object, *, swap: bool) -> tuple[SubGraphView, SubGraphView]:
+    a, b = _views(sgv0, sgv1)
+    rewire(paired(a.outputs, b.outputs), may_change_outputs(a, b), swap=swap)
+    return a, b
+
+
+def _reroute_ios(sgv0: object, sgv1: object, *, swap: bool) -> tuple[SubGraphView, SubGraphView]:
+    a, b = _views(sgv0, sgv1)
+    paired(a.inputs, b.inputs)
+    slots = planned(paired(a.outputs, b.outputs), may_change_outputs(a, b), swap=swap)
+    before = {node: {slot: node.inputs[slot] for slot in changes} for node, changes in slots.items()}
+    apply(slots)
+    try:
+        return _reroute_inputs(a, b, swap=swap)
+    except Refusal:
+        apply(before)
+        raise
+
+
+# Control inputs.
+
+
+def add_control_inputs(op: Node, cops: object) -> None:
+    """Has OP wait for the nodes COPS too.
+
+    Raises:
+        TypeError: something that is no node is given.
+        ValueError: it waits for one of them already, they are of another graph, or a cycle would come about; the graph
+            is as it was.
+    """
+    nodes = _control_inputs(op, cops)
+    for node in nodes:
+        if node in op.controls:
+            raise Refusal(f"{quoted(node.name)} is a control input of {quoted(op.name)} already")
+    topology = Topology(op.graph)
+    above = topology.upstream([topology.id_of(node) for node in nodes], through_loops=False)
+    if above[topology.id_of(op)]:
+        names = ", ".join(quoted(node.name) for node in nodes)
+        raise Refusal(f"{quoted(op.name)} cannot wait for {names}: that would make a cycle")
+    op.graph.set_controls(op, [*op.controls, *nodes])
+
+
+def remove_control_inputs(op: Node, cops: object) -> None:
+    """Has OP no longer wait for the nodes COPS.
+
+    Raises:
+        TypeError: something that is no node is given.
+        ValueError: it does not wait for one of them; the graph is as it was.
+    """
+    nodes = _control_inputs(op, cops)
+    for node in nodes:
+        if node not in op.controls:
+            raise Refusal(f"{quoted(node.name)} is no control input of {quoted(op.name)}")
+    keep_controls(op, lambda control: control not in nodes)
+
+
+def _control_inputs(op: object, cops: object) -> list[Node]:
+    if not isinstance(op, Node):
+        raise TypeError(f"a Node is expected, not {type(op).__name__}")
+    nodes = make_list_of_op(cops, allow_graph=False)
+    get_unique_graph([op, *nodes])
+    return nodes
+
+
+def keep_controls(op: Node, keep: Callable[[Node], bool]) -> None:
+    """Takes from OP the control inputs that are not to be kept."""
+    left: Iterable[Node] = [control for control in op.controls if keep(control)]
+    if tuple(left) != op.controls:
+        op.graph.set_controls(op, left)

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import gdsurgeon as gds
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.runtime.client import Worker
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Worker]:
+    """TensorFlow in a process that lives through all tests: they must not kill it."""
+    with Worker() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def tf1_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The graphs that `tf1_graphs.py` builds."""
+    folder = tmp_path_factory.mktemp("tf1_graphs")
+    script = Path(__file__).with_name("tf1_graphs.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def tf1_graph(tf1_folder: Path) -> Callable[[str], Graph]:
+    """Loads one of them by name."""
+    return lambda name: gds.load(str(tf1_folder / f"{name}.pb"))

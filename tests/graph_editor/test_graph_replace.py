@@ -1,0 +1,156 @@
+"""Tensors computed once more from others than before."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from support import graphs
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+
+from gdsurgeon import graph_editor as ge
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Output
+from gdsurgeon.runtime.client import Worker
+
+from .running import int32, run, sound
+
+Load = Callable[[str], Graph]
+
+
+def total(*more: bytes) -> Graph:
+    """c = a + b + eps."""
+    return graph(
+        scalar("a", 1), scalar("b", 1), scalar("eps", 0.001), add("add", "a", "b"), add("add_1", "add", "eps"),
+        identity("c", "add_1"), scalar("a_new", 2), *more,
+    )  # fmt: skip
+
+
+def replaced(found: Graph, target: object) -> object:
+    return ge.graph_replace(target, {found["a"].output: found["a_new"].output})
+
+
+def test_what_lies_between_is_copied_and_the_original_left_alone() -> None:
+    found = total()
+    before = graphs.inputs(found)
+    new = replaced(found, found["c"].output)
+    assert isinstance(new, Output) and new.name == "c_1"
+    after = graphs.inputs(found)
+    assert {name: after.pop(name) for name in before} == before
+    assert after == {"add_2": ["a_new", "b"], "add_1_1": ["add_2", "eps"], "c_1": ["add_1_1"]}
+    assert sound(found)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_variable_that_is_not_replaced_is_shared(version: str, worker: Worker, tf1_graph: Load) -> None:
+    found = tf1_graph(f"sum_with_a_variable_{version}")
+    new = replaced(found, found["c"].output)
+    assert isinstance(new, Output)
+    values = run(worker, found, "c", new.name, first=["init"])
+    assert values == [pytest.approx(2.001, abs=1e-3), pytest.approx(3.001, abs=1e-3)]
+
+
+class One(NamedTuple):
+    t: Output
+
+
+def test_the_result_has_the_form_of_the_targets() -> None:
+    found = total()
+    c = found["c"].output
+    for i, target in enumerate([{"c": c}, OrderedDict(c=c), One(c), [c], (c,), {"x": [One(c)]}], 1):
+        new = replaced(found, target)
+        assert type(new) is type(target)
+        name = f"c_{i}"
+        assert [t.name for t in ge.util.flatten_tree(new)] == [name]
+    assert isinstance(new, dict) and isinstance(new["x"][0], One)
+
+
+@pytest.mark.tensorflow
+def test_a_dict_of_targets_is_computed(worker: Worker) -> None:
+    found = total()
+    new = replaced(found, {"c": found["c"].output})
+    assert isinstance(new, dict)
+    assert run(worker, found, "c", new["c"].name) == [pytest.approx(2.001), pytest.approx(3.001)]
+
+
+def test_a_target_that_does_not_depend_on_it_is_returned_as_it_is() -> None:
+    found = graph(
+        scalar("a", 1), scalar("b", 2), scalar("two", 2), node("mul", "Mul", ["two", "b"], T=FLOAT),
+        add("c", "a", "mul"), scalar("d", 2),
+    )  # fmt: skip
+    b, c = found["b"].output, found["c"].output
+    new = ge.graph_replace([b, c], {found["a"].output: found["d"].output})
+    assert new == [b, found["c_1"].output]
+    assert graphs.inputs(found)["c_1"] == ["d", "mul"]
+
+
+def test_no_target_that_depends_on_it_is_refused() -> None:
+    found = total()
+    with pytest.raises(ValueError, match="no target depends on a tensor that is replaced"):
+        replaced(found, [found["b"].output, found["a_new"].output])
+    assert not found.is_changed
+    with pytest.raises(TypeError, match="Output expected, not Node"):
+        replaced(found, found["c"])
+    with pytest.raises(ValueError, match="belong to two graphs"):
+        replaced(found, total()["c"].output)
+
+
+def test_a_replaced_target_is_what_replaces_it() -> None:
+    found = total()
+    assert replaced(found, found["a"].output) == found["a_new"].output
+    assert not found.is_changed
+
+
+def test_what_lies_before_a_replaced_tensor_is_not_copied() -> None:
+    found = total()
+    old = [found[name].output for name in ("a", "add_1")]
+    new = ge.graph_replace(found["c"].output, dict.fromkeys(old, found["a_new"].output))
+    assert graphs.inputs(found)[new.node.name] == ["a_new"]
+    assert found.node_count == 8
+
+
+def test_what_depends_on_it_by_a_control_edge_alone_is_copied_too() -> None:
+    found = graph(const("a", [1]), const("new", [1]), identity("x", "a"), const("y", [1]), identity("z", "y", "^x"))
+    ge.graph_replace(found["z"].output, {found["a"].output: found["new"].output})
+    assert graphs.inputs(found)["x_1"] == ["new"] and graphs.inputs(found)["z_1"] == ["y", "^x_1"]
+
+
+def test_the_shape_of_a_replacement_may_be_another_and_the_dtype_not() -> None:
+    found = graph(placeholder("a", FLOAT, (32, 3)), identity("y", "a"), placeholder("b", FLOAT, (8, 3)),
+                  placeholder("i", INT32, (32, 3)))  # fmt: skip
+    y, a = found["y"].output, found["a"].output
+    assert ge.graph_replace(y, {a: found["b"].output}).name == "y_1"
+    with pytest.raises(ValueError, match="dtypes differ"):
+        ge.graph_replace(y, {a: found["i"].output})
+
+
+@pytest.mark.tensorflow
+def test_a_gradient_is_computed_at_the_gradient(worker: Worker, tf1_graph: Load) -> None:
+    """A tensor is replaced by one that depends on it."""
+    found = tf1_graph("gradient_v1")
+    [gradient] = found["result"].inputs
+    new = ge.graph_replace(gradient, {found.tensor("w/read"): gradient}, dst_scope="res")
+    assert new.name == f"res/{gradient.name}"
+    assert run(worker, found, gradient.name, new.name, first=["init"]) == [0, 0]
+    assert sound(found)
+
+
+def test_a_while_loop_that_is_concerned_is_copied_whole() -> None:
+    found = graph(*graphs.loop(), scalar("three", 3, INT32))
+    ge.graph_replace(found["out"].output, {found["n"].output: found["three"].output}, dst_scope="x")
+    copied = {name for name in graphs.names(found) if name.startswith("x/")}
+    assert copied == {f"x/{name}" for name in graphs.names(graph(*graphs.loop())) if name not in ("n", "zero")}
+    assert graphs.inputs(found)["x/w/Limit"] == ["three"] and graphs.inputs(found)["x/w/Enter"] == ["zero"]
+    assert sound(found)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_while_loop_runs_once_more_with_another_limit(version: str, worker: Worker, tf1_graph: Load) -> None:
+    found = tf1_graph(f"while_loop_{version}")
+    three = ge.make_const(found, "three", int32(3))
+    new = ge.graph_replace(found["sum"].output, {found["n"].output: three.output})
+    assert run(worker, found, "sum", new.name, fed={"n": int32(10)}) == [55, 6]

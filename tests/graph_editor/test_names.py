@@ -1,0 +1,208 @@
+"""Names of scopes and placeholders, new nodes, and what a name stands for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support import graphs
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node, scalar, versions
+
+import gdsurgeon as gds
+from gdsurgeon import graph_editor as ge
+from gdsurgeon.analysis.shapes import stated_shape
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.runtime.client import Worker
+
+from .running import Eight, run, sound
+
+
+def test_scopes() -> None:
+    assert [ge.scope_finalize(s) for s in ("foo/bar", "foo/bar/", "")] == ["foo/bar/", "foo/bar/", ""]
+    assert [ge.scope_dirname(s) for s in ("foo/bar/op", "op")] == ["foo/bar/", ""]
+    assert [ge.scope_basename(s) for s in ("foo/bar/op", "op")] == ["op", "op"]
+
+
+def test_names_of_placeholders() -> None:
+    found = graph(const("foo", [1]), const("bar/b", [1]), const("bar/geph__b_0", [1]))
+    foo, b, made = (n.output for n in found.nodes())
+    assert ge.placeholder_name() == "geph"
+    assert ge.placeholder_name(foo) == "geph__foo_0"
+    for scope in ("foo", "foo/"):
+        assert ge.placeholder_name(foo, scope=scope) == "foo/geph__foo_0"
+        assert ge.placeholder_name(scope=scope) == "foo/geph"
+    assert ge.placeholder_name(b) == "bar/geph__b_0"
+    assert ge.placeholder_name(b, scope="") == "geph__b_0"
+    assert ge.placeholder_name(made) == "bar/geph__b_0"
+    assert ge.placeholder_name(made, scope="x") == "x/geph__b_0"
+    assert ge.placeholder_name(foo, prefix="in") == "in__foo_0"
+    with pytest.raises(TypeError, match="a tensor is expected, not Node"):
+        ge.placeholder_name(found["foo"])  # type: ignore[arg-type]
+
+
+def test_placeholders_have_a_dtype_and_a_shape() -> None:
+    found = graph(const("a1", [1, 2], INT32), identity("i", "a1", kind=INT32))
+    made = ge.make_placeholder_from_tensor(found, found["a1"].output)
+    assert (made.name, made.op, made.output.dtype, stated_shape(made.output)) == ("geph__a1_0", "Placeholder", 3, (2,))
+    free = ge.ph(found, "float32", [None, 3])
+    assert (free.name, free.output.dtype, stated_shape(free.output)) == ("geph", 1, (-1, 3))
+    assert [dim.size for dim in graphs.attrs(found, "geph")["shape"].shape.dim] == [-1, 3]
+    unknown = ge.make_placeholder_from_dtype_and_shape(found, np.int64)
+    assert (unknown.name, unknown.output.dtype, stated_shape(unknown.output)) == ("geph_1", 9, None)
+    assert ge.make_placeholder_from_tensor(found, found["i"].output, scope="s").name == "s/geph__i_0"
+    assert "_output_shapes" not in graphs.attrs(found, "geph")
+    assert sound(found)
+
+
+def test_a_placeholder_in_another_graph() -> None:
+    found, other = graph(const("a", [1])), graph(const("b", [1]))
+    assert ge.make_placeholder_from_tensor(other, found["a"].output).graph is other
+
+
+def test_data_types() -> None:
+    class DType:  # as TensorFlow's is seen from here
+        as_datatype_enum = 10
+
+    found = graph(const("a", [1]))
+    kinds: list[Any] = [1, "bfloat16", np.dtype("uint8"), np.float64, DType(), 101]
+    made = [ge.make_placeholder(found, f"p{i}", kind) for i, kind in enumerate(kinds)]
+    assert [n.output.dtype for n in made] == [1, 14, 4, 2, 10, 1]
+    for wrong in ("float", 0, 77, None, object()):
+        with pytest.raises(TypeError, match="is not a data type"):
+            ge.make_placeholder(found, "q", wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "values"),
+    [
+        (42, 3, [42]),
+        (1.5, 1, [1.5]),
+        ([True, False], 10, [True, False]),
+        (np.array([[1, 2]], np.int64), 9, [1, 2]),
+        (np.array([1.0], ">f8"), 2, [1.0]),
+        (["a", b"b"], 7, [b"a", b"b"]),
+    ],
+)
+def test_constants(value: Any, dtype: int, values: list[Any]) -> None:
+    found = graph(const("a", [1]))
+    made = constant(ge.make_const(found, "k", value))
+    assert made is not None
+    assert (made.dtype, made.shape, made.values) == (dtype, np.asarray(value).shape, values)
+    assert sound(found)
+
+
+@pytest.mark.tensorflow
+def test_identities_and_constants_are_computed(worker: Worker) -> None:
+    found = graph(scalar("c", 42, INT32), identity("theirs", "c", kind=INT32))
+    ge.make_identity(found, "ours", found["c"].output)
+    ge.make_identity(found, "more", ge.make_const(found, "k", [[1.5, 2.5]]).output)
+    ge.make_identity(found, "words", ge.make_const(found, "w", "word").output)
+    assert run(worker, found, "ours", "theirs", "more", "words") == [42, 42, [[1.5, 2.5]], b"word"]
+
+
+def test_an_identity_that_cannot_be() -> None:
+    found = graph(const("a", [1]), node("m", "MyOp"))
+    with pytest.raises(ValueError, match="belongs to another graph"):
+        ge.make_identity(found, "i", graph(const("a", [1]))["a"].output)
+    with pytest.raises(ValueError, match=r"the type of 'm' .* is not known"):
+        ge.make_identity(found, "i", found["m"].output)
+    with pytest.raises(ValueError, match=r"the type of 'm' .* is not known"):
+        ge.make_placeholder_from_tensor(found, found["m"].output)
+
+
+def test_an_empty_graph_has_the_versions_of_another() -> None:
+    made = ge.empty_graph(graph(const("a", [1]), trailer=versions(23)))
+    assert (made.node_count, made.producer, list(made.nodes())) == (0, 23, [])
+    made.add("n", "NoOp")
+    assert graphs.names(made) == ["n"]
+    assert ge.empty_graph(graph(const("a", [1]), trailer=b"")).producer == 0
+
+
+# Lookup.
+
+
+def test_a_name_stands_for_a_node_before_it_stands_for_a_tensor() -> None:
+    found = graph(const("a", [1]), add("b", "a", "a"))
+    assert ge.lookup(found, "b") is found["b"]
+    assert ge.lookup(found, "b:0") == found["b"].output
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("b:7", "'b:7': node 'b' .* has 1 output"),
+        ("^b", "'\\^b' is a control input"),
+        ("nope", "has no node 'nope'"),
+        ("nope:0", "has no node 'nope'"),
+        ("b:0:1", "'b:0:1' is not the name of a tensor"),
+        ("b:", "is not the name of a tensor"),
+        ("", "has no node ''"),
+    ],
+)
+def test_what_names_nothing_is_refused(name: str, words: str) -> None:
+    found = graph(const("a", [1]), add("b", "a", "a"))
+    with pytest.raises(ValueError, match=words):
+        ge.lookup(found, name)
+
+
+def test_what_corresponds_in_another_graph() -> None:
+    found, other = Eight(), graph(*(const(f"x/{name}", [1]) for name in ("b", "bar/e", "bar")))
+    assert ge.find_corresponding_elem(found["b"], other, "x", "foo") is other["x/b"]
+    tensors = {"e": [found["e"].output], "b": (found["b"],)}
+    assert ge.find_corresponding(tensors, other, "x/", "foo/") == {"e": [other["x/bar/e"].output], "b": (other["x/b"],)}
+    with pytest.raises(ValueError, match="'a' is not under the scope 'foo'"):
+        ge.find_corresponding_elem(found["a"], other, "x", "foo")
+    with pytest.raises(ValueError, match="has no node 'x/c'"):
+        ge.find_corresponding_elem(found["c"], other, "x", "foo")
+    with pytest.raises(TypeError, match="not str"):
+        ge.find_corresponding_elem("a", other)  # type: ignore[arg-type]
+
+
+# One rule for names, wherever a node gets one.
+
+
+def renamed(found: Graph, name: str) -> None:
+    gds.rename(found, [("a", name)])
+
+
+def added(found: Graph, name: str) -> None:
+    found.add(name, "NoOp")
+
+
+def made(found: Graph, name: str) -> None:
+    ge.make_placeholder(found, name, "float32")
+
+
+@pytest.mark.parametrize("edit", [renamed, added, made])
+@pytest.mark.parametrize(("name", "words"), [("b", "'b' is taken"), ("a b", "not a legal node name"), ("_x", "legal")])
+def test_a_name_that_is_taken_or_illegal_is_refused_at_once(edit: Any, name: str, words: str) -> None:
+    found = graph(const("a", [1]), const("b", [1]))
+    with pytest.raises(EditError, match=words):
+        edit(found, name)
+    assert not found.is_changed
+
+
+@pytest.mark.parametrize("edit", [renamed, added, made])
+def test_capitals_make_another_name(edit: Any) -> None:
+    found = graph(const("a", [1]), const("b", [1]))
+    edit(found, "B")
+    assert {"b", "B"} <= set(graphs.names(found))
+    assert sound(found)
+
+
+def test_what_is_missing_cannot_be_renamed() -> None:
+    with pytest.raises(EditError, match="has no node 'nope'"):
+        gds.rename(graph(const("a", [1])), [("nope", "x")])
+
+
+def test_names_are_made_unique_with_a_number() -> None:
+    found = graph(const("a", [1]), const("a_1", [1]))
+    assert [ge.make_placeholder(found, "a", "bool", uniquify_name=True).name for _ in range(2)] == ["a_2", "a_3"]
+    assert ge.make_const(found, "a", 1, uniquify_name=True).name == "a_4"
+    assert ge.make_identity(found, "a", found["a"].output, uniquify_name=True).name == "a_5"
+    with pytest.raises(ValueError, match="'a' is taken"):
+        ge.make_const(found, "a", 1)
+    assert graphs.attrs(found, "a_5")["T"].type == FLOAT[1]

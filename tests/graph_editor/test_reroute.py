@@ -1,0 +1,325 @@
+"""swap_* and reroute_*: which input slots change, how many, and which never do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import graphs
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, r3
+
+from gdsurgeon import graph_editor as ge
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.node import Output
+from gdsurgeon.runtime.client import Worker
+
+from .running import run, sound
+
+
+def ts(found: Graph, *names: str) -> list[Output]:
+    return [found.tensor(name) for name in names]
+
+
+def reads(found: Graph, *names: str) -> list[list[str]]:
+    inputs = graphs.inputs(found)
+    return [inputs[name] for name in names]
+
+
+def refused(found: Graph, words: str, edit: Callable[[], object], error: type[Exception] = ValueError) -> None:
+    before = graphs.written(found)
+    with pytest.raises(error, match=words):
+        edit()
+    assert graphs.written(found) == before
+
+
+# Tensors.
+
+
+def test_swapping_two_pairs_exchanges_the_inputs_and_counts_four() -> None:
+    found = graph(*r3())
+    assert ge.swap_ts(ts(found, "a0", "b0"), ts(found, "a1", "b1")) == 4
+    assert reads(found, "c0", "c1", "c2") == [["a1", "b1"], ["a0", "b0"], ["a2", "b2"]]
+
+
+@pytest.mark.tensorflow
+def test_swapped_pairs_give_each_others_sums(worker: Worker) -> None:
+    found = graph(*r3())
+    ge.swap_ts(ts(found, "a0", "b0"), ts(found, "a1", "b1"))
+    assert run(worker, found, "c0", "c1", "c2") == [[7, 7], [3, 3], [7, 7, 7]]
+
+
+def test_two_additions_and_nothing_else() -> None:
+    found = graph(*r3()[:6])
+    ge.swap_ts(ts(found, "a0", "b0"), ts(found, "a1", "b1"))
+    assert [list(found[name].inputs) for name in ("c0", "c1")] == [ts(found, "a1", "b1"), ts(found, "a0", "b0")]
+
+
+def test_rerouting_takes_the_new_source_first_and_leaves_the_old_one_unread() -> None:
+    found = graph(*r3())
+    assert ge.reroute_ts(ts(found, "a0", "b0"), ts(found, "a1", "b1")) == 2
+    assert reads(found, "c0", "c1") == [["a0", "b0"], ["a0", "b0"]]
+    assert not found.uses(found.tensor("a1")) and {"a1", "b1"} <= set(graphs.names(found))
+    assert ge.reroute_ts(ts(found, "a1", "b1"), ts(found, "a0", "b0")) == 4
+    assert reads(found, "c0", "c1") == [["a1", "b1"], ["a1", "b1"]]
+
+
+def test_shapes_that_differ_are_refused_by_name() -> None:
+    found = graph(*r3())
+    words = r"'a2' \(float32 \[3\]\) cannot give way to 'a0' \(float32 \[2\]\): shapes differ"
+    refused(found, words, lambda: ge.reroute_ts(ts(found, "a0", "b0"), ts(found, "a2", "b2")))
+    refused(found, words, lambda: ge.reroute_ts(ts(found, "a0"), ts(found, "a2")), EditError)
+    refused(found, "shapes differ", lambda: ge.swap_ts(ts(found, "b1", "b0"), ts(found, "b0", "b2")))
+
+
+def test_the_dtypes_that_differ_are_named() -> None:
+    found = graph(*r3(), const("i", [1, 2], INT32))
+    words = r"'i' \(int32 \[2\]\) cannot give way to 'a0' \(float32 \[2\]\): dtypes differ"
+    refused(found, words, lambda: ge.reroute_ts(ts(found, "b0", "a0"), ts(found, "b1", "i")))
+
+
+def test_lists_of_different_lengths_are_refused() -> None:
+    found = graph(*r3())
+    for edit in (ge.swap_ts, ge.reroute_ts):
+        refused(found, "different sizes: 1 and 2", lambda edit=edit: edit(ts(found, "a0"), ts(found, "a1", "b1")))
+
+
+@pytest.mark.parametrize("shape", [(-1,), None])
+def test_unknown_dimensions_fit_everything(shape: tuple[int, ...] | None) -> None:
+    found = graph(*r3(), placeholder("p", FLOAT, shape))
+    assert ge.reroute_ts(ts(found, "p", "p"), ts(found, "a0", "a2")) == 2
+    assert reads(found, "c0", "c2") == [["p", "b0"], ["p", "b2"]]
+
+
+def test_onto_itself_nothing_changes_and_nothing_is_wrong() -> None:
+    found = graph(*r3())
+    for edit in (ge.swap_ts, ge.reroute_ts):
+        assert edit(ts(found, "a0"), ts(found, "a0")) == 0
+    assert ge.swap_ts([], []) == 0
+    assert not found.is_changed
+
+
+def test_one_tensor_need_not_be_in_a_list() -> None:
+    found = graph(*r3())
+    assert ge.reroute_ts(found.tensor("a0"), found.tensor("a1")) == 1
+
+
+def test_only_what_may_be_modified_is() -> None:
+    def changed(**bounds: object) -> int:
+        found = graph(*r3())
+        nodes = {key: [found[name] for name in names] for key, names in bounds.items()}  # type: ignore[attr-defined]
+        return ge.reroute_ts(ts(found, "a0"), ts(found, "a1"), **nodes)
+
+    assert changed(can_modify=["c1"]) == 1
+    assert changed(can_modify=["c0"]) == 0
+    assert changed(cannot_modify=["c1"]) == 0
+    assert changed(can_modify=[]) == 0
+    assert changed(cannot_modify=[]) == 1
+    assert changed(can_modify=["c1"], cannot_modify=["c1"]) == 0
+
+
+def test_every_input_slot_counts() -> None:
+    found = graph(
+        const("axis", [0], INT32, ()),
+        const("v", [1, 2]),
+        node("s", "Split", ["axis", "v"], T=FLOAT, num_split=2),
+        add("p", "s", "s:1"),
+        add("q", "s:1", "s:1"),
+    )
+    assert ge.reroute_ts(ts(found, "s:0"), ts(found, "s:1")) == 3
+    assert reads(found, "p", "q") == [["s", "s"], ["s", "s"]]
+
+
+def test_control_inputs_neither_count_nor_move() -> None:
+    found = graph(*r3(), add("y", "a0", "a0", "^a0"), node("w", "NoOp", ["^a0"]))
+    assert ge.reroute_ts(ts(found, "a1"), ts(found, "a0")) == 3
+    assert reads(found, "y", "w", "c0") == [["a1", "a1", "^a0"], ["^a0"], ["a1", "b0"]]
+    assert ge.swap_ts(ts(found, "a0"), ts(found, "a1")) == 4
+    assert reads(found, "y", "w") == [["a0", "a0", "^a0"], ["^a0"]]
+
+
+def test_both_sources_of_one_node_can_be_exchanged() -> None:
+    found = graph(const("p", [1]), const("q", [2]), add("s", "p", "q"))
+    assert ge.swap_ts(ts(found, "p"), ts(found, "q")) == 2
+    assert reads(found, "s") == [["q", "p"]]
+
+
+@pytest.mark.parametrize("order", list(permutations("pqr")))
+def test_pairs_do_not_see_each_others_changes(order: tuple[str, ...]) -> None:
+    found = graph(*(const(n, [1]) for n in "pqr"), add("s", "p", "q"), identity("t", "r"))
+    following = {"p": "q", "q": "r", "r": "p"}
+    assert ge.reroute_ts(ts(found, *(following[n] for n in order)), ts(found, *order)) == 3
+    assert reads(found, "s", "t") == [["q", "r"], ["p"]]
+
+
+def test_the_first_of_two_pairs_that_claim_a_slot_has_it() -> None:
+    found = graph(*r3())
+    assert ge.reroute_ts(ts(found, "a0", "b0"), ts(found, "a1", "a1")) == 1
+    assert reads(found, "c1") == [["a0", "b1"]]
+
+
+def test_what_a_tensor_is_made_of_is_never_made_to_read_it() -> None:
+    found = graph(const("x", [1]), identity("pre", "x"), identity("y", "x"), add("z", "x", "x"))
+    assert ge.reroute_ts(ts(found, "pre"), ts(found, "x")) == 3
+    assert reads(found, "pre", "y", "z") == [["x"], ["pre"], ["pre", "pre"]]
+    assert sound(found)
+    assert ge.reroute_ts(ts(found, "pre"), ts(found, "x")) == 0
+
+
+def test_pairs_that_close_a_cycle_together_are_refused() -> None:
+    found = graph(const("p", [1]), const("q", [1]), identity("a", "p"), identity("b", "q"))
+    refused(found, "would make a cycle: '[ab]' -> '[ab]' -> '[ab]'",
+            lambda: ge.reroute_ts(ts(found, "b", "a"), ts(found, "p", "q")))  # fmt: skip
+
+
+def test_a_cycle_is_seen_where_control_inputs_stand_before_data() -> None:
+    found = graph(
+        const("p", [1]), const("q", [1]), const("k", [1]),
+        node("a", "Identity", ["^k", "p"], T=FLOAT), node("b", "Identity", ["^k", "q"], T=FLOAT),
+    )  # fmt: skip
+    refused(found, "would make a cycle", lambda: ge.reroute_ts(ts(found, "b", "a"), ts(found, "p", "q")))
+
+
+def test_what_comes_round_in_a_while_loop_is_no_cycle() -> None:
+    found = graph(*graphs.loop())
+    assert ge.reroute_ts(ts(found, "w/Switch:1"), ts(found, "w/Identity")) == 1
+    assert reads(found, "w/Add") == [["w/Switch:1", "w/one"]]
+    assert sound(found)
+
+
+def test_tensors_of_two_graphs_are_refused() -> None:
+    found, other = graph(*r3()), graph(*r3())
+    for edit in (ge.swap_ts, ge.reroute_ts):
+        refused(found, "belong to two graphs", lambda edit=edit: edit(ts(found, "a0"), ts(other, "a1")))
+    assert not other.is_changed
+
+
+def test_what_is_no_longer_there_is_refused() -> None:
+    found = graph(*r3(), identity("gone", "a0"))
+    tensor = found.tensor("gone")
+    found.remove([found["gone"]])
+    refused(found, "'gone' is not in the graph any more", lambda: ge.reroute_ts([tensor], ts(found, "a1")))
+    refused(found, "has 1 output", lambda: ge.reroute_ts([Output(found["a0"], 1)], ts(found, "a1")))
+
+
+def test_what_is_no_tensor_is_a_type_error() -> None:
+    found = graph(*r3())
+    refused(found, "Output expected, not Node", lambda: ge.swap_ts([found["a0"]], ts(found, "a1")), TypeError)
+    refused(found, "Node expected, not str",
+            lambda: ge.reroute_ts(ts(found, "a0"), ts(found, "a1"), can_modify=["c1"]), TypeError)  # fmt: skip
+
+
+@given(graphs.random_graphs(), st.data())
+@settings(deadline=None, derandomize=True, max_examples=150)
+def test_whatever_is_rerouted_the_graph_stays_sound(drawn: graphs.Drawn, data: st.DataObject) -> None:
+    found = from_bytes(drawn.data)
+    tensors = st.sampled_from(ge.get_tensors(found) or [None])
+    pairs = data.draw(st.lists(st.tuples(tensors, tensors), min_size=1, max_size=3))
+    if pairs[0][0] is None:
+        return
+    before = {(n, i): t for n in found.nodes() for i, t in enumerate(n.inputs)}
+    controls = {n: n.controls for n in found.nodes()}
+    edit = data.draw(st.sampled_from([ge.swap_ts, ge.reroute_ts]))
+    try:
+        count = edit([a for a, _ in pairs], [b for _, b in pairs])
+    except ValueError:
+        assert not found.is_changed
+        return
+    after = {(n, i): t for n in found.nodes() for i, t in enumerate(n.inputs)}
+    assert count == sum(before[place] != after[place] for place in before)
+    assert controls == {n: n.controls for n in found.nodes()}
+    assert sound(found) == sound(from_bytes(drawn.data))
+
+
+# Subgraphs.
+
+
+def with_outputs() -> Graph:
+    return graph(*r3(), identity("o0", "c0"), identity("o1", "c1"))
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (ge.swap_inputs, [["a1", "b1"], ["a0", "b0"], ["c0"], ["c1"]]),
+        (ge.reroute_inputs, [["a0", "b0"], ["a0", "b0"], ["c0"], ["c1"]]),
+        (ge.swap_outputs, [["a0", "b0"], ["a1", "b1"], ["c1"], ["c0"]]),
+        (ge.reroute_outputs, [["a0", "b0"], ["a1", "b1"], ["c0"], ["c0"]]),
+        (ge.swap_ios, [["a1", "b1"], ["a0", "b0"], ["c1"], ["c0"]]),
+        (ge.reroute_ios, [["a0", "b0"], ["a0", "b0"], ["c0"], ["c0"]]),
+    ],
+)
+def test_inputs_and_outputs_of_two_subgraphs(edit: Callable[..., object], expected: list[list[str]]) -> None:
+    found = with_outputs()
+    views = ge.sgv(found["c0"]), ge.sgv(found["c1"])
+    assert edit(*views) == views
+    assert reads(found, "c0", "c1", "o0", "o1") == expected
+    assert [[t.name for t in view.inputs] for view in views] == expected[:2]
+    assert sound(found)
+
+
+def test_subgraphs_can_be_named_as_views_can() -> None:
+    found = with_outputs()
+    ge.swap_ios(found["c0"], found["c1"])
+    assert reads(found, "c0", "o0") == [["a1", "b1"], ["c1"]]
+
+
+def test_inputs_may_change_only_in_the_two_subgraphs_and_outputs_only_outside() -> None:
+    found = graph(*r3(), add("d", "a0", "c0"), identity("o", "d"))
+    ge.swap_inputs(found["c0"], found["c1"])
+    assert reads(found, "c0", "d") == [["a1", "b1"], ["a0", "c0"]]
+    found = graph(*r3(), add("d", "c0", "c0"), identity("e", "c0"))
+    ge.reroute_outputs(found["c1"], ge.sgv(found["c0"], found["d"]).remap_outputs([0]))
+    assert reads(found, "d", "e") == [["c0", "c0"], ["c1"]]
+
+
+def test_where_the_inputs_cannot_change_the_outputs_do_not_either() -> None:
+    found = graph(
+        const("p", [1]), const("q", [1]), identity("a", "p"), identity("b", "q"), const("e", [1]), identity("z", "e"),
+        identity("x", "b"), identity("y", "a"), add("c", "x", "y"), const("k", [1]),
+    )  # fmt: skip
+    views = ge.sgv(found["c"], found["k"]).remap_outputs([1]), ge.sgv(*(found[n] for n in "abe")).remap_outputs([2])
+    assert [t.name for view in views for t in view.outputs] == ["k", "e"]
+    refused(found, "would make a cycle", lambda: ge.reroute_ios(*views))
+    assert [t.name for t in views[1].inputs] == ["p", "q"]
+
+
+def test_consumers_inside_either_subgraph_are_never_rewired() -> None:
+    """A tensor that is at once inside a subgraph and an output of it."""
+    found = graph(
+        const("a", [1, 1]), const("b", [2, 2]), add("c", "a", "b"), add("d", "a", "c"),
+        const("e", [1, 1]), const("f", [2, 2]), add("g", "e", "f"),
+    )  # fmt: skip
+    ge.swap_outputs([found[n] for n in "abc"], [found[n] for n in "ef"])
+    assert reads(found, "g", "c", "d") == [["a", "c"], ["a", "b"], ["e", "f"]]
+
+
+def test_an_output_that_is_given_twice_takes_the_place_of_two() -> None:
+    found = graph(*r3(), const("a3", [3, 3]))
+    ge.swap_ios(ge.sgv(found["a3"]).remap_outputs([0, 0]), ge.sgv(found["a0"], found["a1"]))
+    assert reads(found, "c0", "c1") == [["a3", "b0"], ["a3", "b1"]]
+
+
+def test_what_reads_a_passthrough_tensor_may_be_rewired_by_inputs() -> None:
+    found = with_outputs()
+    through = ge.sgv(found.tensor("c0"))
+    ge.reroute_inputs(ge.sgv(found.tensor("c1")), through)
+    assert reads(found, "o0", "o1") == [["c1"], ["c1"]]
+    assert list(through.inputs) == list(through.outputs) == list(through.passthroughs) == ts(found, "c1")
+
+
+def test_of_what_reads_a_passthrough_tensor_only_that_slot_may_change() -> None:
+    found = graph(*r3(), add("y", "c0", "a1"))
+    ge.swap_inputs(ge.sgv(found.tensor("c0")), ge.sgv(found["c1"]).remap_inputs([0]))
+    assert reads(found, "y", "c1") == [["a1", "a1"], ["c0", "b1"]]
+
+
+def test_subgraphs_that_do_not_fit_are_refused() -> None:
+    found, other = with_outputs(), with_outputs()
+    refused(found, "different sizes: 2 and 1", lambda: ge.swap_ios(found["c0"], found["o1"]))
+    refused(found, "shapes differ", lambda: ge.reroute_ios(found["c0"], found["c2"]))
+    refused(found, "belongs to another graph", lambda: ge.swap_inputs(found["c0"], other["c1"]))

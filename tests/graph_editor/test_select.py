@@ -1,0 +1,242 @@
+"""Filters, selections and walks, on the graph of eight nodes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from support.graphs import const, graph, identity, node
+
+from gdsurgeon import graph_editor as ge
+from gdsurgeon.graph.node import Node
+
+from .running import Eight, letters
+
+
+@pytest.mark.parametrize(
+    ("keep", "count"),
+    [(True, 8), (lambda op: op.op == "Const", 3), (lambda op: op.op == "AddV2", 5), (lambda op: False, 0)],
+)
+def test_filtering_nodes(keep: Any, count: int) -> None:
+    assert len(ge.filter_ops(Eight().graph, keep)) == count
+
+
+def test_filtering_nodes_by_op_type_and_by_name() -> None:
+    found = Eight().graph
+    assert letters(ge.filter_ops_by_optype(found, "Const")) == "abd"
+    assert letters(ge.filter_ops_by_optype(found, ["Add", "AddV2"])) == "cefgh"
+    assert letters(ge.filter_ops_from_regex(found, r"^.*\b[abc]$")) == "abc"
+
+
+def test_filtering_tensors() -> None:
+    found = Eight()
+    assert len(ge.filter_ts(found.graph, True)) == 8
+    assert letters(ge.filter_ts(found.nodes("g"), True)) == "cag"
+    assert letters(ge.filter_ts(found.graph, lambda t: t.node.op == "Const")) == "abd"
+    assert letters(ge.filter_ts_from_regex(found.graph, r"^.*/[fgh]:\d$")) == "fgh"
+
+
+def test_all_that_is_read_and_all_that_is_given() -> None:
+    found = Eight().graph
+    assert letters(ge.get_input_ts(found)) == "abcdfg"
+    assert letters(ge.get_output_ts(found)) == "abcdefgh"
+
+
+@pytest.mark.parametrize(("scope", "count"), [("foo/", 7), ("foo", 7), ("foo/bar", 4), ("foo/bar/", 4), ("fo", 0)])
+def test_the_nodes_of_a_scope(scope: str, count: int) -> None:
+    assert len(ge.get_name_scope_ops(Eight().graph, scope)) == count
+
+
+def test_a_scope_is_taken_literally_and_its_own_node_belongs_to_it() -> None:
+    found = graph(*(node(name, "NoOp") for name in ("a.b", "a.b/x", "axb/y", "a.bc")))
+    for scope in ("a.b", "a.b/"):
+        assert [n.name for n in ge.get_name_scope_ops(found, scope)] == ["a.b", "a.b/x"]
+
+
+def test_neighbours() -> None:
+    found = Eight()
+    table = ge.ControlOutputs(found.graph)
+    assert sorted(letters(ge.get_ops_ios(found["h"]))) == list("fg")
+    assert sorted(letters(ge.get_ops_ios(found["h"], control_ios=table))) == list("cfg")
+    assert sorted(letters(ge.get_ops_ios(found["c"]))) == list("abefg")
+    assert sorted(letters(ge.get_ops_ios(found["c"], control_ios=table))) == list("abefgh")
+    assert sorted(letters(ge.get_ops_ios(found["c"], control_inputs=True))) == list("abefg")
+    assert sorted(letters(ge.get_ops_ios(found["c"], control_outputs=table))) == list("abefgh")
+
+
+def test_saying_twice_that_control_edges_count_is_refused() -> None:
+    found = Eight()
+    table = ge.ControlOutputs(found.graph)
+    assert ge.check_cios() == (False, None)
+    assert ge.check_cios(control_ios=table) == (True, table)
+    with pytest.raises(ValueError, match="control_outputs cannot be given too"):
+        ge.get_ops_ios(found["c"], control_outputs=table, control_ios=table)
+    with pytest.raises(TypeError, match="a ControlOutputs is expected"):
+        ge.get_ops_ios(found["c"], control_ios=True)  # type: ignore[arg-type]
+
+
+def test_what_lies_within_a_boundary() -> None:
+    found = Eight()
+    table = ge.ControlOutputs(found.graph)
+    bounds = found.nodes("ch")
+    inside = ge.get_within_boundary_ops(found.graph, found["f"], bounds, inclusive=False, control_ios=table)
+    assert letters(inside) == "def"
+    assert letters(ge.get_within_boundary_ops(found.graph, found["h"], found.nodes("fg"))) == "fgh"
+    with pytest.raises(ValueError, match="'foo/bar/f' is a seed and in the boundary"):
+        ge.get_within_boundary_ops(found.graph, found.nodes("fg"), found["f"])
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "both", "either"),
+    [("c", "g", "cg", None), ("a", "f", "acf", "abcdefgh"), ("f", "g", "", "abcfgh")],
+)
+def test_two_walks(forward: str, backward: str, both: str, either: str | None) -> None:
+    found = Eight()
+    seeds = found.nodes(forward), found.nodes(backward)
+    assert sorted(letters(ge.get_walks_intersection_ops(*seeds))) == list(both)
+    if either is not None:
+        assert sorted(letters(ge.get_walks_union_ops(*seeds))) == list(either)
+
+
+def test_two_walks_that_are_limited() -> None:
+    """By a list of nodes and by a predicate."""
+    found = Eight()
+    seeds = found.nodes("a"), found.nodes("f")
+
+    def limits(members: str) -> list[dict[str, Any]]:
+        nodes = found.nodes(members)
+        return [{"within_ops": nodes}, {"within_ops_fn": lambda op: op in nodes}]
+
+    for limit in limits("af"):
+        assert ge.get_walks_intersection_ops(*seeds, **limit) == []
+    for limit in limits("acdf"):
+        assert sorted(letters(ge.get_walks_union_ops(*seeds, **limit))) == list("acdf")
+    for limit in limits("acf"):
+        assert sorted(letters(ge.get_walks_union_ops(*seeds, **limit))) == list("acf")
+    assert ge.get_walks_union_ops(*seeds, within_ops=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        (["^foo/"], "bcdefgh"),
+        (["^foo/bar/"], "efgh"),
+        (["^foo/bar/", "a"], "efgha"),
+        (["a"], "aefgh"),
+        (["a", "^a$", "a"], "aefgh"),
+        (["(?#ts)a"], ""),
+        (["(?#ops)^a$"], "a"),
+        ([re.compile("[AB]$", re.IGNORECASE)], "ab"),
+    ],
+)
+def test_selecting_nodes_searches_their_names(patterns: list[Any], expected: str) -> None:
+    """The order is that of the first match, and nothing is selected twice."""
+    assert letters(ge.select_ops(*patterns, graph=Eight().graph)) == expected
+
+
+def test_selecting_nodes_as_they_are() -> None:
+    found = Eight()
+    chosen = ge.select_ops(found["h"], found.nodes("ch"), found.ts("d"), "^a$", graph=found.graph)
+    assert letters(chosen) == "hca"
+    assert letters(ge.select_ops(".", graph=found.graph, positive_filter=lambda op: op.op == "Const")) == "abd"
+    assert letters(ge.select_ops("a", "(?#ops)^a$", graph=found.graph, restrict_ops_regex=True)) == "a"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"), [([".*:0"], "abcdefgh"), ([r".*/bar/\w+:0"], "efgh"), (["(?#ops).", "(?#ts)^a:"], "a")]
+)
+def test_selecting_tensors(patterns: list[str], expected: str) -> None:
+    found = Eight()
+    assert "".join(sorted(letters(ge.select_ts(*patterns, graph=found.graph)))) == expected
+    assert letters(ge.select_ts(found.ts("ha"), found["c"], found["a"].output)) == "ha"
+    assert letters(ge.select_ts(".", graph=found.graph, positive_filter=lambda t: t.node.op == "Const")) == "abd"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "nodes", "tensors"),
+    [(["^foo/.*"], 7, 0), (["^foo/.*", "(?#ts)^foo/bar/.*"], 7, 4), (["(?#ops)^a$", "(?#ts)^a:"], 1, 1)],
+)
+def test_selecting_both(patterns: list[str], nodes: int, tensors: int) -> None:
+    chosen = ge.select_ops_and_ts(*patterns, graph=Eight().graph)
+    assert (len(chosen[0]), len(chosen[1])) == (nodes, tensors)
+
+
+@pytest.mark.parametrize("choose", [ge.select_ops, ge.select_ts, ge.select_ops_and_ts, ge.make_view])
+def test_a_regular_expression_needs_a_graph_and_keywords_must_be_known(choose: Any) -> None:
+    with pytest.raises(ValueError, match="graph="):
+        choose("a")
+    with pytest.raises(ValueError, match="unknown keyword 'colour'"):
+        choose("a", graph=Eight().graph, colour="red")
+    with pytest.raises(ValueError, match=r"'\(' is not a regular expression"):
+        choose("(", graph=Eight().graph)
+    with pytest.raises(TypeError, match="a Graph is expected, not list"):
+        choose("a", graph=[])
+
+
+def test_regular_expressions() -> None:
+    regex = re.compile("foo")
+    assert ge.can_be_regex("foo") and ge.can_be_regex(regex) and not ge.can_be_regex(3)
+    assert ge.make_regex(regex) is regex
+    assert ge.make_regex("foo").pattern == "foo"
+    with pytest.raises(ValueError, match="a regular expression is expected, not int"):
+        ge.make_regex(3)
+
+
+def all_but(found: Eight, letter: str) -> list[Node]:
+    return found.nodes("abcdefgh".replace(letter, ""))
+
+
+def test_walking_forward() -> None:
+    found = Eight()
+    stop = found.ts("f")
+    bounds: dict[str, Any] = {"within_ops": all_but(found, "g")}
+    no_e: dict[str, Any] = {**bounds, "within_ops_fn": lambda op: op is not found["e"]}
+
+    def walk(**more: Any) -> str:
+        return "".join(sorted(letters(ge.get_forward_walk_ops(found.nodes("ad"), **more))))
+
+    assert walk(inclusive=True, stop_at_ts=stop, **no_e) == "acdf"
+    assert walk(inclusive=False, stop_at_ts=stop, **no_e) == "cf"
+    assert walk(inclusive=False, stop_at_ts=stop, **bounds) == "cef"
+    assert walk(inclusive=False, **bounds) == "cefh"
+    # From a tensor: from the nodes that read it.
+    assert sorted(letters(ge.get_forward_walk_ops(found.ts("a")))) == list("cefgh")
+    assert sorted(letters(ge.get_forward_walk_ops(found["a"].output, inclusive=False))) == list("efh")
+    assert ge.get_forward_walk_ops([]) == []
+
+
+def test_walking_forward_along_control_edges() -> None:
+    found = graph(const("x", [1]), node("w", "NoOp", ["^x"]), identity("y", "x"))
+    assert [n.name for n in ge.get_forward_walk_ops(found["x"])] == ["x", "y"]
+    walk = ge.get_forward_walk_ops(found["x"], control_outputs=ge.ControlOutputs(found))
+    assert sorted(n.name for n in walk) == ["w", "x", "y"]
+
+
+def test_walking_backward() -> None:
+    found = Eight()
+    stop = found.ts("f")
+    bounds: dict[str, Any] = {"within_ops": all_but(found, "g")}
+    no_c: dict[str, Any] = {**bounds, "within_ops_fn": lambda op: op is not found["c"]}
+
+    def walk(**more: Any) -> str:
+        return "".join(sorted(letters(ge.get_backward_walk_ops(found.nodes("h"), **more))))
+
+    assert walk(inclusive=True, stop_at_ts=stop, **no_c) == "h"
+    assert walk(inclusive=False, stop_at_ts=stop, **no_c) == ""
+    assert walk(inclusive=True, **no_c) == "dfh"
+    assert walk(inclusive=True, **bounds) == "abcdfh"
+    assert walk(inclusive=True) == "abcdfgh"
+    assert sorted(letters(ge.get_backward_walk_ops(found.ts("c")))) == list("abc")
+
+
+def test_walking_backward_along_control_edges() -> None:
+    found = graph(const("x", [1]), node("w", "NoOp", ["^x"]))
+    assert [n.name for n in ge.get_backward_walk_ops(found["w"])] == ["w"]
+    assert [n.name for n in ge.get_backward_walk_ops(found["w"], control_inputs=True)] == ["w", "x"]
+
+
+def test_a_walk_follows_a_very_long_chain() -> None:
+    length = 5000
+    found = graph(const("n0", [1]), *(identity(f"n{i}", f"n{i - 1}") for i in range(1, length)))
+    assert len(ge.get_forward_walk_ops(found["n0"])) == len(ge.get_backward_walk_ops(found[f"n{length - 1}"])) == length
