@@ -17,56 +17,109 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gdsurgeon import graph_editor
+    from gdsurgeon.analysis.boundary import boundary
     from gdsurgeon.analysis.check import check
     from gdsurgeon.analysis.match import NodeMatcher, TreeExpr
+    from gdsurgeon.analysis.shape_inference import infer_shapes
     from gdsurgeon.analysis.signature import signature
     from gdsurgeon.analysis.subgraph import Subgraph
     from gdsurgeon.edits.add_postprocessing import add_postprocessing
     from gdsurgeon.edits.add_preprocessing import add_preprocessing
+    from gdsurgeon.edits.clone_scope import clone_scope
+    from gdsurgeon.edits.control import control
     from gdsurgeon.edits.copy_in import copy_in
+    from gdsurgeon.edits.copy_nodes import copy_nodes
+    from gdsurgeon.edits.extract import extract
+    from gdsurgeon.edits.freeze_input import freeze_input
+    from gdsurgeon.edits.fuse_ops import fuse_ops
+    from gdsurgeon.edits.import_graph import import_graph
+    from gdsurgeon.edits.inline import inline
+    from gdsurgeon.edits.insert import insert
+    from gdsurgeon.edits.remove import remove
     from gdsurgeon.edits.rename import rename
     from gdsurgeon.edits.reroute import reroute
+    from gdsurgeon.edits.set_attr import set_attr
+    from gdsurgeon.edits.set_device import set_device
+    from gdsurgeon.edits.set_shape import set_shape
     from gdsurgeon.errors import GdsurgeonError
     from gdsurgeon.graph.graph import Graph
+    from gdsurgeon.graph.journal import EditResult
     from gdsurgeon.graph.load import from_bytes, load
     from gdsurgeon.graph.node import Node, Output
+    from gdsurgeon.select import Selection, select_nodes
 
 _HOMES = {
-    "Graph": "graph.graph",
+    "EditResult": "graph.journal",
     "GdsurgeonError": "errors",
+    "Graph": "graph.graph",
     "Node": "graph.node",
     "NodeMatcher": "analysis.match",
     "Output": "graph.node",
+    "Selection": "select",
     "Subgraph": "analysis.subgraph",
     "TreeExpr": "analysis.match",
     "add_postprocessing": "edits.add_postprocessing",
     "add_preprocessing": "edits.add_preprocessing",
+    "boundary": "analysis.boundary",
     "check": "analysis.check",
+    "clone_scope": "edits.clone_scope",
+    "control": "edits.control",
     "copy_in": "edits.copy_in",
+    "copy_nodes": "edits.copy_nodes",
+    "extract": "edits.extract",
+    "freeze_input": "edits.freeze_input",
     "from_bytes": "graph.load",
+    "fuse_ops": "edits.fuse_ops",
+    "import_graph": "edits.import_graph",
+    "infer_shapes": "analysis.shape_inference",
+    "inline": "edits.inline",
+    "insert": "edits.insert",
     "load": "graph.load",
+    "remove": "edits.remove",
     "rename": "edits.rename",
     "reroute": "edits.reroute",
+    "select_nodes": "select",
+    "set_attr": "edits.set_attr",
+    "set_device": "edits.set_device",
+    "set_shape": "edits.set_shape",
     "signature": "analysis.signature",
 }
 
 __all__ = [
+    "EditResult",
     "GdsurgeonError",
     "Graph",
     "Node",
     "NodeMatcher",
     "Output",
+    "Selection",
     "Subgraph",
     "TreeExpr",
     "add_postprocessing",
     "add_preprocessing",
+    "boundary",
     "check",
+    "clone_scope",
+    "control",
     "copy_in",
+    "copy_nodes",
+    "extract",
+    "freeze_input",
     "from_bytes",
+    "fuse_ops",
     "graph_editor",
+    "import_graph",
+    "infer_shapes",
+    "inline",
+    "insert",
     "load",
+    "remove",
     "rename",
     "reroute",
+    "select_nodes",
+    "set_attr",
+    "set_device",
+    "set_shape",
     "signature",
 ]
 

@@ -60,7 +60,7 @@ class Selection:
         return bool(self.nodes or self.regexes or self.ops or self.scopes or walks)
 
 
-def select(graph: Graph, selection: Selection) -> list[Node]:
+def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
     """The nodes of GRAPH that SELECTION means, in file order, then the added ones.
 
     Raises:
@@ -71,7 +71,7 @@ def select(graph: Graph, selection: Selection) -> list[Node]:
 
 
 def selected(topology: Topology, selection: Selection) -> bytearray:
-    """For each node of TOPOLOGY whether SELECTION means it; see `select`. Linear in nodes and edges."""
+    """For each node of TOPOLOGY whether SELECTION means it; see `select_nodes`. Linear in nodes and edges."""
     if selection.names_nothing:
         raise EditError("nothing is selected: a selection names nodes, scopes, ops, patterns or walks")
     flags = bytearray(topology.size)

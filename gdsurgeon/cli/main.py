@@ -35,6 +35,7 @@ COMMANDS = {
     "select": "Print the nodes that a selection picks.",
     "set-attr": "Set attrs of nodes.",
     "set-device": "Say where nodes ask to run.",
+    "set-shape": "Set the shapes that inputs take.",
 }
 
 

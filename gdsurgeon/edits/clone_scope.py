@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from gdsurgeon.analysis.boundary import boundary, served
 from gdsurgeon.analysis.initialisers import ASSIGNMENTS, initialisers
-from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
 from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.edits.copy_nodes import CopiedNodes, plan_copy_nodes
+from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Journal, SameGiven, SameOutputs
 from gdsurgeon.graph.names import near_miss, scope_prefix
-from gdsurgeon.graph.node import Node, Output, same_dtype
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.select import compiled, is_constant, under_scope
 
 
@@ -138,11 +138,7 @@ def _replacements(
             raise EditError(f"{quoted(old.name)} cannot become two tensors at once")
         if old not in read:
             raise EditError(f"nothing under the scope reads {quoted(old.name)}")
-        if not same_dtype(old.dtype, new.dtype) or not compatible(stated_shape(old), stated_shape(new)):
-            raise EditError(
-                f"{quoted(old.name)} ({describe(old)}) cannot give way to {quoted(new.name)} ({describe(new)}): "
-                f"{'dtypes' if not same_dtype(old.dtype, new.dtype) else 'shapes'} differ"
-            )
+        check_can_replace(old, new)
         if not old.dtype or not new.dtype:
             warnings.append(f"the types of {quoted(old.name)} and {quoted(new.name)} are not both known: not compared")
         out[old] = new

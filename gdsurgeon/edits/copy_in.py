@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.edits.fresh_names import (
+    SHARED_NAME,
     frame_names,
     fresh_frame_names,
     fresh_shared_names,
+    has_nameless_variables,
+    nameless_variables,
     respelt_attrs,
     shared_names,
 )
@@ -60,6 +63,7 @@ class CopyPlan:
     functions: FunctionMerge
     frames: dict[str, str]
     shared_names: dict[str, str]
+    nameless: dict[Node, str]
 
     def apply(self, graph: Graph, after: Node | None = None) -> Copied:
         """Makes the copy; the copies are written behind the node AFTER of GRAPH, or (None) at the end."""
@@ -70,7 +74,10 @@ class CopyPlan:
                 copied.renamed[node.name] = name
         for node in self.names:
             _wire(graph, node, copied)
-            for key, text in respelt_attrs(node, self.frames, self.shared_names).items():
+            spelt = respelt_attrs(node, self.frames, self.shared_names)
+            if node in self.nameless:
+                spelt[SHARED_NAME] = self.nameless[node]
+            for key, text in spelt.items():
                 graph.set_attr(copied.nodes[node], key, string_value(text).SerializeToString())
         return copied
 
@@ -124,7 +131,10 @@ def plan_copy(
     plan = _names(graph, originals, forced, {*reserved, *forced.values()})
     functions = plan_function_merge(graph.functions, other.functions)
     frames, shared = _clashing(graph, other, originals)
-    return CopyPlan(other, dict(replace), plan, frozenset(forced), functions, frames, shared)
+    nameless = nameless_variables(plan)
+    if nameless and not has_nameless_variables(Topology(graph)):
+        nameless = {}
+    return CopyPlan(other, dict(replace), plan, frozenset(forced), functions, frames, shared, nameless)
 
 
 def _clashing(graph: Graph, other: Graph, originals: list[Node]) -> tuple[dict[str, str], dict[str, str]]:

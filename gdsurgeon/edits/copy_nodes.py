@@ -14,9 +14,9 @@ from gdsurgeon.edits.fresh_names import (
     frame_names,
     fresh_frame_names,
     fresh_shared_names,
+    nameless_variables,
     respelt_attrs,
     shared_names,
-    string_attr,
 )
 from gdsurgeon.edits.merge_functions import respell_functions
 from gdsurgeon.errors import EditError, quoted
@@ -67,7 +67,7 @@ class CopyNodesPlan:
     frames: dict[str, str]
     shared_names: dict[str, str]
     functions: FunctionCopies
-    nameless: dict[str, str]
+    nameless: dict[Node, str]
 
     def apply(self) -> CopiedNodes:
         """Makes the copy, at the end of the graph."""
@@ -93,8 +93,8 @@ class CopyNodesPlan:
 
     def _respell(self, node: Node, copy: Node) -> None:
         spelt = respelt_attrs(node, self.frames, self.shared_names)
-        if node.name in self.nameless:
-            spelt[SHARED_NAME] = self.nameless[node.name]
+        if node in self.nameless:
+            spelt[SHARED_NAME] = self.nameless[node]
         for key, text in spelt.items():
             self.graph.set_attr(copy, key, string_value(text).SerializeToString())
 
@@ -161,7 +161,7 @@ def plan_copy_nodes(
         fresh_frame_names(top, frame_names(originals), spelling),
         fresh_shared_names(top, shared_names(graph, originals), spelling),
         plan_function_copies(graph.functions, originals, spelling),
-        _nameless_variables(names),
+        nameless_variables(names),
     )
 
 
@@ -202,12 +202,3 @@ def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced
 
 def _closes_loop(topology: Topology, number: int) -> bool:
     return any(topology.op(p) in LOOP_BACK for p in topology.producers(number))
-
-
-def _nameless_variables(names: Mapping[Node, str]) -> dict[str, str]:
-    """The variables without a shared name, which all are one: their copies share by the names of the copies."""
-    return {
-        node.name: name
-        for node, name in names.items()
-        if node.op == "VarHandleOp" and not string_attr(node, SHARED_NAME)
-    }

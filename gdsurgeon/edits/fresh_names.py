@@ -52,6 +52,18 @@ def fresh_shared_names(topology: Topology, wanted: Iterable[str], respell: Respe
     return _fresh(wanted, _in_use(topology, sharing_ops(topology.graph, topology.ops()), SHARED_NAME), respell)
 
 
+def nameless_variables(names: Mapping[Node, str]) -> dict[Node, str]:
+    """A shared name for the copies of variables that have none: all of a graph are one, and so are their copies."""
+    found = [node for node in names if node.op == "VarHandleOp" and not string_attr(node, SHARED_NAME)]
+    return dict.fromkeys(found, names[found[0]]) if found else {}
+
+
+def has_nameless_variables(topology: Topology) -> bool:
+    """Whether there is a variable without a shared name."""
+    variables = (topology.node(number) for number in topology.with_ops(("VarHandleOp",)))
+    return any(not string_attr(variable, SHARED_NAME) for variable in variables)
+
+
 def respelt_attrs(node: Node, frames: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
     """The attrs of NODE that hold one of the names, with their new values."""
     out: dict[str, str] = {}

@@ -14,7 +14,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven
 from gdsurgeon.graph.node import Node, Output, same_dtype
-from gdsurgeon.select import Selection, select
+from gdsurgeon.select import Selection, select_nodes
 
 
 def remove(
@@ -43,7 +43,7 @@ def remove(
         EditError: something still reads one of the nodes, one of them is an output of the graph, or no input or
             placeholder can take its place; the graph is as it was.
     """
-    nodes = select(graph, selection) if isinstance(selection, Selection) else list(dict.fromkeys(selection))
+    nodes = select_nodes(graph, selection) if isinstance(selection, Selection) else list(dict.fromkeys(selection))
     if not nodes:
         raise EditError("nothing is selected: there is nothing to remove")
     members = dict.fromkeys(nodes)

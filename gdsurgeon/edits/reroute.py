@@ -69,7 +69,7 @@ def reroute(
     if not slots:
         raise EditError(_nothing_changed(resolved, skipped, only or exclude))
     if len(directed) > 1:
-        _check_acyclic(topology, slots)
+        check_acyclic(topology, slots)
     journal = Journal(rewired=list(_rewired(slots)))
     graph.set_slots(slots)
     return EditResult(journal, warnings=warnings, notes=sorted(set(skipped)))
@@ -105,6 +105,11 @@ def _check_types(old: Output, new: Output, warnings: list[str]) -> None:
             warnings.append(
                 f"the type of {quoted(output.name)} is not known here ({printable(output.node.op)}): not compared"
             )
+    check_can_replace(old, new)
+
+
+def check_can_replace(old: Output, new: Output) -> None:
+    """Raises EditError where the dtypes of two tensors, or their stated shapes, differ: as far as they are known."""
     if not same_dtype(old.dtype, new.dtype) or not compatible(stated_shape(old), stated_shape(new)):
         raise EditError(
             f"{quoted(old.name)} ({describe(old)}) cannot give way to {quoted(new.name)} ({describe(new)}): "
@@ -124,12 +129,18 @@ def _nothing_changed(pairs: Iterable[tuple[Output, Output]], skipped: Sequence[s
     return f"nothing would change: nobody reads {names}"
 
 
-def _check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]) -> None:
-    """Tries the new inputs out. Several pairs together may close a cycle that none of them closes alone."""
+def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]) -> None:
+    """Tries new inputs out; TOPOLOGY is of no other use afterwards.
+
+    Several pairs together may close a cycle that none of them closes alone.
+
+    Raises:
+        EditError: they would; the path is in the message.
+    """
     for node, changes in slots.items():
-        codes = list(topology.inputs(topology.id_of(node)))
-        for slot, output in changes.items():
-            codes[slot] = topology.id_of(output.node) << Table.PORT_BITS | output.index
+        reads = [changes.get(slot, read) for slot, read in enumerate(node.inputs)]
+        edges = [(read.node, read.index) for read in reads] + [(n, Table.CONTROL_PORT) for n in node.controls]
+        codes = [topology.id_of(producer) << Table.PORT_BITS | port for producer, port in edges if producer.exists]
         topology.set_inputs(topology.id_of(node), codes)
     cycle = find_cycle(topology)
     if cycle:

@@ -16,7 +16,7 @@ from gdsurgeon.graph.journal import EditResult, Journal
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.op_defs import OpDef
-from gdsurgeon.select import Selection, select
+from gdsurgeon.select import Selection, select_nodes
 
 MOST_NOTES = 8
 MOST_DETAILS = 10
@@ -104,7 +104,7 @@ def _nodes(graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
     """The nodes that are meant, each once."""
     if isinstance(nodes, Selection):
         if nodes != Selection(nodes=nodes.nodes):
-            return select(graph, nodes)
+            return select_nodes(graph, nodes)
         nodes = nodes.nodes
     found = list(nodes)
     graph.prefetch([node for node in found if isinstance(node, str)])

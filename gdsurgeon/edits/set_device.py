@@ -11,7 +11,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, FunctionChanges, Journal, SameOutputs
 from gdsurgeon.graph.node import Node
-from gdsurgeon.select import Selection, select
+from gdsurgeon.select import Selection, select_nodes
 
 MOST_NOTES = 8
 MOST_DEVICES = 8
@@ -75,7 +75,7 @@ def _constantly(device: str) -> Change:
 
 def _nodes(graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
     if isinstance(nodes, Selection):
-        return select(graph, nodes)
+        return select_nodes(graph, nodes)
     out = dict.fromkeys(graph[node] if isinstance(node, str) else node for node in nodes)
     for node in out:
         if node.graph is not graph:

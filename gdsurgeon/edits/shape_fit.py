@@ -12,18 +12,19 @@ from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node
 
 BATCH_FACTOR, FACTOR = 2, 3
 """An unknown dim is tried at that multiple of its old size; another one for the batch tells the two apart."""
 
 
 class Fix(NamedTuple):
-    """A Reshape whose constant shape holds a batch size, and the shape that takes any batch."""
+    """A Reshape whose constant shape holds a batch size, the shape that takes any batch, and what it would reshape."""
 
     node: Node
     old: tuple[int, ...]
     new: tuple[int, ...]
+    got: tuple[int, ...]
 
 
 class Fit(NamedTuple):
@@ -45,8 +46,11 @@ class Fit(NamedTuple):
 def trial_shape(old: Shape, new: Shape) -> Shape:
     """A shape that NEW allows: a dim that becomes unknown gets a multiple of its old size; one that was unknown stays.
 
-    What fits at that size and the old one has no constant in its way.
+    What fits at that size and the old one has no constant in its way. Where nothing was said of the input, a batch is
+    tried that is not 1.
     """
+    if old is None and new and new[0] < 0:
+        return (BATCH_FACTOR, *new[1:])
     if new is None or old is None or len(old) != len(new):
         return new
     factors = [BATCH_FACTOR] + [FACTOR] * len(new)
@@ -86,7 +90,11 @@ class _Fitting:
 
     def __init__(self, before: Shapes, inputs: Iterable[tuple[Shape, Shape]]) -> None:
         self.before = before
-        self.batches = {(a[0], b[0]) for a, b in inputs if a and b and len(a) == len(b) and a[0] != b[0] >= 0}
+        self.batches = {
+            (UNKNOWN if a is None else a[0], b[0])
+            for a, b in inputs
+            if b and (a is None or len(a) == len(b)) and b[0] >= 0 and (a is None or a[0] != b[0])
+        }
         self.fixes: list[Fix] = []
         self.warnings: list[str] = []
 
@@ -100,8 +108,9 @@ class _Fitting:
         return shapes, text
 
     def _unmoved(self, call: Call) -> str:
-        """The inputs that are what they were, and so do not follow."""
-        reads = [(read, shape) for read, shape in zip(call.node.inputs, call.shapes, strict=True) if shape]
+        """The inputs that are what they were, and so do not follow; what says how the node works is none of them."""
+        found = zip(call.node.inputs, call.shapes, call.values, strict=False)
+        reads = [(read, shape) for read, shape, value in found if shape and value is None]
         same = [(read, shape) for read, shape in reads if self.before.shape(read) == shape]
         if len(same) == len(reads):
             return ""
@@ -117,12 +126,17 @@ class _Fitting:
             return shapes, text  # not constant: it follows the input
         if text is not None:
             text = f"its shape {format_target(target)} cannot hold {format_shape(new)}{_elements(new)}"
+        if old is None and new:
+            old = (UNKNOWN,) * len(new)
         if not target or not old or not new or len(old) != len(new):
             return shapes, text
-        lead = self._scaled_lead(old, new, target)
-        if lead is not None:
+        lead, row = self._scaled_lead(old, new, target), _row(target)
+        if lead is not None and text is None and -1 in target and count(new[1:]) == row:
+            # A row is what stands behind the -1, which so counts the rows: that may be meant, or not.
+            shown = f"{_shown(call.node)} makes {format_shape(new)} with its shape {format_target(target)}"
+            self.warnings.append(f"{shown} {format_shape(shapes[0] if shapes else None)}")
+        elif lead is not None:
             return self._baked_batch(call, lead, target, new)
-        row = _row(target)
         if target[0] == -1 and row > 1 and count(old[1:]) == row and (count(new[1:]) or row) != row:
             text = f"its shape {format_target(target)} is for rows of {row:,}, and those of {format_shape(new)} are "
             return [(new[0], *_dims(target[1:]))], f"{text}{count(new[1:]):,}"
@@ -144,9 +158,6 @@ class _Fitting:
                 scaled = lead * b // a if a and old[0] * b == new[0] * a and not lead * b % a else None
             if scaled is None or scaled == lead:
                 continue
-            row = count(old[1:])
-            if -1 in target and row is not None and _row(target) == row and old[0] != -1:
-                return None  # the -1 stands for the batch: it follows the input
             return scaled
         return None
 
@@ -156,17 +167,16 @@ class _Fitting:
         rest = list(target[1:])
         total = count(new)
         known = known_product(_dims(rest))
-        if rest.count(-1) == 1 and None not in rest and total is not None and lead * known and not total % (lead * known):
-            rest[rest.index(-1)] = total // (lead * known)
+        rows = lead * known
+        if rest.count(-1) == 1 and None not in rest and total is not None and rows and not total % rows:
+            rest[rest.index(-1)] = total // rows
         dims = _dims(rest)
         out = (lead, *dims)
-        text = f"its shape {format_target(target)} has the batch in it, and it would get {format_shape(new)}"
-        if UNKNOWN in dims or (total is not None and known_product(out) != total):
-            return [out], text + _elements(new)
-        if total is None and known_product(dims) != known_product(new[1:]):
-            return [out], text
+        is_whole = known_product(dims) == known_product(new[1:]) if total is None else known_product(out) == total
+        if UNKNOWN in dims or not is_whole:
+            return [out], baked_batch(target, new) + _elements(new)
         old = tuple(dim if dim is not None else UNKNOWN for dim in target)
-        self.fixes.append(Fix(call.node, old, (-1, *dims)))
+        self.fixes.append(Fix(call.node, old, (-1, *dims), new))
         return [out], None
 
     # -- Slice, StridedSlice -------------------------------------------------------------------------------------
@@ -174,7 +184,8 @@ class _Fitting:
     def _cut(self, call: Call, shapes: Sequence[Shape]) -> None:
         """Warns of a constant cut that took all of a dim and takes only a part of it now."""
         node = call.node
-        if any(self.before.value(read) != value for read, value in list(zip(node.inputs, call.values, strict=True))[1:]):
+        reads = list(zip(node.inputs, call.values, strict=False))
+        if any(self.before.value(read) != value for read, value in reads[1:]):
             return
         old_in, old_out = self.before.shape(node.inputs[0]), self.before.shape(node.output)
         new_in, new_out = call.shape(0), shapes[0] if shapes else None
@@ -191,10 +202,15 @@ class _Fitting:
     @staticmethod
     def _takes_one(call: Call, rank: int) -> bool:
         """Whether a StridedSlice takes one element along axis 0."""
-        masks = {key: int(call.attr(f"{key}_mask") or 0) for key in ("shrink_axis", "ellipsis", "new_axis")}
-        return call.op == "StridedSlice" and rank > 0 and (
-            masks["shrink_axis"] & 1 == 1 and not masks["ellipsis"] & 1 and not masks["new_axis"] & 1
-        )  # fmt: skip
+        if call.op != "StridedSlice" or not rank:
+            return False
+        shrink, ellipsis, new_axis = (call.attr(f"{key}_mask") or 0 for key in ("shrink_axis", "ellipsis", "new_axis"))
+        return bool(shrink & 1 and not (ellipsis | new_axis) & 1)
+
+
+def baked_batch(target: Value, new: Shape) -> str:
+    """Says of a Reshape to TARGET that it has the batch in its shape and would reshape NEW."""
+    return f"its shape {format_target(target)} has the batch in it, and it would get {format_shape(new)}"
 
 
 def _dims(target: Iterable[int | None]) -> tuple[int, ...]:
@@ -210,8 +226,3 @@ def _row(target: Value) -> int:
 def _elements(shape: Shape) -> str:
     found = count(shape)
     return f": {found:,} elements" if found is not None else ""
-
-
-def inputs_of(fix: Fix) -> Output:
-    """What the Reshape of FIX reads its shape from."""
-    return fix.node.inputs[1]

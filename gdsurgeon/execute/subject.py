@@ -31,7 +31,7 @@ _OTHER_FEEDS = (
     "--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
     "--validate load or structure do without"
 )
-_UNSEEN_DEVICE = "set-device --clear takes the devices away that the graph asks for; --validate load or structure do without"
+_UNSEEN_DEVICE = "set-device --clear takes away the devices that it asks for; --validate load or structure do without"
 
 
 class VariableSpec(NamedTuple):

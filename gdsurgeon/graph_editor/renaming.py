@@ -12,8 +12,9 @@ from gdsurgeon.edits.fresh_names import (
     SHARED_NAME,
     fresh_frame_names,
     fresh_shared_names,
+    has_nameless_variables,
+    nameless_variables,
     respelt_attrs,
-    string_attr,
 )
 from gdsurgeon.edits.merge_functions import plan_function_merge, respell_functions
 from gdsurgeon.graph.attrs import string_value
@@ -29,14 +30,14 @@ class Renaming:
         names: the name of the copy of each node.
         frames, shared_names: for each name of a while frame, and of a table, queue or variable, the copy's.
         add_functions: brings the functions that the copies call to their graph; returns the new names.
-        nameless: the shared names of copies of variables that have none, by the names of those.
+        nameless: the shared names of copies of variables that have none, by those.
     """
 
     names: dict[Node, str]
     frames: dict[str, str]
     shared_names: dict[str, str]
     add_functions: Callable[[], dict[str, str]]
-    nameless: dict[str, str] = field(default_factory=dict)
+    nameless: dict[Node, str] = field(default_factory=dict)
 
     @cached_property
     def functions(self) -> dict[str, str]:
@@ -46,8 +47,8 @@ class Renaming:
     def apply(self, original: Node, copy: Node) -> None:
         """Puts the names in the attrs of COPY right."""
         spelt = respelt_attrs(original, self.frames, self.shared_names)
-        if original.name in self.nameless:
-            spelt[SHARED_NAME] = self.nameless[original.name]
+        if original in self.nameless:
+            spelt[SHARED_NAME] = self.nameless[original]
         for key, text in spelt.items():
             copy.graph.set_attr(copy, key, string_value(text).SerializeToString())
         if self.functions:
@@ -83,14 +84,8 @@ def plan_renaming(graph: Graph, graph_: Graph, names: Mapping[Node, str], cut: I
         fresh_frame_names(topology, plan.frames, _same),
         fresh_shared_names(topology, plan.shared_names, _same),
         lambda: merge.apply(graph_.functions),
-        {name: names[graph[name]] for name in plan.nameless} if _has_nameless(topology) else {},
+        nameless_variables(names) if has_nameless_variables(topology) else {},
     )
-
-
-def _has_nameless(topology: Topology) -> bool:
-    """Whether there is a variable without a shared name: all of a graph are one."""
-    variables = (topology.node(number) for number in topology.with_ops(("VarHandleOp",)))
-    return any(not string_attr(variable, SHARED_NAME) for variable in variables)
 
 
 def _same(name: str) -> str:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from gdsurgeon.analysis.order import find_cycle
-from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
 from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.edits.reroute import check_acyclic, check_can_replace
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.node import Node, Output, check_output, same_dtype
+from gdsurgeon.graph.node import Node, Output, check_output
 from gdsurgeon.graph_editor.lists import check_graphs, get_unique_graph, make_list_of_op, make_list_of_t
 from gdsurgeon.graph_editor.refusal import Refusal, refusals
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
@@ -71,11 +69,8 @@ def paired(ts0: Sequence[Output], ts1: Sequence[Output]) -> Pairs:
     for a, b in pairs:
         for tensor in (a, b):
             check_present(tensor, graph)
-        if not same_dtype(a.dtype, b.dtype) or not compatible(stated_shape(a), stated_shape(b)):
-            raise Refusal(
-                f"{quoted(b.name)} ({describe(b)}) cannot give way to {quoted(a.name)} ({describe(a)}): "
-                f"{'dtypes' if not same_dtype(a.dtype, b.dtype) else 'shapes'} differ"
-            )
+        with refusals():
+            check_can_replace(b, a)
     return pairs
 
 
@@ -122,24 +117,9 @@ def planned(pairs: Pairs, allowed: Allowed, *, swap: bool) -> Slots:
         for use in uses:
             slots.setdefault(use.node, {}).setdefault(use.slot, new)
     if chained > 1:
-        _check_acyclic(topology, slots)
+        with refusals():
+            check_acyclic(topology, slots)
     return slots
-
-
-def _check_acyclic(topology: Topology, slots: Slots) -> None:
-    """Tries the new inputs out. Several pairs together may close a cycle that none of them closes alone."""
-    for node, changes in slots.items():
-        reads = [changes.get(slot, read) for slot, read in enumerate(node.inputs)]
-        edges = [(read.node, read.index) for read in reads] + [(n, Table.CONTROL_PORT) for n in node.controls]
-        codes = [topology.id_of(n) << Table.PORT_BITS | index for n, index in edges if n.exists]
-        topology.set_inputs(topology.id_of(node), codes)
-    cycle = find_cycle(topology)
-    if cycle:
-        path = " -> ".join(quoted(topology.name(number)) for number in [*cycle, cycle[0]][:12])
-        raise Refusal(f"rerouting would make a cycle: {path}")
-
-
-# Subgraphs.
 
 
 def swap_inputs(sgv0: object, sgv1: object) -> tuple[SubGraphView, SubGraphView]:

@@ -7,6 +7,7 @@ from support.graphs import FLOAT, add, const, g8, graph, identity, inputs, node,
 
 from gdsurgeon.edits.copy_in import copy_in
 from gdsurgeon.errors import EditError
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.write import SourceSpan
 
@@ -136,3 +137,12 @@ def test_a_dangling_colocation_is_left_behind() -> None:
     assert graphs.colocations(target) == {"k": [b"other", b"loc:@k"]} or graphs.colocations(target) == {
         "k": [b"loc:@k", b"other"]
     }
+
+
+def test_variables_without_a_shared_name_stay_two() -> None:
+    def one(name: str) -> Graph:
+        return graph(node(name, "VarHandleOp", dtype=FLOAT, shape=(), shared_name=""))
+
+    found = one("a")
+    copy_in(found, one("b"), replace={})
+    assert [graphs.attrs(found, name)["shared_name"].s for name in "ab"] == [b"", b"b"]

@@ -270,3 +270,15 @@ def test_an_edit_and_its_inverse_give_back_the_bytes() -> None:
     back = from_bytes(graphs.written(found))
     reroute(back, [("a0", "a1")], swap=True)
     assert graphs.written(back) == graphs.graph_bytes(*r3())
+
+
+def test_a_cycle_through_a_control_input_that_stands_before_data_is_refused() -> None:
+    found = graph(
+        *(const(name, [1]) for name in "pqvz"),
+        node("k", "Identity", ["q"], T=FLOAT),
+        node("a", "Identity", ["^k", "p"], T=FLOAT),
+        node("w", "Identity", ["v"], T=FLOAT),
+        node("t", "Identity", ["w"], T=FLOAT),
+    )
+    with pytest.raises(EditError, match="cycle"):
+        reroute(found, [("q", "t"), ("v", "a"), ("p", "z")])

@@ -1,0 +1,50 @@
+"""gdsurgeon set-shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.options import edit_options, pairs
+from gdsurgeon.errors import EditError, UsageError
+
+if TYPE_CHECKING:
+    from gdsurgeon.execute.operate import Request
+    from gdsurgeon.graph.attrs import Shape
+
+
+@click.command("set-shape")
+@edit_options
+@click.argument("inputs", metavar="INPUT=SHAPE...", nargs=-1)
+@click.option("--fix-batch", is_flag=True, help="Have Reshapes to a constant shape take any batch.")
+@click.option("--map", "file", metavar="FILE", help="Read pairs INPUT=SHAPE from FILE, one a line.")
+def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, file: str | None) -> None:
+    """Set the shapes that inputs take: another batch, another image size, or any.
+
+    SHAPE is dimensions with commas between, ? for an unknown one; [] is a scalar, ... an unknown rank.
+
+    The graph is looked through for constants that do not fit the new shape: a Reshape with the batch in its shape,
+    weights behind a flattened image, ... Each is named, and nothing is written. --fix-batch mends the Reshapes of
+    which nothing but the batch does not fit.
+
+    \b
+    Examples:
+      gdsurgeon set-shape model.pb input=?,224,224,3
+      gdsurgeon set-shape model.pb input=8,224,224,3 --fix-batch -o batch8.pb
+    """
+    from gdsurgeon.analysis.attr_text import parse_shape
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.edits.set_shape import set_shape
+
+    if file is not None:
+        request.others += (file,)
+    wanted: list[tuple[str, Shape]] = []
+    for name, text in pairs(inputs, file):
+        try:
+            wanted.append((name, parse_shape(text) if text.strip() else ()))
+        except EditError as error:
+            raise UsageError(error.message) from error
+    if not wanted:
+        raise UsageError("nothing to set: give INPUT=SHAPE or --map")
+    run_edit("set-shape", request, lambda graph: set_shape(graph, wanted, fix_batch=fix_batch))

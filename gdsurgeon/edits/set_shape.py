@@ -1,0 +1,218 @@
+"""set-shape: inputs take other shapes, and what is baked into the graph is looked through for what does not fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.control_flow import ENTER
+from gdsurgeon.analysis.shape_array_rules import format_target
+from gdsurgeon.analysis.shapes import PLACEHOLDERS, SCALAR_MEANS_UNKNOWN_BEFORE, format_shape, placeholder_shape
+from gdsurgeon.analysis.signature import input_nodes
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.analysis.walks import forward_walk, members
+from gdsurgeon.edits.shape_fit import Fix, baked_batch, fit
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.attrs import Shape, shape_value, type_value
+from gdsurgeon.graph.dtypes import INT32, INT64
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameOutputs, Unchanged
+from gdsurgeon.graph.names import near_miss
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.op_defs import op_def
+from gdsurgeon.wire.messages import message
+
+MOST_SHOWN = 8
+MOST_DETAILS = 100
+STALE = "_output_shapes"
+"""An attr in which programs note the shapes that they inferred; TensorFlow refuses a graph where they are wrong."""
+
+
+def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: bool = False) -> EditResult:
+    """Has inputs take other shapes.
+
+    The shapes behind them are inferred for the new input shapes; an unknown dim that was known is tried at a multiple
+    of its old size. Constants that do not fit (a Reshape's with the batch or an image's size in it, weights behind a
+    flattened image, a state of a fixed batch, ...) are told, and nothing is changed then. ``_output_shapes`` attrs of
+    the inputs and of all that depends on them are taken away. Functions are not looked into.
+
+    Args:
+        graph: changed in place.
+        shapes: (name of a placeholder, the shape that it is to take: -1 for an unknown dim, None for an unknown rank).
+        fix_batch: where the batch is all that does not fit in a Reshape's constant shape, put -1 in its place. Other
+            readers of that constant keep it.
+
+    Raises:
+        EditError: no such placeholder, an illegal shape, nothing would change, or what the graph holds does not fit;
+            the graph is as it was.
+    """
+    new = _changed(graph, _wanted(graph, shapes))
+    old = {node: placeholder_shape(node) for node in new}
+    found = fit(graph, old, new)
+    lines = found.misfits + [_told(item) for item in found.fixes if not fix_batch]
+    if lines:
+        more = [f"and {len(lines) - MOST_DETAILS:,} more"] if len(lines) > MOST_DETAILS else []
+        raise EditError(
+            f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not take {_spelt(found.tried)}:",
+            details=(*lines[:MOST_DETAILS], *more),
+            hint="--fix-batch has Reshapes take any batch" if found.fixes and not fix_batch else None,
+        )
+    topology = Topology(graph)
+    behind = [topology.node(n) for n in members(forward_walk(topology, [topology.id_of(node) for node in new]))]
+    stale = [node for node in behind if STALE in node.attr_keys]
+    plan = _planned(graph, found.fixes)
+    warnings = [*found.warnings, *_not_looked_at(graph, behind)]
+
+    journal = Journal(changed=list(dict.fromkeys(node.name for node in (*new, *stale))))
+    for node, shape in new.items():
+        graph.set_attr(node, "shape", shape_value(shape).SerializeToString(deterministic=True))
+    for node in stale:
+        graph.set_attr(node, STALE, None)
+    for item in plan:
+        item.apply(graph, journal)
+    notes = _notes(stale, found.fixes)
+    takes_all = all(_includes(shape, old[node]) for node, shape in new.items())
+    return EditResult(journal, (SameOutputs() if takes_all else Unchanged(),), warnings, notes)
+
+
+def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Shape]:
+    """The placeholders that are named, and the shape that each is to take."""
+    out: dict[Node, Shape] = {}
+    for name, shape in shapes:
+        node = graph[name.removesuffix(":0")]
+        if node.op not in PLACEHOLDERS:
+            inputs = [n.name for n in input_nodes(graph)]
+            raise EditError(
+                f"{quoted(name)} is a {printable(node.op)}, not a placeholder.{near_miss(name, inputs)}",
+                hint=f"the inputs are {', '.join(map(quoted, inputs[:MOST_SHOWN]))}" if inputs else None,
+            )
+        if shape is not None and any(not -1 <= dim < 1 << 63 for dim in shape):
+            raise EditError(f"{format_shape(shape)} is not a shape: {min(shape)} is not a size")
+        if out.setdefault(node, shape) != shape:
+            raise EditError(f"{quoted(node.name)} cannot take both {format_shape(out[node])} and {format_shape(shape)}")
+    return out
+
+
+def _changed(graph: Graph, wanted: Mapping[Node, Shape]) -> dict[Node, Shape]:
+    """Those of WANTED that are other shapes than now."""
+    out = {node: shape for node, shape in wanted.items() if placeholder_shape(node) != shape}
+    if not out:
+        raise EditError("nothing would change: each input takes the shape that it is to take")
+    for node, shape in out.items():
+        if shape == () and node.op == "Placeholder" and graph.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
+            raise EditError(
+                f"{quoted(node.name)} cannot be made a scalar: the producer of {printable(graph.source_name)} is "
+                f"{graph.producer}, and before {SCALAR_MEANS_UNKNOWN_BEFORE} that shape means an unknown one"
+            )
+    return out
+
+
+def _told(item: Fix) -> str:
+    return f"{quoted(item.node.name)} (Reshape): {baked_batch(item.old, item.got)}"
+
+
+def _spelt(tried: Mapping[Node, Shape]) -> str:
+    return ", ".join(f"{quoted(node.name)} {format_shape(shape)}" for node, shape in list(tried.items())[:MOST_SHOWN])
+
+
+def _includes(shape: Shape, other: Shape) -> bool:
+    """Whether SHAPE allows all that OTHER allows."""
+    if shape is None or other is None:
+        return shape is None
+    return len(shape) == len(other) and all(a in (-1, b) for a, b in zip(shape, other, strict=True))
+
+
+def _not_looked_at(graph: Graph, nodes: Iterable[Node]) -> list[str]:
+    """A line where the shapes run into functions or v1 while loops, in which they are not followed."""
+    out: list[str] = []
+    calls = [node.name for node in nodes if node.op in graph.functions or _takes_function(node.op)]
+    loops = [node.name for node in nodes if node.op in ENTER]
+    for names, what in ((calls, "functions, called by"), (loops, "while loops, entered by")):
+        if names:
+            more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+            out.append(f"not looked into: {what} {quoted(names[0])}{more}")
+    return out
+
+
+def _takes_function(op: str) -> bool:
+    definition = op_def(op)
+    return definition is not None and any("func" in attr.kind for attr in definition.attrs.values())
+
+
+def _notes(stale: Sequence[Node], fixes: Sequence[Fix]) -> list[str]:
+    out: list[str] = []
+    if stale:
+        names = ", ".join(printable(node.name) for node in stale[:MOST_SHOWN])
+        more = f" and {len(stale) - MOST_SHOWN:,} more" if len(stale) > MOST_SHOWN else ""
+        out.append(f"{STALE} taken from {len(stale):,} node{'s' if len(stale) > 1 else ''}: {names}{more}")
+    for item in fixes[:MOST_SHOWN]:
+        old, new = format_target(item.old), format_target(item.new)
+        out.append(f"{printable(item.node.name)} reshapes to {new} instead of {old}")
+    if len(fixes) > MOST_SHOWN:
+        out.append(f"and {len(fixes) - MOST_SHOWN:,} other Reshapes likewise")
+    return out
+
+
+# The constants of Reshapes.
+
+
+class _NewShape(NamedTuple):
+    """Reshapes that read one tensor as their shape, and what they are to read instead.
+
+    Attributes:
+        source: what they read.
+        nodes: the Reshapes.
+        value: an AttrValue that holds the new shape.
+        dtype: its DataType.
+        name: of the constant that is added; '' where the one that is there is changed, nobody else reading it.
+    """
+
+    source: Output
+    nodes: list[Node]
+    value: bytes
+    dtype: int
+    name: str
+
+    def apply(self, graph: Graph, journal: Journal) -> None:
+        original = self.source.node
+        if not self.name:
+            graph.set_attr(original, "value", self.value)
+            journal.changed.append(original.name)
+            return
+        # What holds a constant to its place, such as a branch, is a control input.
+        controls = original.controls if original.op == "Const" else ()
+        attrs = {"dtype": type_value(self.dtype).SerializeToString(deterministic=True), "value": self.value}
+        added = graph.add(self.name, "Const", (), controls, attrs=attrs, device=original.device, after=original)
+        journal.added.append(added.name)
+        for node in self.nodes:
+            journal.rewired.append(Rewired(node.name, 1, self.source.name, added.name))
+        graph.set_slots({node: {1: added.output} for node in self.nodes})
+
+
+def _planned(graph: Graph, fixes: Iterable[Fix]) -> list[_NewShape]:
+    """One new constant for all Reshapes that read one tensor and are to have the same shape."""
+    groups: dict[tuple[Output, tuple[int, ...]], list[Node]] = {}
+    for item in fixes:
+        groups.setdefault((item.node.inputs[1], item.new), []).append(item.node)
+    sources = Counter(source for source, _ in groups)
+    unique = graph.unique_names()
+    out: list[_NewShape] = []
+    for (source, shape), nodes in groups.items():
+        dtype = INT64 if source.dtype == INT64 else INT32
+        is_const = source.node.op == "Const"
+        uses = graph.uses(source) if is_const and sources[source] == 1 else []
+        alone = {use.node for use in uses} == set(nodes) and all(use.slot == 1 for use in uses)
+        name = "" if alone else unique(source.node.name if is_const else f"{nodes[0].name}/shape")
+        out.append(_NewShape(source, nodes, _vector(shape, dtype), dtype, name))
+    return out
+
+
+def _vector(values: Sequence[int], dtype: int) -> bytes:
+    """An AttrValue that holds a vector."""
+    value: Any = message("tensorflow.AttrValue")()
+    value.tensor.dtype = dtype
+    value.tensor.tensor_shape.dim.add(size=len(values))
+    size = 8 if dtype == INT64 else 4
+    value.tensor.tensor_content = b"".join(item.to_bytes(size, "little", signed=True) for item in values)
+    return bytes(value.SerializeToString(deterministic=True))

@@ -1,0 +1,806 @@
+"""remove: what goes, what takes its place, and what is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from execute.build import Builder, body_node, function_attr, operated
+from graph_editor.running import run
+from support import graphs
+from support.graphs import (
+    BOOL, DOUBLE, FLOAT, INT32, INT64, add, const, func, function, graph, graph_bytes, identity, library, node,
+    placeholder, scalar, versions,
+)  # fmt: skip
+
+from gdsurgeon.analysis.check import check, check_edited
+from gdsurgeon.edits.remove import remove
+from gdsurgeon.errors import EditError
+from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import Rewired, SameGiven
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.runtime.client import Worker
+from gdsurgeon.select import Selection
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as started:
+        yield started
+
+
+def named(*names: str) -> Selection:
+    return Selection(nodes=names)
+
+
+def refused(found: Graph, words: str, *names: str, **options: Any) -> EditError:
+    """The error of a removal, after which the graph is as it was."""
+    before, functions = graphs.written(found), [f.signature.name for f in found.functions]
+    was_changed = found.is_changed
+    with pytest.raises(EditError, match=words) as caught:
+        remove(found, named(*names), **options)
+    assert graphs.written(found) == before
+    assert list(found.names()) == [n.name for n in graphs.parsed(before).node]
+    assert [f.signature.name for f in found.functions] == functions
+    assert found.is_changed == was_changed
+    return caught.value
+
+
+def check_result(found: Graph, *expected: bytes, trailer: bytes = graphs.VERSIONS) -> None:
+    """FOUND has the nodes EXPECTED, with their inputs and attrs, in that order; what it was not told to write anew has
+    its old bytes; and it is sound."""
+    wanted = graphs.proto(*expected, trailer=trailer)
+    assert graphs.parsed(found) == wanted
+    touched = {n.name for n in found.touched()}
+    old = graphs.bodies_by_name(found.pristine())
+    for name, body in graphs.bodies_by_name(found).items():
+        assert name in touched or body == old[name]
+    assert check(from_bytes(graphs.written(found))).faults == []
+    assert check_edited(found) == []
+
+
+def chain() -> list[bytes]:
+    """x -> a -> b -> c -> y, with a branch at b."""
+    return [
+        placeholder("x", FLOAT, (2,)),
+        identity("a", "x"),
+        node("b", "Relu", ["a"], T=FLOAT),
+        identity("c", "b"),
+        node("y", "Neg", ["c"], T=FLOAT),
+        node("z", "Abs", ["b"], T=FLOAT),
+    ]
+
+
+# -- what nobody reads ---------------------------------------------------------------------------------------
+
+
+def test_what_nobody_reads_goes() -> None:
+    records = [placeholder("x"), const("k", [1]), identity("y", "x"), node("n", "NoOp", ["^x"])]
+    found = graph(*records)
+    result = remove(found, named("k", "n"))
+    check_result(found, records[0], records[2])
+    assert result.journal.removed == ["k", "n"]
+    assert result.journal.added == result.journal.rewired == result.journal.changed == []
+
+
+def test_a_whole_branch_goes_at_once() -> None:
+    found = graph(*chain())
+    remove(found, named("c", "y"), allow_outputs=True)
+    check_result(found, *chain()[:3], chain()[5])
+
+
+def test_nodes_may_be_given_themselves_and_twice() -> None:
+    found = graph(*chain())
+    result = remove(found, [found["y"], found["c"], found["y"]], allow_outputs=True)
+    assert sorted(result.journal.removed) == ["c", "y"]
+    check_result(found, *chain()[:3], chain()[5])
+
+
+def test_the_claim_names_what_is_left() -> None:
+    found = graph(*chain())
+    (claim,) = remove(found, named("c"), bypass=True).claims
+    assert isinstance(claim, SameGiven)
+    assert dict(claim.given) == {"c": "b"}
+    assert sorted(claim.outputs) == [("y", "y"), ("z", "z")]
+    assert claim.statement == "edited(x) = original(x, c := b)"
+
+
+@pytest.mark.parametrize("selection", [Selection(nodes=()), []])
+def test_an_empty_selection_is_refused(selection: Any) -> None:
+    found = graph(*chain())
+    with pytest.raises(EditError, match="nothing is selected"):
+        remove(found, selection)
+    assert not found.is_changed
+
+
+def test_an_unknown_name_is_refused_with_a_near_miss() -> None:
+    refused(graph(placeholder("images"), identity("y", "images")), "Did you mean 'images'", "image")
+
+
+# -- what is read --------------------------------------------------------------------------------------------
+
+
+def test_25_one_reader_is_named() -> None:
+    error = refused(graph(*chain()), "^'a' cannot be removed: 'b' reads it$", "a")
+    assert error.exit_code == 4
+    assert error.hint is not None and "--bypass" in error.hint and "--dangling" in error.hint
+
+
+def test_25_all_readers_are_listed() -> None:
+    error = refused(graph(*chain()), "^the selected nodes are still read:$", "a", "b")
+    assert error.details == ("'c' reads 'b'", "'z' reads 'b'")
+    error = refused(graph(*chain()), "still read", "b", "x")
+    assert error.details == ("'c' reads 'b'", "'z' reads 'b'", "'a' reads 'x'")
+
+
+def test_25_a_tensor_that_is_read_twice_by_one_node() -> None:
+    found = graph(placeholder("x"), identity("a", "x"), add("y", "a", "a"))
+    error = refused(found, "", "a")
+    said = " ".join((error.message, *error.details))
+    assert said.count("'y' reads") == 1, "each reader once"
+
+
+def test_25_hundreds_of_readers_are_counted() -> None:
+    readers = [identity(f"r{i}", "a") for i in range(300)]
+    error = refused(graph(placeholder("x"), identity("a", "x"), *readers), "still read", "a")
+    assert len(error.details) == 21
+    assert error.details[-1] == "and 280 more"
+
+
+def test_25_which_output_is_read_is_said() -> None:
+    found = graph(const("axis", [0], INT32, ()), placeholder("x"), node("s", "Split", ["axis", "x"], T=FLOAT,
+                  num_split=2), identity("p", "s"), identity("q", "s:1"))  # fmt: skip
+    assert refused(found, "still read", "s").details == ("'p' reads 's'", "'q' reads 's:1'")
+
+
+def test_56_an_output_is_refused() -> None:
+    error = refused(graph(*chain()), "'y': an output of the graph would be removed", "c", "y")
+    assert error.hint is not None and "--allow-outputs" in error.hint
+    refused(graph(*chain()), "'y', 'z': outputs of the graph would be removed", "y", "z")
+
+
+@pytest.mark.parametrize("options", [{"bypass": True}, {"dangling": "placeholder"}])
+def test_56_an_output_is_refused_whatever_its_readers_read(options: dict[str, Any]) -> None:
+    refused(graph(*chain()), "'y': an output of the graph", "c", "y", **options)
+
+
+def test_56_an_output_may_be_removed_where_that_is_allowed() -> None:
+    found = graph(*chain())
+    remove(found, named("y"), allow_outputs=True)
+    check_result(found, *chain()[:4], chain()[5])
+
+
+def test_56_what_a_control_edge_alone_reads_is_an_output() -> None:
+    found = graph(placeholder("x"), identity("a", "x"), identity("y", "x", "^a"))
+    refused(found, "'a': an output of the graph", "a")
+    remove(found, named("a"), allow_outputs=True)
+    check_result(found, placeholder("x"), identity("y", "x"))
+
+
+# -- bypass --------------------------------------------------------------------------------------------------
+
+
+def test_bypass_of_one_node(worker: Worker) -> None:
+    found = graph(*chain())
+    result = remove(found, named("b"), bypass=True)
+    expected = [*chain()[:2], identity("c", "a"), chain()[4], node("z", "Abs", ["a"], T=FLOAT)]
+    check_result(found, *expected)
+    assert sorted(result.journal.rewired) == [Rewired("c", 0, "b", "a"), Rewired("z", 0, "b", "a")]
+    assert run(worker, found, "y", "z", fed={"x": graphs_float(-1, 2)}) == [[1, -2], [1, 2]]
+
+
+def graphs_float(*values: float) -> Any:
+    import numpy as np
+
+    return np.asarray(values, np.float32)
+
+
+test_bypass_of_one_node = pytest.mark.tensorflow(test_bypass_of_one_node)
+
+
+def test_bypass_of_a_chain() -> None:
+    found = graph(*chain())
+    result = remove(found, named("a", "b", "c"), bypass=True)
+    check_result(found, chain()[0], node("y", "Neg", ["x"], T=FLOAT), node("z", "Abs", ["x"], T=FLOAT))
+    assert sorted(result.journal.rewired) == [Rewired("y", 0, "c", "x"), Rewired("z", 0, "b", "x")]
+
+
+def test_bypass_of_a_chain_of_100000_nodes() -> None:
+    count = 100_000
+    records = [placeholder("x", FLOAT, (1,))] + [identity(f"n{i}", f"n{i - 1}" if i else "x") for i in range(count)]
+    found = graph(*records, node("y", "Neg", [f"n{count - 1}"], T=FLOAT))
+    remove(found, Selection(ops=("Identity",)), bypass=True)
+    check_result(found, records[0], node("y", "Neg", ["x"], T=FLOAT))
+
+
+def test_bypass_in_linear_time_where_each_of_the_removed_is_read() -> None:
+    """A chain of removed nodes, each read by a node that stays: the way to the end is not walked for each."""
+    count = 20_000
+    records = [placeholder("x", FLOAT, (1,))]
+    for i in range(count):
+        records += [identity(f"n{i}", f"n{i - 1}" if i else "x"), node(f"r{i}", "Neg", [f"n{i}"], T=FLOAT)]
+    found = graph(*records)
+    import time
+
+    started = time.process_time()
+    remove(found, Selection(ops=("Identity",)), bypass=True)
+    assert time.process_time() - started < 20
+    assert graphs.inputs(found)[f"r{count - 1}"] == ["x"]
+
+
+def test_bypass_ignores_constants() -> None:
+    records = [placeholder("x"), scalar("rate", 0.5)]
+    for order in (["x", "rate"], ["rate", "x"]):
+        found = graph(*records, node("m", "Mul", order, T=FLOAT), identity("y", "m"))
+        remove(found, named("m"), bypass=True)
+        check_result(found, *records, identity("y", "x"))
+
+
+def test_bypass_ignores_what_is_constant_behind_an_identity() -> None:
+    """Weights of a frozen variable are read through an Identity."""
+    records = [placeholder("x"), scalar("w", 0.5), identity("w/read", "w")]
+    found = graph(*records, node("m", "Mul", ["x", "w/read"], T=FLOAT), identity("y", "m"))
+    remove(found, named("m"), bypass=True)
+    assert graphs.inputs(found)["y"] == ["x"]
+
+
+def test_bypass_of_dropout_as_tensorflow_writes_it() -> None:
+    records = [
+        placeholder("x", FLOAT, (-1, 4)), scalar("drop/keep", 0.5), node("drop/Shape", "Shape", ["x"], T=FLOAT),
+        node("drop/uniform", "RandomUniform", ["drop/Shape"], T=INT32, dtype=FLOAT),
+        add("drop/add", "drop/keep", "drop/uniform"), node("drop/Floor", "Floor", ["drop/add"], T=FLOAT),
+        node("drop/div", "RealDiv", ["x", "drop/keep"], T=FLOAT), node("drop/mul", "Mul", ["drop/div", "drop/Floor"],
+        T=FLOAT), node("y", "Neg", ["drop/mul"], T=FLOAT),
+    ]  # fmt: skip
+    scope = Selection(scopes=("drop",))
+    found = graph(*records)
+    with pytest.raises(EditError, match=r"'drop/mul' \(Mul\) cannot be bypassed: it has several inputs"):
+        remove(found, scope, bypass=True)
+    assert graphs.written(found) == graph_bytes(*records)
+    remove(found, scope, bypass=True, bypass_input=0)
+    check_result(found, records[0], node("y", "Neg", ["x"], T=FLOAT))
+
+
+def test_bypass_of_a_constant_is_refused() -> None:
+    found = graph(scalar("k", 1), identity("y", "k"))
+    refused(found, r"'k' \(Const\) cannot be bypassed: it has no input", "k", bypass=True)
+
+
+def test_bypass_of_several_inputs_is_refused_with_their_names() -> None:
+    found = graph(placeholder("a"), placeholder("b"), add("s", "a", "b"), identity("y", "s"))
+    error = refused(found, r"'s' \(AddV2\) cannot be bypassed: it has several inputs \('a', 'b'\)", "s", bypass=True)
+    assert error.hint == "--bypass-input N says which is meant"
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_bypass_input(which: int) -> None:
+    records = [placeholder("a"), placeholder("b")]
+    found = graph(*records, add("s", "a", "b"), identity("y", "s"))
+    remove(found, named("s"), bypass=True, bypass_input=which)
+    check_result(found, *records, identity("y", "ab"[which]))
+
+
+@pytest.mark.parametrize("which", [2, 7, -1])
+def test_bypass_input_that_is_not_there(which: int) -> None:
+    found = graph(placeholder("a"), placeholder("b"), add("s", "a", "b"), identity("y", "s"))
+    refused(found, f"'s' .*cannot be bypassed by input {which}: it has 2", "s", bypass=True, bypass_input=which)
+
+
+def test_bypass_reads_the_same_output_index() -> None:
+    records = [const("axis", [0], INT32, ()), placeholder("x"),
+               node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2)]  # fmt: skip
+    found = graph(*records, identity("a", "s:1"), node("y", "Neg", ["a"], T=FLOAT))
+    remove(found, named("a"), bypass=True)
+    check_result(found, *records, node("y", "Neg", ["s:1"], T=FLOAT))
+
+
+def test_bypass_of_several_outputs_that_are_counterparts_of_the_inputs() -> None:
+    records = [placeholder("a"), placeholder("b", INT32)]
+    found = graph(*records, node("n", "IdentityN", ["a", "b"], T=graphs.dtypes(FLOAT, INT32)),
+                  identity("p", "n"), identity("q", "n:1", kind=INT32))  # fmt: skip
+    remove(found, named("n"), bypass=True)
+    check_result(found, *records, identity("p", "a"), identity("q", "b", kind=INT32))
+
+
+def test_bypass_of_an_output_without_a_counterpart() -> None:
+    found = graph(placeholder("x"), node("u", "Unique", ["x"], T=FLOAT, out_idx=INT32), identity("p", "u"),
+                  identity("q", "u:1", kind=INT32))  # fmt: skip
+    refused(found, "'u' .*cannot be bypassed: its output 1 is no input's counterpart", "u", bypass=True)
+    remove(found, named("q"), allow_outputs=True)
+    remove(found, named("u"), bypass=True)
+    assert graphs.inputs(found)["p"] == ["x"]
+
+
+@pytest.mark.parametrize("kind", [FLOAT, INT32], ids=["float32", "int32"])
+def test_bypass_of_a_split_in_two_never_reads_the_axis(kind: bytes) -> None:
+    """It has as many inputs as outputs, and they are no counterparts: the axis is a constant, and to be ignored."""
+    records = [const("axis", [0], INT32, ()), placeholder("x", kind)]
+    found = graph(*records, node("s", "Split", ["axis", "x"], T=kind, num_split=2), identity("p", "s", kind=kind))
+    remove(found, named("s"), bypass=True)
+    assert graphs.inputs(found)["p"] == ["x"]
+
+
+def test_bypass_of_a_switch_never_reads_the_predicate() -> None:
+    records = [placeholder("x", BOOL, ()), placeholder("pred", BOOL, ())]
+    found = graph(*records, node("s", "Switch", ["x", "pred"], T=BOOL), identity("p", "s:1", kind=BOOL))
+    try:
+        remove(found, named("s"), bypass=True)
+    except EditError:
+        assert not found.is_changed
+    else:
+        assert graphs.inputs(found)["p"] == ["x"]
+
+
+def test_bypass_of_top_k_never_reads_k() -> None:
+    records = [placeholder("x", INT32, (4,)), placeholder("k", INT32, ())]
+    found = graph(*records, node("t", "TopKV2", ["x", "k"], T=INT32), identity("places", "t:1", kind=INT32))
+    try:
+        remove(found, named("t"), bypass=True)
+    except EditError:
+        assert not found.is_changed
+    else:
+        assert graphs.inputs(found)["places"] != ["k"]
+
+
+def test_bypass_across_a_change_of_dtype_is_refused() -> None:
+    found = graph(placeholder("x", INT32, (2,)), node("c", "Cast", ["x"], SrcT=INT32, DstT=FLOAT), identity("y", "c"))
+    refused(found, r"'c' \(float32\) cannot be bypassed: its input 'x' is int32 \[2\]", "c", bypass=True)
+
+
+def test_bypass_of_two_casts_that_undo_each_other() -> None:
+    records = [placeholder("x", INT32), node("c", "Cast", ["x"], SrcT=INT32, DstT=FLOAT),
+               node("d", "Cast", ["c"], SrcT=FLOAT, DstT=INT32), identity("y", "d", kind=INT32)]  # fmt: skip
+    found = graph(*records)
+    remove(found, named("c", "d"), bypass=True)
+    check_result(found, records[0], identity("y", "x", kind=INT32))
+
+
+def test_bypass_across_a_change_of_a_known_shape_is_refused() -> None:
+    found = graph(placeholder("x", FLOAT, (2, 3)), const("shape", [6], INT32),
+                  node("r", "Reshape", ["x", "shape"], T=FLOAT, Tshape=INT32,
+                       _output_shapes=graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto([6])))),
+                  node("y", "Neg", ["r"], T=FLOAT))  # fmt: skip
+    refused(found, r"'r' \(float32 \[6\]\) cannot be bypassed: its input 'x' is float32 \[2,3\]", "r", bypass=True)
+
+
+def test_bypass_of_an_unknown_op() -> None:
+    records = [placeholder("x"), node("u", "MyOp", ["x"]), identity("y", "u")]
+    found = graph(*records)
+    remove(found, named("u"), bypass=True)
+    check_result(found, records[0], identity("y", "x"))
+
+
+def test_bypass_where_nobody_reads_is_a_plain_removal() -> None:
+    found = graph(placeholder("x"), const("k", [1]), identity("y", "x"))
+    remove(found, named("k"), bypass=True)
+    check_result(found, placeholder("x"), identity("y", "x"))
+
+
+def test_bypass_of_every_slot_that_reads_it() -> None:
+    records = [placeholder("x"), identity("a", "x"), add("y", "a", "a")]
+    found = graph(*records)
+    result = remove(found, named("a"), bypass=True)
+    check_result(found, records[0], add("y", "x", "x"))
+    assert result.journal.rewired == [Rewired("y", 0, "a", "x"), Rewired("y", 1, "a", "x")]
+
+
+def test_bypass_leads_to_a_node_that_reads_both() -> None:
+    records = [placeholder("x"), identity("a", "x"), identity("b", "a"), node("s", "Sub", ["b", "x"], T=FLOAT)]
+    found = graph(*records)
+    remove(found, named("a", "b"), bypass=True)
+    check_result(found, records[0], node("s", "Sub", ["x", "x"], T=FLOAT))
+
+
+# -- dangling placeholder --------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_dangling_placeholder_has_the_name_dtype_and_shape(worker: Worker) -> None:
+    found = graph(*chain())
+    result = remove(found, named("x", "a", "b"), dangling="placeholder")
+    check_result(found, placeholder("b", FLOAT, (2,)), *chain()[3:])
+    assert (result.journal.added, result.journal.removed) == (["b"], ["x", "a"])
+    assert run(worker, found, "y", "z", fed={"b": graphs_float(-1, 2)}) == [[1, -2], [1, 2]]
+
+
+def test_dangling_placeholder_of_an_inferred_shape() -> None:
+    records = [placeholder("x", FLOAT, (-1, 3)), const("w", [1] * 12, FLOAT, (3, 4)),
+               node("m", "MatMul", ["x", "w"], T=FLOAT, transpose_a=False, transpose_b=False),
+               node("y", "Neg", ["m"], T=FLOAT)]  # fmt: skip
+    found = graph(*records)
+    remove(found, named("m"), dangling="placeholder")
+    assert graphs.parsed(found).node[2] == graphs.proto(placeholder("m", FLOAT, (-1, 4))).node[0]
+
+
+def test_dangling_placeholder_of_an_unknown_shape() -> None:
+    records = [placeholder("x", FLOAT, None), identity("a", "x"), node("y", "Neg", ["a"], T=FLOAT)]
+    found = graph(*records)
+    remove(found, named("a"), dangling="placeholder")
+    check_result(found, records[0], placeholder("a", FLOAT, None), records[2])
+    assert graphs.attrs(found, "a")["shape"].shape.unknown_rank
+
+
+@pytest.mark.parametrize("kind", [FLOAT, DOUBLE, INT32, INT64, BOOL, graphs.STRING, graphs.UINT8])
+def test_dangling_placeholder_of_any_dtype(kind: bytes) -> None:
+    records = [placeholder("x", kind, (5,)), identity("a", "x", kind=kind), identity("y", "a", kind=kind)]
+    found = graph(*records)
+    remove(found, named("a"), dangling="placeholder")
+    check_result(found, records[0], placeholder("a", kind, (5,)), records[2])
+
+
+def test_dangling_placeholder_of_a_scalar() -> None:
+    records = [placeholder("x", FLOAT, ()), identity("a", "x"), identity("y", "a")]
+    found = graph(*records)
+    remove(found, named("a"), dangling="placeholder")
+    check_result(found, records[0], placeholder("a", FLOAT, ()), records[2])
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_dangling_placeholder_of_an_old_producer(shape: tuple[int, ...]) -> None:
+    """Where a scalar's shape means an unknown one, an unknown one must not be written in another way."""
+    trailer = versions(20)
+    records = [placeholder("x", FLOAT, shape), identity("a", "x"), identity("y", "a")]
+    found = graph(*records, trailer=trailer)
+    remove(found, named("a"), dangling="placeholder")
+    stated = graphs.attrs(found, "a").get("shape")
+    if shape:
+        assert stated == graphs.attrs(found, "x")["shape"]
+    else:
+        assert stated is None or (not stated.shape.dim and not stated.shape.unknown_rank)
+
+
+def split_model() -> list[bytes]:
+    return [
+        const("axis", [0], INT32, ()), placeholder("x", FLOAT, (4,)),
+        node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2),
+        identity("p", "s"), identity("q", "s:1"),
+    ]  # fmt: skip
+
+
+@pytest.mark.tensorflow
+def test_dangling_placeholders_for_several_outputs(worker: Worker) -> None:
+    found = graph(*split_model())
+    result = remove(found, named("s"), dangling="placeholder")
+    assert graphs.inputs(found) == {"axis": [], "x": [], "s": [], "s_1": [], "p": ["s"], "q": ["s_1"]}
+    assert [graphs.attrs(found, n)["shape"] for n in ("s", "s_1")] == [graphs.attrs(graph(placeholder("k", FLOAT, (2,))), "k")["shape"]] * 2  # noqa: E501
+    assert result.journal.added == ["s", "s_1"]
+    assert result.journal.removed == []
+    assert run(worker, found, "p", "q", fed={"s": graphs_float(1, 2), "s_1": graphs_float(3, 4)}) == [[1, 2], [3, 4]]
+
+
+def test_dangling_placeholder_for_output_1_alone_leaves_the_name_free() -> None:
+    found = graph(*split_model()[:3], split_model()[4])
+    result = remove(found, named("s"), dangling="placeholder")
+    assert graphs.inputs(found)["q"] == ["s_1"]
+    assert (result.journal.added, result.journal.removed) == (["s_1"], ["s"])
+
+
+def test_dangling_placeholder_whose_name_is_taken() -> None:
+    found = graph(*split_model(), placeholder("s_1"), placeholder("s_placeholder"))
+    remove(found, named("s"), dangling="placeholder")
+    assert graphs.inputs(found)["q"] == ["s_1_1"]
+    assert graphs.ops(found)["s_1"] == graphs.ops(found)["s_placeholder"] == "Placeholder"
+    assert sorted(graphs.names(found)) == ["axis", "p", "q", "s", "s_1", "s_1_1", "s_placeholder", "x"]
+
+
+def test_dangling_placeholder_of_nodes_that_read_each_other() -> None:
+    found = graph(*chain())
+    remove(found, named("b", "c"), dangling="placeholder")
+    assert graphs.inputs(found) == {"x": [], "a": ["x"], "b": [], "c": [], "y": ["c"], "z": ["b"]}
+
+
+def test_dangling_placeholder_of_an_unknown_dtype_is_refused() -> None:
+    found = graph(placeholder("x"), node("u", "MyOp", ["x"]), identity("y", "u"))
+    refused(found, r"the type of 'u' \(MyOp\) is not known here", "u", dangling="placeholder")
+    refused(found, r"the type of 'u'", "x", "u", dangling="placeholder")
+
+
+def test_dangling_placeholder_of_a_reference_is_one_of_its_value() -> None:
+    records = [node("v", "VariableV2", dtype=FLOAT, shape=(2,)), identity("y", "v")]
+    found = graph(*records)
+    remove(found, named("v"), dangling="placeholder")
+    check_result(found, placeholder("v", FLOAT, (2,)), records[1])
+
+
+def test_dangling_placeholder_stands_where_the_node_stood() -> None:
+    found = graph(*chain())
+    remove(found, named("b"), dangling="placeholder")
+    assert graphs.names(found) == [n for n in ("x", "a", "b", "c", "y", "z")]
+
+
+# -- control edges -------------------------------------------------------------------------------------------
+
+
+def test_control_edges_through_a_removed_node_are_kept() -> None:
+    records = [placeholder("x"), const("k", [1]), node("first", "NoOp", ["^k"]), node("mid", "NoOp", ["^first"]),
+               identity("y", "x", "^mid")]  # fmt: skip
+    found = graph(*records)
+    result = remove(found, named("mid"))
+    check_result(found, *records[:3], identity("y", "x", "^first"))
+    assert result.journal.changed == ["y"]
+
+
+def test_control_edges_through_several_removed_nodes_each_once() -> None:
+    records = [placeholder("x"), node("a", "NoOp"), node("b", "NoOp"), node("p", "NoOp", ["^a", "^b"]),
+               node("q", "NoOp", ["^b", "^p"]), identity("y", "x", "^q", "^a")]  # fmt: skip
+    found = graph(*records)
+    remove(found, named("p", "q"))
+    assert graphs.inputs(found)["y"][0] == "x"
+    assert sorted(graphs.inputs(found)["y"][1:]) == ["^a", "^b"]
+
+
+def test_control_edges_of_nodes_without_any_of_their_own_are_dropped() -> None:
+    records = [placeholder("x"), node("a", "NoOp"), identity("y", "x", "^a")]
+    found = graph(*records)
+    remove(found, named("a"))
+    check_result(found, records[0], identity("y", "x"))
+
+
+def test_control_edges_through_a_bypassed_node_lead_to_what_it_read() -> None:
+    records = [placeholder("x"), identity("a", "x"), identity("y", "x", "^a"), node("z", "Neg", ["a"], T=FLOAT)]
+    found = graph(*records)
+    remove(found, named("a"), bypass=True)
+    check_result(found, records[0], identity("y", "x", "^x"), node("z", "Neg", ["x"], T=FLOAT))
+
+
+def test_a_node_that_reads_and_waits_for_a_removed_node() -> None:
+    records = [placeholder("x"), node("n", "NoOp"), identity("a", "x", "^n"), identity("y", "a", "^a")]
+    found = graph(*records)
+    remove(found, named("a"), bypass=True)
+    assert graphs.inputs(found)["y"][0] == "x"
+    assert set(graphs.inputs(found)["y"][1:]) == {"^n", "^x"}
+
+
+def test_what_a_bypassed_node_waited_for_is_still_waited_for() -> None:
+    """The node read the removed one as data, which ran after the other: an Assert in front of it, as a rule."""
+    records = [placeholder("x"), node("check", "NoOp"), identity("a", "x", "^check"), node("y", "Neg", ["a"], T=FLOAT)]
+    found = graph(*records)
+    remove(found, named("a"), bypass=True)
+    assert graphs.inputs(found)["y"] in (["x", "^check"], ["x"])
+
+
+def test_100000_control_edges_through_one_node() -> None:
+    count = 20_000
+    befores = [node(f"b{i}", "NoOp") for i in range(200)]
+    records = [*befores, node("all", "NoOp", [f"^b{i}" for i in range(200)])]
+    found = graph(*records, *(node(f"u{i}", "NoOp", ["^all"]) for i in range(count // 100)))
+    remove(found, named("all"))
+    assert len(graphs.inputs(found)["u0"]) == 200
+
+
+# -- colocations ---------------------------------------------------------------------------------------------
+
+
+def test_17_colocations_with_a_removed_node_are_dropped() -> None:
+    records = [placeholder("x"), identity("a", "x"), identity("y", "x", _class=["loc:@a", "loc:@x", "other"])]
+    found = graph(*records)
+    remove(found, named("a"), allow_outputs=True)
+    assert graphs.names(found) == ["x", "y"]
+    assert sorted(graphs.colocations(found)["y"]) == [b"loc:@x", b"other"]
+
+
+def test_17_an_empty_class_goes_with_its_last_entry() -> None:
+    found = graph(placeholder("x"), const("a", [1]), identity("y", "x", _class=["loc:@a"]))
+    remove(found, named("a"))
+    check_result(found, placeholder("x"), identity("y", "x"))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("options", [{"bypass": True}, {"dangling": "placeholder"}])
+def test_17_colocations_where_something_takes_the_place(options: dict[str, Any], worker: Worker) -> None:
+    found = graph(placeholder("x", FLOAT, (1,)), identity("a", "x"), identity("y", "a", _class=["loc:@a"]))
+    remove(found, named("a"), **options)
+    assert check(from_bytes(graphs.written(found))).faults == []
+    assert graphs.colocations(found).get("y", []) in ([], [b"loc:@a"], [b"loc:@x"])
+    fed = {"x" if "bypass" in options else "a": graphs_float(5)}
+    assert run(worker, found, "y", fed=fed) == [[5]]
+
+
+# -- functions -----------------------------------------------------------------------------------------------
+
+BODY = node("y", "Neg", ["x"], T=FLOAT)
+
+
+def call(name: str, callee: str, source: str = "x") -> bytes:
+    return node(name, "PartitionedCall", [source], f=func(callee), Tin=graphs.dtypes(FLOAT), Tout=graphs.dtypes(FLOAT))
+
+
+def test_functions_that_nobody_calls_any_more_leave() -> None:
+    inner = function("Inner", BODY)
+    outer = function("Outer", node("y", "PartitionedCall", ["x"], f=func("Inner")), ret="y:output:0")
+    shared = function("Shared", BODY)
+    trailer = library(outer, inner, shared, gradients={"Outer": "Shared"}) + graphs.VERSIONS
+    records = [placeholder("x"), call("a", "Outer"), call("b", "Shared")]
+    found = graph(*records, trailer=trailer)
+    result = remove(found, named("a"), allow_outputs=True)
+    assert sorted(result.journal.functions.removed) == ["Inner", "Outer"]
+    check_result(found, records[0], records[2], trailer=library(shared) + graphs.VERSIONS)
+
+
+def test_functions_that_others_call_stay() -> None:
+    trailer = library(function("F", BODY)) + graphs.VERSIONS
+    records = [placeholder("x"), call("a", "F"), call("b", "F")]
+    found = graph(*records, trailer=trailer)
+    result = remove(found, named("a"), allow_outputs=True)
+    assert result.journal.functions.removed == []
+    assert graphs.written(found) == graph_bytes(records[0], records[2], trailer=trailer)
+
+
+def test_a_function_that_a_gradient_needs_stays() -> None:
+    trailer = library(function("F", BODY), function("G", BODY), gradients={"F": "G"}) + graphs.VERSIONS
+    records = [placeholder("x"), call("a", "F"), call("b", "F")]
+    found = graph(*records, trailer=trailer)
+    remove(found, named("a"), allow_outputs=True)
+    assert graphs.written(found) == graph_bytes(records[0], records[2], trailer=trailer)
+
+
+def test_a_function_called_as_an_op_leaves_with_its_last_call() -> None:
+    trailer = library(function("F", BODY)) + graphs.VERSIONS
+    found = graph(placeholder("x"), node("a", "F", ["x"]), identity("y", "x"), trailer=trailer)
+    result = remove(found, named("a"), allow_outputs=True)
+    assert result.journal.functions.removed == ["F"]
+    check_result(found, placeholder("x"), identity("y", "x"), trailer=graphs.VERSIONS)
+
+
+@pytest.mark.parametrize("count", [3000])
+def test_many_unused_functions_leave_in_linear_time(count: int) -> None:
+    import time
+
+    trailer = library(*(function(f"F{i}", BODY) for i in range(count))) + graphs.VERSIONS
+    found = graph(placeholder("x"), call("a", "F0"), const("k", [1]), trailer=trailer)
+    started = time.process_time()
+    result = remove(found, named("k"))
+    assert len(result.journal.functions.removed) == count - 1
+    assert graphs.parsed(found).library.function[0].signature.name == "F0"
+    assert time.process_time() - started < 5
+
+
+# -- control flow --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_bypass_inside_a_loop(worker: Worker) -> None:
+    records = graphs.loop()
+    found = graph(*records)
+    remove(found, named("w/Identity"), bypass=True)
+    inputs = graphs.inputs(found)
+    assert inputs["w/Add"] == ["w/Switch:1", "w/one"]
+    assert check(from_bytes(graphs.written(found))).faults == []
+    import numpy as np
+
+    assert run(worker, found, "out", fed={"n": np.int32(5)}) == [5]
+
+
+@pytest.mark.parametrize("name", ["w/Merge", "w/NextIteration", "w/Switch", "w/LoopCond", "w/Enter", "w/Exit"])
+@pytest.mark.parametrize("options", [{"bypass": True, "bypass_input": 0}, {"dangling": "placeholder"}])
+def test_20_a_frame_is_not_cut_apart(name: str, options: dict[str, Any]) -> None:
+    """What is left after the removal of a part of a loop's working would not load: the loop is named instead."""
+    refused(graph(*graphs.loop()), "w", name, **options)
+
+
+def test_20_a_placeholder_cannot_stand_inside_a_loop() -> None:
+    refused(graph(*graphs.loop()), "loop", "w/Add", dangling="placeholder")
+
+
+@pytest.mark.tensorflow
+def test_a_whole_loop_goes(worker: Worker) -> None:
+    found = graph(*graphs.loop())
+    names = [n for n in graphs.names(found) if n.startswith("w/")]
+    remove(found, named(*names), dangling="placeholder")
+    check_result(found, *graphs.loop()[:2], placeholder("w/Exit", INT32, graphs_shape(found, "w/Exit")),
+                 graphs.loop()[-1])  # fmt: skip
+    import numpy as np
+
+    assert run(worker, found, "out", fed={"w/Exit": np.int32(7)}) == [7]
+
+
+def graphs_shape(found: Graph, name: str) -> tuple[int, ...] | None:
+    shape = graphs.attrs(found, name)["shape"].shape
+    return None if shape.unknown_rank else tuple(d.size for d in shape.dim)
+
+
+def conditional() -> list[bytes]:
+    """x + 10 where p, else x - 1, as TensorFlow 1 writes it: constants are pinned to their branch by a control edge."""
+    return [
+        placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()),
+        node("cond/Switch", "Switch", ["p", "p"], T=BOOL), identity("cond/switch_t", "cond/Switch:1", kind=BOOL),
+        identity("cond/switch_f", "cond/Switch", kind=BOOL),
+        node("cond/ten", "Const", ["^cond/switch_t"], dtype=FLOAT, value=graphs.tensor([10], FLOAT, ())),
+        node("cond/one", "Const", ["^cond/switch_f"], dtype=FLOAT, value=graphs.tensor([1], FLOAT, ())),
+        node("cond/Merge", "Merge", ["cond/one", "cond/ten"], T=FLOAT, N=2),
+        node("y", "Sub", ["x", "cond/Merge"], T=FLOAT),
+    ]  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("p", [True, False])
+@pytest.mark.parametrize("bypass", [True, False])
+@pytest.mark.parametrize("name", ["cond/switch_t", "cond/switch_f"])
+def test_a_branch_stays_a_branch_when_its_pivot_goes(name: str, bypass: bool, p: bool, worker: Worker) -> None:
+    """To wait for output 1 of a Switch is not to wait for the Switch: that runs whatever is decided."""
+    import numpy as np
+
+    found = graph(*conditional())
+    try:
+        remove(found, named(name), bypass=bypass, allow_outputs=True)
+    except EditError:
+        assert graphs.written(found) == graph_bytes(*conditional())
+        return
+    for _ in range(5):
+        fed = {"p": np.bool_(p), "x": np.float32(100)}
+        assert run(worker, found, "y", fed=fed) == [90.0 if p else 99.0]
+
+
+# -- nothing but the error -----------------------------------------------------------------------------------
+
+
+def test_names_that_tensorflow_does_not_take_change_nothing() -> None:
+    """With --validate none such a graph gets as far as here."""
+    found = graph(placeholder("x"), node("n", "NoOp"), identity("_a", "x", "^n"), identity("y", "_a", "^n"))
+    refused(found, "_a", "_a", dangling="placeholder")
+
+
+def test_a_node_of_another_graph_is_refused() -> None:
+    found, other = graph(*chain()), graph(*chain())
+    with pytest.raises(EditError):
+        remove(found, [other["y"]], allow_outputs=True)
+    assert not found.is_changed and not other.is_changed
+
+
+def test_other_nodes_keep_their_bytes() -> None:
+    found = graph(*chain())
+    before = graphs.bodies_by_name(found)
+    remove(found, named("b"), bypass=True)
+    after = graphs.bodies_by_name(found)
+    assert {n for n in after if after[n] != before[n]} == {"c", "z"}
+
+
+# -- proven --------------------------------------------------------------------------------------------------
+
+
+def dropout() -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", (1, 3))
+    m.const("keep", 0.5)
+    m.node("scaled", "RealDiv", ["x", "keep"], T="float32")
+    m.const("shape", [1, 3], "int32")
+    m.node("uniform", "RandomUniform", ["shape"], T="int32", dtype="float32")
+    m.node("mask", "Floor", ["uniform"], T="float32")
+    m.node("dropped", "Mul", ["scaled", "mask"], T="float32")
+    m.node("y", "Neg", ["dropped"], T="float32")
+    return m
+
+
+@pytest.mark.tensorflow
+def test_bypassed_dropout_is_proven(tmp_path: Path) -> None:
+    selection = named("scaled", "uniform", "mask", "dropped")
+    outcome = operated(tmp_path, dropout(), lambda g: remove(g, selection, bypass=True, bypass_input=0),
+                       overrides=Overrides({"x": "[[1, 2, 3]]"}))  # fmt: skip
+    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[-1, -2, -3]")]
+    assert outcome.proof.statement == "edited(x) = original(x, dropped := x)"
+
+
+@pytest.mark.tensorflow
+def test_a_dangling_placeholder_is_proven(tmp_path: Path) -> None:
+    m = dropout()
+    m.node("z", "Abs", ["scaled"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: remove(g, named("dropped"), dangling="placeholder"))
+    assert {o.after for o in outcome.proof.compared} >= {"y", "z"}
+    assert outcome.proof.feeds["dropped"] == "float32 [1,3]"
+
+
+@pytest.mark.tensorflow
+def test_a_removed_call_is_proven(tmp_path: Path) -> None:
+    m = Builder()
+    found = m.function("F", {"a": "float32"}, {"out": "float32"})
+    body_node(found, "twice", "AddV2", ["a", "a"], T="float32")
+    found.ret["out"] = "twice:z:0"
+    m.placeholder("x", "float32", (2,))
+    m.node("called", "PartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=function_attr("F"))
+    m.node("y", "Neg", ["called"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: remove(g, named("called"), bypass=True))
+    assert [o.after for o in outcome.proof.compared] == ["y"]
+    assert outcome.result.journal.functions.removed == ["F"]
