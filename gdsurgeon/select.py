@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.analysis.walks import backward_walk, between, forward_walk, members
 from gdsurgeon.errors import EditError, quoted
@@ -97,16 +98,18 @@ def _named(topology: Topology, selection: Selection) -> Iterator[int]:
         found = (n for n in topology.numbers() if topology.op(n) == op)
         yield from _some(found, f"--op {quoted(op)}", op, _ops(topology))
     for scope in selection.scopes:
-        yield from _some(under_scope(topology, scope), f"--scope {quoted(scope)}")
+        yield from _some(
+            under_scope(topology, scope), f"--scope {quoted(scope)}", scope_prefix(scope)[:-1], _scopes(topology)
+        )
     for start, end in selection.between:
         sources = [_tensor(topology, text) for text in start]
         targets = [_tensor(topology, text)[0] for text in end]
         flags = between(topology, sources, targets, control=selection.control)
         yield from _some(members(flags), f"--between {quoted(','.join(start))}={quoted(','.join(end))}")
-    seeds = [_tensor(topology, text)[0] for text in selection.forward]
+    seeds = [_node(topology, text) for text in selection.forward]
     if seeds:
         yield from members(forward_walk(topology, seeds, control=selection.control))
-    seeds = [_tensor(topology, text)[0] for text in selection.backward]
+    seeds = [_node(topology, text) for text in selection.backward]
     if seeds:
         yield from members(backward_walk(topology, seeds, control=selection.control))
 
@@ -119,6 +122,10 @@ def _some(found: Iterable[int], what: str, name: str = "", known: Iterable[str] 
         yield number
     if not count:
         raise EditError(f"{what} matched 0 nodes.{near_miss(name, known) if name else ''}".rstrip("."))
+
+
+def _scopes(topology: Topology) -> list[str]:
+    return list(dict.fromkeys(topology.name(number).rpartition("/")[0] for number in topology.numbers()))
 
 
 def _ops(topology: Topology) -> list[str]:
@@ -154,6 +161,13 @@ def under_scope(topology: Topology, scope: str) -> Iterator[int]:
             yield number
 
 
+def _node(topology: Topology, text: str) -> int:
+    """The node that a user names, by its own name or by that of a tensor that it gives."""
+    if ":" in text:
+        return _tensor(topology, text)[0]
+    return topology.id_of(topology.graph[parse_tensor(text).node])
+
+
 def _tensor(topology: Topology, text: str) -> tuple[int, int]:
     """The node and the output index of a tensor that a user has written."""
     ref = parse_tensor(text)
@@ -187,7 +201,8 @@ def is_constant(topology: Topology) -> bytearray:
         op = topology.op(number)
         if op not in stateful:
             definition = topology.graph.op_def(op)
-            stateful[op] = definition is None or definition.is_stateful or op.startswith("Placeholder")
+            excepted = op in CONTROL_FLOW or op.startswith("Placeholder")
+            stateful[op] = definition is None or definition.is_stateful or excepted
         producers = topology.producers(number)
         out[number] = op == "Const" or (
             bool(producers) and not stateful[op] and all(out[producer] for producer in producers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.errors import InputError, printable, quoted
 
 
 def topological_order(topology: Topology) -> list[int]:
@@ -31,9 +32,15 @@ def topological_order(topology: Topology) -> list[int]:
 def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int]]:
     """The nodes in levels: those of one can run together as soon as those before it have run.
 
-    INSIDE: the nodes that count, all by default; an edge that closes a loop is left out. What lies on an illegal cycle
-    or behind one is missing. Linear in nodes and edges.
+    INSIDE: the nodes that count, all by default; an edge that closes a loop is left out. Linear in nodes and edges.
+
+    Raises:
+        InputError: the graph has a cycle that is no v1 while loop, and with it no such order.
     """
+    cycle = find_cycle(topology)
+    if cycle and (inside is None or all(inside[number] for number in cycle)):
+        path = " -> ".join(quoted(topology.name(number)) for number in [*cycle, cycle[0]][:12])
+        raise InputError(f"{printable(topology.graph.source_name)} has a cycle: {path}")
     waiting = [0] * topology.size
     consumers: dict[int, list[int]] = {}
     level: list[int] = []

@@ -35,5 +35,9 @@ def command(model: str, selection: Selection, as_json: bool, verbose: bool, tens
     flags = selected(topology, selection) if not selection.names_nothing else None
     everything = [list(topology.numbers())] if flags is None else [members(flags)]
     found = levels(topology, flags) if toposort else everything
-    lines = listing.as_json(topology, found, toposort) if as_json else listing.lines(topology, found, tensors)
-    click.echo("\n".join(lines))
+    if as_json:
+        lines = listing.as_json(topology, found, toposort)
+    else:
+        lines = list(listing.lines(topology, found, tensors=tensors, levels=toposort))
+    if lines:
+        click.echo("\n".join(lines))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from gdsurgeon.cli.options import names_in
-from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.select import Selection
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,4 +94,7 @@ def _names(file: str) -> list[str]:
         raise UsageError(f"--nodes {printable(file)} cannot be read: {reason}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"--nodes {printable(file)} is not UTF-8 text") from error
-    return [line.strip().partition(":")[0] for line in text.splitlines() if line.strip()]
+    names = [line.strip().partition(":")[0] for line in text.splitlines() if line.strip()]
+    if not names:  # a pipe that has found nothing does not mean everything
+        raise EditError(f"{'standard input' if file == '-' else printable(file)} names no node")
+    return names

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.shape_array_rules import format_target
 from gdsurgeon.analysis.shape_calls import UNKNOWN, Call, Value, count, known_product
 from gdsurgeon.analysis.shape_inference import Shapes, infer_shapes
-from gdsurgeon.analysis.shapes import format_shape
+from gdsurgeon.analysis.shapes import compatible, format_shape
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
@@ -16,6 +16,8 @@ from gdsurgeon.graph.node import Node
 
 BATCH_FACTOR, FACTOR = 2, 3
 """An unknown dim is tried at that multiple of its old size; another one for the batch tells the two apart."""
+BATCH, SIZE = 2, 96
+"""A dim that is unknown before and after is tried at that size."""
 
 
 class Fix(NamedTuple):
@@ -50,7 +52,7 @@ def trial_shape(old: Shape, new: Shape) -> Shape:
     tried that is not 1.
     """
     if old is None and new and new[0] < 0:
-        return (BATCH_FACTOR, *new[1:])
+        return (BATCH, *new[1:])
     if new is None or old is None or len(old) != len(new):
         return new
     factors = [BATCH_FACTOR] + [FACTOR] * len(new)
@@ -66,14 +68,69 @@ def fit(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> F
     A node that contradicts itself already with the old shapes is not told again. What is inside functions and what
     comes round v1 while loops is not looked at. Linear in the size of the graph.
     """
-    before = infer_shapes(graph)
     tried = {node: trial_shape(old[node], shape) for node, shape in new.items()}
-    found = _Fitting(before, [(old[node], shape) for node, shape in tried.items()])
-    given = {node.output: shape for node, shape in tried.items()}
-    after = infer_shapes(graph, given, settle=found.settle, base=before)
+    stated = infer_shapes(graph)
+    found = _fit(graph, stated, stated, old, tried)
+    # Once more with sizes for what is unknown before and after: more can be said then of what is computed from shapes.
+    filled = {node: _filled(old[node], shape) for node, shape in tried.items()}
+    if any(after != tried[node] for node, (_, after) in filled.items()):
+        old_filled = {node: before for node, (before, _) in filled.items()}
+        before = infer_shapes(graph, {node.output: shape for node, shape in old_filled.items()}, base=stated)
+        more = _fit(graph, stated, before, old_filled, {node: after for node, (_, after) in filled.items()})
+        found = _joined(found, more)
+    lines = [*_defaults(stated, new), *(f"{_shown(node)}: {text}" for node, text in found.misfits.items())]
+    return Fit(found.tried, lines, list(found.fixes.values()), found.warnings)
+
+
+class _Found(NamedTuple):
+    tried: dict[Node, Shape]
+    misfits: dict[Node, str]
+    fixes: dict[Node, Fix]
+    warnings: list[str]
+
+
+def _fit(graph: Graph, base: Shapes, before: Shapes, old: Mapping[Node, Shape], new: dict[Node, Shape]) -> _Found:
+    """What does not fit with the input shapes NEW, and did with OLD; BEFORE is what was inferred of these."""
+    fitting = _Fitting(before, [(old[node], shape) for node, shape in new.items()])
+    given = {node.output: shape for node, shape in new.items()}
+    after = infer_shapes(graph, given, settle=fitting.settle, base=base)
     excused = {conflict.node for conflict in before.conflicts}
-    misfits = [f"{_shown(node)}: {text}" for node, text in after.conflicts if node not in excused]
-    return Fit(tried, misfits, found.fixes, found.warnings)
+    misfits = {node: text for node, text in after.conflicts if node not in excused}
+    return _Found(new, misfits, {item.node: item for item in fitting.fixes}, fitting.warnings)
+
+
+def _filled(old: Shape, new: Shape) -> tuple[Shape, Shape]:
+    """OLD and NEW with a size for each dim that is unknown in both."""
+    if old is None or new is None or len(old) != len(new):
+        return old, new
+    sizes = [BATCH] + [SIZE] * len(new)
+    pairs = [(n, n) if a < 0 and b < 0 else (a, b) for a, b, n in zip(old, new, sizes, strict=False)]
+    return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+
+
+def _joined(first: _Found, second: _Found) -> _Found:
+    """Both, each node once."""
+    known = first.misfits.keys() | first.fixes.keys()
+    misfits = {node: text for node, text in second.misfits.items() if node not in known}
+    fixes = {node: item for node, item in second.fixes.items() if node not in known}
+    return _Found(
+        second.tried if misfits or fixes else first.tried,
+        first.misfits | misfits,
+        first.fixes | fixes,
+        list(dict.fromkeys((*first.warnings, *second.warnings))),
+    )
+
+
+def _defaults(before: Shapes, new: Mapping[Node, Shape]) -> list[str]:
+    """The inputs that would not take their own default."""
+    out: list[str] = []
+    for node, shape in new.items():
+        default = before.shape(node.inputs[0]) if node.op == "PlaceholderWithDefault" and node.inputs else None
+        if not compatible(default, shape):
+            out.append(
+                f"{_shown(node)}: its default is {format_shape(default)}, and it is to take {format_shape(shape)}"
+            )
+    return out
 
 
 def _shown(node: Node) -> str:

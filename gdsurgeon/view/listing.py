@@ -11,12 +11,11 @@ from gdsurgeon.graph.dtypes import base_dtype, dtype_name
 from gdsurgeon.graph.node import Node, Output
 
 
-def lines(topology: Topology, groups: Iterable[Iterable[int]], tensors: bool) -> Iterator[str]:
-    """A name a line; several groups: a group a line, with spaces between the names (which hold none)."""
-    groups = list(groups)
+def lines(topology: Topology, groups: Iterable[Iterable[int]], *, tensors: bool, levels: bool) -> Iterator[str]:
+    """A name a line; LEVELS: a group a line, with spaces between the names (which hold none)."""
     for group in groups:
         names = _tensors(topology, group) if tensors else map(topology.name, group)
-        if len(groups) > 1:
+        if levels:
             yield " ".join(names)
         else:
             yield from names

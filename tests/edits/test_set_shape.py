@@ -1,0 +1,489 @@
+"""set-shape: what is set and cleared, what is found not to fit, and what --fix-batch mends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import graphs
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar, tensor, versions
+
+from gdsurgeon.analysis.check import check
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.edits.set_shape import set_shape
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult, Rewired, SameOutputs, Unchanged
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.runtime.client import Worker
+from gdsurgeon.runtime.tensor import from_numpy
+
+STRIDES = b"\x0a\x06\x1a\x04\x01\x02\x02\x01"  # [1, 2, 2, 1]
+
+
+def stated(*shapes: tuple[int, ...]) -> bytes:
+    """An ``_output_shapes`` attr."""
+    value = attr_value(b"")
+    value.list.SetInParent()
+    for shape in shapes:
+        proto = value.list.shape.add()
+        for size in shape:
+            proto.dim.add(size=size)
+    return bytes(value.SerializeToString())
+
+
+def reshape(name: str, source: str, target: str, **attrs: Any) -> bytes:
+    return node(name, "Reshape", [source, target], T=FLOAT, Tshape=INT32, **attrs)
+
+
+def weights(name: str, *shape: int) -> bytes:
+    values = np.random.default_rng(len(name)).random(shape, np.float32)
+    return const(name, values.reshape(-1).tolist(), FLOAT, shape)
+
+
+def matmul(name: str, a: str, b: str) -> bytes:
+    return node(name, "MatMul", [a, b], T=FLOAT)
+
+
+def classifier(batch: int = 1, target: tuple[int, ...] = (1, 12), outputs: bool = False) -> list[bytes]:
+    """A convolution, flattened to a shape with the batch in it, and weights behind that."""
+    extra = {"_output_shapes": stated((batch, 4, 6, 2))} if outputs else {}
+    more = {"_output_shapes": stated((batch, 5))} if outputs else {}
+    return [
+        placeholder("x", FLOAT, (batch, 4, 6, 2)),
+        weights("filter", 1, 1, 2, 2),
+        node("conv", "Conv2D", ["x", "filter"], T=FLOAT, strides=STRIDES, padding="SAME"),
+        node("relu", "Relu", ["conv"], T=FLOAT),
+        const("shape", list(target), INT32),
+        reshape("flat", "relu", "shape"),
+        weights("w", 12, 5),
+        matmul("fc", "flat", "w"),
+        identity("y", "fc", **more),
+        node("size", "Identity", ["x"], T=FLOAT, **extra),
+    ]
+
+
+def refused(found: Graph, shapes: list[tuple[str, Shape]], *words: str, **options: Any) -> EditError:
+    before = graphs.written(found)
+    with pytest.raises(EditError) as caught:
+        set_shape(found, shapes, **options)
+    said = "\n".join([caught.value.message, *caught.value.details, caught.value.hint or ""])
+    for word in words:
+        assert word in said
+    assert graphs.written(found) == before
+    assert not found.is_changed
+    return caught.value
+
+
+def shape_attr(found: Graph, name: str) -> Shape:
+    return shape_of(graphs.attrs(found, name)["shape"].shape)
+
+
+def edited(found: Graph, name: str, shape: Shape, **options: Any) -> EditResult:
+    result = set_shape(found, [(name, shape)], **options)
+    assert shape_attr(found, name) == shape
+    assert check(from_bytes(graphs.written(found))).faults == []
+    return result
+
+
+class TestWhatIsSet:
+    @pytest.mark.parametrize("shape", [(2, 3), (-1, 3), (-1, -1), (), (0, 3), None])
+    def test_the_shape_of_a_placeholder(self, shape: Shape) -> None:
+        found = graph(placeholder("x", FLOAT, (1, 3)), identity("y", "x"))
+        result = edited(found, "x", shape)
+        assert result.journal.changed == ["x"]
+        expected = graph(placeholder("x", FLOAT, shape), identity("y", "x"))
+        assert graphs.parsed(found) == graphs.parsed(expected)
+
+    def test_a_placeholder_that_says_no_shape(self) -> None:
+        found = graph(node("x", "Placeholder", dtype=FLOAT), identity("y", "x"))
+        edited(found, "x", (2, 3))
+
+    def test_several_at_once(self) -> None:
+        found = graph(placeholder("a", FLOAT, (1, 3)), placeholder("b", FLOAT, (1, 3)), add("y", "a", "b"))
+        result = set_shape(found, [("a", (4, 3)), ("b:0", (4, 3))])
+        assert [shape_attr(found, name) for name in "ab"] == [(4, 3), (4, 3)]
+        assert result.journal.changed == ["a", "b"]
+
+    def test_an_input_with_a_default(self) -> None:
+        records = [weights("d", 2, 3), node("x", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(2, 3)),
+                   identity("y", "x")]  # fmt: skip
+        edited(graph(*records), "x", (-1, 3))
+        refused(graph(*records), [("x", (4, 3))], "'x' (PlaceholderWithDefault): its default is [2,3]")
+
+    def test_stated_shapes_behind_the_input_are_taken_away(self) -> None:
+        found = graph(
+            placeholder("x", FLOAT, (1, 3)),
+            node("p", "Placeholder", dtype=FLOAT, shape=(1, 3), _output_shapes=stated((1, 3))),
+            node("a", "Identity", ["p"], T=FLOAT, _output_shapes=stated((1, 3)), _note=3),
+            identity("b", "a", _output_shapes=stated((1, 3))),
+            identity("waits", "x", "^b", _output_shapes=stated((1, 3))),
+            node("c", "MyOp", ["b"], _output_shapes=stated((1, 3))),
+        )
+        before = graphs.bodies_by_name(found)
+        result = edited(found, "p", (2, 3))
+        after = graphs.bodies_by_name(found)
+        assert {name for name in after if after[name] != before[name]} == {"p", "a", "b", "c"}
+        assert [name for name in after if "_output_shapes" in graphs.attrs(found, name)] == ["waits"]
+        assert graphs.attrs(found, "a")["_note"].i == 3
+        assert result.journal.changed == ["p", "a", "b", "c"]
+        assert result.notes == ["_output_shapes taken from 4 nodes: p, a, b, c"]
+
+    def test_all_other_nodes_keep_their_bytes(self) -> None:
+        found = graph(*classifier(target=(-1, 12)))
+        before = graphs.bodies_by_name(found)
+        edited(found, "x", (-1, 4, 6, 2))
+        after = graphs.bodies_by_name(found)
+        assert {name for name in after if after[name] != before[name]} == {"x"}
+
+    @pytest.mark.parametrize(
+        ("old", "new", "same"),
+        [
+            ((1, 3), (-1, 3), True),
+            ((1, 3), (-1, -1), True),
+            ((1, 3), None, True),
+            ((-1, 3), (4, 3), False),
+            (None, (4, 3), False),
+            ((1, 3), (2, 3), False),
+            ((1, 3), (-1, 1, 3), False),
+        ],
+    )
+    def test_the_claim(self, old: Shape, new: Shape, same: bool) -> None:
+        result = edited(graph(placeholder("x", FLOAT, old), identity("y", "x")), "x", new)
+        assert result.claims == (SameOutputs() if same else Unchanged(),)
+
+
+class TestRefused:
+    def test_what_is_no_input(self) -> None:
+        found = graph(*classifier())
+        refused(found, [("xx", (2, 3))], "has no node 'xx'")
+        refused(found, [("flat", (2, 3))], "'flat' is a Reshape, not a placeholder", "the inputs are 'x'")
+        refused(found, [("x:1", (2, 3))], "'x:1'")
+
+    def test_what_changes_nothing(self) -> None:
+        found = graph(*classifier())
+        refused(found, [("x", (1, 4, 6, 2))], "nothing would change")
+        refused(found, [], "nothing would change")
+        refused(graph(placeholder("x", FLOAT, None)), [("x", None)], "nothing would change")
+
+    def test_two_shapes_for_one_input(self) -> None:
+        refused(graph(*classifier()), [("x", (1, 2)), ("x:0", (2, 2))], "cannot take both [1,2] and [2,2]")
+
+    def test_what_is_no_shape(self) -> None:
+        refused(graph(*classifier()), [("x", (1, -2))], "-2 is not a size")
+
+    def test_a_scalar_where_that_would_mean_an_unknown_shape(self) -> None:
+        records = [placeholder("x", FLOAT, (1, 3)), identity("y", "x")]
+        words = "the producer of model.pb is 23, and before 24"
+        refused(graph(*records, trailer=versions(23)), [("x", ())], "'x' cannot be made a scalar", words)
+        edited(graph(*records, trailer=versions(24)), "x", ())
+
+    def test_an_old_scalar_is_an_unknown_shape(self) -> None:
+        records = [placeholder("x", FLOAT, ()), identity("y", "x")]
+        refused(graph(*records, trailer=versions(23)), [("x", None)], "nothing would change")
+        refused(graph(*records, trailer=versions(23)), [("x", ())], "cannot be made a scalar")
+        edited(graph(*records, trailer=versions(24)), "x", None)
+
+    @pytest.mark.parametrize("shape", [(-1, 4, 6, 2), (3, 4, 6, 2)])
+    @pytest.mark.parametrize("target", [(1, 12), (1, -1)])
+    def test_the_batch_in_a_reshape(self, shape: Shape, target: tuple[int, ...]) -> None:
+        size = 2 if shape == (-1, 4, 6, 2) else 3
+        spelt = "[1,12]" if target == (1, 12) else "[1,-1]"
+        error = refused(graph(*classifier(target=target)), [("x", shape)], "--fix-batch")
+        assert error.message == f"1 node does not take 'x' [{size},4,6,2]:"
+        assert error.details == (
+            f"'flat' (Reshape): its shape {spelt} has the batch in it, and it would get [{size},2,3,2]",
+        )
+
+    @pytest.mark.parametrize("shape", [(1, 8, 6, 2), (-1, 8, 6, 2), (1, -1, 6, 2)])
+    def test_the_size_of_an_image_in_a_reshape(self, shape: Shape) -> None:
+        error = refused(graph(*classifier()), [("x", shape)], "'flat' (Reshape): its shape [1,12]")
+        assert len(error.details) == 1
+        assert error.hint is None
+        refused(graph(*classifier()), [("x", shape)], "'flat' (Reshape): its shape [1,12]", fix_batch=True)
+
+    def test_rows_of_another_length_do_not_become_more_rows(self) -> None:
+        error = refused(graph(*classifier(target=(-1, 12))), [("x", (-1, 8, 6, 2))], "'flat' (Reshape)")
+        assert error.details == (
+            "'flat' (Reshape): its shape [-1,12] is for rows of 12, and those of [2,4,3,2] are 24",
+        )
+        found = graph(*classifier(batch=-1, target=(-1, 12)))
+        refused(found, [("x", (-1, 8, 6, 2))], "is for rows of 12, and those of [?,4,3,2] are 24")
+
+    def test_weights_behind_a_flattened_image(self) -> None:
+        records = [
+            placeholder("x", FLOAT, (-1, 4, 3)),
+            *(const(name, [value], INT32) for name, value in [("zero", 0), ("one", 1), ("minus", -1)]),
+            node("n", "Shape", ["x"], T=FLOAT, out_type=INT32),
+            node("batch", "StridedSlice", ["n", "zero", "one", "one"], T=INT32, Index=INT32),
+            node("shape", "ConcatV2", ["batch", "minus", "axis"], T=INT32, N=2, Tidx=INT32),
+            scalar("axis", 0, INT32),
+            reshape("flat", "x", "shape"),
+            weights("w", 12, 5),
+            matmul("fc", "flat", "w"),
+        ]
+        edited(graph(*records), "x", (7, 4, 3))
+        error = refused(graph(*records), [("x", (7, 8, 3))])
+        assert error.details == ("'fc' (MatMul): [7,24] times [12,5]; 'w' is [12,5] as before",)
+        refused(graph(*records), [("x", (-1, 8, 3))], "'x' [2,8,3]", "'fc' (MatMul): [2,24] times [12,5]")
+
+    def test_a_state_of_a_fixed_batch(self) -> None:
+        records = [
+            placeholder("x", FLOAT, (1, 3)),
+            const("dims", [1, 4], INT32), scalar("zero", 0), scalar("axis", 1, INT32),
+            node("state", "Fill", ["dims", "zero"], T=FLOAT, index_type=INT32),
+            node("joined", "ConcatV2", ["x", "state", "axis"], T=FLOAT, N=2, Tidx=INT32),
+        ]  # fmt: skip
+        error = refused(graph(*records), [("x", (-1, 3))])
+        assert error.details == ("'joined' (ConcatV2): it joins [2,3], [1,4] along axis 1; 'state' is [1,4] as before",)
+
+    @pytest.mark.parametrize(
+        ("op", "inputs", "attrs", "words"),
+        [
+            ("AddV2", ["x", "table"], {}, "'y' (AddV2): [4,3] and [2,3] cannot be broadcast to one shape; 'table'"),
+            ("BroadcastTo", ["x", "pair"], {"Tidx": INT32}, "'y' (BroadcastTo): [4,3] cannot be broadcast to [2,3]"),
+            ("Pack", ["x", "table"], {"N": 2}, "'y' (Pack): [4,3] and [2,3] differ"),
+            ("Unpack", ["x"], {"num": 2}, "'y' (Unpack): it takes [4,3] apart into 2"),
+            ("Split", ["one", "x"], {"num_split": 2}, ""),
+        ],
+    )
+    def test_constants_of_a_fixed_batch(self, op: str, inputs: list[str], attrs: dict[str, Any], words: str) -> None:
+        records = [
+            placeholder("x", FLOAT, (2, 3)), weights("table", 2, 3), const("pair", [2, 3], INT32),
+            scalar("one", 0, INT32), node("y", op, inputs, T=FLOAT, **attrs),
+        ]  # fmt: skip
+        if words:
+            refused(graph(*records), [("x", (-1, 3))], words)
+        else:
+            edited(graph(*records), "x", (-1, 3))
+
+    def test_a_transposed_convolution(self) -> None:
+        found = graph(
+            placeholder("x", FLOAT, (1, 2, 2, 3)), weights("filter", 2, 2, 5, 3), const("sizes", [1, 4, 4, 5], INT32),
+            node("y", "Conv2DBackpropInput", ["sizes", "filter", "x"], T=FLOAT, strides=STRIDES, padding="SAME"),
+        )  # fmt: skip
+        refused(found, [("x", (-1, 2, 2, 3))], "to give [1,4,4,5] it takes [1,2,2,3], and its input is [2,2,2,3]")
+
+    def test_each_constant_is_named_once_and_what_follows_is_not(self) -> None:
+        records = [placeholder("x", FLOAT, (1, 12)), const("s", [1, 3, 4], INT32), const("t", [1, 12], INT32)]
+        previous = "x"
+        for i in range(5):
+            records += [reshape(f"a{i}", previous, "s"), reshape(f"b{i}", f"a{i}", "t")]
+            records += [weights(f"w{i}", 12, 12), matmul(f"m{i}", f"b{i}", f"w{i}")]
+            previous = f"m{i}"
+        error = refused(graph(*records), [("x", (-1, 12))])
+        assert [line.split("'")[1] for line in error.details] == [f"{c}{i}" for i in range(5) for c in "ab"]
+
+    def test_what_did_not_fit_before_is_not_told(self) -> None:
+        records = [placeholder("x", FLOAT, (2, 3)), weights("w", 5, 4), node("v", "Placeholder", dtype=FLOAT),
+                   matmul("y", "v", "w"), weights("a", 3, 7), matmul("broken", "a", "w"),
+                   identity("z", "x")]  # fmt: skip
+        edited(graph(*records), "x", (4, 3))
+
+    def test_a_batch_that_was_open_may_stay_so_or_not(self) -> None:
+        found = graph(*classifier(batch=-1, target=(-1, 12)))
+        edited(found, "x", (4, 4, 6, 2))
+        refused(graph(*classifier(batch=-1)), [("x", (4, 4, 6, 2))], "its shape [1,12] has the batch in it")
+        edited(graph(*classifier(batch=-1)), "x", (1, 4, 6, 2))
+
+    def test_where_nothing_was_said_a_batch_is_tried(self) -> None:
+        records = classifier()
+        records[0] = placeholder("x", FLOAT, None)
+        refused(graph(*records), [("x", (-1, 4, 6, 2))], "its shape [1,12] has the batch in it")
+        edited(graph(*records), "x", (1, 4, 6, 2))
+
+    def test_the_minus_one_may_take_the_batch_in(self) -> None:
+        found = graph(placeholder("x", FLOAT, (1, 12)), const("s", [1, -1, 12], INT32), reshape("y", "x", "s"))
+        result = edited(found, "x", (-1, 12))
+        assert result.warnings == ["'y' (Reshape) makes [2,12] with its shape [1,-1,12] [1,2,12]"]
+
+    def test_cuts_that_took_all_are_warned_about(self) -> None:
+        found = graph(
+            placeholder("x", FLOAT, (1, 8, 3)), const("begin", [0, 0, 0], INT32), const("size", [-1, 8, -1], INT32),
+            const("first", [0], INT32), const("one", [1], INT32),
+            node("crop", "Slice", ["x", "begin", "size"], T=FLOAT, Index=INT32),
+            node("head", "StridedSlice", ["x", "first", "one", "one"], T=FLOAT, Index=INT32, shrink_axis_mask=1),
+        )  # fmt: skip
+        result = edited(found, "x", (-1, 16, 3))
+        assert result.warnings == [
+            "'crop' (Slice) took all 8 along axis 1 of what it reads, and takes 8 of 16 now",
+            "'head' (StridedSlice) takes one element of the batch: of 2 the others are lost",
+        ]
+
+    def test_what_is_not_looked_into_is_told(self) -> None:
+        body = graphs.function("f", identity("y", "x"), ret="y:output:0")
+        found = graph(placeholder("x", FLOAT, (1, 3)), node("call", "f", ["x"]), graphs.library(body))
+        assert edited(found, "x", (2, 3)).warnings == ["not looked into: functions, called by 'call'"]
+        found = graph(*graphs.loop())
+        assert edited(found, "n", None).warnings == ["not looked into: while loops, entered by 'w/Limit'"]
+
+
+class TestFixBatch:
+    @pytest.mark.parametrize("shape", [(-1, 4, 6, 2), (3, 4, 6, 2)])
+    @pytest.mark.parametrize("target", [(1, 12), (1, -1)])
+    def test_a_constant_of_its_own_is_changed(self, target: tuple[int, ...], shape: Shape) -> None:
+        found = graph(*classifier(target=target))
+        before = graphs.bodies_by_name(found)
+        result = edited(found, "x", shape, fix_batch=True)
+        after = graphs.bodies_by_name(found)
+        assert {name for name in after if after[name] != before.get(name)} == {"x", "shape"}
+        assert graphs.attrs(found, "shape")["value"] == attr_value(tensor([-1, 12], INT32))
+        assert (result.journal.changed, result.journal.added) == (["x", "shape"], [])
+        assert result.notes == [f"flat reshapes to [-1,12] instead of [{target[0]},{target[1]}]"]
+
+    def test_a_constant_that_others_read_stays(self) -> None:
+        found = graph(*classifier(), identity("also", "shape", kind=INT32))
+        result = edited(found, "x", (-1, 4, 6, 2), fix_batch=True)
+        assert graphs.inputs(found)["flat"] == ["relu", "shape_1"]
+        assert graphs.inputs(found)["also"] == ["shape"]
+        assert graphs.attrs(found, "shape_1")["value"] == attr_value(tensor([-1, 12], INT32))
+        assert graphs.names(found).index("shape_1") == graphs.names(found).index("shape") + 1
+        assert result.journal.added == ["shape_1"]
+        assert result.journal.rewired == [Rewired("flat", 1, "shape", "shape_1")]
+        assert result.journal.changed == ["x"]
+
+    def test_reshapes_that_share_a_constant_share_the_new_one(self) -> None:
+        records = [placeholder("x", FLOAT, (1, 12)), const("s", [1, -1, 3], INT32), const("t", [1, -1], INT32),
+                   reshape("a", "x", "s"), reshape("b", "a", "t"), reshape("c", "b", "s"), reshape("d", "c", "t"),
+                   const("six", [1, 6], INT32), const("begin", [0, 0], INT32),
+                   node("half", "Slice", ["d", "begin", "six"], T=FLOAT, Index=INT32)]  # fmt: skip
+        found = graph(*records[:-3])
+        result = edited(found, "x", (-1, 12), fix_batch=True)
+        assert result.journal.changed == ["x", "s", "t"]
+        assert graphs.attrs(found, "s")["value"] == attr_value(tensor([-1, 4, 3], INT32))
+        assert graphs.attrs(found, "t")["value"] == attr_value(tensor([-1, 12], INT32))
+
+    def test_a_shared_constant_that_is_to_become_two(self) -> None:
+        found = graph(
+            placeholder("x", FLOAT, (1, 12)), placeholder("z", FLOAT, (1, 4)), const("t", [1, -1], INT32),
+            const("s", [1, 3, 4], INT32), reshape("a", "x", "s"), reshape("b", "a", "t"),
+            const("u", [1, 2, 2], INT32), reshape("c", "z", "u"), reshape("d", "c", "t"),
+        )  # fmt: skip
+        result = set_shape(found, [("x", (-1, 12)), ("z", (-1, 4))], fix_batch=True)
+        assert (graphs.inputs(found)["b"], graphs.inputs(found)["d"]) == (["a", "t_1"], ["c", "t_2"])
+        assert graphs.attrs(found, "t_2")["value"] == attr_value(tensor([-1, 4], INT32))
+        assert result.journal.added == ["t_1", "t_2"]
+
+    def test_a_shape_that_is_computed_from_constants(self) -> None:
+        records = classifier()
+        records[4] = node("shape", "Pack", ["one", "twelve"], T=INT32, N=2, axis=0)
+        found = graph(*records, scalar("one", 1, INT32), scalar("twelve", 12, INT32))
+        result = edited(found, "x", (-1, 4, 6, 2), fix_batch=True)
+        assert graphs.inputs(found)["flat"] == ["relu", "flat/shape"]
+        assert result.journal.rewired == [Rewired("flat", 1, "shape", "flat/shape")]
+
+    def test_rows_that_the_batch_counts(self) -> None:
+        found = graph(placeholder("x", FLOAT, (2, 3, 4)), const("s", [6, 4], INT32), reshape("rows", "x", "s"),
+                      weights("w", 4, 4), matmul("fc", "rows", "w"), const("t", [2, 3, 4], INT32),
+                      reshape("y", "fc", "t"))  # fmt: skip
+        edited(found, "x", (5, 3, 4), fix_batch=True)
+        assert graphs.attrs(found, "s")["value"] == attr_value(tensor([-1, 4], INT32))
+        assert graphs.attrs(found, "t")["value"] == attr_value(tensor([-1, 3, 4], INT32))
+
+    def test_a_constant_in_a_branch_keeps_its_control_input(self) -> None:
+        records = classifier()
+        records[4] = node("shape", "Const", ["^relu"], device="/cpu:0", dtype=INT32, value=tensor([1, 12], INT32))
+        found = graph(*records, identity("also", "shape", kind=INT32))
+        edited(found, "x", (-1, 4, 6, 2), fix_batch=True)
+        assert graphs.inputs(found)["shape_1"] == ["^relu"]
+        assert found["shape_1"].device == "/cpu:0"
+
+    def test_nothing_is_fixed_where_something_else_does_not_fit(self) -> None:
+        found = graph(*classifier(), weights("table", 2, 5), add("sum", "fc", "table"))
+        refused(found, [("x", (-1, 4, 6, 2))], "'flat' (Reshape)")
+        found = graph(*classifier(), const("three", [1, 3, 4], INT32), const("z", [4, 1, 3], INT32),
+                      reshape("a", "flat", "three"), reshape("moved", "t", "z"), const("order", [2, 0, 1], INT32),
+                      node("t", "Transpose", ["a", "order"], T=FLOAT, Tperm=INT32))  # fmt: skip
+        error = refused(found, [("x", (-1, 4, 6, 2))], fix_batch=True)
+        assert error.details == ("'moved' (Reshape): its shape [4,1,3] cannot hold [4,2,3]: 24 elements",)
+
+
+def test_a_hundred_thousand_nodes() -> None:
+    records = [placeholder("x", FLOAT, (1, 8)), const("s", [1, 8], INT32), weights("w", 8, 8)]
+    previous = "x"
+    for i in range(10_000):
+        records += [reshape(f"r{i}", previous, "s"), node(f"n{i}", "Relu", [f"r{i}"], T=FLOAT)]
+        previous = f"n{i}"
+    found = graph(*records)
+    refused(found, [("x", (-1, 8))], "10000 nodes do not take", "and 9,900 more")
+    result = edited(found, "x", (-1, 8), fix_batch=True)
+    assert result.journal.changed == ["x", "s"]
+
+
+@pytest.mark.tensorflow
+class TestExecution:
+    @pytest.fixture(scope="module")
+    def worker(self) -> Iterator[Worker]:
+        with Worker() as started:
+            yield started
+
+    @staticmethod
+    def outputs(worker: Worker, data: bytes, path: Path, value: Any) -> Any:
+        path.write_bytes(data)
+        worker.load("m", path=str(path))
+        worker.run("m", "r", {"x": from_numpy(value)}, ["y"])
+        found = worker.tensor("r", 0).result(60)
+        return np.frombuffer(found.tobytes(), np.float32).reshape(found.shape)
+
+    @pytest.mark.parametrize("target", [(1, 12), (1, -1)])
+    def test_a_fixed_batch_gives_each_row_what_it_was_alone(
+        self, worker: Worker, tmp_path: Path, target: tuple[int, ...]
+    ) -> None:
+        original = graphs.graph_bytes(*classifier(target=target, outputs=True))
+        found = from_bytes(original)
+        edited(found, "x", (-1, 4, 6, 2), fix_batch=True)
+        images = np.random.default_rng(3).random((3, 4, 6, 2), np.float32)
+        alone = [self.outputs(worker, original, tmp_path / "a.pb", images[i : i + 1]) for i in range(3)]
+        for batch in (1, 3):
+            together = self.outputs(worker, graphs.written(found), tmp_path / "b.pb", images[:batch])
+            assert together.shape == (batch, 5)
+            np.testing.assert_allclose(together, np.concatenate(alone[:batch]), rtol=1e-6)
+
+    def test_from_the_command_line(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        model, out = tmp_path / "model.pb", tmp_path / "out.pb"
+        model.write_bytes(graphs.graph_bytes(*classifier(outputs=True)))
+        assert exit_code(["set-shape", str(model), "x=?,4,6,2", "-o", str(out)]) == 4
+        said = capsys.readouterr().err
+        assert "Error: 1 node does not take 'x' [2,4,6,2]:\n  'flat' (Reshape): its shape [1,12] has the batch" in said
+        assert "Hint: --fix-batch" in said
+        assert not out.exists()
+        assert exit_code(["set-shape", str(model), "x=?,4,6,2", "--fix-batch", "-o", str(out)]) == 0
+        said = capsys.readouterr().err
+        assert "float32 [1,4,6,2]  ->  float32 [?,4,6,2]" in said
+        assert "flat reshapes to [-1,12] instead of [1,12]" in said
+        assert "_output_shapes taken from 2 nodes: y, size" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("x=?,3", (-1, 3)),
+        ("x=-1,None", (-1, -1)),
+        ("x=[4,3]", (4, 3)),
+        ("x=...", None),
+        ("x=", ()),
+        ("x=[]", ()),
+    ],
+)
+def test_shapes_on_the_command_line(text: str, shape: Shape, tmp_path: Path) -> None:
+    model, out = tmp_path / "model.pb", tmp_path / "out.pb"
+    model.write_bytes(graphs.graph_bytes(placeholder("x", FLOAT, (1, 3)), identity("y", "x")))
+    arguments = ["set-shape", str(model), text, "-q", "--validate", "structure", "-o", str(out)]
+    assert exit_code(arguments) == 0
+    assert shape_attr(from_bytes(out.read_bytes()), "x") == shape
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("x=2,a", "'2,a' is not a shape"), ("x", "is not a pair"), ("", "nothing to set")]
+)
+def test_what_is_no_shape_on_the_command_line(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "model.pb"
+    model.write_bytes(graphs.graph_bytes(placeholder("x", FLOAT, (1, 3)), identity("y", "x")))
+    assert exit_code(["set-shape", str(model), *([text] if text else []), "--validate", "none"]) == 2
+    assert words in capsys.readouterr().err
