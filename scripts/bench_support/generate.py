@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 BIG_LAYERS = 400
 MEDIUM_LAYERS = 350
+TOWERS = ("left", "right")
 SCOPE_NODES = 10_000
 PRODUCER = 1882
 DT_FLOAT = 1
@@ -137,6 +138,35 @@ def chain(nodes: int) -> Iterator[Piece]:
         before, last = last, name
 
 
+def towers(nodes: int) -> Iterator[Piece]:
+    """Two scopes of equal layers, each a small weight, an addition and a tanh."""
+    weights = array("f", [0.01] * 8).tobytes()
+    yield placeholder("x", -1, 8)
+    for scope in TOWERS:
+        last = "x"
+        for i in range((nodes // len(TOWERS)) // 3):
+            block = f"{scope}/block_{i // 100}"
+            yield from constant(f"{block}/weight_{i}", (8,), [memoryview(weights)], len(weights))
+            yield node(f"{block}/add_{i}", "AddV2", [last, f"{block}/weight_{i}"], type_attr())
+            last = f"{block}/tanh_{i}"
+            yield node(last, "Tanh", [f"{block}/add_{i}"], type_attr())
+        yield node(f"{scope}/out", "Identity", [last], type_attr())
+
+
+def pointwise(steps: int) -> Iterator[Piece]:
+    """A chain of cheap elementwise ops, three a step, on whatever is fed."""
+    yield placeholder("x", -1)
+    last = "x"
+    for i in range(steps):
+        for op, value in (("Mul", 0.999), ("AddV2", 0.002), ("Minimum", 1.5)):
+            name = f"chain/{op}_{i}"
+            scalar = array("f", [value]).tobytes()
+            yield from constant(f"{name}/scalar", (), [memoryview(scalar)], len(scalar))
+            yield node(name, op, [last, f"{name}/scalar"], type_attr())
+            last = name
+    yield node("out", "Identity", [last], type_attr())
+
+
 def tiny(_: int) -> Iterator[Piece]:
     kernel = array("f", [0.5, -1.0, 0.25, 1.0, 0.75, -0.5, -0.25, 0.1, 1.5, -0.3, 0.2, 0.6]).tobytes()
     yield placeholder("x", -1, 4)
@@ -145,7 +175,7 @@ def tiny(_: int) -> Iterator[Piece]:
     yield node("probabilities", "Softmax", ["logits"], type_attr())
 
 
-KINDS = {"big": big, "medium": medium, "chain": chain, "tiny": tiny}
+KINDS = {"big": big, "medium": medium, "chain": chain, "tiny": tiny, "towers": towers, "pointwise": pointwise}
 
 
 def rename_of(kind: str, size: int) -> tuple[str, str]:
@@ -154,6 +184,8 @@ def rename_of(kind: str, size: int) -> tuple[str, str]:
         return f"layer_{BIG_LAYERS // 2}/weights", f"layer_{BIG_LAYERS // 2}/renamed_weights"
     if kind == "medium":
         return f"layer_{MEDIUM_LAYERS // 2}/weights", f"layer_{MEDIUM_LAYERS // 2}/renamed_weights"
+    if kind == "towers":
+        return "left/out", "left/renamed"
     if kind == "chain":
         return chain_name(size // 2), f"scope_{size // 2 // SCOPE_NODES}/renamed"
     return "probabilities", "scores"

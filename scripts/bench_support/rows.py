@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GDSURGEON, CP, TENSORFLOW, GTT = COLUMNS = ("gdsurgeon", "cp", "TensorFlow", "Graph Transform Tool")
 WITHOUT_CHECK = "without the check"
 KERAS = ("MobileNetV2", "ResNet50")
+POINTWISE_STEPS = 36
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Model:
     def __str__(self) -> str:
         if self.kind == "chain":
             return f"{self.size:,} small nodes"
+        if self.kind == "towers":
+            return f"{self.size:,} nodes"
         if self.size:
             return f"a {self.size // MB:,} MB model"
         return "a tiny graph" if self.kind == "tiny" else self.kind
@@ -91,6 +94,25 @@ class Workshop:
             self.runner.run((sys.executable, helper(script), model.kind, str(model.size), unfinished))
             os.replace(unfinished, path)
         return path
+
+    def edit(self, model: Model, command: str, *arguments: str, note: str = "") -> Contender:
+        """Any command that edits; its output is of another size than its model."""
+        output = () if command == "select" else ("-o", self.output, "--validate", "structure")
+        return Contender(GDSURGEON, (*self.gdsurgeon, command, self.path(model), *arguments, *output), note)
+
+    def fused(self, model: Model, suffix: str, *options: str) -> str:
+        """The file of MODEL with the scope `chain` fused."""
+        path = self.path(model)
+        fused = f"{path}.{suffix}.pb"
+        if not os.path.exists(fused):
+            self.runner.run(
+                (*self.gdsurgeon, "fuse-ops", path, "--scope", "chain", "--name", "fused", "-o", fused, *options)
+            )
+        return fused
+
+    def run(self, column: str, note: str, path: str, elements: int, runs: int) -> Contender:
+        """TensorFlow running a graph, start-up included."""
+        return Contender(column, (sys.executable, helper("run_graph.py"), path, str(elements), str(runs)), note)
 
     def rename(self, model: Model, validate: str | None = None, note: str = "") -> Contender:
         path, (old, new) = self.path(model), model.renaming
@@ -181,6 +203,25 @@ def proof_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
     return Row(name, f"rename and proof by execution, {model}{size}", contenders, Target(seconds=seconds))
 
 
+def surgery_row(shop: Workshop, name: str, model: Model, command: str, *arguments: str) -> Row:
+    """An edit that touches much of a graph, with the structural check."""
+    work = f"{command} in {model}, --validate structure"
+    return Row(name, work, [shop.edit(model, command, *arguments)], Target(seconds=2.0))
+
+
+def xla_row(shop: Workshop, elements: int, runs: int) -> Row:
+    """A memory-bound chain run as it is, as a function, and as one that XLA compiles."""
+    model = Model("pointwise", POINTWISE_STEPS)
+    unfused = shop.run(TENSORFLOW, "unfused", shop.path(model), elements, runs)
+    contenders = [
+        shop.run(GDSURGEON, "fuse-ops --xla", shop.fused(model, "xla", "--xla"), elements, runs),
+        unfused,
+        shop.run(GDSURGEON, "fuse-ops", shop.fused(model, "function"), elements, runs),
+    ]
+    work = f"TensorFlow runs {3 * POINTWISE_STEPS} elementwise ops on {elements:,} floats, {runs} times"
+    return Row("fuse-xla", work, contenders, Target(times=1 / 3, peer=unfused.label))
+
+
 def growth_row(shop: Workshop, name: str, middle: Model, large: Model, unit: str) -> Row:
     """The edit alone on three sizes; where bytes grow, cp on the same three."""
     notes = {TINY: "tiny", middle: "middle", large: "large"}
@@ -197,6 +238,7 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
     chain, short_chain = Model("chain", sizes.chain), Model("chain", sizes.short_chain)
     mobilenet, resnet = map(Model, KERAS)
     first, later = Target(seconds=1.5, megabytes=300), Target(seconds=0.4, megabytes=30)
+    towers = Model("towers", sizes.short_chain)
     return {
         "rename-big": lambda: edit_row(shop, "rename-big", big, Target(times=1.3, megabytes=40)),
         "rename-medium": lambda: edit_row(shop, "rename-medium", medium, Target(plus=0.08)),
@@ -209,6 +251,13 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         "proof-tiny": lambda: proof_row(shop, "proof-tiny", TINY, 0.6),
         "proof-mobilenet": lambda: proof_row(shop, "proof-mobilenet", mobilenet, 0.9),
         "proof-resnet": lambda: proof_row(shop, "proof-resnet", resnet, 1.6),
+        "select-towers": lambda: surgery_row(shop, "select-towers", towers, "select", "--between", "x=left/out"),
+        "extract-towers": lambda: surgery_row(shop, "extract-towers", towers, "extract", "--outputs", "left/out"),
+        "clone-towers": lambda: surgery_row(shop, "clone-towers", towers, "clone-scope", "left", "again"),
+        "fuse-towers": lambda: surgery_row(
+            shop, "fuse-towers", towers, "fuse-ops", "--select", "^left/block_2[0-3]/", "--name", "fused"
+        ),
+        "fuse-xla": lambda: xla_row(shop, 32_000_000, 20),
         "growth-nodes": lambda: growth_row(shop, "growth-nodes", short_chain, chain, "node"),
         "growth-bytes": lambda: growth_row(shop, "growth-bytes", medium, big, "byte"),
     }

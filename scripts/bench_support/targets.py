@@ -27,7 +27,7 @@ class Target:
     def __str__(self) -> str:
         bounds = []
         if self.times is not None:
-            bounds.append(f"<= {self.times:g} x {self.peer}")
+            bounds.append(f"<= {self.times:.3g} x {self.peer}")
         if self.plus is not None:
             bounds.append(f"<= {self.peer} + {duration(self.plus)}")
         if self.seconds is not None:
