@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.topology import Topology
@@ -106,7 +106,32 @@ class _Walk:
         return found
 
 
-def served(edges: Boundary) -> list[Output]:
-    """What the nodes are there for: outputs read outside, and output 0 of what nobody reads at all."""
-    busy = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
-    return [o for o in edges.outputs if edges.outer_uses[o] or (o.node not in busy and not o.index)]
+def served_outputs(topology: Topology, numbers: Sequence[int]) -> list[Output]:
+    """What the nodes NUMBERS are there for: their tensors that others read, and output 0 of those that nobody reads."""
+    inside = bytearray(topology.size)
+    for number in numbers:
+        inside[number] = 1
+    out: list[Output] = []
+    for number in numbers:
+        users = topology.users(number)
+        outer = [user for user in users if not inside[user]]
+        if users and not outer:
+            continue
+        indices = {index for user in outer for producer, index in topology.reads(user) if producer == number}
+        node = topology.node(number)
+        found = sorted(index for index in indices if index >= 0)
+        if not found and not any(topology.reads_data_of(user, number) for user in users) and node.output_count != 0:
+            found = [0]
+        out.extend(Output(node, index) for index in found)
+    return out
+
+
+def outer_inputs(topology: Topology, numbers: Sequence[int]) -> list[Output]:
+    """The tensors of other nodes that the nodes NUMBERS read, in the order of first use."""
+    inside = bytearray(topology.size)
+    for number in numbers:
+        inside[number] = 1
+    reads: dict[tuple[int, int], None] = {}
+    for number in numbers:
+        reads.update((pair, None) for pair in topology.reads(number) if not inside[pair[0]] and pair[1] >= 0)
+    return [Output(topology.node(number), index) for number, index in reads]

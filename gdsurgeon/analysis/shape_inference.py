@@ -74,6 +74,7 @@ def infer_shapes(
     use_stated: bool = True,
     settle: Settle | None = None,
     base: Shapes | None = None,
+    wanted: Iterable[Output] | None = None,
 ) -> Shapes:
     """Infers the shapes of all tensors, and the values of those with which shapes are computed.
 
@@ -88,8 +89,9 @@ def infer_shapes(
         settle: may correct what is inferred of a node before it is used.
         base: what was inferred of the same graph, as it still is, with other shapes for the same tensors: it is taken
             over for all that does not depend on a given tensor, with its conflicts left out.
+        wanted: the tensors that are asked for: the walk leaves out what they do not depend on.
     """
-    return _Inference(graph, dict(given or {}), use_stated, settle, base).run()
+    return _Inference(graph, dict(given or {}), use_stated, settle, base).run(wanted)
 
 
 class _Inference:
@@ -106,8 +108,13 @@ class _Inference:
         self.concerned = forward_walk(self.top, self.given) if self.given else bytearray(self.top.size)
         self.use_stated = use_stated
 
-    def run(self) -> Shapes:
+    def run(self, wanted: Iterable[Output] | None) -> Shapes:
+        needed = None
+        if wanted is not None:
+            needed = self.top.upstream([self.top.id_of(output.node) for output in wanted])
         for number in self.found._order:
+            if needed is not None and not needed[number]:
+                continue
             if self.base is not None and not self.concerned[number]:
                 self._take_over(number, self.base)
                 continue

@@ -120,6 +120,10 @@ class Topology:
         codes = [code for code in self.inputs(number) if code >= 0]
         return [(code >> bits, -1 if code & control == control else code & control) for code in codes]
 
+    def reads_data_of(self, number: int, producer: int) -> bool:
+        """Whether a node reads an output of PRODUCER, and does not only wait for it."""
+        return any(read == producer and index >= 0 for read, index in self.reads(number))
+
     def consumers(self, *, control: bool = True) -> list[list[int]]:
         """For each node the numbers of the nodes that read it or (with CONTROL) wait for it."""
         out: list[list[int]] = [[] for _ in range(self.size)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.boundary import boundary, served
+from gdsurgeon.analysis.boundary import outer_inputs, served_outputs
 from gdsurgeon.analysis.initialisers import ASSIGNMENTS, initialisers
 from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.analysis.topology import Topology
@@ -63,11 +63,13 @@ def clone_scope(
     plan = plan_copy_nodes(
         graph, names, names, replace=replace, respell=lambda text: _respell(text, before, after), topology=topology
     )
-    edges = boundary(cloned, topology)
+    numbers = [topology.id_of(node) for node in cloned]
+    served = served_outputs(topology, numbers)
+    read = outer_inputs(topology, numbers) if replace else []
     copied = plan.apply()
     journal = Journal(added=[node.name for node in copied.nodes.values()])
     journal.functions.added.extend(copied.functions.values())
-    claims = (SameOutputs(), _claim(source, after[:-1], edges.inputs, served(edges), copied, replace))
+    claims = (SameOutputs(), _claim(source, after[:-1], read, served, copied, replace))
     return EditResult(journal, claims, warnings, list(_notes(copied, assigned, shared)))
 
 
@@ -163,7 +165,7 @@ def _claim(
     replace: dict[Output, Output],
 ) -> SameGiven:
     """The clone gives what the original gives on what the clone reads."""
-    values = {output.name: copied.output(output).name for output in read} if replace else {}
+    values = {output.name: copied.output(output).name for output in read}
     values |= {old.name: new.name for old, new in replace.items()}
     return SameGiven(
         given=values,

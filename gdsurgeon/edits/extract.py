@@ -54,7 +54,7 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     journal = Journal(removed=[node.name for node in going])
 
     names = _cut(graph, cut, kept, topology, shapes, journal)
-    _forget(graph, topology, going)
+    _forget(graph, going)
     graph.remove(going)
     taken = {name: node for node, name in names.items() if node.name != name}
     if taken:
@@ -127,17 +127,13 @@ def _cut(
     return out
 
 
-def _forget(graph: Graph, topology: Topology, going: Sequence[Node]) -> None:
-    """Takes what goes out of the control inputs and colocations of what stays."""
+def _forget(graph: Graph, going: Sequence[Node]) -> None:
+    """Takes what goes out of the colocations of what stays, which reads none of it and waits for none of it."""
     gone = set(going)
     for node in going:
-        for user in graph.users(node):
-            if user not in gone and node in user.controls:
-                graph.set_controls(user, [control for control in user.controls if control not in gone])
         for other in graph.colocated_with(node):
             if other not in gone:
                 graph.set_colocated(other, [o for o in other.colocated if o not in gone])
-    del topology
 
 
 def _statement(given: dict[str, str]) -> str:

@@ -16,8 +16,9 @@ from gdsurgeon.graph.node import Node, Output
 def known_shapes(graph: Graph, outputs: Iterable[Output]) -> dict[Output, Shape]:
     """The shapes of OUTPUTS, stated or inferred; the inference looks at the whole graph, so it runs if it must."""
     out = {output: stated_shape(output) for output in outputs}
-    if any(shape is None for shape in out.values()):
-        shapes = infer_shapes(graph)
+    unknown = [output for output, shape in out.items() if shape is None]
+    if unknown:
+        shapes = infer_shapes(graph, wanted=unknown)
         out = {output: shape if shape is not None else shapes.shape(output) for output, shape in out.items()}
     return out
 

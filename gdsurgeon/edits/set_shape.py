@@ -54,7 +54,7 @@ def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: b
     if lines:
         more = [f"and {len(lines) - MOST_DETAILS:,} more"] if len(lines) > MOST_DETAILS else []
         raise EditError(
-            f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not take {_spelt(found.tried)}:",
+            f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not take {_spelt(new, found.tried)}:",
             details=(*lines[:MOST_DETAILS], *more),
             hint="--fix-batch has Reshapes take any batch" if found.fixes and not fix_batch else None,
         )
@@ -112,8 +112,13 @@ def _told(item: Fix) -> str:
     return f"{quoted(item.node.name)} (Reshape): {baked_batch(item.old, item.got)}"
 
 
-def _spelt(tried: Mapping[Node, Shape]) -> str:
-    return ", ".join(f"{quoted(node.name)} {format_shape(shape)}" for node, shape in list(tried.items())[:MOST_SHOWN])
+def _spelt(wanted: Mapping[Node, Shape], tried: Mapping[Node, Shape]) -> str:
+    """The inputs with their new shapes, and the sizes at which unknown dims were tried."""
+    out: list[str] = []
+    for node, shape in list(wanted.items())[:MOST_SHOWN]:
+        as_tried = f" (tried as {format_shape(tried[node])})" if tried[node] != shape else ""
+        out.append(f"{quoted(node.name)} {format_shape(shape)}{as_tried}")
+    return ", ".join(out)
 
 
 def _includes(shape: Shape, other: Shape) -> bool:

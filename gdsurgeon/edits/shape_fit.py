@@ -113,6 +113,10 @@ def _joined(first: _Found, second: _Found) -> _Found:
     known = first.misfits.keys() | first.fixes.keys()
     misfits = {node: text for node, text in second.misfits.items() if node not in known}
     fixes = {node: item for node, item in second.fixes.items() if node not in known}
+    for node, item in list(fixes.items()):
+        if -1 in item.old:  # what would stand in its place follows from a size that was only tried
+            misfits[node] = baked_batch(item.old, item.got)
+            del fixes[node]
     return _Found(
         second.tried if misfits or fixes else first.tried,
         first.misfits | misfits,

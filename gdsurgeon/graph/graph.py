@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -496,8 +496,9 @@ class Graph:
             EditError: a node that stays reads one of them, as input, control input or colocation.
         """
         going = dict.fromkeys(nodes)
+        names = {node.base_name for node in going}
         for node in going:
-            for user in self.users(node):
+            for user in self._users_besides(node, names):
                 if user not in going:
                     raise EditError(f"{quoted(node.name)} cannot be removed: {quoted(user.name)} reads it")
             for user in self.colocated_with(node):
@@ -513,6 +514,19 @@ class Graph:
                 self._respelt.pop(node.base_name, None)
                 self._removed[node] = None
                 self._touched.pop(node, None)
+
+    def _users_besides(self, node: Node, names: Container[str | None]) -> list[Node]:
+        """The users of NODE, but for some of those whose names in the file are among NAMES: no node is made for these.
+
+        Of many nodes that go, most are read by others that go.
+        """
+        if not self.has_table or node.base_name is None or self._new_users.get(node):
+            return self.users(node)
+        table = self.table
+        row = table.rows.get(node.base_name)
+        if row is None or all(table.names[user] in names for user in table.users(row)):
+            return []
+        return self.users(node)
 
     def reroute(self, uses: Iterable[Use], new: Output) -> int:
         """Has the given places read NEW instead of what they read; returns how many have changed."""

@@ -12,7 +12,7 @@ from gdsurgeon.errors import printable
 from gdsurgeon.execute.operate import Outcome
 from gdsurgeon.execute.proof import Proof, Timing
 from gdsurgeon.graph.dtypes import base_dtype, dtype_name
-from gdsurgeon.view.text import change, counted, listed, ops, size
+from gdsurgeon.view.text import change, counted, listed, named, ops, size
 
 MOST_LINES = 8
 """Outputs, renames and the like that are shown one a line; of the others the number is said."""
@@ -87,15 +87,15 @@ def _journal(outcome: Outcome) -> Iterator[tuple[str, str]]:
         if before is not None and after is not None:
             gained = {op: n - before.get(op, 0) for op, n in after.items() if n > before.get(op, 0)}
             same = sum(gained.values()) == len(journal.added)
-            what += f": {ops(gained) if same else listed(map(printable, journal.added))}"
+            what += f": {ops(gained) if same else named(journal.added)}"
         yield "added", what
     if journal.removed:
-        yield "removed", f"{counted(len(journal.removed), 'node')}: {listed(map(printable, journal.removed))}"
+        yield "removed", f"{counted(len(journal.removed), 'node')}: {named(journal.removed)}"
     if journal.changed:
-        yield "changed", f"{counted(len(journal.changed), 'node')}: {listed(map(printable, journal.changed))}"
+        yield "changed", f"{counted(len(journal.changed), 'node')}: {named(journal.changed)}"
     for what, names in asdict(journal.functions).items():
         if names:
-            yield what, f"{counted(len(names), 'function')}: {listed(map(printable, names))}"
+            yield what, f"{counted(len(names), 'function')}: {named(names)}"
     for old, new in list(journal.moved.items())[:MOST_LINES]:
         yield "moved", f"{printable(old)}  ->  {printable(new)}"
     if len(journal.moved) > MOST_LINES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.errors import printable
 
@@ -39,6 +39,10 @@ def ops(counts: Mapping[str, int], most: int = 8) -> str:
 
 def listed(items: Iterable[str], most: int = 6) -> str:
     """``a, b, c and 12 more``."""
-    items = list(items)
-    more = len(items) - most
-    return ", ".join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
+    return named(list(items), most, str)
+
+
+def named(names: Sequence[str], most: int = 6, show: Callable[[str], str] = printable) -> str:
+    """`listed`, of names that are made printable first: those that are shown, of however many."""
+    more = len(names) - most
+    return ", ".join(map(show, names[:most])) + (f" and {more:,} more" if more > 0 else "")

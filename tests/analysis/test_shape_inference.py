@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from models.published import ABSENT, EXECUTABLE, FOLDER
@@ -20,6 +17,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.wire.write import read_chunks
 
+from .ask_tensorflow import asked
 from .shape_cases import CASES, Case
 
 Found = dict[str, list[int] | None]
@@ -216,26 +214,7 @@ class TestGraphs:
         assert shapes_of(graph(*records), "n30000") == [(-1, 3)]
 
 
-# TensorFlow's own word, from a process of its own.
-
-
-class Answers(NamedTuple):
-    """For each graph its bytes' path and what TensorFlow says of it."""
-
-    folder: Path
-
-    def __call__(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())
-        return found
-
-
-def asked(folder: Path, random_graphs: int = 0) -> Answers:
-    program = Path(__file__).with_name("tensorflow_shapes.py")
-    done = subprocess.run(
-        [sys.executable, str(program), str(folder), str(random_graphs)], capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return Answers(folder)
+# TensorFlow's own word.
 
 
 def compared(found: Graph, inferred: Shapes, theirs: Found) -> tuple[list[str], int, int]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from execute.build import Builder, body_node, function_attr, operated
-from graph_editor.running import run
+from graph_editor.running import float32, run
 from support import graphs
 from support.graphs import (
     BOOL, DOUBLE, FLOAT, INT32, INT64, add, const, func, function, graph, graph_bytes, identity, library, node,
@@ -133,12 +135,12 @@ def test_25_all_readers_are_listed() -> None:
     error = refused(graph(*chain()), "^the selected nodes are still read:$", "a", "b")
     assert error.details == ("'c' reads 'b'", "'z' reads 'b'")
     error = refused(graph(*chain()), "still read", "b", "x")
-    assert error.details == ("'c' reads 'b'", "'z' reads 'b'", "'a' reads 'x'")
+    assert error.details == ("'a' reads 'x'", "'c' reads 'b'", "'z' reads 'b'")
 
 
 def test_25_a_tensor_that_is_read_twice_by_one_node() -> None:
     found = graph(placeholder("x"), identity("a", "x"), add("y", "a", "a"))
-    error = refused(found, "", "a")
+    error = refused(found, "'y' reads|still read", "a")
     said = " ".join((error.message, *error.details))
     assert said.count("'y' reads") == 1, "each reader once"
 
@@ -183,22 +185,14 @@ def test_56_what_a_control_edge_alone_reads_is_an_output() -> None:
 # -- bypass --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.tensorflow
 def test_bypass_of_one_node(worker: Worker) -> None:
     found = graph(*chain())
     result = remove(found, named("b"), bypass=True)
     expected = [*chain()[:2], identity("c", "a"), chain()[4], node("z", "Abs", ["a"], T=FLOAT)]
     check_result(found, *expected)
     assert sorted(result.journal.rewired) == [Rewired("c", 0, "b", "a"), Rewired("z", 0, "b", "a")]
-    assert run(worker, found, "y", "z", fed={"x": graphs_float(-1, 2)}) == [[1, -2], [1, 2]]
-
-
-def graphs_float(*values: float) -> Any:
-    import numpy as np
-
-    return np.asarray(values, np.float32)
-
-
-test_bypass_of_one_node = pytest.mark.tensorflow(test_bypass_of_one_node)
+    assert run(worker, found, "y", "z", fed={"x": float32([-1, 2])}) == [[1, -2], [1, 2]]
 
 
 def test_bypass_of_a_chain() -> None:
@@ -218,16 +212,14 @@ def test_bypass_of_a_chain_of_100000_nodes() -> None:
 
 def test_bypass_in_linear_time_where_each_of_the_removed_is_read() -> None:
     """A chain of removed nodes, each read by a node that stays: the way to the end is not walked for each."""
-    count = 20_000
+    count = 1500
     records = [placeholder("x", FLOAT, (1,))]
     for i in range(count):
         records += [identity(f"n{i}", f"n{i - 1}" if i else "x"), node(f"r{i}", "Neg", [f"n{i}"], T=FLOAT)]
     found = graph(*records)
-    import time
-
     started = time.process_time()
     remove(found, Selection(ops=("Identity",)), bypass=True)
-    assert time.process_time() - started < 20
+    assert time.process_time() - started < 1.5
     assert graphs.inputs(found)[f"r{count - 1}"] == ["x"]
 
 
@@ -403,7 +395,7 @@ def test_dangling_placeholder_has_the_name_dtype_and_shape(worker: Worker) -> No
     result = remove(found, named("x", "a", "b"), dangling="placeholder")
     check_result(found, placeholder("b", FLOAT, (2,)), *chain()[3:])
     assert (result.journal.added, result.journal.removed) == (["b"], ["x", "a"])
-    assert run(worker, found, "y", "z", fed={"b": graphs_float(-1, 2)}) == [[1, -2], [1, 2]]
+    assert run(worker, found, "y", "z", fed={"b": float32([-1, 2])}) == [[1, -2], [1, 2]]
 
 
 def test_dangling_placeholder_of_an_inferred_shape() -> None:
@@ -465,10 +457,11 @@ def test_dangling_placeholders_for_several_outputs(worker: Worker) -> None:
     found = graph(*split_model())
     result = remove(found, named("s"), dangling="placeholder")
     assert graphs.inputs(found) == {"axis": [], "x": [], "s": [], "s_1": [], "p": ["s"], "q": ["s_1"]}
-    assert [graphs.attrs(found, n)["shape"] for n in ("s", "s_1")] == [graphs.attrs(graph(placeholder("k", FLOAT, (2,))), "k")["shape"]] * 2  # noqa: E501
+    stated = graphs.attrs(graph(placeholder("k", FLOAT, (2,))), "k")["shape"]
+    assert [graphs.attrs(found, n)["shape"] for n in ("s", "s_1")] == [stated] * 2
     assert result.journal.added == ["s", "s_1"]
     assert result.journal.removed == []
-    assert run(worker, found, "p", "q", fed={"s": graphs_float(1, 2), "s_1": graphs_float(3, 4)}) == [[1, 2], [3, 4]]
+    assert run(worker, found, "p", "q", fed={"s": float32([1, 2]), "s_1": float32([3, 4])}) == [[1, 2], [3, 4]]
 
 
 def test_dangling_placeholder_for_output_1_alone_leaves_the_name_free() -> None:
@@ -595,7 +588,7 @@ def test_17_colocations_where_something_takes_the_place(options: dict[str, Any],
     remove(found, named("a"), **options)
     assert check(from_bytes(graphs.written(found))).faults == []
     assert graphs.colocations(found).get("y", []) in ([], [b"loc:@a"], [b"loc:@x"])
-    fed = {"x" if "bypass" in options else "a": graphs_float(5)}
+    fed = {"x" if "bypass" in options else "a": float32([5])}
     assert run(worker, found, "y", fed=fed) == [[5]]
 
 
@@ -647,8 +640,6 @@ def test_a_function_called_as_an_op_leaves_with_its_last_call() -> None:
 
 @pytest.mark.parametrize("count", [3000])
 def test_many_unused_functions_leave_in_linear_time(count: int) -> None:
-    import time
-
     trailer = library(*(function(f"F{i}", BODY) for i in range(count))) + graphs.VERSIONS
     found = graph(placeholder("x"), call("a", "F0"), const("k", [1]), trailer=trailer)
     started = time.process_time()
@@ -669,20 +660,21 @@ def test_bypass_inside_a_loop(worker: Worker) -> None:
     inputs = graphs.inputs(found)
     assert inputs["w/Add"] == ["w/Switch:1", "w/one"]
     assert check(from_bytes(graphs.written(found))).faults == []
-    import numpy as np
-
     assert run(worker, found, "out", fed={"n": np.int32(5)}) == [5]
 
 
-@pytest.mark.parametrize("name", ["w/Merge", "w/NextIteration", "w/Switch", "w/LoopCond", "w/Enter", "w/Exit"])
-@pytest.mark.parametrize("options", [{"bypass": True, "bypass_input": 0}, {"dangling": "placeholder"}])
-def test_20_a_frame_is_not_cut_apart(name: str, options: dict[str, Any]) -> None:
-    """What is left after the removal of a part of a loop's working would not load: the loop is named instead."""
-    refused(graph(*graphs.loop()), "w", name, **options)
+@pytest.mark.parametrize("name", ["w/Enter", "w/Limit", "w/Merge", "w/Switch", "w/NextIteration"])
+def test_20_what_makes_a_loop_is_not_bypassed(name: str) -> None:
+    """TensorFlow does not take what would be left, or waits for ever: the loop is named instead."""
+    refused(graph(*graphs.loop()), "loop 'w'", name, bypass=True, bypass_input=0)
 
 
-def test_20_a_placeholder_cannot_stand_inside_a_loop() -> None:
-    refused(graph(*graphs.loop()), "loop", "w/Add", dangling="placeholder")
+@pytest.mark.parametrize(
+    "name", ["w/Enter", "w/Limit", "w/Merge", "w/Less", "w/LoopCond", "w/Switch", "w/one", "w/Add", "w/NextIteration"]
+)
+def test_20_a_placeholder_cannot_stand_inside_a_loop(name: str) -> None:
+    """It would run outside of the frame in which it is read, which TensorFlow refuses."""
+    refused(graph(*graphs.loop()), "loop 'w'", name, dangling="placeholder")
 
 
 @pytest.mark.tensorflow
@@ -692,8 +684,6 @@ def test_a_whole_loop_goes(worker: Worker) -> None:
     remove(found, named(*names), dangling="placeholder")
     check_result(found, *graphs.loop()[:2], placeholder("w/Exit", INT32, graphs_shape(found, "w/Exit")),
                  graphs.loop()[-1])  # fmt: skip
-    import numpy as np
-
     assert run(worker, found, "out", fed={"w/Exit": np.int32(7)}) == [7]
 
 
@@ -721,8 +711,6 @@ def conditional() -> list[bytes]:
 @pytest.mark.parametrize("name", ["cond/switch_t", "cond/switch_f"])
 def test_a_branch_stays_a_branch_when_its_pivot_goes(name: str, bypass: bool, p: bool, worker: Worker) -> None:
     """To wait for output 1 of a Switch is not to wait for the Switch: that runs whatever is decided."""
-    import numpy as np
-
     found = graph(*conditional())
     try:
         remove(found, named(name), bypass=bypass, allow_outputs=True)
