@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.analysis.walks import backward_walk, between, forward_walk, members
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss, parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
@@ -69,6 +69,23 @@ def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
     """
     topology = Topology(graph)
     return [topology.node(number) for number in members(selected(topology, selection))]
+
+
+def nodes_of(graph: Graph, selection: Selection | Iterable[Node]) -> list[Node]:
+    """The nodes that a selection means, or those that are given, each once.
+
+    Raises:
+        EditError: see `select_nodes`; or one of them is not in GRAPH, or there is none.
+    """
+    if isinstance(selection, Selection):
+        return select_nodes(graph, selection)
+    nodes = list(dict.fromkeys(selection))
+    if not nodes:
+        raise EditError("nothing is selected")
+    for node in nodes:
+        if graph.find(node.name) is not node:
+            raise EditError(f"{quoted(node.name)} is not a node of {printable(graph.source_name)}")
+    return nodes
 
 
 def selected(topology: Topology, selection: Selection) -> bytearray:

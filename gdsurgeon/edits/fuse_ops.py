@@ -27,7 +27,7 @@ from gdsurgeon.graph.dtypes import REF, base_dtype
 from gdsurgeon.graph.graph import Graph, Use, check_name
 from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameOutputs
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.select import Selection, selected
+from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.wire.messages import message
 
 _NO_OPTIMIZER_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
@@ -123,10 +123,7 @@ def _selected(topology: Topology, selection: Selection | Iterable[Node]) -> list
     if isinstance(selection, Selection):
         flags = selected(topology, selection)
         return [topology.node(number) for number in topology.numbers() if flags[number]]
-    nodes = sorted(dict.fromkeys(selection), key=topology.id_of)
-    if not nodes:
-        raise EditError("nothing is selected: there is nothing to fuse")
-    return nodes
+    return sorted(nodes_of(topology.graph, selection), key=topology.id_of)
 
 
 # -- checks ------------------------------------------------------------------------------------------------

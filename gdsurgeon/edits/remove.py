@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
+from gdsurgeon.analysis.control_flow import ENTER, SWITCH, branches, while_frames
 from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
 from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.analysis.topology import Topology
@@ -11,10 +13,10 @@ from gdsurgeon.edits.outputs import unrenamed_outputs
 from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.unused_functions import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven
 from gdsurgeon.graph.node import Node, Output, same_dtype
-from gdsurgeon.select import Selection, select_nodes
+from gdsurgeon.select import Selection, is_constant, nodes_of
 
 
 def remove(
@@ -43,9 +45,7 @@ def remove(
         EditError: something still reads one of the nodes, one of them is an output of the graph, or no input or
             placeholder can take its place; the graph is as it was.
     """
-    nodes = select_nodes(graph, selection) if isinstance(selection, Selection) else list(dict.fromkeys(selection))
-    if not nodes:
-        raise EditError("nothing is selected: there is nothing to remove")
+    nodes = nodes_of(graph, selection)
     members = dict.fromkeys(nodes)
     read = _outer_reads(graph, members)
     if not bypass and dangling is None:
@@ -56,13 +56,17 @@ def remove(
     place: dict[Output, Output] = {}
     placeholders: dict[Output, str] = {}
     if bypass:
-        place = {output: _bypass(output, members, bypass_input) for output in read}
+        place = _Bypass(graph, members, bypass_input).of(read)
     elif dangling is not None:
-        placeholders = _placeholder_names(graph, read, members)
+        placeholders = _placeholder_names(graph, read)
+    waiting = _mended_controls(graph, members, bypass)
+    _check_control_flow(graph, members, read, place, waiting)
     shapes = known_shapes(graph, placeholders)
     given = {output.name: new.name for output, new in place.items()} | {o.name: n for o, n in placeholders.items()}
 
-    _mend_controls(graph, members, bypass, journal)
+    for user, controls in waiting.items():
+        graph.set_controls(user, controls)
+        journal.changed.append(user.name)
     for node in nodes:
         for other in graph.colocated_with(node):
             if other not in members:
@@ -96,7 +100,9 @@ def _outer_reads(graph: Graph, members: dict[Node, None]) -> Reads:
 def _check_unread(read: Reads) -> None:
     if not read:
         return
-    lines = tuple(f"{quoted(user.name)} reads {quoted(o.name)}" for o, places in read.items() for user, _ in places)
+    lines = tuple(
+        dict.fromkeys(f"{quoted(user.name)} reads {quoted(o.name)}" for o, places in read.items() for user, _ in places)
+    )
     hint = "--bypass has readers take the node's input, --dangling placeholder a placeholder"
     if len(lines) == 1:
         output, places = next(iter(read.items()))
@@ -117,74 +123,170 @@ def _check_no_outputs(graph: Graph, members: dict[Node, None]) -> None:
         )
 
 
-def _bypass(output: Output, members: dict[Node, None], which: int | None) -> Output:
-    """What takes the place of OUTPUT: the input of its node, or of the nodes before it that are removed as well."""
-    seen: set[Output] = set()
-    start = output
-    while output.node in members:
-        if output in seen:
-            raise EditError(f"{quoted(start.name)} cannot be bypassed: it is a loop of removed nodes")
-        seen.add(output)
-        output = _input_of(output, which)
-    if not same_dtype(start.dtype, output.dtype) or not compatible(stated_shape(start), stated_shape(output)):
-        raise EditError(
-            f"{quoted(start.name)} ({describe(start)}) cannot be bypassed: its input {quoted(output.name)} "
-            f"is {describe(output)}"
-        )
-    return output
+class _Bypass:
+    """What takes the place of outputs of removed nodes: inputs of theirs, or of the removed nodes before them."""
+
+    def __init__(self, graph: Graph, members: dict[Node, None], which: int | None) -> None:
+        self.members = members
+        self.which = which
+        self.topology = Topology(graph)
+        self.constant = is_constant(self.topology)
+        self.found: dict[Output, Output] = {}
+
+    def of(self, outputs: Iterable[Output]) -> dict[Output, Output]:
+        """For each of OUTPUTS what takes its place. Raises EditError where nothing can."""
+        out = {output: self._end(output) for output in outputs}
+        for output, new in out.items():
+            if not same_dtype(output.dtype, new.dtype) or not compatible(stated_shape(output), stated_shape(new)):
+                raise EditError(
+                    f"{quoted(output.name)} ({describe(output)}) cannot be bypassed: its input {quoted(new.name)} "
+                    f"is {describe(new)}"
+                )
+        return out
+
+    def _end(self, start: Output) -> Output:
+        path: dict[Output, None] = {}
+        output = start
+        while output.node in self.members and output not in self.found:
+            if output in path:
+                raise EditError(f"{quoted(start.name)} cannot be bypassed: it is a loop of removed nodes")
+            path[output] = None
+            output = self._input_of(output)
+        output = self.found.get(output, output)
+        self.found.update(dict.fromkeys(path, output))
+        return output
+
+    def _input_of(self, output: Output) -> Output:
+        node = output.node
+        where = f"{quoted(node.name)} ({printable(node.op)})"
+        if node.op in CONTROL_FLOW:
+            frame = while_frames(self.topology)
+            number = frame.of[self.topology.id_of(node)]
+            loop = f" of the while loop {quoted(frame.names[number])}" if number >= 0 else ""
+            raise EditError(f"{where} cannot be bypassed: it is part of the control flow{loop}")
+        if self.which is not None:
+            if not 0 <= self.which < len(node.inputs):
+                raise EditError(f"{where} cannot be bypassed by input {self.which}: it has {len(node.inputs)}")
+            return node.inputs[self.which]
+        if not node.inputs:
+            raise EditError(f"{where} cannot be bypassed: it has no input")
+        if _hands_on(node):
+            return node.inputs[output.index]
+        found = [read for read in node.inputs if not self.constant[self.topology.id_of(read.node)]]
+        if output.index:
+            raise EditError(f"{where} cannot be bypassed: its output {output.index} is no input's counterpart")
+        if len(found) != 1:
+            names = ", ".join(quoted(read.name) for read in node.inputs)
+            raise EditError(
+                f"{where} cannot be bypassed: it has several inputs ({names})",
+                hint="--bypass-input N says which is meant",
+            )
+        return found[0]
 
 
-def _input_of(output: Output, which: int | None) -> Output:
-    node = output.node
-    where = f"{quoted(node.name)} ({printable(node.op)})"
-    if which is not None:
-        if which >= len(node.inputs):
-            raise EditError(f"{where} cannot be bypassed by input {which}: it has {len(node.inputs)}")
-        return node.inputs[which]
-    if not node.inputs:
-        raise EditError(f"{where} cannot be bypassed: it has no input")
-    if len(node.inputs) == len(node.output_dtypes or (0,)):
-        return node.inputs[output.index]
-    if output.index:
-        raise EditError(f"{where} cannot be bypassed: its output {output.index} is no input's counterpart")
-    found = [read for read in node.inputs if read.node.op != "Const"]
-    if len(found) != 1:
-        names = ", ".join(quoted(read.name) for read in node.inputs)
-        raise EditError(
-            f"{where} cannot be bypassed: it has several inputs ({names})", hint="--bypass-input N says which is meant"
-        )
-    return found[0]
+def _hands_on(node: Node) -> bool:
+    """Whether each output of NODE has an input as its counterpart, by the signature of the op (IdentityN)."""
+    definition = node.op_def
+    if definition is None or len(definition.inputs) != 1 or len(definition.outputs) != 1:
+        return False
+    given, got = definition.inputs[0], definition.outputs[0]
+    kinds = [(arg.dtype, arg.type_attr, arg.number_attr, arg.list_attr) for arg in (given, got)]
+    return kinds[0] == kinds[1] and bool(given.number_attr or given.list_attr)
 
 
-def _placeholder_names(graph: Graph, read: Reads, members: dict[Node, None]) -> dict[Output, str]:
+def _placeholder_names(graph: Graph, read: Reads) -> dict[Output, str]:
     """A name for each placeholder: that of its node, where it stands for output 0."""
     for output in read:
         check_replaceable(output)
+        check_name(output.node.name)
     unique = graph.unique_names()
-    del members
     return {o: o.node.name if not o.index else unique(f"{o.node.name}_{o.index}") for o in read}
 
 
-def _mend_controls(graph: Graph, members: dict[Node, None], bypass: bool, journal: Journal) -> None:
+def _mended_controls(graph: Graph, members: dict[Node, None], bypass: bool) -> dict[Node, list[Node]]:
     """Who waited for a removed node waits for what that waited for (bypassed: for what it read, too)."""
-    waiting = dict.fromkeys(user for node in members for user in graph.users(node) if user not in members)
-    for user in waiting:
-        if not any(control in members for control in user.controls):
+    out: dict[Node, list[Node]] = {}
+    waited = any(node.controls for node in members)
+    for user in dict.fromkeys(user for node in members for user in graph.users(node) if user not in members):
+        before = list(user.controls)
+        if bypass and waited:  # what it read waited for something: so does what it reads now
+            before += [c for c in _controls_above(user, members) if c not in before and c is not user]
+        if before == list(user.controls) and not any(control in members for control in before):
             continue
         new: dict[Node, None] = {}
         seen: set[Node] = set()
-        pending = list(reversed(user.controls))
+        pending = list(reversed(before))
         while pending:
             control = pending.pop()
             if control not in members:
                 new[control] = None
             elif control not in seen:
                 seen.add(control)
-                before = [*control.controls, *((read.node for read in control.inputs) if bypass else ())]
-                pending.extend(reversed(before))
+                above = [*control.controls, *((read.node for read in control.inputs) if bypass else ())]
+                pending.extend(reversed(above))
         new.pop(user, None)
-        graph.set_controls(user, new)
-        journal.changed.append(user.name)
+        out[user] = list(new)
+    return out
+
+
+def _controls_above(user: Node, members: dict[Node, None]) -> list[Node]:
+    """What the removed nodes that USER reads, one after another, wait for."""
+    out: dict[Node, None] = {}
+    seen: set[Node] = set()
+    pending = [read.node for read in user.inputs]
+    while pending:
+        node = pending.pop()
+        if node in members and node not in seen:
+            seen.add(node)
+            out.update(dict.fromkeys(node.controls))
+            pending += [read.node for read in node.inputs]
+    return list(out)
+
+
+def _check_control_flow(
+    graph: Graph,
+    members: dict[Node, None],
+    read: Reads,
+    place: dict[Output, Output],
+    waiting: dict[Node, list[Node]],
+) -> None:
+    """Whoever runs in a while loop, or in a branch of a conditional, must still have an input from there."""
+    topology = Topology(graph)
+    frames, sides = while_frames(topology), branches(topology)
+    if not frames.names and not sides.parents:
+        return
+    concerned = dict.fromkeys([*waiting, *(user for places in read.values() for user, _ in places)])
+    for user in concerned:
+        number = topology.id_of(user)
+        own = frames.of[number], sides.of[number]
+        if own == (-1, -1) or user.op in ENTER:
+            continue
+        sources = []
+        for output in user.inputs:
+            new = place.get(output, output)
+            if new.node in members:
+                if own[0] >= 0:
+                    raise EditError(
+                        f"{quoted(user.name)} lies inside the while loop {quoted(frames.names[own[0]])}: "
+                        "no placeholder can be read there"
+                    )
+            elif new.node.op in SWITCH:
+                break
+            else:
+                sources.append(topology.id_of(new.node))
+        else:
+            controls = waiting.get(user, user.controls)
+            if any(_is_of_loop(topology, n) and frames.of[topology.id_of(n)] == own[0] for n in controls):
+                continue
+            sources += [topology.id_of(n) for n in controls if n.op not in SWITCH]
+            if all((frames.of[source], sides.of[source]) != own for source in sources):
+                where = f"the while loop {quoted(frames.names[own[0]])}" if own[0] >= 0 else "a branch of a conditional"
+                raise EditError(f"{quoted(user.name)} would no longer run in {where}: what ties it there would be gone")
+
+
+def _is_of_loop(topology: Topology, node: Node) -> bool:
+    """Whether a Switch ends a while loop: who waits for it runs in each round."""
+    return node.op in SWITCH and topology.op(topology.reads(topology.id_of(node))[1][0]) == "LoopCond"
 
 
 def _redirect(graph: Graph, read: Reads, place: dict[Output, Output], journal: Journal) -> None:

@@ -13,8 +13,23 @@ from execute.build import Builder, body_node, function_attr, operated
 from graph_editor.running import float32, run
 from support import graphs
 from support.graphs import (
-    BOOL, DOUBLE, FLOAT, INT32, INT64, add, const, func, function, graph, graph_bytes, identity, library, node,
-    placeholder, scalar, versions,
+    BOOL,
+    DOUBLE,
+    FLOAT,
+    INT32,
+    INT64,
+    add,
+    const,
+    func,
+    function,
+    graph,
+    graph_bytes,
+    identity,
+    library,
+    node,
+    placeholder,
+    scalar,
+    versions,
 )  # fmt: skip
 
 from gdsurgeon.analysis.check import check, check_edited
@@ -202,8 +217,8 @@ def test_bypass_of_a_chain() -> None:
     assert sorted(result.journal.rewired) == [Rewired("y", 0, "c", "x"), Rewired("z", 0, "b", "x")]
 
 
-def test_bypass_of_a_chain_of_100000_nodes() -> None:
-    count = 100_000
+def test_bypass_of_a_long_chain() -> None:
+    count = 50_000
     records = [placeholder("x", FLOAT, (1,))] + [identity(f"n{i}", f"n{i - 1}" if i else "x") for i in range(count)]
     found = graph(*records, node("y", "Neg", [f"n{count - 1}"], T=FLOAT))
     remove(found, Selection(ops=("Identity",)), bypass=True)
@@ -501,7 +516,7 @@ def test_dangling_placeholder_of_a_reference_is_one_of_its_value() -> None:
 def test_dangling_placeholder_stands_where_the_node_stood() -> None:
     found = graph(*chain())
     remove(found, named("b"), dangling="placeholder")
-    assert graphs.names(found) == [n for n in ("x", "a", "b", "c", "y", "z")]
+    assert graphs.names(found) == ["x", "a", "b", "c", "y", "z"]
 
 
 # -- control edges -------------------------------------------------------------------------------------------
@@ -548,20 +563,19 @@ def test_a_node_that_reads_and_waits_for_a_removed_node() -> None:
 
 
 def test_what_a_bypassed_node_waited_for_is_still_waited_for() -> None:
-    """The node read the removed one as data, which ran after the other: an Assert in front of it, as a rule."""
+    """Who read the removed node ran after that as well: after an Assert, or a write to an array that it reads."""
     records = [placeholder("x"), node("check", "NoOp"), identity("a", "x", "^check"), node("y", "Neg", ["a"], T=FLOAT)]
     found = graph(*records)
     remove(found, named("a"), bypass=True)
-    assert graphs.inputs(found)["y"] in (["x", "^check"], ["x"])
+    check_result(found, *records[:2], node("y", "Neg", ["x", "^check"], T=FLOAT))
 
 
-def test_100000_control_edges_through_one_node() -> None:
-    count = 20_000
+def test_control_edges_of_many_through_one_node() -> None:
     befores = [node(f"b{i}", "NoOp") for i in range(200)]
     records = [*befores, node("all", "NoOp", [f"^b{i}" for i in range(200)])]
-    found = graph(*records, *(node(f"u{i}", "NoOp", ["^all"]) for i in range(count // 100)))
+    found = graph(*records, *(node(f"u{i}", "NoOp", ["^all"]) for i in range(200)))
     remove(found, named("all"))
-    assert len(graphs.inputs(found)["u0"]) == 200
+    assert all(graphs.inputs(found)[f"u{i}"] == [f"^b{j}" for j in range(200)] for i in range(2))
 
 
 # -- colocations ---------------------------------------------------------------------------------------------
@@ -727,7 +741,7 @@ def test_a_branch_stays_a_branch_when_its_pivot_goes(name: str, bypass: bool, p:
 
 def test_names_that_tensorflow_does_not_take_change_nothing() -> None:
     """With --validate none such a graph gets as far as here."""
-    found = graph(placeholder("x"), node("n", "NoOp"), identity("_a", "x", "^n"), identity("y", "_a", "^n"))
+    found = graph(placeholder("x"), node("n", "NoOp"), identity("_a", "x", "^n"), identity("y", "_a", "^_a"))
     refused(found, "_a", "_a", dangling="placeholder")
 
 
