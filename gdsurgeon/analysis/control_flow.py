@@ -117,10 +117,16 @@ class Branches(NamedTuple):
     Attributes:
         parents: for each branch the one around it, or -1.
         of: for each node the innermost branch that it runs in, or -1: it runs whatever is decided.
+        sides: for outputs of Switches, pairs of the node and the index, the branch that they lead into.
     """
 
     parents: list[int]
     of: list[int]
+    sides: dict[tuple[int, int], int]
+
+    def of_tensor(self, number: int, index: int) -> int:
+        """The branch that a tensor belongs to; an index of -1 stands for a control edge."""
+        return self.sides.get((number, index), self.of[number])
 
     def encloses(self, outer: int, inner: int) -> bool:
         """Whether branch INNER is OUTER or lies in it; -1 encloses all."""
@@ -129,9 +135,17 @@ class Branches(NamedTuple):
         return inner == outer
 
 
+def _predicate(topology: Topology, switch: int) -> int:
+    """What decides a Switch; an Identity of it decides the same."""
+    number = topology.reads(switch)[1][0]  # Switch(data, predicate)
+    while topology.op(number) == "Identity":
+        number = topology.reads(number)[0][0]
+    return number
+
+
 def branches(topology: Topology) -> Branches:
     """Which node runs in which branch of a conditional: a branch is a side of the Switches of one predicate. Linear."""
-    out = Branches([], [-1] * topology.size)
+    out = Branches([], [-1] * topology.size, {})
     if not topology.ops() & SWITCH:
         return out
     numbers: dict[tuple[int, int, int], int] = {}
@@ -144,13 +158,12 @@ def branches(topology: Topology) -> Branches:
                 continue
             branch = out.of[producer]
             if topology.op(producer) in SWITCH and port >= 0:
-                predicate = topology.reads(producer)[1][0]  # Switch(data, predicate)
-                key = (predicate, port, branch)
+                key = (_predicate(topology, producer), port, branch)
                 if key not in numbers:
                     numbers[key] = len(out.parents)
                     out.parents.append(branch)
                     depths[numbers[key]] = depths[branch] + 1
-                branch = numbers[key]
+                branch = out.sides[producer, port] = numbers[key]
             entered.append(branch)
         branch = max(entered, key=depths.__getitem__)
         op = topology.op(number)

@@ -32,7 +32,7 @@ def check_functions(library: FunctionLibrary) -> Iterator[str]:
         for callee in (gradient.function_name, gradient.gradient_func):
             if callee not in counts and op_def(callee) is None:
                 yield f"a gradient entry names the function {quoted(callee)}, which the library has not"
-    yield from (f"functions call each other without end: {path}" for path in _recursions(calls))
+    yield from (f"functions call each other without end: {path}" for path in recursions(calls))
 
 
 def unknown_ops(library: FunctionLibrary) -> dict[str, str]:
@@ -74,7 +74,7 @@ def _check_function(function: Any) -> Iterator[str]:
                 yield f"node {quoted(node.name)} of {where} reads {quoted(text)}, which it has not"
 
 
-def _recursions(calls: Mapping[str, Iterable[str]]) -> Iterator[str]:
+def recursions(calls: Mapping[str, Iterable[str]]) -> Iterator[str]:
     """The cycles of the call graph that a depth-first walk comes upon, as paths; never recurses itself."""
     state: dict[str, int] = {}  # 1: on the path, 2: done
     for start in calls:

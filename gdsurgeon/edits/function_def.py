@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.dtypes import base_dtype
+from gdsurgeon.graph.dtypes import REF, base_dtype
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
@@ -29,6 +30,27 @@ def is_large_constant(node: Node) -> bool:
     """Whether NODE is better handed to a function than made part of it."""
     record = node.record
     return node.op == "Const" and record is not None and record.end - record.start > LARGE_CONSTANT
+
+
+_OF_A_STEP = frozenset("TensorArray TensorArrayV2 TensorArrayV3 Stack StackV2 TemporaryVariable".split())
+"""Ops that make something which lives for one step; a call has steps of its own."""
+
+
+def check_fusible(node: Node) -> None:
+    """Raises EditError where NODE cannot be part of a function."""
+    where = f"{quoted(node.name)} ({printable(node.op)})"
+    definition = node.op_def
+    if definition is None:
+        raise EditError(f"{where} cannot be fused: the op is not known here")
+    if node.op in CONTROL_FLOW:
+        raise EditError(f"{where} cannot be fused: it is v1 control flow, which a function body cannot hold")
+    if node.op.startswith("Placeholder"):
+        raise EditError(f"{where} cannot be fused: it is an input of the graph")
+    dtypes = [*(node.output_dtypes or ()), *(node.input_dtypes or ())]
+    if any(dtype > REF for dtype in dtypes):
+        raise EditError(f"{where} cannot be fused: it takes or gives a reference")
+    if node.op in _OF_A_STEP or (definition.is_stateful and "shared_name" in definition.attrs):
+        raise EditError(f"{where} cannot be fused: it holds state that others may share")
 
 
 class BodyArg(NamedTuple):
@@ -55,16 +77,14 @@ def expanded_args(definition: OpDef, read: Any) -> list[BodyArg]:
 
 
 def make_function(
-    stem: str, nodes: Sequence[Node], inputs: Sequence[Output], outputs: Sequence[Output], *, attrs: Mapping[str, bool]
+    nodes: Sequence[Node], inputs: Sequence[Output], outputs: Sequence[Output], *, attrs: Mapping[str, bool]
 ) -> Any:
     """A FunctionDef of NODES, from INPUTS (tensors from outside) to OUTPUTS (tensors of the nodes).
 
-    Its name is STEM and a hash of what it computes: function names are global to a process. The nodes keep their
-    names. Stateful ones run whenever the function is called. Control inputs from outside are the caller's to give to
-    the call; colocations with nodes outside are left out.
+    It has no name yet: see `name_function`. The nodes keep theirs. Stateful ones run whenever the function is called.
+    Control inputs from outside are the caller's to give to the call; colocations with nodes outside are left out.
 
     Args:
-        stem: the beginning of the name.
         nodes: of one graph; their ops are known, no argument is a reference.
         inputs: every tensor from outside that the nodes read, each once.
         outputs: each once; an input may be among them.
@@ -91,9 +111,17 @@ def make_function(
         _add_node(function, node, members, spelt)
     for key, value in attrs.items():
         function.attr[key].b = value
+    return function
+
+
+def name_function(function: Any, stem: str) -> None:
+    """Gives FUNCTION, which is complete, a name: STEM and a hash of what it computes.
+
+    Function names are global to a process: two graphs that are loaded together must not mean two things by one.
+    """
+    function.signature.name = ""
     digest = hashlib.sha256(function.SerializeToString(deterministic=True)).hexdigest()[:12]
     function.signature.name = f"{_function_name(stem)}_{digest}"
-    return function
 
 
 def _add_node(function: Any, node: Node, members: Mapping[Node, str], spelt: Mapping[Output, str]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from gdsurgeon.analysis.function_check import recursions
 from gdsurgeon.edits.function_def import expanded_args
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import plain
+from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import is_valid_name
 
@@ -47,6 +49,7 @@ class Instance:
         self.name = name
         self._graph = graph
         self._values = values
+        self._defaults = {a.name: a.default_value for a in function.signature.attr if a.HasField("default_value")}
         self._tensors: dict[str, list[Ref]] = {}
         self.args = 0
         for arg in function.signature.input_arg:
@@ -68,9 +71,11 @@ class Instance:
         return len(plain(self._value(arg.type_list_attr)) or ()) if arg.type_list_attr else 1
 
     def _value(self, key: str) -> Any:
-        if key not in self._values:
-            raise EditError(f"a call of the function {quoted(self.name)} lacks its attr {quoted(key)}")
-        return self._values[key]
+        if key in self._values:
+            return self._values[key]
+        if key in self._defaults:
+            return self._defaults[key]
+        raise EditError(f"a call of the function {quoted(self.name)} lacks its attr {quoted(key)}")
 
     def _enter(self, name: str, refs: list[Ref]) -> None:
         self._tensors[name] = refs
@@ -163,6 +168,7 @@ def instances(graph: Graph, calls: Iterable[tuple[str, Call, int]]) -> dict[tupl
     """
     out: dict[tuple[str, bytes], Instance] = {}
     pending = list(calls)
+    _check_recursion(graph, [call.function for _, call, _ in pending])
     while pending:
         caller, call, given = pending.pop()
         key = instance_key(call)
@@ -176,6 +182,20 @@ def instances(graph: Graph, calls: Iterable[tuple[str, Call, int]]) -> dict[tupl
             if is_call(node.op, graph):
                 pending.append((node.name, call_of(node.op, dict(node.attr)), len(instance.inputs(node))))
     return out
+
+
+def _check_recursion(graph: Graph, names: Iterable[str]) -> None:
+    """Raises EditError where one of the functions NAMES comes to call itself."""
+    calls: dict[str, list[str]] = {}
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        function = graph.functions.get(name) if name not in calls else None
+        if function is not None:
+            calls[name] = [callee for node in function.node_def for callee in called_functions(node, graph.functions)]
+            pending += calls[name]
+    for path in recursions(calls):
+        raise EditError(f"functions that call each other without end cannot be inlined: {path}")
 
 
 def instance_key(call: Call) -> tuple[str, bytes]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gdsurgeon.analysis.boundary import Boundary, boundary
-from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
-from gdsurgeon.analysis.control_flow import branches, while_frames
+from gdsurgeon.analysis.control_flow import Branches, Frames, branches, while_frames
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.analysis.walks import escape
 from gdsurgeon.edits.function_def import (
@@ -17,13 +16,15 @@ from gdsurgeon.edits.function_def import (
     XLA_MUST_COMPILE,
     XLA_RTOL,
     add_control_outputs,
+    check_fusible,
     is_large_constant,
     make_function,
+    name_function,
 )
 from gdsurgeon.edits.fusion_body import Body, bind_body
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
-from gdsurgeon.graph.dtypes import REF, base_dtype
+from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
+from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph, Use, check_name
 from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameOutputs
 from gdsurgeon.graph.node import Node, Output
@@ -44,6 +45,28 @@ _CONVOLUTIONS = frozenset(
 
 
 @dataclass
+class _Place:
+    """The while frame and the branch of a conditional that the call will run in; -1: none."""
+
+    topology: Topology
+    frames: Frames
+    sides: Branches
+    frame: int
+    side: int
+
+    def holds(self, tensor: Output, index: int | None = None) -> bool:
+        """Whether what reads TENSOR (or, with an index of -1, waits for its node) runs in this place."""
+        number = self.topology.id_of(tensor.node)
+        side = self.sides.of_tensor(number, tensor.index if index is None else index)
+        return (self.frames.of[number], side) == (self.frame, self.side)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether that is outside of all control flow."""
+        return self.frame < 0 and self.side < 0
+
+
+@dataclass
 class _Fusion:
     """A fusion that has been checked: what is fused, and what takes its place.
 
@@ -52,14 +75,14 @@ class _Fusion:
         edges: their boundary.
         outputs: the tensors of the members that are to be had afterwards.
         kept: the members whose names stay, with an Identity behind them.
-        controls: what the call waits for.
+        place: where the call will run.
     """
 
     members: list[Node]
     edges: Boundary
     outputs: list[Output]
     kept: list[Node]
-    controls: list[Node]
+    place: _Place
     notes: list[str] = field(default_factory=list)
 
 
@@ -104,7 +127,16 @@ def fuse_ops(
     if body is None:
         plan = _of_members(fusion, name, inline or xla, xla)
     else:
-        plan = bind_body(graph, fusion.edges.inputs, fusion.outputs, body, mapped, name, _attrs(inline or xla, xla))
+        plan = bind_body(
+            graph,
+            fusion.edges.inputs,
+            fusion.outputs,
+            body,
+            mapped,
+            name,
+            _attrs(inline or xla, xla),
+            hands_constants=fusion.place.frame < 0,
+        )
     warnings = list(plan.warnings)
     if xla:
         warnings += _xla_warnings(node.op for node in plan.nodes)
@@ -138,11 +170,11 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     if not members:
         raise EditError("the selection holds nothing but large constants: there is nothing to fuse")
     for node in members:
-        _check_node(node)
+        check_fusible(node)
     _check_convex(topology, members)
     edges = boundary(members, topology)
-    _check_control_flow(topology, members, edges)
     outputs, kept = _outputs(topology, members, edges, keep)
+    place = _check_control_flow(topology, members, {o.node for o in outputs} | {*kept, *edges.controls_out})
     check_name(name)
     holder = topology.graph.find(name)
     if holder is not None and holder not in members:
@@ -152,28 +184,12 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     for output in (*edges.inputs, *outputs):
         if not output.dtype:
             raise EditError(f"the type of {quoted(output.name)} ({printable(output.node.op)}) is not known here")
-    return _Fusion(members, edges, outputs, kept, edges.controls_in, notes)
+    return _Fusion(members, edges, outputs, kept, place, notes)
 
 
 def _is_first(node: Node, outputs: Sequence[Output]) -> bool:
     """Whether NODE's outputs can have the call's name: there is one, and it is the call's first."""
     return [output for output in outputs if output.node is node] == outputs[:1] == [node.output]
-
-
-def _check_node(node: Node) -> None:
-    where = f"{quoted(node.name)} ({printable(node.op)})"
-    definition = node.op_def
-    if definition is None:
-        raise EditError(f"{where} cannot be fused: the op is not known here")
-    if node.op in CONTROL_FLOW:
-        raise EditError(f"{where} cannot be fused: it is v1 control flow, which a function body cannot hold")
-    if node.op.startswith("Placeholder"):
-        raise EditError(f"{where} cannot be fused: it is an input of the graph")
-    dtypes = [*(node.output_dtypes or ()), *(node.input_dtypes or ())]
-    if any(dtype > REF for dtype in dtypes):
-        raise EditError(f"{where} cannot be fused: it takes or gives a reference")
-    if definition.is_stateful and "shared_name" in definition.attrs:
-        raise EditError(f"{where} cannot be fused: it holds state that others may share")
 
 
 def _check_convex(topology: Topology, members: Sequence[Node]) -> None:
@@ -189,26 +205,27 @@ def _check_convex(topology: Topology, members: Sequence[Node]) -> None:
         )
 
 
-def _check_control_flow(topology: Topology, members: Sequence[Node], edges: Boundary) -> None:
-    """The nodes run together, in one frame and branch: none of them runs more or less often than the others."""
+def _check_control_flow(topology: Topology, members: Sequence[Node], exported: Container[Node]) -> _Place:
+    """The nodes run together, in one frame and branch: none of them runs more or less often than the others.
+
+    What is in no branch, and is not EXPORTED from the function, may go into one with those that read it.
+    """
     frames, sides = while_frames(topology), branches(topology)
     ids = [topology.id_of(node) for node in members]
     found = {frames.of[number] for number in ids}
-    if len(found) > 1 and found - {-1}:
+    if len(found) > 1:
         names = sorted(quoted(frames.names[frame]) for frame in found if frame >= 0)
         raise EditError(f"the selection lies in part inside the while loop {names[0]}, and in part outside")
     inner = max((sides.of[number] for number in ids), key=lambda side: _depth(sides.parents, side))
-    exported = {output.node for output in edges.outputs if edges.outer_uses[output]}
     for node, number in zip(members, ids, strict=True):
         side = sides.of[number]
-        if side == inner:
-            continue
-        if not sides.encloses(side, inner) or node in exported or node in edges.controls_out:
+        if side != inner and (not sides.encloses(side, inner) or node in exported):
             other = next(n for n, i in zip(members, ids, strict=True) if sides.of[i] == inner)
             raise EditError(
                 f"{quoted(node.name)} and {quoted(other.name)} cannot be computed as one: "
                 "they lie in different branches of a conditional"
             )
+    return _Place(topology, frames, sides, found.pop(), inner)
 
 
 def _depth(parents: Sequence[int], side: int) -> int:
@@ -223,19 +240,25 @@ def _outputs(
     topology: Topology, members: Sequence[Node], edges: Boundary, keep: Sequence[str]
 ) -> tuple[list[Output], list[Node]]:
     """What the function returns, and the nodes whose names stay: the graph's outputs, and those to KEEP."""
+    chosen = dict.fromkeys(members)
     wanted = set()
     for name in keep:
         node = topology.graph[name]
-        if node not in members:
+        if node not in chosen:
             raise EditError(f"{quoted(name)} is to be kept and is not among the selected nodes")
         wanted.add(node)
     read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
-    kept = [node for node in members if (node.output_dtypes and node not in read) or node in wanted]
-    outputs = [output for output in edges.outputs if edges.outer_uses[output]]
+    kept = [node for node in members if node in wanted or (node not in read and _is_end(topology, node))]
+    outputs = dict.fromkeys(output for output in edges.outputs if edges.outer_uses[output])
     for node in kept:
-        outputs += [o for i in range(len(node.output_dtypes or ())) if (o := Output(node, i)) not in outputs]
+        outputs.update(dict.fromkeys(Output(node, i) for i in range(node.output_count or 0)))
     place = {node: i for i, node in enumerate(members)}
     return sorted(outputs, key=lambda output: (place[output.node], output.index)), kept
+
+
+def _is_end(topology: Topology, node: Node) -> bool:
+    """Whether a node that nobody reads is there to be fetched or run: it gives something, or nobody waits for it."""
+    return bool(node.output_count) or not topology.users(topology.id_of(node))
 
 
 # -- what takes their place --------------------------------------------------------------------------------
@@ -247,8 +270,9 @@ def _attrs(may_inline: bool, xla: bool) -> dict[str, bool]:
 
 def _of_members(fusion: _Fusion, name: str, may_inline: bool, xla: bool) -> Body:
     """The members themselves as the function."""
-    function = make_function(name, fusion.members, fusion.edges.inputs, fusion.outputs, attrs=_attrs(may_inline, xla))
+    function = make_function(fusion.members, fusion.edges.inputs, fusion.outputs, attrs=_attrs(may_inline, xla))
     add_control_outputs(function, list(fusion.edges.controls_out))
+    name_function(function, name)
     return Body(function, fusion.edges.inputs, fusion.members)
 
 
@@ -274,20 +298,26 @@ def _replace(graph: Graph, fusion: _Fusion, plan: Body, name: str, xla: bool) ->
     if name in graph:  # a member's, which is about to go
         call_name = graph.unique_names()(name)
     inputs = plan.add_inputs(graph, last, journal.added)
+    controls = [*fusion.edges.controls_in, *_tie(graph, fusion, inputs, name, journal)]
     call = graph.add(
-        call_name, _call_op(plan.function), inputs, fusion.controls, attrs=_call_attrs(plan.function, xla), after=last
+        call_name, _call_op(plan.function), inputs, controls, attrs=_call_attrs(plan.function, xla), after=last
     )
     place = {output: Output(call, i) for i, output in enumerate(fusion.outputs)}
-    _rewire(graph, fusion, place, call, journal)
+    rewired = _rewire(graph, fusion, place, call, journal)
     graph.remove(fusion.members)
     journal.removed = [node.name for node in fusion.members]
     kept = [node for node in fusion.kept if node.name != name]
-    for node in kept:
-        _keep_name(graph, node, [place[o] for o in fusion.outputs if o.node is node], call)
+    handed_on: dict[Node, list[tuple[Output, int]]] = {node: [] for node in kept}
+    for output in fusion.outputs:
+        if output.node in handed_on:
+            handed_on[output.node].append((place[output], base_dtype(output.dtype)))
+    for node, outputs in handed_on.items():
+        _keep_name(graph, node, outputs, call)
         journal.added.append(node.name)
     if call_name != name:
         graph.rename({call: name})
     journal.added.append(name)
+    journal.rewired = [Rewired(user.name, slot, old, new.name) for user, slot, old, new in rewired]
     still = {node.name for node in kept}
     journal.removed = [n for n in journal.removed if n not in still and n != name]
     journal.moved = {
@@ -296,7 +326,26 @@ def _replace(graph: Graph, fusion: _Fusion, plan: Body, name: str, xla: bool) ->
     return journal
 
 
-def _rewire(graph: Graph, fusion: _Fusion, place: Mapping[Output, Output], call: Node, journal: Journal) -> None:
+def _tie(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], name: str, journal: Journal) -> list[Node]:
+    """What the call must wait for so that it runs in the loop or branch that the nodes were in, if its inputs do not
+    see to that: another body may leave out the very inputs that did."""
+    place = fusion.place
+    if place.is_plain or any(output.node.base_name is not None and place.holds(output) for output in inputs):
+        return []
+    if any(place.holds(control.output, -1) for control in fusion.edges.controls_in):
+        return []
+    held = next((output for output in fusion.edges.inputs if place.holds(output)), None)
+    if held is None:
+        return []
+    attrs = {"T": type_value(base_dtype(held.dtype)).SerializeToString()}
+    pivot = graph.add(graph.unique_names()(f"{name}/pivot"), "Identity", [held], attrs=attrs, after=fusion.members[-1])
+    journal.added.append(pivot.name)
+    return [pivot]
+
+
+def _rewire(
+    graph: Graph, fusion: _Fusion, place: Mapping[Output, Output], call: Node, journal: Journal
+) -> list[tuple[Node, int, str, Output]]:
     """Has those outside who read the members read the call, and wait for it."""
     uses: dict[Use, Output] = {
         use: place[output] for output in fusion.outputs for use in fusion.edges.outer_uses.get(output, ())
@@ -304,7 +353,7 @@ def _rewire(graph: Graph, fusion: _Fusion, place: Mapping[Output, Output], call:
     changes: dict[Node, dict[int, Output]] = {}
     for use, new in uses.items():
         changes.setdefault(use.node, {})[use.slot] = new
-        journal.rewired.append(Rewired(use.node.name, use.slot, use.node.inputs[use.slot].name, new.name))
+    rewired = [(use.node, use.slot, use.node.inputs[use.slot].name, new) for use, new in uses.items()]
     graph.set_slots(changes)
     members = set(fusion.members)
     for user in dict.fromkeys(u for users in fusion.edges.controls_out.values() for u in users):
@@ -315,16 +364,23 @@ def _rewire(graph: Graph, fusion: _Fusion, place: Mapping[Output, Output], call:
             if other not in members:
                 graph.set_colocated(other, [o for o in other.colocated if o not in members])
                 fusion.notes.append(f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}")
+                journal.changed.append(other.name)
+    journal.changed = list(dict.fromkeys(journal.changed))
+    return rewired
 
 
-def _keep_name(graph: Graph, node: Node, outputs: Sequence[Output], after: Node) -> None:
-    """A node of NODE's name that hands on the call's outputs, index by index."""
-    types = [base_dtype(output.dtype) for output in outputs]
-    if len(outputs) == 1:
-        attrs = {"T": message("tensorflow.AttrValue")(type=types[0]).SerializeToString()}
-        graph.add(node.name, "Identity", outputs, attrs=attrs, after=after)
+def _keep_name(graph: Graph, node: Node, outputs: Sequence[tuple[Output, int]], after: Node) -> None:
+    """A node of NODE's name that hands on the call's outputs (given with their dtypes), index by index.
+
+    Without any it waits for the call.
+    """
+    values, types = [value for value, _ in outputs], [dtype for _, dtype in outputs]
+    if not outputs:
+        graph.add(node.name, "NoOp", controls=[after], after=after)
+    elif len(outputs) == 1:
+        graph.add(node.name, "Identity", values, attrs={"T": type_value(types[0]).SerializeToString()}, after=after)
     else:
-        graph.add(node.name, "IdentityN", outputs, attrs={"T": types_value(types).SerializeToString()}, after=after)
+        graph.add(node.name, "IdentityN", values, attrs={"T": types_value(types).SerializeToString()}, after=after)
 
 
 def _call_op(function: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
 from gdsurgeon.analysis.signature import output_nodes
-from gdsurgeon.edits.function_def import is_large_constant, make_function
+from gdsurgeon.edits.function_def import check_fusible, is_large_constant, make_function, name_function
 from gdsurgeon.edits.merge_functions import plan_function_merge, respell_body
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -56,6 +56,8 @@ def bind_body(
     mapped: Sequence[tuple[str, str]],
     name: str,
     attrs: Mapping[str, bool],
+    *,
+    hands_constants: bool = True,
 ) -> Body:
     """BODY as the function that takes INPUTS (those that it needs) and gives OUTPUTS.
 
@@ -68,6 +70,7 @@ def bind_body(
         mapped: (tensor of GRAPH, node or tensor of BODY).
         name: the beginning of the function's name.
         attrs: bool attrs of the function.
+        hands_constants: whether large constants are handed to the function, which in a while loop they cannot be.
 
     Raises:
         EditError: the two do not fit; the message says which tensors are left, or differ.
@@ -80,7 +83,7 @@ def bind_body(
         _check_fits(tensor, inner, body, warnings)
     stand_ins = {placeholder.node for placeholder in placeholders.values()}
     nodes = [node for node in body.nodes() if node not in stand_ins]
-    constants = [node for node in nodes if is_large_constant(node)]
+    constants = [node for node in nodes if hands_constants and is_large_constant(node)]
     nodes = [node for node in nodes if node not in set(constants)]
     for node in nodes:
         if node.op_def is None:
@@ -89,10 +92,12 @@ def bind_body(
             raise EditError(
                 f"{quoted(node.name)} of {printable(body.source_name)} stands for no input of the selection"
             )
+        check_fusible(node)
     merge = plan_function_merge(graph.functions, body.functions)
     inner_inputs = [*placeholders.values(), *(node.output for node in constants)]
-    function = make_function(name, nodes, inner_inputs, [results[output] for output in outputs], attrs=attrs)
+    function = make_function(nodes, inner_inputs, [results[output] for output in outputs], attrs=attrs)
     respell_body(function, merge.renamed)
+    name_function(function, name)
     unique = graph.unique_names()
     notes = [
         f"{quoted(output.name)} is not needed by {printable(body.source_name)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gdsurgeon.analysis.control_flow import branches, while_frames
@@ -64,14 +64,18 @@ def inline(
         what = f"of {', '.join(map(quoted, functions))}" if functions else "in the graph"
         raise EditError(f"there is no call {what} to inline: loops and conditionals keep their functions")
     known_instances = instances(graph, ((node.name, _call(node), len(node.inputs)) for node in calls))
-    compiled = any(node.plain_attr(XLA_MUST_COMPILE) for node in calls)
+    inside = (node.attr[XLA_MUST_COMPILE].b for i in known_instances.values() for node in i.nodes
+              if XLA_MUST_COMPILE in node.attr)  # fmt: skip
+    compiled = any(inside) or any(node.plain_attr(XLA_MUST_COMPILE) for node in calls)
     frames, sides = while_frames(topology), branches(topology)
     work = _Inlining(graph, known_instances, keep_names)
     for node in calls:
         number = topology.id_of(node)
         work.inline(node, may_not_run=frames.of[number] >= 0 or sides.of[number] >= 0)
     journal = work.finish([node.name for node in calls])
-    unused = sorted(reachable(graph, (name for name, _ in known_instances)) - used_functions(graph))
+    inlined = reachable(graph, (name for name, _ in known_instances))
+    others = {function.signature.name for function in graph.functions} - inlined
+    unused = sorted(inlined - used_functions(graph) - reachable(graph, others))
     graph.functions.remove(unused)
     journal.functions.removed = unused
     loose = (XLA_RTOL, XLA_ATOL) if compiled else (0.0, 0.0)
@@ -136,13 +140,44 @@ class _Inlining:
         """Inlines one call; returns the calls that have come with it."""
         instance = self.known[instance_key(_call(call))]
         nodes = self._add_nodes(call, instance)
-        outside = call.inputs
+        outside, start = self._enter(call, may_not_run)
         for body in instance.nodes:
             self._wire(nodes[body.name], body, nodes, outside, instance)
-        self._tie_roots(call, instance, nodes, may_not_run)
+            if start and not instance.inputs(body) and not instance.controls(body):
+                self.graph.set_controls(nodes[body.name], start)
         results = [_tensor(ref, nodes, outside) for ref in instance.results]
-        self._replace(call, results, [nodes[name] for name in instance.control_results])
+        given = start or list(dict.fromkeys(output.node for output in call.inputs))
+        self._replace(call, results, [nodes[name] for name in instance.control_results], given)
         return [nodes[body.name] for body in instance.nodes if is_call(body.op, self.graph)]
+
+    def _enter(self, call: Node, may_not_run: bool) -> tuple[Sequence[Output], list[Node]]:
+        """What the body reads for its arguments, and what its nodes without inputs wait for.
+
+        A call runs when all is there that it reads and waits for, and not at all where one of these does not run. In a
+        loop or a branch, and where it waits for something, its arguments are gated so that the same is true of them.
+        """
+        if not may_not_run and not call.controls:
+            return call.inputs, []
+        controls = list(call.controls)
+        values: Sequence[Output] = call.inputs
+        if may_not_run and len(values) > 1:
+            values = [self._identity(f"{call.name}/given", output, [], call) for output in values]
+            controls += [value.node for value in values]
+        if len(controls) > 1:
+            controls = [self._group(f"{call.name}/start", controls, call)]
+        gated = [self._identity(f"{call.name}/argument", output, controls, call) for output in values]
+        return gated, controls or [output.node for output in gated]
+
+    def _identity(self, name: str, output: Output, controls: Sequence[Node], after: Node) -> Output:
+        dtype = type_value(base_dtype(output.dtype)).SerializeToString()
+        node = self.graph.add(self.unique(name), "Identity", [output], controls, attrs={"T": dtype}, after=after)
+        self.added.append(node)
+        return node.output
+
+    def _group(self, name: str, controls: Sequence[Node], after: Node) -> Node:
+        node = self.graph.add(self.unique(name), "NoOp", controls=controls, after=after)
+        self.added.append(node)
+        return node
 
     def _add_nodes(self, call: Node, instance: Instance) -> dict[str, Node]:
         out: dict[str, Node] = {}
@@ -165,36 +200,24 @@ class _Inlining:
             names = colocated_names(body.attr[COLOCATION_ATTR].SerializeToString())
             self.graph.set_colocated(node, [nodes[name] for name in names if name in nodes])
 
-    def _tie_roots(self, call: Node, instance: Instance, nodes: dict[str, Node], may_not_run: bool) -> None:
-        """Has what the body begins with wait for what the call waits for.
+    def _replace(self, call: Node, results: Sequence[Output], effects: Sequence[Node], given: Sequence[Node]) -> None:
+        """Has those who read CALL read RESULTS, and those who wait for it wait for what it did; removes it.
 
-        In a loop or a branch, a node without inputs would run outside of it: it waits for an input of the call.
+        GIVEN is what the call itself waited for.
         """
-        roots = [b for b in instance.nodes if not instance.controls(b) and all(not r.node for r in instance.inputs(b))]
-        if call.controls:
-            for body in roots:
-                self.graph.set_controls(nodes[body.name], call.controls)
-        elif may_not_run and call.inputs:
-            sources = [body for body in roots if not instance.inputs(body)]
-            if sources:
-                dtype = type_value(base_dtype(call.inputs[0].dtype)).SerializeToString()
-                pivot = self.graph.add(
-                    self.unique(f"{call.name}/pivot"), "Identity", call.inputs[:1], attrs={"T": dtype}, after=call
-                )
-                self.added.append(pivot)
-                for body in sources:
-                    self.graph.set_controls(nodes[body.name], [pivot])
-
-    def _replace(self, call: Node, results: Sequence[Output], effects: Sequence[Node]) -> None:
-        """Has those who read CALL read RESULTS, and those who wait for it wait for what it did; removes it."""
         users = self.graph.users(call)
         is_read = any(read.node is call for user in users for read in user.inputs)
         above = {output.node for output in results}
         loose = [node for node in effects if node not in above]
-        keeper = self._keeper(call, results, loose) if results and (loose or not is_read) else None
+        keeper: Node | None = None
+        if loose or not is_read:
+            behind = loose if results else loose or given
+            if any(call in user.controls for user in users):
+                behind = [node for node in _last([*above, *loose, *given]) if node not in above]
+            keeper = self._keeper(call, results, behind)
         place = [Output(keeper, i) for i in range(len(results))] if keeper is not None else list(results)
         self.replaced.update((Output(call, i), output) for i, output in enumerate(place))
-        done = [keeper] if keeper is not None else self._done(call, users, [*above, *loose])
+        done = [keeper] if keeper is not None else self._done(call, users, [*above, *loose, *given])
         for user in users:
             slots = [slot for slot, read in enumerate(user.inputs) if read.node is call]
             if slots:
@@ -213,6 +236,8 @@ class _Inlining:
 
     def _keeper(self, call: Node, results: Sequence[Output], effects: Sequence[Node]) -> Node:
         """An Identity with the call's outputs, for a call that is an output of the graph or has effects besides."""
+        if not results:
+            return self._group(f"{call.name}/done", effects, call)
         types = [base_dtype(output.dtype) for output in results]
         op, value = ("Identity", type_value(types[0])) if len(types) == 1 else ("IdentityN", types_value(types))
         name = self.unique(f"{call.name}/results")
@@ -222,12 +247,26 @@ class _Inlining:
 
     def _done(self, call: Node, users: Sequence[Node], ends: Sequence[Node]) -> list[Node]:
         """What to wait for in the place of CALL: a node, where there are several things, that waits for all."""
-        ends = list(dict.fromkeys(ends))
-        if len(ends) < 2 or not any(call in user.controls for user in users):
+        if not any(call in user.controls for user in users):
+            return []
+        ends = _last(dict.fromkeys(ends))
+        if len(ends) < 2:
             return ends
-        node = self.graph.add(self.unique(f"{call.name}/done"), "NoOp", controls=ends, after=call)
-        self.added.append(node)
-        return [node]
+        return [self._group(f"{call.name}/done", ends, call)]
+
+
+def _last(nodes: Iterable[Node]) -> list[Node]:
+    """Those of NODES on which none of the others depends, as far as a walk among new nodes tells."""
+    ends = dict.fromkeys(nodes)
+    seen: set[Node] = set()
+    pending = [n for end in ends if end.base_name is None for n in (*(o.node for o in end.inputs), *end.controls)]
+    while pending:
+        node = pending.pop()
+        if node not in seen:
+            seen.add(node)
+            if node.base_name is None:
+                pending += [*(output.node for output in node.inputs), *node.controls]
+    return [node for node in ends if node not in seen]
 
 
 def _tensor(ref: Ref, nodes: dict[str, Node], outside: Sequence[Output]) -> Output:

@@ -70,14 +70,15 @@ def fit(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> F
     """
     tried = {node: trial_shape(old[node], shape) for node, shape in new.items()}
     stated = infer_shapes(graph)
-    found = _fit(graph, stated, stated, old, tried)
+    is_open = any(shape is None or UNKNOWN in shape[1:] for shape in new.values())
+    found = _fit(graph, stated, stated, old, tried, is_open)
     # Once more with sizes for what is unknown before and after: more can be said then of what is computed from shapes.
     filled = {node: _filled(old[node], shape) for node, shape in tried.items()}
     if any(after != tried[node] for node, (_, after) in filled.items()):
         old_filled = {node: before for node, (before, _) in filled.items()}
         before = infer_shapes(graph, {node.output: shape for node, shape in old_filled.items()}, base=stated)
-        more = _fit(graph, stated, before, old_filled, {node: after for node, (_, after) in filled.items()})
-        found = _joined(found, more)
+        new_filled = {node: after for node, (_, after) in filled.items()}
+        found = _joined(found, _fit(graph, stated, before, old_filled, new_filled, is_open))
     lines = [*_defaults(stated, new), *(f"{_shown(node)}: {text}" for node, text in found.misfits.items())]
     return Fit(found.tried, lines, list(found.fixes.values()), found.warnings)
 
@@ -89,9 +90,11 @@ class _Found(NamedTuple):
     warnings: list[str]
 
 
-def _fit(graph: Graph, base: Shapes, before: Shapes, old: Mapping[Node, Shape], new: dict[Node, Shape]) -> _Found:
+def _fit(
+    graph: Graph, base: Shapes, before: Shapes, old: Mapping[Node, Shape], new: dict[Node, Shape], is_open: bool
+) -> _Found:
     """What does not fit with the input shapes NEW, and did with OLD; BEFORE is what was inferred of these."""
-    fitting = _Fitting(before, [(old[node], shape) for node, shape in new.items()])
+    fitting = _Fitting(before, [(old[node], shape) for node, shape in new.items()], is_open)
     given = {node.output: shape for node, shape in new.items()}
     after = infer_shapes(graph, given, settle=fitting.settle, base=base)
     excused = {conflict.node for conflict in before.conflicts}
@@ -147,10 +150,12 @@ class _Fitting:
     Args:
         before: the shapes as they were.
         inputs: the old and the new shape of each input.
+        is_open: whether other dims of the new shapes than the batch are only tried.
     """
 
-    def __init__(self, before: Shapes, inputs: Iterable[tuple[Shape, Shape]]) -> None:
+    def __init__(self, before: Shapes, inputs: Iterable[tuple[Shape, Shape]], is_open: bool) -> None:
         self.before = before
+        self.is_open = is_open
         self.batches = {
             (UNKNOWN if a is None else a[0], b[0])
             for a, b in inputs
@@ -197,7 +202,7 @@ class _Fitting:
             shown = f"{_shown(call.node)} makes {format_shape(new)} with its shape {format_target(target)}"
             self.warnings.append(f"{shown} {format_shape(shapes[0] if shapes else None)}")
         elif lead is not None:
-            return self._baked_batch(call, lead, target, new)
+            return self._baked_batch(call, lead, target, old, new)
         if target[0] == -1 and row > 1 and count(old[1:]) == row and (count(new[1:]) or row) != row:
             text = f"its shape {format_target(target)} is for rows of {row:,}, and those of {format_shape(new)} are "
             return [(new[0], *_dims(target[1:]))], f"{text}{count(new[1:]):,}"
@@ -223,21 +228,19 @@ class _Fitting:
         return None
 
     def _baked_batch(
-        self, call: Call, lead: int, target: tuple[int | None, ...], new: tuple[int, ...]
+        self, call: Call, lead: int, target: tuple[int | None, ...], old: tuple[int, ...], new: tuple[int, ...]
     ) -> tuple[Sequence[Shape], str | None]:
         rest = list(target[1:])
-        total = count(new)
-        known = known_product(_dims(rest))
-        rows = lead * known
-        if rest.count(-1) == 1 and None not in rest and total is not None and rows and not total % rows:
+        total, rows = count(new), lead * known_product(_dims(rest))
+        # What stands in the place of a -1 must not follow from a size that is only tried.
+        is_definite = not self.is_open or new[1:] == old[1:]
+        if rest.count(-1) == 1 and None not in rest and total is not None and rows and not total % rows and is_definite:
             rest[rest.index(-1)] = total // rows
         dims = _dims(rest)
         out = (lead, *dims)
-        is_whole = known_product(dims) == known_product(new[1:]) if total is None else known_product(out) == total
-        if UNKNOWN in dims or not is_whole:
+        if UNKNOWN in dims or total != known_product(out):
             return [out], baked_batch(target, new) + _elements(new)
-        old = tuple(dim if dim is not None else UNKNOWN for dim in target)
-        self.fixes.append(Fix(call.node, old, (-1, *dims), new))
+        self.fixes.append(Fix(call.node, tuple(dim for dim in target if dim is not None), (-1, *dims), new))
         return [out], None
 
     # -- Slice, StridedSlice -------------------------------------------------------------------------------------

@@ -405,6 +405,10 @@ class TestFixBatch:
                 const("s", target, INT32), reshape("y", "narrow", "s"),
             )  # fmt: skip
             refused(found, [("x", (-1, -1, 1, 3))], "'y' (Reshape): its shape [4,-1", fix_batch=True)
+        found = graph(*classifier(target=(1, -1))[:-4], identity("y", "flat"))
+        refused(found, [("x", (-1, -1, 6, 2))], "'flat' (Reshape): its shape [1,-1] has the batch", fix_batch=True)
+        edited(found, "x", (-1, 8, 6, 2), fix_batch=True)
+        assert graphs.attrs(found, "shape")["value"] == attr_value(tensor([-1, 24], INT32))
 
     def test_nothing_is_fixed_where_something_else_does_not_fit(self) -> None:
         found = graph(*classifier(), weights("table", 2, 5), add("sum", "fc", "table"))
