@@ -79,13 +79,19 @@ def nodes_of(graph: Graph, selection: Selection | Iterable[Node]) -> list[Node]:
     """
     if isinstance(selection, Selection):
         return select_nodes(graph, selection)
-    nodes = list(dict.fromkeys(selection))
+    nodes = own_nodes(graph, selection)
     if not nodes:
         raise EditError("nothing is selected")
-    for node in nodes:
+    return nodes
+
+
+def own_nodes(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
+    """NODES, each once. Raises EditError where one is not in GRAPH."""
+    out = list(dict.fromkeys(nodes))
+    for node in out:
         if graph.find(node.name) is not node:
             raise EditError(f"{quoted(node.name)} is not a node of {printable(graph.source_name)}")
-    return nodes
+    return out
 
 
 def selected(topology: Topology, selection: Selection) -> bytearray:
@@ -116,7 +122,7 @@ def _named(topology: Topology, selection: Selection) -> Iterator[int]:
         yield from _some(found, f"--op {quoted(op)}", op, _ops(topology))
     for scope in selection.scopes:
         yield from _some(
-            under_scope(topology, scope), f"--scope {quoted(scope)}", scope_prefix(scope)[:-1], _scopes(topology)
+            under_scope(topology, scope), f"--scope {quoted(scope)}", scope_prefix(scope)[:-1], scopes(topology)
         )
     for start, end in selection.between:
         sources = [_tensor(topology, text) for text in start]
@@ -141,8 +147,15 @@ def _some(found: Iterable[int], what: str, name: str = "", known: Iterable[str] 
         raise EditError(f"{what} matched 0 nodes.{near_miss(name, known) if name else ''}".rstrip("."))
 
 
-def _scopes(topology: Topology) -> list[str]:
-    return list(dict.fromkeys(topology.name(number).rpartition("/")[0] for number in topology.numbers()))
+def scopes(topology: Topology) -> list[str]:
+    """All name scopes, the outer ones too."""
+    out: dict[str, None] = {}
+    for number in topology.numbers():
+        scope = topology.name(number).rpartition("/")[0]
+        while scope and scope not in out:
+            out[scope] = None
+            scope = scope.rpartition("/")[0]
+    return list(out)
 
 
 def _ops(topology: Topology) -> list[str]:

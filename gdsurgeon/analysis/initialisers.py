@@ -24,11 +24,8 @@ def initialisers(topology: Topology, inside: bytearray) -> list[int]:
     """
     found: dict[int, None] = {}
     for number in topology.with_ops(op for op in topology.ops() if holds_state(op)):
-        if not inside[number]:
-            continue
-        for user in topology.users(number):
-            if not inside[user] and _assigns(topology, user, number):
-                found[user] = None
+        if inside[number]:
+            found.update((user, None) for user in _assignments(topology, number) if not inside[user])
     pending = list(found)
     waiting: dict[int, int] = {}
     for number in pending:  # grows while it is walked
@@ -47,14 +44,20 @@ def initialisers(topology: Topology, inside: bytearray) -> list[int]:
 def needed_initialisers(topology: Topology, kept: bytearray) -> list[int]:
     """The assignments to variables and tables among KEPT, and all that they depend on, ascending."""
     holders = [n for n in topology.with_ops(op for op in topology.ops() if holds_state(op)) if kept[n]]
-    found = [user for number in holders for user in topology.users(number) if _assigns(topology, user, number)]
+    found = [user for number in holders for user in _assignments(topology, number)]
     above: Iterable[int] = topology.upstream(found)
     return [number for number, flag in enumerate(above) if flag and not kept[number]]
 
 
-def _assigns(topology: Topology, user: int, number: int) -> bool:
-    """Whether the node USER assigns to the variable or table NUMBER."""
-    if topology.op(user) not in ASSIGNMENTS:
-        return False
-    producers = topology.data_producers(user)
-    return bool(producers) and producers[0] == number
+def _assignments(topology: Topology, number: int) -> list[int]:
+    """The nodes that assign to the variable or table NUMBER, directly or by way of an Identity of it."""
+    out: list[int] = []
+    pending = [number]
+    for holder in pending:  # grows while it is walked
+        for user in topology.users(holder):
+            first = next(iter(topology.data_producers(user)), -1)
+            if first == holder and topology.op(user) in ASSIGNMENTS:
+                out.append(user)
+            elif first == holder and topology.op(user) in ("Identity", "RefIdentity"):
+                pending.append(user)
+    return out

@@ -32,6 +32,7 @@ def command(request: Request, values: tuple[str, ...]) -> None:
     wanted: dict[str, Any] = {}
     for text in values:
         name, value = pair(text, "")
+        name = name.removesuffix(":0")
         if name in wanted:
             raise UsageError(f"{printable(name)} is given two values")
         if value.startswith("@"):
@@ -47,9 +48,12 @@ def _array(path: str) -> Any:
     import numpy as np
 
     try:
-        return np.load(path, allow_pickle=False)
+        found = np.load(path, allow_pickle=False)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(f"the value {printable(path)} cannot be read: {reason}") from error
-    except ValueError as error:
+    except Exception as error:  # numpy has many ways to say that a file is none of its own
         raise UsageError(f"the value {printable(path)} cannot be read: it is no .npy file") from error
+    if not isinstance(found, np.ndarray):
+        raise UsageError(f"the value {printable(path)} is an archive, no .npy file")
+    return found

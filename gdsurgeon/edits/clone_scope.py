@@ -13,9 +13,9 @@ from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Journal, SameGiven, SameOutputs
-from gdsurgeon.graph.names import near_miss, scope_prefix
+from gdsurgeon.graph.names import UniqueNames, near_miss, scope_prefix
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.select import compiled, is_constant, under_scope
+from gdsurgeon.select import compiled, is_constant, scopes, under_scope
 
 
 def clone_scope(
@@ -58,7 +58,8 @@ def clone_scope(
     warnings: list[str] = []
     replace = _replacements(graph, cloned, inputs, warnings)
     names = {node: _name(node.name, before, after) for node in cloned}
-    free = graph.unique_names()
+    planned = set(names.values())
+    free = UniqueNames(lambda name: name in planned or name in graph)
     names |= {node: free(after + node.name) for node in assigned}
     plan = plan_copy_nodes(
         graph, names, names, replace=replace, respell=lambda text: _respell(text, before, after), topology=topology
@@ -69,7 +70,7 @@ def clone_scope(
     copied = plan.apply()
     journal = Journal(added=[node.name for node in copied.nodes.values()])
     journal.functions.added.extend(copied.functions.values())
-    claims = (SameOutputs(), _claim(source, after[:-1], read, served, copied, replace))
+    claims = (SameOutputs(), _claim(before[:-1], after[:-1], read, served, copied, replace))
     return EditResult(journal, claims, warnings, list(_notes(copied, assigned, shared)))
 
 
@@ -96,10 +97,8 @@ def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
 def _under(topology: Topology, source: str) -> list[Node]:
     found = list(under_scope(topology, source))
     if not found:
-        scopes = {name.rpartition("/")[0] for name in map(topology.name, topology.numbers())} - {""}
-        raise EditError(
-            f"there is no scope {quoted(scope_prefix(source)[:-1])}.{near_miss(scope_prefix(source)[:-1], scopes)}"
-        )
+        scope = scope_prefix(source)[:-1]
+        raise EditError(f"there is no scope {quoted(scope)}.{near_miss(scope, scopes(topology))}")
     return [topology.node(number) for number in found]
 
 
@@ -135,7 +134,7 @@ def _replacements(
     out: dict[Output, Output] = {}
     read = {output for node in nodes for output in node.inputs} if pairs else set()
     for pair in pairs:
-        old, new = (graph.tensor(item) if isinstance(item, str) else item for item in pair)
+        old, new = (graph.output(item) for item in pair)
         if old in out:
             raise EditError(f"{quoted(old.name)} cannot become two tensors at once")
         if old not in read:
@@ -193,5 +192,6 @@ def _notes(copied: CopiedNodes, assigned: Sequence[Node], shared: set[Node]) -> 
         out.append(f"{len(shared):,} node{'s' if len(shared) != 1 else ''} shared with the original")
     out += [f"while loop {quoted(old)} runs as {quoted(new)} in the clone" for old, new in copied.frames.items()]
     out += [f"shared name {quoted(old)} is {quoted(new)} in the clone" for old, new in copied.shared_names.items()]
+    out += [f"shared name {quoted(name)} stays common: nodes outside use it, too" for name in copied.common]
     out += [f"function {quoted(old)} is {quoted(new)} in the clone" for old, new in copied.functions.items()]
     return out

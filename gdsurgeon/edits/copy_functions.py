@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,35 +30,51 @@ class FunctionCopies:
         return self.renamed
 
 
-def plan_function_copies(
-    library: FunctionLibrary, nodes: Iterable[Node], respell: Callable[[str], str]
-) -> FunctionCopies:
-    """Plans copies of those functions that NODES call, directly or not, and that hold state by name.
+def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared: Mapping[str, str]) -> FunctionCopies:
+    """Plans copies of those functions that NODES call, directly or not, and that hold state by a name in SHARED.
 
-    A copied call of any other function can call the same one. RESPELL gives the shared names of the copies, made
-    unique.
+    A copied call of any other function can call the same one. SHARED gives the shared names of the copies.
     """
     if not len(library):
         return FunctionCopies([], {})
     called = _reachable(library, [name for node in nodes for name in functions_of(node, library)])
-    holding = _holding(library, called)
+    holding = _holding(library, called, shared)
     unique = UniqueNames(lambda name: name in library or op_def(name) is not None)
     renamed = {name: unique(name) for name in called if name in holding}
-    used = {name for function in library for name in _shared_names(function)}
-    shared = UniqueNames(used.__contains__)
-    spelt: dict[str, str] = {}
     added: list[Any] = []
     for name in renamed:
-        copy = type(library.get(name))()
-        copy.CopyFrom(respelt(library.get(name), renamed))
-        for node in copy.node_def:
-            old = node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape") if SHARED_NAME in node.attr else ""
-            if old:
-                if old not in spelt:
-                    spelt[old] = shared(respell(old))
-                node.attr[SHARED_NAME].s = spelt[old].encode("utf-8", "surrogateescape")
-        added.append(copy)
+        added.append(respelt(library.get(name), renamed))
+    added = respell_shared_names(added, shared)
     return FunctionCopies(added, renamed)
+
+
+def shared_names_called(library: FunctionLibrary, nodes: Iterable[Node]) -> set[str]:
+    """The shared names that the functions hold which NODES call, directly or not."""
+    if not len(library):
+        return set()
+    called = _reachable(library, [name for node in nodes for name in functions_of(node, library)])
+    return {name for function in called for name in _shared_names(library.get(function))}
+
+
+def respell_shared_names(functions: Iterable[Any], shared: Mapping[str, str]) -> list[Any]:
+    """FUNCTIONS, those that hold a name in SHARED as copies with the new one."""
+    out: list[Any] = []
+    for function in functions:
+        if any(name in shared for name in _shared_names(function)):
+            copy = type(function)()
+            copy.CopyFrom(function)
+            for node in copy.node_def:
+                if SHARED_NAME in node.attr:
+                    old = node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
+                    node.attr[SHARED_NAME].s = shared.get(old, old).encode("utf-8", "surrogateescape")
+            function = copy
+        out.append(function)
+    return out
+
+
+def shared_names_in_functions(library: FunctionLibrary) -> set[str]:
+    """The shared names that the functions of a library hold."""
+    return {name for function in library for name in _shared_names(function)}
 
 
 def functions_of(node: Node, library: FunctionLibrary) -> list[str]:
@@ -85,15 +101,15 @@ def _reachable(library: FunctionLibrary, names: list[str]) -> list[str]:
     return list(out)
 
 
-def _holding(library: FunctionLibrary, names: Iterable[str]) -> set[str]:
-    """Those of NAMES that hold a shared name, or call one that does."""
+def _holding(library: FunctionLibrary, names: Iterable[str], shared: Container[str]) -> set[str]:
+    """Those of NAMES that hold a name of SHARED, or call one that does."""
     names = list(names)
     callers: dict[str, list[str]] = {}
     for name in names:
         for node in library.get(name).node_def:
             for callee in called_functions(node, library):
                 callers.setdefault(callee, []).append(name)
-    out = {name for name in names if _shared_names(library.get(name))}
+    out = {name for name in names if any(held in shared for held in _shared_names(library.get(name)))}
     pending = list(out)
     while pending:
         for caller in callers.get(pending.pop(), ()):

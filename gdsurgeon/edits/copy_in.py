@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gdsurgeon.analysis.shapes import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
 from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.edits.copy_functions import respell_shared_names, shared_names_in_functions
 from gdsurgeon.edits.fresh_names import (
+    NODE_NAME_SHARING,
     SHARED_NAME,
+    clashing_node_names,
     frame_names,
     fresh_frame_names,
     fresh_shared_names,
@@ -18,7 +22,7 @@ from gdsurgeon.edits.fresh_names import (
 )
 from gdsurgeon.edits.merge_functions import FunctionMerge, plan_function_merge, respell_functions
 from gdsurgeon.errors import EditError, quoted
-from gdsurgeon.graph.attrs import string_value
+from gdsurgeon.graph.attrs import shape_value, string_value
 from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import UniqueNames
@@ -77,6 +81,7 @@ class CopyPlan:
             spelt = respelt_attrs(node, self.frames, self.shared_names)
             if node in self.nameless:
                 spelt[SHARED_NAME] = self.nameless[node]
+            _keep_meaning_of_shape(graph, node, copied.nodes[node])
             for key, text in spelt.items():
                 graph.set_attr(copied.nodes[node], key, string_value(text).SerializeToString())
         return copied
@@ -131,9 +136,12 @@ def plan_copy(
     plan = _names(graph, originals, forced, {*reserved, *forced.values()})
     functions = plan_function_merge(graph.functions, other.functions)
     frames, shared = _clashing(graph, other, originals)
+    functions.added = respell_shared_names(functions.added, shared)
     nameless = nameless_variables(plan)
     if nameless and not has_nameless_variables(Topology(graph)):
         nameless = {}
+    if any(node.has_attr(NODE_NAME_SHARING) for node in originals):
+        nameless |= clashing_node_names(Topology(graph), plan)
     return CopyPlan(other, dict(replace), plan, frozenset(forced), functions, frames, shared, nameless)
 
 
@@ -142,13 +150,23 @@ def _clashing(graph: Graph, other: Graph, originals: list[Node]) -> tuple[dict[s
 
     Loops of one name would be one loop, and tables of one name one table.
     """
-    frames, shared = frame_names(originals), shared_names(other, originals)
+    frames = frame_names(originals)
+    shared = shared_names(other, originals) | shared_names_in_functions(other.functions)
     if not frames and not shared:
         return {}, {}
     topology = Topology(graph)
-    new_frames = fresh_frame_names(topology, frames, lambda name: name)
-    new_shared = fresh_shared_names(topology, shared, lambda name: name)
-    return new_frames, new_shared
+    used = shared_names_in_functions(graph.functions) if shared else ()
+    return (
+        fresh_frame_names(topology, frames, lambda name: name),
+        fresh_shared_names(topology, shared, lambda name: name, used),
+    )
+
+
+def _keep_meaning_of_shape(graph: Graph, node: Node, copy: Node) -> None:
+    """What a producer wrote that spelt an unknown shape like a scalar is spelt as newer graphs do."""
+    old, new = node.graph.producer, graph.producer
+    if node.op == "Placeholder" and old < SCALAR_MEANS_UNKNOWN_BEFORE <= new and placeholder_shape(node) is None:
+        graph.set_attr(copy, "shape", shape_value(None).SerializeToString())
 
 
 def _names(graph: Graph, originals: list[Node], forced: Mapping[Node, str], promised: set[str]) -> dict[Node, str]:

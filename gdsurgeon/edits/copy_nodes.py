@@ -7,16 +7,24 @@ from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.control_flow import ENTER, MERGE, Frames, while_frames
 from gdsurgeon.analysis.topology import LOOP_BACK, Topology
-from gdsurgeon.edits.copy_functions import FunctionCopies, plan_function_copies
+from gdsurgeon.edits.copy_functions import (
+    FunctionCopies,
+    plan_function_copies,
+    shared_names_called,
+    shared_names_in_functions,
+)
 from gdsurgeon.edits.fresh_names import (
     SHARED_NAME,
     Respell,
+    clashing_node_names,
     frame_names,
     fresh_frame_names,
     fresh_shared_names,
     nameless_variables,
     respelt_attrs,
     shared_names,
+    shared_names_in_use,
+    temporary_variables,
 )
 from gdsurgeon.edits.merge_functions import respell_functions
 from gdsurgeon.errors import EditError, quoted
@@ -24,6 +32,7 @@ from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.select import own_nodes
 
 
 @dataclass
@@ -36,6 +45,7 @@ class CopiedNodes:
         frames: the ``frame_name`` that each copied while loop has in the copy.
         shared_names: likewise the ``shared_name`` of tables, queues and variables.
         functions: likewise the names of functions that had to be copied.
+        common: shared names that stay, because nodes outside use them too.
     """
 
     nodes: dict[Node, Node] = field(default_factory=dict)
@@ -43,6 +53,7 @@ class CopiedNodes:
     frames: dict[str, str] = field(default_factory=dict)
     shared_names: dict[str, str] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
+    common: list[str] = field(default_factory=list)
 
     def output(self, original: Output) -> Output:
         """What a copy reads where its original reads ORIGINAL: a replacement, a copy, or the same."""
@@ -68,6 +79,8 @@ class CopyNodesPlan:
     shared_names: dict[str, str]
     functions: FunctionCopies
     nameless: dict[Node, str]
+    temporary: dict[str, str]
+    common: list[str]
 
     def apply(self) -> CopiedNodes:
         """Makes the copy, at the end of the graph."""
@@ -76,6 +89,7 @@ class CopyNodesPlan:
             replaced=self.replace,
             frames=self.frames,
             shared_names=self.shared_names,
+            common=self.common,
             functions=self.functions.apply(graph.functions),
         )
         for node, name in self.names.items():
@@ -92,7 +106,7 @@ class CopyNodesPlan:
         return copied
 
     def _respell(self, node: Node, copy: Node) -> None:
-        spelt = respelt_attrs(node, self.frames, self.shared_names)
+        spelt = respelt_attrs(node, self.frames, self.shared_names, self.temporary)
         if node in self.nameless:
             spelt[SHARED_NAME] = self.nameless[node]
         for key, text in spelt.items():
@@ -142,7 +156,7 @@ def plan_copy_nodes(
     Raises:
         EditError: a name is illegal or taken, an input names no node, or a while loop would be copied in part.
     """
-    originals = list(dict.fromkeys(nodes))
+    originals = own_nodes(graph, nodes)
     names = {node: name[node] if isinstance(name, Mapping) else name(node.name) for node in originals}
     _check_names(graph, names)
     replaced = dict(replace or {})
@@ -154,15 +168,32 @@ def plan_copy_nodes(
     frames = while_frames(top)
     _check_loops(top, frames, originals, replaced)
     spelling = respell or (lambda text: text)
+    shared, common = _shared_names(top, originals, spelling)
     return CopyNodesPlan(
         graph,
         names,
         replaced,
         fresh_frame_names(top, frame_names(originals), spelling),
-        fresh_shared_names(top, shared_names(graph, originals), spelling),
-        plan_function_copies(graph.functions, originals, spelling),
-        nameless_variables(names),
+        shared,
+        plan_function_copies(graph.functions, originals, shared),
+        nameless_variables(names) | clashing_node_names(top, names),
+        {old: spelling(old) for old in temporary_variables(originals)},
+        common,
     )
+
+
+def _shared_names(topology: Topology, nodes: list[Node], respell: Respell) -> tuple[dict[str, str], list[str]]:
+    """New shared names for the copies of NODES and of the functions that they call, and those that stay common.
+
+    A table that nodes outside use, too, is filled or read there: the copies use the same one.
+    """
+    graph = topology.graph
+    own = shared_names(graph, nodes)
+    inside = set(nodes)
+    outside = shared_names_in_use(topology, inside) if own else set()
+    wanted = (own | shared_names_called(graph.functions, nodes)) - outside
+    new = fresh_shared_names(topology, wanted, respell, shared_names_in_functions(graph.functions)) if wanted else {}
+    return new, sorted(own & outside)
 
 
 def _check_names(graph: Graph, names: Mapping[Node, str]) -> None:

@@ -12,7 +12,7 @@ from gdsurgeon.analysis.walks import members
 from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.unused_functions import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.journal import EditResult, Journal, SameGiven
 from gdsurgeon.graph.node import Node, Output
 
@@ -34,8 +34,8 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     """
     if not outputs:
         raise EditError("no outputs: name the tensors that the part is there to compute")
-    ends = list(dict.fromkeys(_output(graph, item) for item in outputs))
-    starts = list(dict.fromkeys(_output(graph, item) for item in inputs))
+    ends = list(dict.fromkeys(graph.output(item) for item in outputs))
+    starts = list(dict.fromkeys(graph.output(item) for item in inputs))
     topology = Topology(graph)
     kept = _needed(topology, starts, ends)
     for number in needed_initialisers(topology, kept):
@@ -66,13 +66,9 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     return EditResult(journal, (SameGiven(given, pairs, _statement(given)),), [], notes)
 
 
-def _output(graph: Graph, item: str | Output) -> Output:
-    return graph.tensor(item) if isinstance(item, str) else item
-
-
 def _needed(topology: Topology, starts: Sequence[Output], ends: Sequence[Output]) -> bytearray:
     """For each node whether it is needed for ENDS when STARTS are given."""
-    given = {(topology.id_of(output.node), output.index) for output in starts}
+    given = {(topology.id_of(o.node), o.index) for o in starts if o.node.op not in PLACEHOLDERS}
     kept = bytearray(topology.size)
     pending = [topology.id_of(o.node) for o in ends if (topology.id_of(o.node), o.index) not in given]
     for number in pending:
@@ -94,6 +90,7 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output],
             raise EditError(f"no output depends on {quoted(output.name)}: it cannot be an input of the part")
         if output.node.op not in PLACEHOLDERS:
             check_replaceable(output)
+            check_name(output.node.name)
     for output in (*starts, *ends):
         frame = frames.of[topology.id_of(output.node)]
         if frame >= 0:

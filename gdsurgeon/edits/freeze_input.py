@@ -10,12 +10,15 @@ from gdsurgeon.edits.outputs import unrenamed_outputs
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import tensor_value
-from gdsurgeon.graph.dtypes import NAMES, dtype_name
+from gdsurgeon.graph.dtypes import BOOL, NUMBERS, dtype_name
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Journal, SameGiven
-from gdsurgeon.graph.literals import parse_literal
+from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
 from gdsurgeon.wire.messages import message
+
+MOST_SHOWN = 60
+"""Characters of a value that a message repeats."""
 
 
 class _Frozen(NamedTuple):
@@ -39,6 +42,10 @@ def freeze_input(graph: Graph, values: Mapping[str, Any]) -> EditResult:
     if not values:
         raise EditError("nothing to freeze: name an input and its value")
     frozen = [_frozen(_placeholder(graph, name), value) for name, value in values.items()]
+    doubled = [item.node.name for item in frozen if sum(other.node is item.node for other in frozen) > 1]
+    if doubled:
+        raise EditError(f"{quoted(doubled[0])} is given two values")
+    defaults = [read.node for item in frozen for read in item.node.inputs]
     for node, value, dtype in frozen:
         graph.set_op(node, "Const")
         graph.set_inputs(node, [])
@@ -48,10 +55,25 @@ def freeze_input(graph: Graph, values: Mapping[str, Any]) -> EditResult:
         graph.set_attr(node, "dtype", type_value(dtype).SerializeToString())
         graph.set_attr(node, "value", value)
     journal = Journal(changed=[item.node.name for item in frozen])
+    journal.removed = _remove_unread(graph, defaults)
     names = {item.node.name: item.node.name for item in frozen}
     shown = ", ".join(f"{printable(name)} := its value" for name in list(names)[:3])
     statement = f"edited(x) = original(x, {shown}{', ...' if len(names) > 3 else ''})"
     return EditResult(journal, (SameGiven(names, unrenamed_outputs(graph), statement),))
+
+
+def _remove_unread(graph: Graph, nodes: list[Node]) -> list[str]:
+    """Removes what only the default of an input was computed with, which would pass for an output; returns names."""
+    out: list[str] = []
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        gone = graph.find(node.name) is not node
+        if not gone and node.op not in PLACEHOLDERS and not graph.users(node) and not graph.colocated_with(node):
+            out.append(node.name)
+            pending += [*(read.node for read in node.inputs), *node.controls]
+            graph.remove([node])
+    return out
 
 
 def _placeholder(graph: Graph, name: str) -> Node:
@@ -65,36 +87,48 @@ def _frozen(node: Node, value: Any) -> _Frozen:
     dtype = node.output.dtype
     if hasattr(value, "tobytes"):
         return _from_array(node, dtype, value)
-    text = value if isinstance(value, str) else str(value)
-    where = f"{text!r} for {quoted(node.name)}"
+    where = f"{_shortened(value)} for {quoted(node.name)}"
     try:
-        literal = parse_literal(text, dtype)
-    except ValueError as error:
-        raise EditError(f"{printable(where)} {error}") from None
-    stated = placeholder_shape(node)
-    shape = (1,) * len(stated or ()) if literal.is_scalar else literal.shape
-    _check_shape(node, shape)
-    values = [bool(v) if dtype == 10 and v in (0, 1) else v for v in literal.values]
-    values = [v.encode() if isinstance(v, str) else v for v in values]
-    try:
+        literal = _literal(value, dtype)
+        shape = _filled(node) if literal.is_scalar else literal.shape
+        _check_shape(node, shape)
+        values = [bool(item) if dtype == BOOL and item in (0, 1) else item for item in literal.values]
+        values = [v.encode("utf-8", "surrogateescape") if isinstance(v, str) else v for v in values]
         return _Frozen(node, tensor_value(dtype, shape, values).SerializeToString(), dtype)
+    except UnicodeEncodeError:
+        raise EditError(f"{where} is not text") from None
     except ValueError as error:
-        raise EditError(f"{printable(where)} {error}") from None
+        raise EditError(f"{where} {error}") from None
+
+
+def _literal(value: Any, dtype: int) -> Literal:
+    if isinstance(value, bytes):
+        return Literal((), [value], True)
+    return parse_literal(value if isinstance(value, str) else str(value), dtype)
+
+
+def _shortened(value: Any) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return quoted(text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "...")
+
+
+def _filled(node: Node) -> tuple[int, ...]:
+    """The shape that a single number gets: as many dims of 1 as the placeholder has dims."""
+    return (1,) * len(placeholder_shape(node) or ())
 
 
 def _from_array(node: Node, dtype: int, array: Any) -> _Frozen:
-    found = {name: number for number, name in NAMES.items()}.get(str(array.dtype), 0)
+    found = NUMBERS.get(array.dtype.name, 0)
     if found != dtype:
-        raise EditError(f"the array for {quoted(node.name)} is {array.dtype}, not {dtype_name(dtype)}")
-    shape = tuple(int(size) for size in array.shape)
+        raise EditError(f"the array for {quoted(node.name)} is {array.dtype.name}, not {dtype_name(dtype)}")
+    shape = tuple(int(size) for size in array.shape) or _filled(node)
     _check_shape(node, shape)
     value = message("tensorflow.AttrValue")()
     value.tensor.dtype = dtype
     value.tensor.tensor_shape.SetInParent()
     for size in shape:
         value.tensor.tensor_shape.dim.add(size=size)
-    little = array.astype(array.dtype.newbyteorder("<"))
-    value.tensor.tensor_content = little.tobytes()
+    value.tensor.tensor_content = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return _Frozen(node, value.SerializeToString(), dtype)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gdsurgeon.analysis.shapes import PLACEHOLDERS
 from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.edits.copy_in import plan_copy
-from gdsurgeon.edits.parts import check_fits
+from gdsurgeon.edits.parts import check_fits, check_outside_of_loops
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Journal, SameOutputs, SamePart
@@ -37,6 +37,8 @@ def import_graph(
     prefix = scope_prefix(scope)
     if prefix and any(name.startswith(prefix) or name == prefix[:-1] for name in graph.names()):
         raise EditError(f"the scope {quoted(prefix[:-1])} is in use")
+    if other is graph:
+        other = graph.pristine()
     warnings: list[str] = []
     replace: dict[Node, Output] = {}
     for tensor, placeholder in connect:
@@ -45,6 +47,7 @@ def import_graph(
             raise EditError(f"the placeholder {quoted(node.name)} is connected twice")
         replace[node] = graph.tensor(tensor)
         check_fits(replace[node], graph, node.output, other, warnings)
+        check_outside_of_loops(graph, replace[node])
     names = {node: prefix + node.name for node in other.nodes() if node not in replace} if prefix else {}
     copied = plan_copy(graph, other, replace=replace, names=names).apply(graph)
     journal = Journal(added=[node.name for node in copied.nodes.values()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdsurgeon.analysis.signature import input_nodes, output_nodes
 from gdsurgeon.edits.copy_in import plan_copy
 from gdsurgeon.edits.outputs import unrenamed_outputs
-from gdsurgeon.edits.parts import check_fits
+from gdsurgeon.edits.parts import check_fits, check_outside_of_loops
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, SamePart
@@ -27,7 +27,7 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
         EditError: BODY has more or fewer than one input and output, types differ, or nobody reads TENSOR; GRAPH is as
             it was.
     """
-    output = graph.tensor(tensor) if isinstance(tensor, str) else tensor
+    output = graph.output(tensor)
     placeholders = [node for node in input_nodes(body) if node.op != "PlaceholderWithDefault"]
     results = [Output(node, i) for node in output_nodes(body) for i in range(len(node.output_dtypes or (0,)))]
     for what, found in (("placeholder", [p.name for p in placeholders]), ("output", [r.name for r in results])):
@@ -38,6 +38,8 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     warnings: list[str] = []
     check_fits(output, graph, placeholder.output, body, warnings)
     check_fits(result, body, output, graph, warnings)
+    if any(not node.inputs and node is not placeholder for node in body.nodes()):
+        check_outside_of_loops(graph, output)
     uses = graph.uses(output)
     if not uses:
         raise EditError(

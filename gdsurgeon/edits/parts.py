@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.control_flow import while_frames
 from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
 from gdsurgeon.analysis.signature import input_nodes
+from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, check_output, same_dtype
@@ -106,3 +108,12 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
             f"{quoted(given.name)} of {printable(given_in.source_name)} is {describe(given)}, and "
             f"{quoted(wanted.name)} of {printable(wanted_in.source_name)} takes {describe(wanted)}"
         )
+
+
+def check_outside_of_loops(graph: Graph, output: Output) -> None:
+    """Raises EditError where OUTPUT lies in a while loop: a constant beside it, or another reader, runs only once."""
+    topology = Topology(graph)
+    frames = while_frames(topology)
+    frame = frames.of[topology.id_of(output.node)]
+    if frame >= 0:
+        raise EditError(f"{quoted(output.name)} lies inside the while loop {quoted(frames.names[frame])}")

@@ -12,7 +12,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.journal import EditResult, Journal, Rewired
-from gdsurgeon.graph.node import Node, Output, check_output, same_dtype
+from gdsurgeon.graph.node import Node, Output, same_dtype
 
 Slots = dict[Node, dict[int, Output]]
 
@@ -43,7 +43,7 @@ def reroute(
             the graph is as it was.
     """
     allowed = _consumer_filter(only, exclude)
-    resolved = [(_output(graph, old), _output(graph, new)) for old, new in pairs]
+    resolved = [(graph.output(old), graph.output(new)) for old, new in pairs]
     directed = resolved + ([(new, old) for old, new in resolved] if swap else [])
     if len({old for old, _ in directed}) != len(directed):
         raise EditError("a tensor is rerouted to two others at once")
@@ -73,15 +73,6 @@ def reroute(
     journal = Journal(rewired=list(_rewired(slots)))
     graph.set_slots(slots)
     return EditResult(journal, warnings=warnings, notes=sorted(set(skipped)))
-
-
-def _output(graph: Graph, tensor: str | Output) -> Output:
-    if isinstance(tensor, str):
-        return graph.tensor(tensor)
-    if tensor.node.graph is not graph:
-        raise EditError(f"{quoted(tensor.name)} belongs to another graph")
-    check_output(tensor)
-    return tensor
 
 
 def _consumer_filter(only: str | None, exclude: str | None) -> Callable[[str], bool]:

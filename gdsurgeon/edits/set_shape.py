@@ -12,12 +12,13 @@ from gdsurgeon.analysis.shapes import PLACEHOLDERS, SCALAR_MEANS_UNKNOWN_BEFORE,
 from gdsurgeon.analysis.signature import input_nodes
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.analysis.walks import forward_walk, members
+from gdsurgeon.edits.outputs import unrenamed_outputs
 from gdsurgeon.edits.shape_fit import Fix, baked_batch, fit
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value
 from gdsurgeon.graph.dtypes import INT32, INT64
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameOutputs, Unchanged
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, SameOutputs, Unchanged
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.op_defs import op_def
@@ -73,7 +74,13 @@ def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: b
         item.apply(graph, journal)
     notes = _notes(stale, found.fixes)
     takes_all = all(_includes(shape, old[node]) for node, shape in new.items())
-    return EditResult(journal, (SameOutputs() if takes_all else Unchanged(),), warnings, notes)
+    if takes_all:
+        return EditResult(journal, (SameOutputs(),), warnings, notes)
+    if all(_includes(old[node], shape) for node, shape in new.items()):
+        # Whatever the new shape takes, the old one took.
+        claim = SameGiven({}, unrenamed_outputs(graph), "edited(x) = original(x)")
+        return EditResult(journal, (claim,), warnings, notes)
+    return EditResult(journal, (Unchanged(),), warnings, notes)
 
 
 def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Shape]:

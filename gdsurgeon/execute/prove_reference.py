@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from gdsurgeon.analysis.signature import input_nodes
 from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.execute.comparing import (
     DO_WITHOUT,
     EDITED,
@@ -21,6 +22,7 @@ from gdsurgeon.execute.comparing import (
     warn_of_variables,
 )
 from gdsurgeon.execute.executor import Executor, Refused
+from gdsurgeon.execute.given_feeds import check_names
 from gdsurgeon.execute.proof import OutputProof, Proof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
@@ -89,7 +91,11 @@ class ReferenceProof(Comparing):
             executor.load_source(PART, reference.graph)
 
     def checked(self, overrides: Overrides) -> Overrides:
-        super().checked(overrides)
+        known = [node.name for node in input_nodes(self.graph)]
+        for name in overrides.names():
+            if name not in known and name in self.original_graph:
+                raise UsageError(f"{quoted(name)} is no input of the result: it was frozen, or cut away")
+        check_names(overrides, known)
         return overrides.only(())  # the original is fed what the edited graph is fed
 
     def run(self) -> Proof:
@@ -142,10 +148,15 @@ class ReferenceProof(Comparing):
         except Refused as refused:
             raise ValidationError(f"the result does not run: {printable(refused.text)}", hint=DO_WITHOUT) from refused
         except NotValidatedError as error:
-            if self._original_runs():
+            if not self._has_new_inputs() and self._original_runs():
                 text = f"the result does not run: {self.edited.problem}"
                 raise ValidationError(text, hint=DO_WITHOUT) from error
             raise
+
+    def _has_new_inputs(self) -> bool:
+        """Whether the edited graph has inputs that the original has not: no feed that fits them may be known."""
+        known = {self.journal.after(node.name) for node in input_nodes(self.original_graph)}
+        return any(spec.name not in known for spec in self.edited.specs)
 
     def _original_runs(self) -> bool:
         """Whether the original runs on feeds made for it: that the result does not is the edit's doing then."""
@@ -207,7 +218,7 @@ class ReferenceProof(Comparing):
             self.reference.key,
             graph,
             outputs=_nodes(wanted),
-            overrides=self.overrides,
+            overrides=Overrides(),
             bound=frozenset(self._unneeded(graph, wanted)),
         )
         needed = set(self._needed)

@@ -182,10 +182,12 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[Any]) -> A
         value.tensor.tensor_shape.dim.add(size=size)
     items = list(values)
     try:
+        if dtype in (dtypes.FLOAT32, dtypes.FLOAT64):
+            struct.pack(f"<{len(items)}{_FORMATS[dtype]}", *items)  # which protobuf would make infinite
         if dtype == dtypes.FLOAT16:
             items = [struct.unpack("<H", struct.pack("<e", item))[0] for item in items]
         getattr(value.tensor, _FIELDS[dtype]).extend(items)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, struct.error):
         raise ValueError(f"is not {dtypes.dtype_name(dtype)}") from None
     return value
 

@@ -266,6 +266,19 @@ class Graph:
         check_output(output)
         return output
 
+    def output(self, tensor: str | Output) -> Output:
+        """The tensor that is meant, by its name or itself.
+
+        Raises:
+            EditError: see `tensor`; or it is not one of this graph.
+        """
+        if isinstance(tensor, str):
+            return self.tensor(tensor)
+        if self.find(tensor.node.name) is not tensor.node:
+            raise EditError(f"{quoted(tensor.name)} belongs to another graph, or is there no longer")
+        check_output(tensor)
+        return tensor
+
     def users(self, node: Node) -> list[Node]:
         """The nodes that have NODE as an input, data or control, each once; in no particular order."""
         candidates = dict.fromkeys(self._base_users(node))

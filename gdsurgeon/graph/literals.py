@@ -37,7 +37,9 @@ def parse_literal(text: str, dtype: int) -> Literal:
     if is_text and not text.startswith("["):
         return Literal((), [text.encode("utf-8", "surrogateescape")], True)
     try:
-        value = json.loads(text if is_text else _normal(text))
+        value = json.loads(text if is_text else _normal(text), parse_float=_finite)
+    except OverflowError:
+        raise ValueError(f"is not {dtypes.dtype_name(dtype)}") from None
     except (ValueError, RecursionError):
         form = 'a text, or a list such as ["a", "b"]' if is_text else "a number, or a list such as [0.6, 0.7]"
         raise ValueError(f"is not {form}") from None
@@ -46,6 +48,13 @@ def parse_literal(text: str, dtype: int) -> Literal:
     if shape is None:
         raise ValueError("is a ragged list")
     return Literal(shape, flat, not isinstance(value, list))
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):  # written as a number, and too large for one
+        raise OverflowError
+    return value
 
 
 def _normal(text: str) -> str:

@@ -998,6 +998,67 @@ def test_a_conditional_in_another() -> None:
             assert outcome(found, "z", **given) == outcome(graph(*records), "z", **given)
 
 
+@runs
+def test_branches_of_two_conditionals_that_are_not_in_one_another() -> None:
+    """What reads from both runs where both are taken; what reads from one does not hang on the other."""
+    records = [
+        placeholder("p", BOOL, ()),
+        placeholder("q", BOOL, ()),
+        X,
+        node("where_p", "Switch", ["x", "p"], T=FLOAT),
+        node("where_q", "Switch", ["x", "q"], T=FLOAT),
+        neg("a", "where_p:1"),
+        add("b", "a", "where_q:1"),
+        neg("c", "b"),
+        identity("y", "a"),
+        identity("z", "c"),
+    ]
+    refused(graph(*records), "different branches of a conditional", ["a", "b"])
+    found = graph(*records)
+    fused(found, ["b", "c"])
+    for p in (True, False):
+        for q in (True, False):
+            for fetch in ("y", "z"):
+                given = {"p": p, "q": q, "x": [1.0, 2.0]}
+                assert outcome(found, fetch, **given) == outcome(graph(*records), fetch, **given)
+
+
+def test_conditionals_on_two_outputs_of_one_node() -> None:
+    records = [
+        placeholder("both", BOOL, (2,)),
+        X,
+        node("u", "Unpack", ["both"], T=BOOL, num=2, axis=0),
+        identity("second", "u:1", kind=BOOL),
+        node("where_p", "Switch", ["x", "u"], T=FLOAT),
+        node("where_q", "Switch", ["x", "u:1"], T=FLOAT),
+        node("where_second", "Switch", ["x", "second"], T=FLOAT),
+        neg("p", "where_p:1"),
+        neg("q", "where_q:1"),
+        neg("r", "where_second:1"),
+        *(identity(f"y_{name}", name) for name in "pqr"),
+    ]
+    refused(graph(*records), "different branches of a conditional", ["p", "q"])
+    refused(graph(*records), "different branches of a conditional", ["p", "r"])
+    fused(graph(*records), ["q", "r"])
+
+
+def test_a_switch_that_leads_nowhere_is_no_internal_fault() -> None:
+    """A broken graph is repaired by edits."""
+    for records in ([node("s", "Switch", ["x", "gone"], T=FLOAT)], [node("s", "Switch", ["x"], T=FLOAT)],
+                    [identity("i", "gone", kind=BOOL), node("s", "Switch", ["x", "i"], T=FLOAT)]):  # fmt: skip
+        found = graph(X, *records, neg("a", "s:1"), neg("b", "x"), identity("y", "b"))
+        fused(found, ["b"])
+        assert graphs.inputs(found)["y"] == ["call"]
+
+
+def test_what_an_earlier_edit_has_added_in_a_branch_holds_the_call_there() -> None:
+    found = graph(placeholder("p", BOOL, ()), X, node("s", "Switch", ["x", "p"], T=FLOAT), neg("a", "s:1"),
+                  neg("b", "a"), identity("y", "b"))  # fmt: skip
+    fused(found, ["a"], "first")
+    fused(found, ["b"], "second")
+    assert graphs.inputs(found)["second"] == ["first"] and len(graphs.names(found)) == 6
+
+
 # -- another body ------------------------------------------------------------------------------------------
 
 
@@ -1433,6 +1494,36 @@ def test_without_running(command: Command) -> None:
         (command.folder / "out.pb").unlink(missing_ok=True)
         assert command("--select", "neg|mul", "--name", "call", "--validate", level)[0] == 0
     assert "call" in graphs.names((command.folder / "out.pb").read_bytes())
+
+
+def text(name: str, value: bytes) -> bytes:
+    return node(name, "Const", dtype=STRING, value=encode_len(8, b"\x08\x07\x12\x00" + encode_len(8, value)))
+
+
+@runs
+def test_a_proof_writes_no_file_unless_that_is_allowed(command: Command, tmp_path: Path) -> None:
+    """Nobody who fetches y writes a file; everybody who calls the function would."""
+    written = tmp_path / "written.txt"
+    records = [X, text("name", str(written).encode()), text("content", b"text"),
+               node("write", "WriteFile", ["name", "content"]), neg("n", "x"), identity("y", "n")]  # fmt: skip
+    command.put("model.pb", graph(*records))
+    code, said, _ = command("--node", "write", "--node", "n", "--name", "call")
+    assert not written.exists()
+    assert code in (4, 7), said
+
+
+@runs
+def test_a_body_that_writes_a_file_is_not_run_unless_that_is_allowed(command: Command, tmp_path: Path) -> None:
+    written = tmp_path / "written.txt"
+    command.put("model.pb", graph(X, neg("n", "x"), identity("y", "n")))
+    body = graph(placeholder("x"), text("name", str(written).encode()), text("content", b"text"),
+                 node("write", "WriteFile", ["name", "content"]), neg("n", "x", "^write"))  # fmt: skip
+    code, said, _ = command("--node", "n", "--name", "call", "--with", command.put("body.pb", body))
+    assert not written.exists()
+    assert code in (4, 7), said
+    code, said, _ = command("--node", "n", "--name", "call", "--with", str(tmp_path / "body.pb"), "--allow-ops")
+    assert code in (0, 4), said
+    assert written.exists() == (code == 0)
 
 
 @runs

@@ -569,6 +569,28 @@ def test_what_waits_for_a_call_waits_for_what_the_call_is_given() -> None:
 
 
 @runs
+def test_what_waits_for_a_call_waits_for_all_that_the_call_waits_for() -> None:
+    """The call waits by a control edge, too, and for what its body does not need."""
+    ignoring = function("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
+    records = [X, OK, asserted("check", "x"), identity("late", "x", "^check"), neg("other", "x"),
+               call("c", "f", ["late", "^other"], F1, F1), identity("y", "x", "^c"), library(ignoring)]  # fmt: skip
+    same(records, "y", feeds=CHECKED)
+
+
+def test_calls_that_wait_for_each_other_take_linear_time() -> None:
+    def seconds(count: int) -> float:
+        calls = [call(f"c{i}", "less_one", ["x", *([f"^c{i - 1}"] if i else [])], F1, F1) for i in range(count)]
+        found = graph(X, *calls, library(LESS_ONE))
+        started = time.monotonic()
+        inline(found)
+        return time.monotonic() - started
+
+    with within(60):
+        small, large = seconds(200), seconds(2000)
+    assert large < 30 * small, (small, large)
+
+
+@runs
 def test_control_edges_inside_a_body() -> None:
     made = function("f", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}, asserted("check", "x"),
                     node("group", "NoOp", ["^check", "^x"]), neg("n", "x", "^group"),
@@ -658,6 +680,41 @@ def test_a_call_in_a_branch(made: Any, controls: tuple[str, ...]) -> None:
 @BODIES
 def test_a_call_in_a_branch_that_is_an_output(made: Any) -> None:
     same([*branch()[:-1], library(made)], "call", feeds=BRANCHES)
+
+
+@runs
+@pytest.mark.parametrize("body", ["constant", "passing", "of it"])
+@pytest.mark.parametrize("controls", [[], ["^outer"], ["^outer", "^pivot"]], ids=str)
+def test_a_call_of_one_argument_in_a_branch(body: str, controls: list[str]) -> None:
+    result, nodes = {
+        "constant": ("k:output:0", [const("k", [7, 7])]), "passing": ("a", []), "of it": ("n:y:0", [neg("n", "a")])
+    }[body]  # fmt: skip
+    made = function("f", {"a": FLOAT}, {"o": (FLOAT, result)}, *nodes)
+    records = [placeholder("p", BOOL, ()), X, neg("outer", "x"), node("switch", "Switch", ["x", "p"], T=FLOAT),
+               identity("pivot", "switch:1"), call("call", "f", ["switch:1", *controls], F1, F1), identity("y", "call"),
+               identity("z", "x", "^call"), library(made)]  # fmt: skip
+    for fetch in ("y", "z"):
+        same(records, fetch, feeds=[{"p": p, "x": [1.0, 2.0]} for p in (True, False)])
+
+
+@runs
+def test_a_call_without_arguments_in_a_branch() -> None:
+    made = function("f", {}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
+    records = [placeholder("p", BOOL, ()), X, node("switch", "Switch", ["x", "p"], T=FLOAT),
+               identity("pivot", "switch:1"), call("call", "f", ["^pivot"], [], F1), identity("y", "call"),
+               library(made)]  # fmt: skip
+    same(records, "y", feeds=[{"p": p, "x": [1.0, 2.0]} for p in (True, False)])
+
+
+@runs
+def test_a_call_behind_two_conditionals() -> None:
+    """It runs where both are taken, whatever its body needs."""
+    for made in (STEP, IGNORING, PASSING, CONSTANT):
+        records = [placeholder("p", BOOL, ()), placeholder("q", BOOL, ()), X,
+                   node("where_p", "Switch", ["x", "p"], T=FLOAT), node("where_q", "Switch", ["x", "q"], T=FLOAT),
+                   call("call", "step", ["where_p:1", "where_q:1"], F1 * 2, F1), identity("y", "call"),
+                   library(made)]  # fmt: skip
+        same(records, "y", feeds=[{"p": p, "q": q, "x": [1.0, 2.0]} for p in (True, False) for q in (True, False)])
 
 
 @runs
@@ -829,6 +886,71 @@ def test_random_selections_fused_and_inlined(case: tuple[list[bytes], list[str]]
     check_journal(middle, again, result)
     assert outcome(again, *outputs, x=[0.75, -2.0]) == before
     assert functions_of(again) == []
+
+
+@st.composite
+def conditionals(draw: st.DrawFn) -> tuple[list[bytes], list[str], list[str]]:
+    """A graph of v1 conditionals on two predicates, side by side and in one another; its computing nodes; its ends."""
+    records = [placeholder("p", BOOL, ()), placeholder("q", BOOL, ()), X, identity("p_id", "p", kind=BOOL)]
+    tensors, nodes, read = ["x"], [], set()
+    for i in range(draw(st.integers(2, 10))):
+        kind = draw(st.sampled_from(["Switch", "Switch", "Neg", "AddV2", "AddV2", "Const", "Merge"] if i > 1 else ["Switch"]))
+        reads = st.sampled_from(tensors)
+        waits = [f"^{w}" for w in draw(st.lists(st.sampled_from(nodes), max_size=1))] if nodes else []
+        name = f"n{i}"
+        if kind == "Switch":
+            source = draw(reads)
+            read.add(source)
+            records.append(node(name, "Switch", [source, draw(st.sampled_from(["p", "p_id", "q"]))], T=FLOAT))
+            tensors += [name, f"{name}:1"]
+            continue
+        sources = [draw(reads) for _ in range({"Neg": 1, "AddV2": 2, "Const": 0, "Merge": 2}[kind])]
+        read.update(sources)
+        if kind == "Merge":
+            switch = f"{name}_switch"
+            records.append(node(switch, "Switch", [sources[0], draw(st.sampled_from(["p", "p_id", "q"]))], T=FLOAT))
+            records += [neg(f"{name}_f", switch), neg(f"{name}_t", f"{switch}:1", *waits)]
+            records.append(node(name, "Merge", [f"{name}_f", f"{name}_t"], T=FLOAT, N=2))
+            nodes += [f"{name}_f", f"{name}_t"]
+        elif kind == "Const":
+            records.append(node(name, kind, waits, dtype=FLOAT, value=tensor([i + 0.5, 1])))
+            nodes.append(name)
+        else:
+            records.append(node(name, kind, [*sources, *waits], T=FLOAT))
+            nodes.append(name)
+        tensors.append(name)
+    seen = [tensor_ for tensor_ in tensors[:0:-1] if tensor_ not in read or draw(st.booleans())][:5]
+    records += [identity(f"end_{i}", source) for i, source in enumerate(seen)]
+    return records, nodes, [f"end_{i}" for i in range(len(seen))]
+
+
+@runs
+@settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(conditionals(), st.data())
+def test_random_selections_among_conditionals(
+    case: tuple[list[bytes], list[str], list[str]], data: st.DataObject
+) -> None:
+    """What was dead is dead, and what was there is there, whatever is decided; or the selection is refused."""
+    records, nodes, ends = case
+    if not nodes:
+        return
+    original = graph_bytes(*records)
+    found = from_bytes(original)
+    chosen = data.draw(st.sets(st.sampled_from(nodes), min_size=1, max_size=3))
+    try:
+        fuse_ops(found, [found[name] for name in convex(found, chosen)], "call")
+    except EditError as error:
+        assert any(words in error.message for words in ("different branches", "v1 control flow")), error.message
+        return
+    again = from_bytes(graphs.written(found))
+    inline(again)
+    for p in (True, False):
+        for q in (True, False):
+            feeds: dict[str, Any] = {"p": p, "q": q, "x": [0.75, -2.0]}
+            for end in ends:
+                before = outcome(original, end, **feeds)
+                assert outcome(found, end, **feeds) == before, (end, feeds)
+                assert outcome(again, end, **feeds) == before, (end, feeds)
 
 
 def check_journal(before: bytes, found: Graph, result: EditResult) -> None:

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import graphs
 from support.graphs import FLOAT, const, func, function, graph, library, node
 
@@ -8,7 +13,7 @@ from gdsurgeon.edits.merge_functions import merge_functions
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.functions import FunctionLibrary, called_functions
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.wire.fields import encode_len
+from gdsurgeon.wire.fields import encode_len, fields
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
 
@@ -172,3 +177,246 @@ def test_the_other_library_is_left_as_it_is() -> None:
     merge_functions(target.functions, other.functions)
     assert graphs.written(other) == before
     assert [f.signature.name for f in other.functions] == ["A", "B"]
+
+
+# Replacing and removing.
+
+
+def gradient(name: str, function_of: str) -> Any:
+    return message("tensorflow.GradientDef")(function_name=name, gradient_func=function_of)
+
+
+def library_bodies(what: Graph | bytes) -> list[list[bytes]]:
+    """The FunctionDefs of each library field as they are encoded; found by protobuf and not by the code under test."""
+    data = graphs.written(what)
+    out = []
+    for field in fields(data, 0, len(data)):
+        if field.number == 2:
+            found = graphs.bodies(data[field.value : field.end])
+            out.append(found)
+    return out
+
+
+def gradient_pairs(found: Graph) -> list[tuple[str, str]]:
+    return [(g.function_name, g.gradient_func) for g in graphs.parsed(found).library.gradient]
+
+
+TWO_FIELDS = [
+    library(function("A", BODY), function("B", BODY), gradients={"A": "B"}),
+    library(function("C", BODY), function("D", BODY), gradients={"C": "D", "D": "A"}),
+]
+
+
+@pytest.mark.parametrize("name", ["A", "B", "C", "D"])
+def test_a_replaced_function_stands_where_it_stood(name: str) -> None:
+    found = with_library(*TWO_FIELDS)
+    before = library_bodies(found)
+    found.functions.replace(function(name, OTHER))
+    after = library_bodies(found)
+    place = "ABCD".index(name)
+    expected = [list(field) for field in before]
+    expected[place // 2][place % 2] = function(name, OTHER).SerializeToString(deterministic=True)
+    assert after == expected
+    assert gradient_pairs(found) == [("A", "B"), ("C", "D"), ("D", "A")]
+    assert found.functions.get(name).node_def[0].op == "Neg"
+    untouched = TWO_FIELDS[1 - place // 2]
+    assert untouched in graphs.written(found)
+
+
+def test_a_function_that_is_replaced_by_itself_is_the_same_message() -> None:
+    found = with_library(*TWO_FIELDS)
+    before = graphs.parsed(found)
+    copy = type(found.functions.get("A"))()
+    copy.CopyFrom(found.functions.get("A"))
+    found.functions.replace(copy)
+    assert graphs.parsed(found) == before
+
+
+@pytest.mark.parametrize(
+    ("names_", "functions", "pairs"),
+    [
+        (["A"], "BCD", [("C", "D")]),
+        (["B"], "ACD", [("C", "D"), ("D", "A")]),
+        (["C"], "ABD", [("A", "B"), ("D", "A")]),
+        (["A", "C"], "BD", []),
+        (["A", "B"], "CD", [("C", "D")]),
+        (["C", "D"], "AB", [("A", "B")]),
+        (["A", "B", "C", "D"], "", []),
+        ([], "ABCD", [("A", "B"), ("C", "D"), ("D", "A")]),
+        (["Z"], "ABCD", [("A", "B"), ("C", "D"), ("D", "A")]),
+    ],
+)
+def test_removed_functions_go_with_their_gradients(
+    names_: list[str], functions: str, pairs: list[tuple[str, str]]
+) -> None:
+    found = with_library(*TWO_FIELDS)
+    old = {f.signature.name: body for field in TWO_FIELDS for body, f in named_bodies(field)}
+    found.functions.remove(names_)
+    assert names(found.functions) == list(functions)
+    assert [(g.function_name, g.gradient_func) for g in found.functions.gradients()] == pairs
+    parsed = graphs.parsed(found)
+    assert [f.signature.name for f in parsed.library.function] == list(functions)
+    assert gradient_pairs(found) == pairs
+    assert [b for field in library_bodies(found) for b in field] == [old[name] for name in functions]
+    assert [n.name for n in parsed.node] == ["c"]
+    assert all(name not in found.functions and found.functions.get(name) is None for name in names_)
+
+
+def named_bodies(field: bytes) -> list[tuple[bytes, Any]]:
+    (bodies,) = library_bodies(field)
+    return [(body, message("tensorflow.FunctionDef").FromString(body)) for body in bodies]
+
+
+def test_a_library_that_is_emptied_goes() -> None:
+    found = with_library(*TWO_FIELDS)
+    found.functions.remove(["A", "B", "C", "D"])
+    assert graphs.written(found) == const("c", [1])
+    assert (len(found.functions), names(found.functions)) == (0, [])
+
+
+def test_an_empty_field_stays_where_another_is_changed() -> None:
+    found = with_library(library(), library(function("A", BODY)), library())
+    found.functions.remove(["A"])
+    assert len(graphs.parsed(found).library.function) == 0
+
+
+def test_what_is_unknown_in_a_library_stays() -> None:
+    unknown = b"\x52\x03abc" + b"\x58\x05"  # fields 10 and 11
+    first, second = function("A", BODY), function("B", BODY)
+    inner = encode_len(1, first.SerializeToString() + unknown) + unknown + encode_len(1, second.SerializeToString())
+    found = with_library(encode_len(2, inner + unknown))
+    found.functions.remove(["B"])
+    expected = encode_len(2, encode_len(1, first.SerializeToString() + unknown) + unknown + unknown)
+    assert graphs.written(found) == const("c", [1]) + expected
+
+
+def test_a_removed_name_is_free_again() -> None:
+    found = with_library(*TWO_FIELDS)
+    found.functions.remove(["A"])
+    found.functions.add(function("A", OTHER))
+    assert names(found.functions) == ["B", "C", "D", "A"]
+    assert [f.signature.name for f in graphs.parsed(found).library.function] == ["B", "C", "D", "A"]
+    assert found.functions.get("A").node_def[0].op == "Neg"
+    found.functions.remove(["A"])
+    assert [f.signature.name for f in graphs.parsed(found).library.function] == ["B", "C", "D"]
+
+
+def test_what_was_added_can_be_replaced_and_removed() -> None:
+    found = with_library()
+    found.functions.add(function("A", BODY))
+    found.functions.add_gradient(gradient("A", "A"))
+    found.functions.replace(function("A", OTHER))
+    assert [f.node_def[0].op for f in graphs.parsed(found).library.function] == ["Neg"]
+    found.functions.remove(["A"])
+    assert graphs.written(found) == const("c", [1])
+    assert found.functions.gradients() == []
+
+
+def test_doubled_names_are_removed_together_and_the_first_is_replaced() -> None:
+    doubled = library(function("A", BODY), function("B", BODY), function("A", OTHER))
+    found = with_library(doubled)
+    found.functions.replace(function("A", node("y", "Abs", ["x"], T=FLOAT)))
+    assert [f.node_def[0].op for f in graphs.parsed(found).library.function] == ["Abs", "Identity", "Neg"]
+    found.functions.remove(["A"])
+    assert [f.signature.name for f in graphs.parsed(found).library.function] == ["B"]
+
+
+def test_changes_of_the_library_leave_the_nodes_alone() -> None:
+    found = graph(const("a", [1]), const("b", [2]), trailer=TWO_FIELDS[0] + graphs.VERSIONS + TWO_FIELDS[1])
+    found.functions.remove(["A", "D"])
+    expected = [library(function("B", BODY)), library(function("C", BODY))]
+    assert graphs.written(found) == const("a", [1]) + const("b", [2]) + expected[0] + graphs.VERSIONS + expected[1]
+
+
+def test_pristine_knows_nothing_of_the_changes() -> None:
+    found = with_library(*TWO_FIELDS)
+    found.functions.remove(["A"])
+    assert names(found.pristine().functions) == ["A", "B", "C", "D"]
+
+
+def test_many_functions_are_removed_in_linear_time() -> None:
+    count = 15_000
+    found = with_library(library(*(function(f"F{i}", BODY) for i in range(count))))
+    _ = len(found.functions)
+    started = time.process_time()
+    found.functions.remove([f"F{i}" for i in range(count - 1)])
+    assert time.process_time() - started < 0.8
+    assert [f.signature.name for f in graphs.parsed(found).library.function] == [f"F{count - 1}"]
+
+
+def test_many_library_fields_are_written_in_linear_time() -> None:
+    count = 250
+    found = with_library(*(library(function(f"F{i}", BODY)) for i in range(count)))
+    found.functions.remove(["F3"])
+    started = time.process_time()
+    assert len(graphs.parsed(found).library.function) == count - 1
+    assert time.process_time() - started < 0.3
+
+
+# Random changes, against the same changes made to a message.
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "replace", "remove", "add_gradient"]),
+        st.lists(st.sampled_from("ABCDEF"), min_size=1, max_size=3, unique=True),
+        st.sampled_from([BODY, OTHER]),
+    ),
+    max_size=8,
+)
+
+
+@st.composite
+def library_fields(draw: st.DrawFn) -> list[bytes]:
+    """Up to three library fields with functions of different names, and gradients."""
+    chosen = draw(st.lists(st.sampled_from("ABCDEF"), unique=True))
+    out: list[bytes] = []
+    for _ in range(draw(st.integers(0, 3))):
+        size = draw(st.integers(0, len(chosen)))
+        here, chosen = chosen[:size], chosen[size:]
+        pairs = draw(st.dictionaries(st.sampled_from("ABCDEF"), st.sampled_from("ABCDEF"), max_size=2))
+        out.append(library(*(function(name, BODY) for name in here), gradients=pairs))
+    return out
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(library_fields(), STEPS)
+def test_any_changes(data: list[bytes], steps: list[tuple[str, list[str], bytes]]) -> None:
+    found = with_library(*data)
+    model = graphs.parsed(found).library
+    untouched = {f.signature.name: body for field in data for body, f in named_bodies(field)}
+    in_file = list(untouched)
+    for what, chosen, body in steps:
+        name = chosen[0]
+        here = [f.signature.name for f in model.function]
+        if what == "remove":
+            found.functions.remove(chosen)
+            kept = [f for f in model.function if f.signature.name not in chosen]
+            pairs = [g for g in model.gradient if g.function_name not in chosen and g.gradient_func not in chosen]
+            model = type(model)(function=kept, gradient=pairs)
+            for gone in chosen:
+                untouched.pop(gone, None)
+        elif what == "add_gradient":
+            found.functions.add_gradient(gradient(name, chosen[-1]))
+            model.gradient.add(function_name=name, gradient_func=chosen[-1])
+        elif what == "add" and name not in here:
+            found.functions.add(function(name, body))
+            model.function.append(function(name, body))
+        elif what == "replace" and name in here:
+            found.functions.replace(function(name, body))
+            model.function[here.index(name)].CopyFrom(function(name, body))
+            untouched.pop(name, None)
+    assert list(found.functions) == list(model.function)
+    assert found.functions.gradients() == list(model.gradient)
+    written = graphs.written(found)
+    parsed = graphs.parsed(written)
+    assert parsed.library == model
+    assert [n.name for n in parsed.node] == ["c"]
+    bodies = {message("tensorflow.FunctionDef").FromString(b).signature.name: b
+              for field in library_bodies(written) for b in field}  # fmt: skip
+    assert all(bodies[name] == body for name, body in untouched.items())
+    assert set(untouched) <= set(in_file)
+    if not found.is_changed:
+        assert written == found.source.read(0, found.source.size)
+    again = Graph(BytesSource(written))
+    assert graphs.written(again) == written
+    assert names(again.functions) == [f.signature.name for f in model.function]
