@@ -135,38 +135,65 @@ class Branches(NamedTuple):
         return inner == outer
 
 
-def _predicate(topology: Topology, switch: int) -> int:
-    """What decides a Switch; an Identity of it decides the same."""
-    number = topology.reads(switch)[1][0]  # Switch(data, predicate)
-    while topology.op(number) == "Identity":
-        number = topology.reads(number)[0][0]
-    return number
+def _predicate(topology: Topology, switch: int) -> tuple[int, int]:
+    """The tensor that decides a Switch, an Identity taken for what it hands on; of a broken one the Switch itself."""
+    reads = topology.reads(switch)
+    if len(reads) < 2:
+        return switch, 0
+    number, index = reads[1]  # Switch(data, predicate)
+    while topology.op(number) == "Identity" and topology.reads(number):
+        number, index = topology.reads(number)[0]
+    return number, index
 
 
 def branches(topology: Topology) -> Branches:
-    """Which node runs in which branch of a conditional: a branch is a side of the Switches of one predicate. Linear."""
-    out = Branches([], [-1] * topology.size, {})
+    """Which node runs in which branch of a conditional: a branch is a side of the Switches of one predicate. Linear.
+
+    What reads from two branches that do not lie in one another runs in a branch of its own, where both are taken.
+    """
     if not topology.ops() & SWITCH:
-        return out
-    numbers: dict[tuple[int, int, int], int] = {}
-    depths = {-1: 0}
-    heads = _loop_heads(topology)
-    for number in topological_order(topology):
-        entered = [-1]
-        for producer, port in topology.reads(number):
-            if topology.is_loop_back(producer, number):
+        return Branches([], [-1] * topology.size, {})
+    return _Branching(topology).run()
+
+
+class _Branching:
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.out = Branches([], [-1] * topology.size, {})
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._depths = {-1: 0}
+
+    def run(self) -> Branches:
+        heads = _loop_heads(self.topology)
+        for number in topological_order(self.topology):
+            op = self.topology.op(number)
+            entered = self._entered(number)
+            branch = max(entered, key=self._depths.__getitem__)
+            if op in EXIT or (op in MERGE and number not in heads):
+                branch = self.out.parents[branch] if branch >= 0 else branch
+            elif op not in MERGE:
+                for other in entered:
+                    if not self.out.encloses(other, branch):
+                        branch = self._branch(("both", branch, other), branch)
+            self.out.of[number] = branch
+        return self.out
+
+    def _entered(self, number: int) -> list[int]:
+        """The branches that the inputs of a node come from, each once."""
+        found = {-1: None}
+        for producer, port in self.topology.reads(number):
+            if self.topology.is_loop_back(producer, number):
                 continue
-            branch = out.of[producer]
-            if topology.op(producer) in SWITCH and port >= 0:
-                key = (_predicate(topology, producer), port, branch)
-                if key not in numbers:
-                    numbers[key] = len(out.parents)
-                    out.parents.append(branch)
-                    depths[numbers[key]] = depths[branch] + 1
-                branch = out.sides[producer, port] = numbers[key]
-            entered.append(branch)
-        branch = max(entered, key=depths.__getitem__)
-        op = topology.op(number)
-        leaves = op in EXIT or (op in MERGE and number not in heads)
-        out.of[number] = out.parents[branch] if leaves and branch >= 0 else branch
-    return out
+            branch = self.out.of[producer]
+            if port >= 0 and self.topology.op(producer) in SWITCH:
+                key = (_predicate(self.topology, producer), port, branch)
+                branch = self.out.sides[producer, port] = self._branch(key, branch)
+            found[branch] = None
+        return list(found)
+
+    def _branch(self, key: tuple[object, ...], parent: int) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self.out.parents)
+            self.out.parents.append(parent)
+            self._depths[self._numbers[key]] = self._depths[parent] + 1
+        return self._numbers[key]

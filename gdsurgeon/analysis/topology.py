@@ -49,6 +49,10 @@ class Topology:
         """The number of NODE."""
         return self._ids[node] if node.base_name is None else self.table.rows[node.base_name]
 
+    def knows(self, node: Node) -> bool:
+        """Whether NODE was there when this was made."""
+        return node.base_name is not None or node in self._ids
+
     def node(self, number: int) -> Node:
         """The node with that number."""
         if number >= self.rows:

@@ -171,6 +171,7 @@ def _claim(
         outputs=tuple((output.name, copied.output(output).name) for output in given),
         statement=f"{target}(x) = {source}(x)",
         copies={old.name: new.name for old, new in copied.nodes.items()},
+        beside=tuple(output.name for output in given),
     )
 
 

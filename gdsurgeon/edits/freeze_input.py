@@ -59,7 +59,8 @@ def freeze_input(graph: Graph, values: Mapping[str, Any]) -> EditResult:
     names = {item.node.name: item.node.name for item in frozen}
     shown = ", ".join(f"{printable(name)} := its value" for name in list(names)[:3])
     statement = f"edited(x) = original(x, {shown}{', ...' if len(names) > 3 else ''})"
-    return EditResult(journal, (SameGiven(names, unrenamed_outputs(graph), statement),))
+    constants = {item.node.name: item.value for item in frozen}
+    return EditResult(journal, (SameGiven(names, unrenamed_outputs(graph), statement, constants=constants),))
 
 
 def _remove_unread(graph: Graph, nodes: list[Node]) -> list[str]:

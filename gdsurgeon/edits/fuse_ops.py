@@ -330,7 +330,7 @@ def _tie(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], name: str, jou
     """What the call must wait for so that it runs in the loop or branch that the nodes were in, if its inputs do not
     see to that: another body may leave out the very inputs that did."""
     place = fusion.place
-    if place.is_plain or any(output.node.base_name is not None and place.holds(output) for output in inputs):
+    if place.is_plain or any(place.topology.knows(output.node) and place.holds(output) for output in inputs):
         return []
     if any(place.holds(control.output, -1) for control in fusion.edges.controls_in):
         return []

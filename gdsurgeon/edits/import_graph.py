@@ -10,7 +10,7 @@ from gdsurgeon.edits.copy_in import plan_copy
 from gdsurgeon.edits.parts import check_fits, check_outside_of_loops
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal, SameOutputs, SamePart
+from gdsurgeon.graph.journal import EditResult, Journal, SameOutputs, SamePart, SameTensors
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node, Output
 
@@ -48,6 +48,7 @@ def import_graph(
         replace[node] = graph.tensor(tensor)
         check_fits(replace[node], graph, node.output, other, warnings)
         check_outside_of_loops(graph, replace[node])
+    has_outputs = bool(output_nodes(graph))
     names = {node: prefix + node.name for node in other.nodes() if node not in replace} if prefix else {}
     copied = plan_copy(graph, other, replace=replace, names=names).apply(graph)
     journal = Journal(added=[node.name for node in copied.nodes.values()])
@@ -61,7 +62,9 @@ def import_graph(
         {node.name: tensor.name for node, tensor in replace.items()},
         tuple((output.name, copied.output(output).name) for output in served if output.node not in replace),
     )
-    return EditResult(journal, (SameOutputs(), part), warnings, notes)
+    read = tuple(dict.fromkeys(tensor.name for tensor in replace.values()))
+    claims = (*((SameOutputs(),) if has_outputs else ()), *((SameTensors(read),) if read else ()), part)
+    return EditResult(journal, claims, warnings, notes)
 
 
 def _placeholder(other: Graph, name: str) -> Node:

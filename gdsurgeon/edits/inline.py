@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from gdsurgeon.analysis.control_flow import branches, while_frames
@@ -139,6 +139,7 @@ class _Inlining:
     def _one(self, call: Node, may_not_run: bool) -> list[Node]:
         """Inlines one call; returns the calls that have come with it."""
         instance = self.known[instance_key(_call(call))]
+        made = len(self.added)
         nodes = self._add_nodes(call, instance)
         outside, start = self._enter(call, may_not_run)
         for body in instance.nodes:
@@ -146,8 +147,9 @@ class _Inlining:
             if start and not instance.inputs(body) and not instance.controls(body):
                 self.graph.set_controls(nodes[body.name], start)
         results = [_tensor(ref, nodes, outside) for ref in instance.results]
-        given = start or list(dict.fromkeys(output.node for output in call.inputs))
-        self._replace(call, results, [nodes[name] for name in instance.control_results], given)
+        given = list(dict.fromkeys([*start, *(output.node for output in outside)]))
+        effects = [nodes[name] for name in instance.control_results]
+        self._replace(call, results, effects, given, frozenset(self.added[made:]))
         return [nodes[body.name] for body in instance.nodes if is_call(body.op, self.graph)]
 
     def _enter(self, call: Node, may_not_run: bool) -> tuple[Sequence[Output], list[Node]]:
@@ -160,7 +162,7 @@ class _Inlining:
             return call.inputs, []
         controls = list(call.controls)
         values: Sequence[Output] = call.inputs
-        if may_not_run and len(values) > 1:
+        if may_not_run and values and (len(values) > 1 or controls):
             values = [self._identity(f"{call.name}/given", output, [], call) for output in values]
             controls += [value.node for value in values]
         if len(controls) > 1:
@@ -200,10 +202,17 @@ class _Inlining:
             names = colocated_names(body.attr[COLOCATION_ATTR].SerializeToString())
             self.graph.set_colocated(node, [nodes[name] for name in names if name in nodes])
 
-    def _replace(self, call: Node, results: Sequence[Output], effects: Sequence[Node], given: Sequence[Node]) -> None:
+    def _replace(
+        self,
+        call: Node,
+        results: Sequence[Output],
+        effects: Sequence[Node],
+        given: Sequence[Node],
+        own: Container[Node],
+    ) -> None:
         """Has those who read CALL read RESULTS, and those who wait for it wait for what it did; removes it.
 
-        GIVEN is what the call itself waited for.
+        GIVEN is what the call itself waited for; OWN are the nodes that were made for it.
         """
         users = self.graph.users(call)
         is_read = any(read.node is call for user in users for read in user.inputs)
@@ -213,11 +222,11 @@ class _Inlining:
         if loose or not is_read:
             behind = loose if results else loose or given
             if any(call in user.controls for user in users):
-                behind = [node for node in _last([*above, *loose, *given]) if node not in above]
+                behind = [node for node in _last([*above, *loose, *given], own) if node not in above]
             keeper = self._keeper(call, results, behind)
         place = [Output(keeper, i) for i in range(len(results))] if keeper is not None else list(results)
         self.replaced.update((Output(call, i), output) for i, output in enumerate(place))
-        done = [keeper] if keeper is not None else self._done(call, users, [*above, *loose, *given])
+        done = [keeper] if keeper is not None else self._done(call, users, [*above, *loose, *given], own)
         for user in users:
             slots = [slot for slot, read in enumerate(user.inputs) if read.node is call]
             if slots:
@@ -245,26 +254,26 @@ class _Inlining:
         self.added.append(keeper)
         return keeper
 
-    def _done(self, call: Node, users: Sequence[Node], ends: Sequence[Node]) -> list[Node]:
+    def _done(self, call: Node, users: Sequence[Node], ends: Sequence[Node], own: Container[Node]) -> list[Node]:
         """What to wait for in the place of CALL: a node, where there are several things, that waits for all."""
         if not any(call in user.controls for user in users):
             return []
-        ends = _last(dict.fromkeys(ends))
+        ends = _last(dict.fromkeys(ends), own)
         if len(ends) < 2:
             return ends
         return [self._group(f"{call.name}/done", ends, call)]
 
 
-def _last(nodes: Iterable[Node]) -> list[Node]:
-    """Those of NODES on which none of the others depends, as far as a walk among new nodes tells."""
+def _last(nodes: Iterable[Node], own: Container[Node]) -> list[Node]:
+    """Those of NODES on which none of the others depends, as far as a walk among the nodes OWN tells."""
     ends = dict.fromkeys(nodes)
     seen: set[Node] = set()
-    pending = [n for end in ends if end.base_name is None for n in (*(o.node for o in end.inputs), *end.controls)]
+    pending = [n for end in ends if end in own for n in (*(o.node for o in end.inputs), *end.controls)]
     while pending:
         node = pending.pop()
         if node not in seen:
             seen.add(node)
-            if node.base_name is None:
+            if node in own:
                 pending += [*(output.node for output in node.inputs), *node.controls]
     return [node for node in ends if node not in seen]
 

@@ -8,7 +8,7 @@ from gdsurgeon.edits.outputs import unrenamed_outputs
 from gdsurgeon.edits.parts import check_fits, check_outside_of_loops
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, SamePart
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, SamePart, SameTensors
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Output
 
@@ -60,6 +60,7 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     journal.rewired = [Rewired(use.node.name, use.slot, output.name, new.name) for use in uses]
     graph.reroute(uses, new)
     claims = (
+        SameTensors((output.name,)),
         SamePart(body, {placeholder.name: output.name}, ((result.name, new.name),)),
         SameGiven(
             {output.name: new.name},

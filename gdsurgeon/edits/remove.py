@@ -14,7 +14,7 @@ from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, kno
 from gdsurgeon.edits.unused_functions import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, check_name
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, SameTensors
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.select import Selection, is_constant, nodes_of
 
@@ -79,7 +79,9 @@ def remove(
     if given:
         shown = ", ".join(f"{printable(old)} := {printable(new)}" for old, new in list(given.items())[:3])
         statement = f"edited(x) = original(x, {shown}{', ...' if len(given) > 3 else ''})"
-    return EditResult(journal, (SameGiven(given, unrenamed_outputs(graph), statement),))
+    claim = SameGiven(given, unrenamed_outputs(graph), statement)
+    before = tuple(dict.fromkeys(new.name for new in place.values()))
+    return EditResult(journal, ((SameTensors(before),) if before else ()) + (claim,))
 
 
 Reads = dict[Output, list[tuple[Node, int]]]

@@ -78,6 +78,7 @@ def make_plan(
     custom_ops: bool = False,
     outputs: list[str] | None = None,
     undrawable: frozenset[str] = frozenset(),
+    trust_seeds: bool = True,
 ) -> Plan:
     """What to run of GRAPH.
 
@@ -86,15 +87,19 @@ def make_plan(
         allow_ops: whether ops that reach files, networks or Python may be run.
         custom_ops: whether ops that are not known here may be run: a library of them is there.
         outputs: the nodes to fetch; by default those that nobody reads.
+        trust_seeds: whether a seeded op in a loop gives the same in each graph: not where one is run more often.
         undrawable: random nodes whose values are not drawn: what depends on them is not compared.
     """
-    return _Planner(graph, allow_ops, custom_ops, undrawable).plan(outputs)
+    return _Planner(graph, allow_ops, custom_ops, undrawable, trust_seeds).plan(outputs)
 
 
 class _Planner:
     """Works in a few passes over the whole graph: nothing is done once for each output."""
 
-    def __init__(self, graph: Graph, allow_ops: bool, custom_ops: bool, undrawable: frozenset[str]) -> None:
+    def __init__(
+        self, graph: Graph, allow_ops: bool, custom_ops: bool, undrawable: frozenset[str], trust_seeds: bool
+    ) -> None:
+        self.trust_seeds = trust_seeds
         self.graph = graph
         self.undrawable = undrawable
         self.top = Topology(graph)
@@ -143,7 +148,7 @@ class _Planner:
         # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
         # from run to run.
         if any(is_random(name) for name in inside) or (
-            is_random(op) and (self.flow.runs_once(number) or not is_seeded(node))
+            is_random(op) and (self.flow.runs_once(number) or not self.trust_seeds or not is_seeded(node))
         ):
             self.random.append(number)
 

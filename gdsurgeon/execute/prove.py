@@ -11,7 +11,7 @@ from gdsurgeon.execute.prove_postprocessing import PostprocessingProof
 from gdsurgeon.execute.prove_preprocessing import PreprocessingProof
 from gdsurgeon.execute.prove_reference import ReferenceProof, original_reference, part_reference
 from gdsurgeon.execute.prove_rewiring import RewiringProof
-from gdsurgeon.execute.prove_same_outputs import SameOutputsProof
+from gdsurgeon.execute.prove_same_outputs import SameOutputsProof, SameTensorsProof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import (
@@ -22,6 +22,7 @@ from gdsurgeon.graph.journal import (
     SameGiven,
     SameOutputs,
     SamePart,
+    SameTensors,
 )
 
 
@@ -69,6 +70,8 @@ def _prover(executor: Executor, graph: Graph, result: EditResult, overrides: Ove
         return SameOutputsProof(executor, graph, result, overrides, claim)
     if isinstance(claim, SameGiven):
         return ReferenceProof(executor, graph, result, overrides, original_reference(graph, result, claim))
+    if isinstance(claim, SameTensors):
+        return SameTensorsProof(executor, graph, result, overrides, claim)
     if isinstance(claim, SamePart):
         return ReferenceProof(executor, graph, result, overrides, part_reference(result, claim))
     return RewiringProof(executor, graph, result, overrides)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gdsurgeon.analysis.signature import input_nodes
@@ -30,6 +31,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, SameGiven, SamePart
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.runtime.protocol import Result, RunSummary
+from gdsurgeon.runtime.tensor import reversed_elements
 
 PART = "part"
 
@@ -44,6 +46,8 @@ class Reference(NamedTuple):
         outputs: pairs of tensors (of it, of the edited graph) that are equal then.
         copies: what its nodes are called in the edited graph, where that is not their own name.
         statement: the claim as an equation.
+        constants: the values (serialised AttrValues) that constants of the edited graph have.
+        beside: tensors of the edited graph that are run together with the others, and not compared.
     """
 
     key: str
@@ -52,12 +56,23 @@ class Reference(NamedTuple):
     outputs: tuple[tuple[str, str], ...]
     copies: Mapping[str, str]
     statement: str
+    beside: tuple[str, ...] = ()
+    constants: Mapping[str, bytes] = MappingProxyType({})
 
 
 def original_reference(graph: Graph, result: EditResult, claim: SameGiven) -> Reference:
     """The original graph as CLAIM has it."""
     copies = {**result.journal.renamed, **claim.copies}
-    return Reference(ORIGINAL, graph.pristine(), claim.given, claim.outputs, copies, claim.statement)
+    return Reference(
+        ORIGINAL,
+        graph.pristine(),
+        claim.given,
+        claim.outputs,
+        copies,
+        claim.statement,
+        claim.beside,
+        claim.constants,
+    )
 
 
 def part_reference(result: EditResult, claim: SamePart) -> Reference:
@@ -79,8 +94,15 @@ class ReferenceProof(Comparing):
         self.proof = Proof("run", statement=reference.statement)
         wanted = [edited for _, edited in reference.outputs]
         self.edited = Subject(
-            executor, EDITED, graph, outputs=_nodes([*wanted, *reference.given.values()]), overrides=overrides
+            executor,
+            EDITED,
+            graph,
+            outputs=_nodes([*wanted, *reference.given.values(), *reference.beside]),
+            overrides=overrides,
+            trust_seeds=False,
         )
+        self.new_inputs = self._new_inputs()
+        self.source = self._source_of_new_inputs()
         self.incomparable = dict.fromkeys(
             self.edited.plan.random, f"random: {', '.join(self.edited.plan.random_ops[:3])}"
         )
@@ -94,7 +116,10 @@ class ReferenceProof(Comparing):
         known = [node.name for node in input_nodes(self.graph)]
         for name in overrides.names():
             if name not in known and name in self.original_graph:
-                raise UsageError(f"{quoted(name)} is no input of the result: it was frozen, or cut away")
+                listed = ", ".join(map(quoted, known[:8])) or "nothing"
+                raise UsageError(
+                    f"{quoted(name)} is no input of the result: it was frozen, or cut away; there is {listed} to feed"
+                )
         check_names(overrides, known)
         return overrides.only(())  # the original is fed what the edited graph is fed
 
@@ -105,7 +130,7 @@ class ReferenceProof(Comparing):
         warn_of_variables(self.edited, self.proof)
         self.initialize_edited(self.edited.plan.initializers)
         initialize(self.subject_of_reference, printable(self.reference.graph.source_name))
-        varying = any(spec.given is None for spec in self.edited.specs) or self.edited.variables
+        varying = any(spec.given is None for spec in self.edited.specs) or self.edited.variables or self.new_inputs
         for sample in range(self.executor.settings.samples if varying or self.edited.plan.draws else 1):
             self.sample(sample)
             self.proof.samples = sample + 1
@@ -114,6 +139,10 @@ class ReferenceProof(Comparing):
 
     def load(self) -> None:
         super().load()
+        for name, value in self.reference.constants.items():
+            node = self.graph.find(name)
+            if node is None or node.op != "Const" or node.attr_bytes("value") != value:
+                raise ValidationError(f"the result differs: {quoted(name)} has not the value that it was to get")
         if self.reference.key == PART:
             name = printable(self.reference.graph.source_name)
             await_loaded(self.executor, PART, f"TensorFlow does not load {name}")
@@ -143,20 +172,68 @@ class ReferenceProof(Comparing):
 
     def _run_edited(self, sample: int) -> tuple[Feeds, list[RunSummary]]:
         try:
-            feeds, runs = self.edited.start(sample, {})
-            return feeds, [self.executor.wait(run) for run in runs]
+            observed = self._observed(sample)
+            if observed and sample % 2 == 0:
+                try:
+                    return self._started(sample, self._turned(observed))
+                except (Refused, NotValidatedError):
+                    pass  # not every value may be turned round: a shape, say
+            return self._started(sample, observed)
         except Refused as refused:
             raise ValidationError(f"the result does not run: {printable(refused.text)}", hint=DO_WITHOUT) from refused
         except NotValidatedError as error:
-            if not self._has_new_inputs() and self._original_runs():
+            if not self.new_inputs and self._original_runs():
                 text = f"the result does not run: {self.edited.problem}"
                 raise ValidationError(text, hint=DO_WITHOUT) from error
             raise
 
-    def _has_new_inputs(self) -> bool:
-        """Whether the edited graph has inputs that the original has not: no feed that fits them may be known."""
+    def _started(self, sample: int, bound: Feeds) -> tuple[Feeds, list[RunSummary]]:
+        feeds, runs = self.edited.start(sample, bound)
+        return feeds, [self.executor.wait(run) for run in runs]
+
+    def _turned(self, feeds: Feeds) -> Feeds:
+        """The same values with their elements in reverse: what is fed must not be what would be there in any case."""
+        out: Feeds = {}
+        for name, value in feeds.items():
+            assert isinstance(value, Result)
+            out[name] = reversed_elements(self.executor.tensor(value.result_id, value.index))
+        return out
+
+    def _new_inputs(self) -> dict[str, str]:
+        """The inputs of the edited graph that the original has not, and the tensors of it that they stand for.
+
+        No feed that fits such an input may be known; one that the original itself has there does.
+        """
         known = {self.journal.after(node.name) for node in input_nodes(self.original_graph)}
-        return any(spec.name not in known for spec in self.edited.specs)
+        stand_for = {edited: tensor for tensor, edited in self.reference.given.items()}
+        return {spec.name: stand_for.get(spec.name, "") for spec in self.edited.specs if spec.name not in known}
+
+    def _source_of_new_inputs(self) -> Subject | None:
+        """The original, to be run for what it has in the place of new inputs; None where that cannot be had."""
+        given = set(self.overrides.names()) | ({*self.new_inputs} if self.overrides.archive is not None else set())
+        tensors = [tensor for name, tensor in self.new_inputs.items() if tensor and name not in given]
+        if not tensors or self.reference.key != ORIGINAL:
+            return None
+        source = Subject(self.executor, ORIGINAL, self.reference.graph, outputs=_nodes(tensors), overrides=Overrides())
+        return source if all(source.place(tensor) is not None for tensor in tensors) else None
+
+    def _observed(self, sample: int) -> Feeds:
+        """What the original has in the place of new inputs, on feeds of its own."""
+        if self.source is None:
+            return {}
+        try:
+            _, runs = self.source.start(sample, {})
+            for run in runs:
+                self.executor.wait(run)
+        except (Refused, NotValidatedError):
+            self.source = None
+            return {}
+        out: Feeds = {}
+        for name, tensor in self.new_inputs.items():
+            place = self.source.place(tensor) if tensor else None
+            if place is not None:
+                out[name] = Result(f"{ORIGINAL} {sample} {place[0]}", place[1])
+        return out
 
     def _original_runs(self) -> bool:
         """Whether the original runs on feeds made for it: that the result does not is the edit's doing then."""
@@ -174,7 +251,8 @@ class ReferenceProof(Comparing):
 
     def _reference_refused(self, text: str) -> GdsurgeonError:
         name = printable(self.reference.graph.source_name)
-        return ValidationError(
+        kind = NotValidatedError if self.new_inputs and self.source is None else ValidationError
+        return kind(
             f"{name} does not run on what the result has in the place of its inputs: {printable(text)}",
             hint=DO_WITHOUT,
         )
@@ -219,6 +297,8 @@ class ReferenceProof(Comparing):
             graph,
             outputs=_nodes(wanted),
             overrides=Overrides(),
+            trust_seeds=False,
+            salt="reference",
             bound=frozenset(self._unneeded(graph, wanted)),
         )
         needed = set(self._needed)

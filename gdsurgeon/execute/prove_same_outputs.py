@@ -9,12 +9,13 @@ from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.execute.comparing import EDITED, ORIGINAL, Comparing
 from gdsurgeon.execute.executor import Executor, Refused
+from gdsurgeon.execute.plan import Skipped, make_plan
 from gdsurgeon.execute.proof import Proof, Timing
 from gdsurgeon.execute.prove_rewiring import AloneProof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, SameOutputs
+from gdsurgeon.graph.journal import EditResult, SameOutputs, SameTensors
 from gdsurgeon.graph.names import parse_tensor
 
 MOST_RUNS = 15
@@ -57,9 +58,30 @@ class SameOutputsProof(Comparing):
             undrawable=frozenset(self.journal.removed),
         )
         subject.plan.skipped = [s for s in subject.plan.skipped if s.name in served]
-        groups = [[name for name in names if self._is_paired(name, served)] for names in subject.plan.groups]
+        barred = self._barred(subject.plan.fetches)
+        subject.plan.skipped += [Skipped(name, reason) for name, reason in barred.items()]
+        groups = [
+            [name for name in names if name not in barred and self._is_paired(name, served)]
+            for names in subject.plan.groups
+        ]
         subject.plan.groups = [names for names in groups if names]
         return subject
+
+    def _barred(self, fetches: list[str]) -> dict[str, str]:
+        """The fetches whose counterparts must not be run: what was added may reach outside, or wait for ever."""
+        journal = self.journal
+        if not (journal.added or journal.changed or journal.functions.added or journal.functions.changed):
+            return {}
+        settings = self.executor.settings
+        nodes = {name: parse_tensor(self.after(name)).node for name in fetches}
+        plan = make_plan(
+            self.graph,
+            allow_ops=settings.allow_ops,
+            custom_ops=bool(settings.op_libraries),
+            outputs=[node for node in dict.fromkeys(nodes.values()) if node in self.graph],
+        )
+        reasons = {skipped.name: skipped.reason for skipped in plan.skipped}
+        return {name: reasons[node] for name, node in nodes.items() if node in reasons}
 
     def _is_paired(self, tensor: str, served: set[str]) -> bool:
         """Whether TENSOR is compared: each output; of the rest what has a counterpart."""
@@ -85,3 +107,28 @@ class SameOutputsProof(Comparing):
                 seconds.append(sum(run.seconds for run in runs))
                 self.executor.drop(result)
         return Timing(median(times[0]), median(times[1]), len(times[0]))
+
+
+class SameTensorsProof(SameOutputsProof):
+    """Some tensors are what they were; those that cannot be fetched are left to the proof of what depends on them."""
+
+    def __init__(
+        self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, claim: SameTensors
+    ) -> None:
+        self.tensors = claim.tensors
+        super().__init__(executor, graph, result, overrides, SameOutputs())
+
+    def subject(self) -> Subject:
+        nodes = dict.fromkeys(parse_tensor(tensor).node for tensor in self.tensors)
+        subject = Subject(self.executor, ORIGINAL, self.original_graph, outputs=list(nodes), overrides=self.overrides)
+        barred = self._barred(subject.plan.fetches)
+        groups = [[n for n in names if n in self.tensors and n not in barred] for names in subject.plan.groups]
+        subject.plan.groups = [names for names in groups if names]
+        subject.plan.skipped = []
+        return subject
+
+    def run(self) -> Proof:
+        return super().run() if self.original.plan.fetches else self.proof
+
+    def check_compared(self) -> None:
+        """What depends on the tensors is proven apart."""

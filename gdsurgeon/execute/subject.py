@@ -14,7 +14,7 @@ from gdsurgeon.execute.plan import Plan, make_plan
 from gdsurgeon.execute.proof import describe_tensor
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.attrs import shape_of
-from gdsurgeon.graph.dtypes import SIZES, base_dtype
+from gdsurgeon.graph.dtypes import BOOL, SIZES, base_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.protocol import Result, RunSummary
@@ -53,6 +53,8 @@ class Subject:
         overrides: what the user says of feeds.
         bound: placeholders that somebody else feeds.
         undrawable: nodes that the other graph has not, so that what random ones draw cannot be fed to it.
+        trust_seeds: see `make_plan`.
+        salt: makes the values of inputs others than those of the same names elsewhere.
         picture: height and width of the images that are made for string inputs; None: any.
     """
 
@@ -67,6 +69,8 @@ class Subject:
         bound: frozenset[str] = frozenset(),
         picture: tuple[int, int] | None = None,
         undrawable: frozenset[str] = frozenset(),
+        trust_seeds: bool = True,
+        salt: str = "",
     ) -> None:
         self.executor = executor
         self.key = key
@@ -77,7 +81,9 @@ class Subject:
             custom_ops=bool(executor.settings.op_libraries),
             outputs=outputs,
             undrawable=undrawable,
+            trust_seeds=trust_seeds,
         )
+        self.salt = salt
         given = set(overrides.names())
         names = [*self.plan.placeholders, *(name for name in self.plan.defaults if name in given)]
         self.specs: list[InputSpec] = [
@@ -173,6 +179,9 @@ class Subject:
         for spec in self.specs:
             if spec.name not in bound:
                 feed = make_feed(spec, self.shapes[spec.name], self._seed(sample, spec.name), self.picture)
+                if spec.dtype == BOOL and not self.shapes[spec.name] and spec.given is None:
+                    side = (sample + input_seed(0, spec.name)) & 1  # of a conditional: one, then the other
+                    feed = Tensor(BOOL, (), bytes([side]))
                 out[spec.name] = self.executor.encoded(feed)
         for variable in self.variables:
             if variable.name not in bound:
@@ -181,7 +190,7 @@ class Subject:
         return out
 
     def _seed(self, sample: int, name: str) -> int:
-        return input_seed(self.executor.settings.seed + sample, name)
+        return input_seed(self.executor.settings.seed + sample, name + self.salt)
 
     def _draw(self, sample: int, feeds: Feeds) -> Feeds:
         """Has the random ops draw once; their values are then fed to every graph that is compared."""

@@ -121,12 +121,23 @@ class SameGiven(Claim):
         copies: nodes of the original and those of the edited graph that play their part: what one is fed, the other
             is fed.
         statement: that as an equation, for people.
+        beside: tensors of the edited graph that must be there in the same run.
+        constants: values (serialised AttrValues) that constants of the edited graph have.
     """
 
     given: Mapping[str, str]
     outputs: tuple[tuple[str, str], ...]
     statement: str
     copies: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    constants: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SameTensors(Claim):
+    """Tensors that an edit reads, and does not reach, are what they were: they have the same names, and values."""
+
+    tensors: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -217,3 +217,14 @@ def _as_bytes(item: object) -> bytes:
     if isinstance(item, (bytes, bytearray, memoryview)):
         return bytes(item)
     raise TypeError(f"an array of objects must hold strings, not {type(item).__name__}")
+
+
+def reversed_elements(tensor: Tensor) -> Tensor:
+    """TENSOR with its elements in reverse order, the last first."""
+    if isinstance(tensor.data, list):
+        return Tensor(tensor.dtype, tensor.shape, tensor.data[::-1])
+    size = DTYPES[tensor.dtype].size
+    turned = bytearray(tensor.data.nbytes)
+    for byte in range(size):  # of each element: a step through all of them is quick
+        turned[byte::size] = tensor.data[byte::size][::-1]
+    return Tensor(tensor.dtype, tensor.shape, turned)
