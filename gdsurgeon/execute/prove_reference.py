@@ -130,7 +130,8 @@ class ReferenceProof(Comparing):
         warn_of_variables(self.edited, self.proof)
         self.initialize_edited(self.edited.plan.initializers)
         initialize(self.subject_of_reference, printable(self.reference.graph.source_name))
-        varying = any(spec.given is None for spec in self.edited.specs) or self.edited.variables or self.new_inputs
+        made_up = any(spec.given is None for spec in self.edited.specs)
+        varying = made_up or self.edited.variables or self.source is not None
         for sample in range(self.executor.settings.samples if varying or self.edited.plan.draws else 1):
             self.sample(sample)
             self.proof.samples = sample + 1

@@ -49,6 +49,8 @@ class FunctionLibrary:
         self._gradients: list[Any] = []
         self._new_gradients: list[Any] = []
         self._is_changed = False
+        self._first_places: dict[int, int] = {}  # of each library field, the number of its first function
+        self._by_place: dict[int, _Entry] | None = None
 
     def __len__(self) -> int:
         return len({entry.function.signature.name for entry in self._all()})
@@ -79,7 +81,8 @@ class FunctionLibrary:
     def _all(self) -> list[_Entry]:
         if self._entries is None:
             self._entries = []
-            for library in self._libraries():
+            for span, library in zip(self._spans, self._libraries(), strict=True):
+                self._first_places[span.start] = len(self._entries)
                 for function in library.function:
                     entry = _Entry(function, len(self._entries))
                     self._entries.append(entry)
@@ -107,6 +110,7 @@ class FunctionLibrary:
         self._all().append(entry)
         self._by_name[name] = entry
         self._is_changed = True
+        self._by_place = None
 
     def replace(self, function: Any) -> None:
         """Has FUNCTION take the place of the one of its name."""
@@ -117,6 +121,7 @@ class FunctionLibrary:
 
     def remove(self, names: Collection[str]) -> None:
         """Removes functions, and the GradientDefs that speak of them."""
+        names = frozenset(names)
         entries = self._all()
         self._entries = [entry for entry in entries if entry.function.signature.name not in names]
         for name in names:
@@ -124,12 +129,14 @@ class FunctionLibrary:
         for gradients in (self._gradients, self._new_gradients):
             gradients[:] = [g for g in gradients if g.function_name not in names and g.gradient_func not in names]
         self._is_changed = True
+        self._by_place = None
 
     def add_gradient(self, gradient: Any) -> None:
         """Adds a GradientDef."""
         self._all()
         self._new_gradients.append(gradient)
         self._is_changed = True
+        self._by_place = None
 
     @property
     def is_changed(self) -> bool:
@@ -143,12 +150,7 @@ class FunctionLibrary:
 
     def chunks_of(self, field: Field) -> list[Chunk]:
         """A library FIELD of the file as it is now; the added functions come with the last."""
-        first = 0
-        for span in self._spans:
-            body, count, is_same = self._body(span, first)
-            first += count
-            if span == field:
-                break
+        body, is_same = self._body(field, self._first_places[field.start])
         added = self._added() if field == self._spans[-1] else b""
         if is_same and not added:
             return [SourceSpan(self._source, field.start, field.end)]
@@ -162,12 +164,18 @@ class FunctionLibrary:
         out += [encode_len(_GRADIENT, g.SerializeToString(deterministic=True)) for g in self._new_gradients]
         return b"".join(out)
 
-    def _body(self, span: Field, first: int) -> tuple[list[Chunk], int, bool]:
-        """The fields of a library field as they are now, how many functions it had, whether all is as it was.
+    def _left(self) -> dict[int, _Entry]:
+        """The functions of the file that are still there, by their numbers."""
+        if self._by_place is None:
+            self._by_place = {entry.place: entry for entry in self._all() if entry.place is not None}
+        return self._by_place
+
+    def _body(self, span: Field, first: int) -> tuple[list[Chunk], bool]:
+        """The fields of a library field as they are now, and whether all is as it was.
 
         FIRST is the number of its first function.
         """
-        left = {entry.place: entry for entry in self._all() if entry.place is not None}
+        left = self._left()
         kept_gradients = {(g.function_name, g.gradient_func) for g in self._gradients}
         out: list[Chunk] = []
         place, is_same = first, True
@@ -186,7 +194,7 @@ class FunctionLibrary:
                     chunk, is_same = None, False
             if chunk is not None:
                 out.append(chunk)
-        return out, place - first, is_same
+        return out, is_same
 
 
 def called_functions(node: Any, library: FunctionLibrary) -> list[str]:

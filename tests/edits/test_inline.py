@@ -894,7 +894,8 @@ def conditionals(draw: st.DrawFn) -> tuple[list[bytes], list[str], list[str]]:
     records = [placeholder("p", BOOL, ()), placeholder("q", BOOL, ()), X, identity("p_id", "p", kind=BOOL)]
     tensors, nodes, read = ["x"], [], set()
     for i in range(draw(st.integers(2, 10))):
-        kind = draw(st.sampled_from(["Switch", "Switch", "Neg", "AddV2", "AddV2", "Const", "Merge"] if i > 1 else ["Switch"]))
+        kinds = ["Switch", "Switch", "Neg", "AddV2", "AddV2", "Const", "Merge"]
+        kind = draw(st.sampled_from(kinds)) if i > 1 else "Switch"
         reads = st.sampled_from(tensors)
         waits = [f"^{w}" for w in draw(st.lists(st.sampled_from(nodes), max_size=1))] if nodes else []
         name = f"n{i}"
