@@ -210,7 +210,8 @@ class Comparing:
 
     def judge(self, outputs: list[OutputProof], sample: int) -> None:
         """Raises ValidationError where an output differs."""
-        wrong = [o for o in outputs if o.comparison is not None and not o.comparison.close]
+        exact = not self.proof.rtol and not self.proof.atol
+        wrong = [o for o in outputs if (c := o.comparison) is not None and not (c.equal if exact else c.close)]
         if not wrong:
             return
         details = tuple(f"{printable(o.after)}: {difference(o.comparison)}" for o in wrong if o.comparison is not None)

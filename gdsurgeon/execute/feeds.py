@@ -125,8 +125,17 @@ def input_seed(seed: int, name: str) -> int:
     return 1000 * seed + crc32(name.encode()) % 1000
 
 
-def make_feed(spec: InputSpec, shape: tuple[int, ...], seed: int, picture: tuple[int, int] | None = None) -> Feed:
+def make_feed(
+    spec: InputSpec,
+    shape: tuple[int, ...],
+    seed: int,
+    picture: tuple[int, int] | None = None,
+    *,
+    wide: bool = False,
+) -> Feed:
     """A value for the input, by SEED; an image of the height and width of PICTURE, where that is given.
+
+    WIDE: floats of either sign, and whole settings one larger, for feeds that are to be unlike the others.
 
     Raises:
         NotValidatedError: it would be too big.
@@ -144,8 +153,11 @@ def make_feed(spec: InputSpec, shape: tuple[int, ...], seed: int, picture: tuple
     if spec.dtype == dtypes.STRING:
         return _strings(spec.content, shape, count, seed, picture)
     if not shape and spec.dtype in SCALARS:
-        return Tensor(spec.dtype, (), SCALARS[spec.dtype](_scalar(spec.name, seed)))
-    return Tensor(spec.dtype, shape, numbers(spec.dtype, count, spec.content.bound, seed))
+        value = _scalar(spec.name, seed)
+        if wide and spec.dtype in (dtypes.INT32, dtypes.INT64) and not spec.content.bound:
+            value = max(value, 3.0) + 1
+        return Tensor(spec.dtype, (), SCALARS[spec.dtype](value))
+    return Tensor(spec.dtype, shape, numbers(spec.dtype, count, spec.content.bound, seed, wide=wide))
 
 
 def variable_value(dtype: int, shape: tuple[int, ...], seed: int) -> Tensor:

@@ -178,7 +178,8 @@ class Subject:
         out: Feeds = {}
         for spec in self.specs:
             if spec.name not in bound:
-                feed = make_feed(spec, self.shapes[spec.name], self._seed(sample, spec.name), self.picture)
+                seed = self._seed(sample, spec.name)
+                feed = make_feed(spec, self.shapes[spec.name], seed, self.picture, wide=sample % 2 == 1)
                 if spec.dtype == BOOL and not self.shapes[spec.name] and spec.given is None:
                     side = (sample + input_seed(0, spec.name)) & 1  # of a conditional: one, then the other
                     feed = Tensor(BOOL, (), bytes([side]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -336,6 +337,32 @@ def test_a_substitution_inside_a_loop_is_not_passed(executor: Executor) -> None:
     """Its value is another in each round, and cannot be fetched."""
     error = caught(executor, model(), lambda g: remove(g, named("t/while/less_s"), bypass=True, bypass_input=0))
     assert error.exit_code == 7 and "inside a while loop" in error.message
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_output_that_is_lost_is_caught(name: str, executor: Executor) -> None:
+    """What is not there any more cannot be compared: that it was promised is enough."""
+    lost = "y" if name.startswith("extract") else "apart"
+    error = caught(executor, model(), spoilt(EDITS[name], lambda g, _: g.remove([g[lost]])))
+    assert error.exit_code == 5, error.message
+    assert f"'{lost}'" in error.message or any(lost in detail for detail in error.details)
+
+
+@pytest.mark.parametrize("name", ["clone", "remove --bypass", "remove --dangling", "insert", "freeze-input"])
+def test_an_output_that_a_claim_does_not_list_is_not_given_up(name: str, executor: Executor) -> None:
+    """Every claim includes that an output which the edit does not reach is bit-identical."""
+
+    def listing_less(graph: Graph) -> EditResult:
+        result = EDITS[name](graph)
+        result.claims = tuple(
+            replace(c, outputs=tuple(p for p in c.outputs if "apart" not in p)) if isinstance(c, SameGiven) else c
+            for c in result.claims
+        )
+        return result
+
+    assert proven(executor, model(), listing_less).compared
+    error = caught(executor, model(), spoilt(listing_less, value("k", 5.00001)))
+    assert error.exit_code == 5
 
 
 # -- claims that say too much, or nothing ------------------------------------------------------------------------

@@ -106,7 +106,7 @@ LOOP = "LSTM-Layer/lstm/rnn/while/"
     "selection",
     [
         ["--scope", f"{LOOP}rnn/lstm_cell", "--exclude", "/Enter$"],
-        ["--between", f"{LOOP}rnn/lstm_cell/BiasAdd={LOOP}rnn/lstm_cell/mul_5", "--with-consts"],
+        ["--select", "while/rnn/lstm_cell/(split|add|mul|Sigmoid|Tanh)", "--exclude", "/Enter$"],
         ["--node", f"{LOOP}add", "--with-consts"],
         ["--node", f"{LOOP}Less"],
     ],
@@ -123,15 +123,11 @@ def test_the_body_of_a_loop(surgeon: Surgeon, selection: list[str]) -> None:
     ("selection", "words"),
     [
         (["--scope", f"{LOOP}rnn/lstm_cell"], "(Enter) cannot be fused: it is v1 control flow"),
-        (["--node", f"{LOOP}add", "--node", "Output-Layer/add"], "while loop"),
+        (["--node", f"{LOOP}add", "--node", "labels_softmax"], "while loop"),
         (["--node", f"{LOOP}Less", "--node", f"{LOOP}add"], "a path leaves it and comes back"),
     ],
 )
 def test_what_a_loop_does_not_let_go(surgeon: Surgeon, selection: list[str], words: str) -> None:
-    found = gds.load(str(FOLDER / "kws_lstm_s.pb"))
-    if "Output-Layer/add" in selection and "Output-Layer/add" not in found:
-        selection = [s.replace("Output-Layer/add", next(n for n in found.names() if n.endswith("MatMul")
-                                                        and "while" not in n)) for s in selection]  # fmt: skip
     ran = surgeon("fuse-ops", "kws_lstm_s.pb", *selection, "--name", "fused")
     assert ran.code == 4 and words in ran.said
 
@@ -167,9 +163,11 @@ def test_the_ends_of_a_detector(surgeon: Surgeon, scope: str) -> None:
     ran = surgeon.done("clone-scope", "od_hand_ssd_frozen_synth.pb", scope, "second")
     assert {new for _, new in ran.compared} >= {"detection_boxes", "detection_scores", "num_detections"}
     assert any(new.startswith("second/") for _, new in ran.compared)
-    found = gds.load(str(ran.out))
-    frames = Counter(n.plain_attr("frame_name") for n in found.nodes() if n.op == "Enter")
-    assert all(count < 40 for count in frames.values()) and len(ran.report["edit"]["notes"]) >= 1
+    entered: dict[bool, set[Any]] = {True: set(), False: set()}
+    for node in gds.load(str(ran.out)).nodes():
+        if node.op == "Enter":
+            entered[node.name.startswith("second/")].add(node.plain_attr("frame_name"))
+    assert entered[True] and entered[True].isdisjoint(entered[False])
 
 
 def test_a_network_with_a_loop_cloned_twice_and_all_run(surgeon: Surgeon) -> None:
@@ -240,9 +238,8 @@ def random_selection(found: Graph, seed: int) -> list[str]:
     for _ in range(chance.randint(0, 11)):
         at = chance.choice(chosen)
         near = [n for n in (*topology.producers(at), *topology.users(at)) if topology.op(n) not in idle - {"Const"}]
-        chosen += [n for n in near[:1] or [] if n not in chosen] if chance.random() < 0.3 else [
-            n for n in (chance.choice(near),) if n not in chosen
-        ] if near else []  # fmt: skip
+        if near:
+            chosen.append(chance.choice(near))
     inside = bytearray(topology.size)
     for number in chosen:
         inside[number] = 1
