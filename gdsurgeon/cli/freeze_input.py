@@ -31,7 +31,7 @@ def command(request: Request, values: tuple[str, ...]) -> None:
 
     wanted: dict[str, Any] = {}
     for text in values:
-        name, value = pair(text, "")
+        name, value = pair(text, "value")
         name = name.removesuffix(":0")
         if name in wanted:
             raise UsageError(f"{printable(name)} is given two values")

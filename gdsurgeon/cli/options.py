@@ -193,7 +193,8 @@ def names_in(texts: tuple[str, ...]) -> list[str]:
     return [name for text in texts for name in text.split(",") if name]
 
 
-_FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "NAME=RAW,RESULT"}
+_FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "NAME=RAW,RESULT",
+          "value": "NAME=VALUE", "--connect": "MODEL_TENSOR=OTHER_PLACEHOLDER"}  # fmt: skip
 
 
 def pair(text: str, what: str = "", *, last: bool = False) -> tuple[str, str]:

@@ -48,8 +48,8 @@ def clone_scope(
             as it was.
     """
     topology = Topology(graph)
-    before, after = scope_prefix(source), _free_scope(graph, source, target, unique)
     nodes = _under(topology, source)
+    before, after = scope_prefix(source), _free_scope(graph, source, target, unique)
     shared = _shared(topology, nodes, share)
     cloned = [node for node in nodes if node not in shared]
     if not cloned:
@@ -76,8 +76,6 @@ def clone_scope(
 
 def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
     """TARGET as a prefix, in use by nobody."""
-    if not scope_prefix(source):
-        raise EditError("the scope to clone is empty: name one")
     if not scope_prefix(target):
         raise EditError("the scope of the clone is empty: name one")
     if scope_prefix(target) == scope_prefix(source):
@@ -95,6 +93,8 @@ def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
 
 
 def _under(topology: Topology, source: str) -> list[Node]:
+    if not scope_prefix(source):
+        raise EditError("the scope to clone is empty: name one")
     found = list(under_scope(topology, source))
     if not found:
         scope = scope_prefix(source)[:-1]

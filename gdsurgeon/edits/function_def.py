@@ -49,7 +49,11 @@ def check_fusible(node: Node) -> None:
     dtypes = [*(node.output_dtypes or ()), *(node.input_dtypes or ())]
     if any(dtype > REF for dtype in dtypes):
         raise EditError(f"{where} cannot be fused: it takes or gives a reference")
-    if node.op in _OF_A_STEP or (definition.is_stateful and "shared_name" in definition.attrs):
+    if node.op in _OF_A_STEP:
+        raise EditError(
+            f"{where} cannot be fused: it holds state that lives for one step, and a function has steps of its own"
+        )
+    if definition.is_stateful and "shared_name" in definition.attrs:
         raise EditError(f"{where} cannot be fused: it holds state that others may share")
 
 

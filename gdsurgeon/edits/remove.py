@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
-from gdsurgeon.analysis.control_flow import ENTER, SWITCH, branches, while_frames
+from gdsurgeon.analysis.control_flow import ENTER, MERGE, SWITCH, Branches, branches, while_frames
 from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
 from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.analysis.topology import Topology
@@ -47,6 +47,8 @@ def remove(
     """
     nodes = nodes_of(graph, selection)
     members = dict.fromkeys(nodes)
+    if len(members) == graph.node_count:
+        raise EditError("nothing would be left: all nodes are selected")
     read = _outer_reads(graph, members)
     if not bypass and dangling is None:
         _check_unread(read)
@@ -174,7 +176,9 @@ class _Bypass:
             raise EditError(f"{where} cannot be bypassed: it has no input")
         if _hands_on(node):
             return node.inputs[output.index]
-        found = [read for read in node.inputs if not self.constant[self.topology.id_of(read.node)]]
+        found = list(node.inputs)
+        if len(found) > 1:
+            found = [read for read in found if not self.constant[self.topology.id_of(read.node)]]
         if output.index:
             raise EditError(f"{where} cannot be bypassed: its output {output.index} is no input's counterpart")
         if len(found) != 1:
@@ -209,40 +213,59 @@ def _mended_controls(graph: Graph, members: dict[Node, None], bypass: bool) -> d
     """Who waited for a removed node waits for what that waited for (bypassed: for what it read, too)."""
     out: dict[Node, list[Node]] = {}
     waited = any(node.controls for node in members)
+    known: dict[Node, dict[Node, None]] = {}
+    read: dict[Node, dict[Node, None]] = {}
     for user in dict.fromkeys(user for node in members for user in graph.users(node) if user not in members):
         before = list(user.controls)
         if bypass and waited:  # what it read waited for something: so does what it reads now
-            before += [c for c in _controls_above(user, members) if c not in before and c is not user]
+            before += [c for c in _controls_above(user, members, read) if c not in before and c is not user]
         if before == list(user.controls) and not any(control in members for control in before):
             continue
         new: dict[Node, None] = {}
-        seen: set[Node] = set()
-        pending = list(reversed(before))
-        while pending:
-            control = pending.pop()
-            if control not in members:
-                new[control] = None
-            elif control not in seen:
-                seen.add(control)
-                above = [*control.controls, *((read.node for read in control.inputs) if bypass else ())]
-                pending.extend(reversed(above))
+        for control in before:
+            new.update(_in_place_of(control, members, bypass, known))
         new.pop(user, None)
         out[user] = list(new)
     return out
 
 
-def _controls_above(user: Node, members: dict[Node, None]) -> list[Node]:
-    """What the removed nodes that USER reads, one after another, wait for."""
-    out: dict[Node, None] = {}
-    seen: set[Node] = set()
-    pending = [read.node for read in user.inputs]
+def _in_place_of(
+    control: Node, members: dict[Node, None], bypass: bool, known: dict[Node, dict[Node, None]]
+) -> dict[Node, None]:
+    """What to wait for in the place of CONTROL: itself, or what a removed node waited for, as KNOWN keeps it."""
+    if control not in members:
+        return {control: None}
+    pending = [control]
     while pending:
-        node = pending.pop()
-        if node in members and node not in seen:
-            seen.add(node)
-            out.update(dict.fromkeys(node.controls))
-            pending += [read.node for read in node.inputs]
-    return list(out)
+        node = pending[-1]
+        above = [*node.controls, *((read.node for read in node.inputs) if bypass else ())]
+        if node not in known:
+            known[node] = {}  # of a loop of removed nodes: nothing yet
+            pending += [n for n in above if n in members and n not in known]
+        if pending[-1] is node:
+            pending.pop()
+            for other in above:
+                known[node].update(known[other] if other in members else {other: None})
+    return known[control]
+
+
+def _controls_above(user: Node, members: dict[Node, None], known: dict[Node, dict[Node, None]]) -> dict[Node, None]:
+    """What the removed nodes that USER reads, one after another, wait for; KNOWN keeps what was found."""
+    out: dict[Node, None] = {}
+    for start in (read.node for read in user.inputs if read.node in members):
+        pending = [start]
+        while pending:
+            node = pending[-1]
+            above = [read.node for read in node.inputs if read.node in members]
+            if node not in known:
+                known[node] = dict.fromkeys(node.controls)
+                pending += [n for n in above if n not in known]
+            if pending[-1] is node:
+                pending.pop()
+                for other in above:
+                    known[node].update(known[other])
+        out.update(known[start])
+    return out
 
 
 def _check_control_flow(
@@ -261,6 +284,8 @@ def _check_control_flow(
     for user in concerned:
         number = topology.id_of(user)
         own = frames.of[number], sides.of[number]
+        if user.op in MERGE and own[0] < 0:
+            _check_merge(user, members, place, topology, sides)
         if own == (-1, -1) or user.op in ENTER:
             continue
         sources = []
@@ -284,6 +309,23 @@ def _check_control_flow(
             if all((frames.of[source], sides.of[source]) != own for source in sources):
                 where = f"the while loop {quoted(frames.names[own[0]])}" if own[0] >= 0 else "a branch of a conditional"
                 raise EditError(f"{quoted(user.name)} would no longer run in {where}: what ties it there would be gone")
+
+
+def _check_merge(
+    user: Node, members: dict[Node, None], place: dict[Output, Output], topology: Topology, sides: Branches
+) -> None:
+    """What a Merge reads must be there when its branch is taken, and only then."""
+    for output in user.inputs:
+        new = place.get(output, output)
+        if output.node in members and (
+            new.node in members
+            or sides.of_tensor(topology.id_of(new.node), new.index)
+            != sides.of_tensor(topology.id_of(output.node), output.index)
+        ):
+            raise EditError(
+                f"{quoted(user.name)} (Merge) takes {quoted(output.name)} when a branch is taken, and what would take "
+                "its place is there in any case"
+            )
 
 
 def _is_of_loop(topology: Topology, node: Node) -> bool:

@@ -228,8 +228,8 @@ class Comparing:
         empty = [o.after for o in self.proof.compared if o.comparison is not None and not o.comparison.count]
         if empty:
             self.proof.warnings.append(
-                f"on these feeds {', '.join(map(printable, empty[:5]))} has no elements: "
-                "there is nothing in it to compare"
+                f"on these feeds {', '.join(map(printable, empty[:5]))} {'has' if len(empty) == 1 else 'have'} no "
+                f"elements: there is nothing in {'it' if len(empty) == 1 else 'them'} to compare (--feed gives others)"
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gdsurgeon.analysis.signature import input_nodes
+from gdsurgeon.analysis.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.execute.comparing import (
@@ -30,6 +30,7 @@ from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, SameGiven, SamePart
 from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import reversed_elements
 
@@ -63,16 +64,30 @@ class Reference(NamedTuple):
 def original_reference(graph: Graph, result: EditResult, claim: SameGiven) -> Reference:
     """The original graph as CLAIM has it."""
     copies = {**result.journal.renamed, **claim.copies}
+    outputs = claim.outputs if claim.copies else (*claim.outputs, *_unlisted(graph, result, claim))
     return Reference(
         ORIGINAL,
         graph.pristine(),
         claim.given,
-        claim.outputs,
+        outputs,
         copies,
         claim.statement,
         claim.beside,
         claim.constants,
     )
+
+
+def _unlisted(graph: Graph, result: EditResult, claim: SameGiven) -> list[tuple[str, str]]:
+    """Outputs of the original that the edit has not removed and the claim does not list, with their names now."""
+    listed = {tensor for tensor, _ in claim.outputs} | claim.given.keys()
+    gone = set(result.journal.removed)
+    names = [
+        Output(node, index).name
+        for node in output_nodes(graph.pristine())
+        if node.name not in gone
+        for index in range(node.output_count or 1)
+    ]
+    return [(name, result.journal.counterpart(name)) for name in names if name not in listed]
 
 
 def part_reference(result: EditResult, claim: SamePart) -> Reference:
@@ -93,6 +108,9 @@ class ReferenceProof(Comparing):
         self.overrides = overrides
         self.proof = Proof("run", statement=reference.statement)
         wanted = [edited for _, edited in reference.outputs]
+        lost = [tensor for tensor in wanted if parse_tensor(tensor).node not in graph]
+        if lost:
+            raise ValidationError(f"the result differs: it has lost its output {quoted(lost[0])}")
         self.edited = Subject(
             executor,
             EDITED,
