@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -514,20 +513,16 @@ def chain() -> Graph:
 def test_a_long_chain_is_selected_quickly_and_without_recursion(chain: Graph, selection: dict[str, Any]) -> None:
     topology = Topology(chain)
     limit = sys.getrecursionlimit()
-    started = time.monotonic()
     sys.setrecursionlimit(300)
     try:
         count = sum(selected(topology, Selection(**selection)))
     finally:
         sys.setrecursionlimit(limit)
     assert count in (LONG, LONG - 1)
-    assert time.monotonic() - started < 8
 
 
 def test_a_long_chain_in_levels(chain: Graph) -> None:
-    started = time.monotonic()
     assert len(levels(Topology(chain))) == LONG
-    assert time.monotonic() - started < 8
 
 
 def test_a_hub_and_a_fan() -> None:
@@ -537,14 +532,12 @@ def test_a_hub_and_a_fan() -> None:
     records += [identity(f"i{i}", "hub") for i in range(count)]
     records.append(node("sum", "AddN", [f"i{i}" for i in range(count)], T=FLOAT, N=count))
     found = graph(*records)
-    started = time.monotonic()
     topology = Topology(found)
     hub, end = topology.id_of(found["hub"]), topology.id_of(found["sum"])
     assert sum(between(topology, [(hub, 0)], [end])) == count + 1
     assert sum(forward_walk(topology, [hub])) == sum(backward_walk(topology, [end])) == count + 2
     assert sum(selected(topology, Selection(nodes=("sum",), constants=True))) == count + 2
     assert [len(level) for level in levels(topology)] == [1, count, 1]
-    assert time.monotonic() - started < 8
 
 
 # -- convexity ---------------------------------------------------------------------------------------------

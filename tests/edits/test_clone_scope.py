@@ -16,6 +16,7 @@ from support.graphs import (
     DOUBLE,
     FLOAT,
     INT32,
+    STRING,
     add,
     const,
     graph,
@@ -39,7 +40,7 @@ from gdsurgeon.graph.journal import EditResult, SameGiven, SameOutputs
 from gdsurgeon.graph.load import from_bytes
 
 from .test_fuse_ops import LOOP, Runner, X, call, expect, function, neg, outcome, run, runs, taken_both_ways
-from .test_inline import dags
+from .test_inline import dags, within
 
 
 def cloned(records: Sequence[bytes], source: str = "s", target: str = "t", **options: Any) -> tuple[Graph, EditResult]:
@@ -756,6 +757,21 @@ def test_a_clone_that_is_wrong_is_caught(tmp_path: Path) -> None:
         with pytest.raises(Exception, match="the result differs"):
             operate(Request(str(tmp_path / "model.pb"), out=str(tmp_path / "out.pb")), spoilt(how))
         assert not (tmp_path / "out.pb").exists()
+
+
+@runs
+def test_a_graph_that_runs_on_no_feed_is_given_up_soon(command: Command) -> None:
+    """Sounds are made for the input, and not by the million where its shape is not known."""
+    records = [
+        node("sound", "Placeholder", dtype=STRING),
+        node("s/wav", "DecodeWav", ["sound"], desired_channels=1, desired_samples=-1),
+        const("s/odd", [7, 11, 13], INT32),
+        node("s/cut", "Reshape", ["s/wav", "s/odd"], T=FLOAT, Tshape=INT32),
+        identity("y", "s/cut"),
+    ]
+    with within(40):
+        code, said, _ = command(records, "s", "t")
+    assert code == 7 and "does not run on the feeds made for it" in said
 
 
 @runs

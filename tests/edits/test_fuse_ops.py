@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
+from support.counting import is_linear
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -1321,23 +1321,18 @@ def test_a_body_in_a_branch_that_does_not_need_what_is_decided(needs: str) -> No
 
 
 def test_many_nodes_and_many_outputs_take_linear_time() -> None:
-    def seconds(count: int) -> float:
+    def fusion(count: int) -> Callable[[], object]:
         found = graph(X, *(neg(f"n{i}", "x") for i in range(count)))
-        started = time.monotonic()
-        fused(found, "^n")
-        return time.monotonic() - started
+        return lambda: fused(found, "^n")
 
-    small, large = seconds(500), seconds(4_000)
-    assert large < 24 * small, (small, large)
+    assert is_linear(fusion, 100, 800)
 
 
 def test_a_long_chain() -> None:
     records = [placeholder("n0"), *(neg(f"n{i}", f"n{i - 1}") for i in range(1, 20_000))]
     found = graph(*records)
-    started = time.monotonic()
     fuse_ops(found, Selection(ops=("Neg",)), "call", inline=True)
     assert len(only_function(found).node_def) == 19_999
-    assert time.monotonic() - started < 10
 
 
 # -- the command -------------------------------------------------------------------------------------------

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from graph_editor.running import float32, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.counting import is_linear
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -233,29 +233,39 @@ def test_bypass_of_a_long_chain() -> None:
 
 def test_bypass_in_linear_time_where_each_of_the_removed_is_read() -> None:
     """A chain of removed nodes, each read by a node that stays: the way to the end is not walked for each."""
-    count = 1500
-    records = [placeholder("x", FLOAT, (1,))]
-    for i in range(count):
-        records += [identity(f"n{i}", f"n{i - 1}" if i else "x"), node(f"r{i}", "Neg", [f"n{i}"], T=FLOAT)]
-    found = graph(*records)
-    started = time.process_time()
+
+
+    def removal(count: int) -> Callable[[], object]:
+        found = read_chain(count)
+        return lambda: remove(found, Selection(ops=("Identity",)), bypass=True)
+
+    assert is_linear(removal, 100, 800)
+    found = read_chain(50)
     remove(found, Selection(ops=("Identity",)), bypass=True)
-    assert time.process_time() - started < 1.5
-    assert graphs.inputs(found)[f"r{count - 1}"] == ["x"]
+    assert graphs.inputs(found)["r49"] == ["x"]
+
+
+def read_chain(count: int, *first: str) -> Graph:
+    """Identities one after another, each read by a node of its own; the first waits for FIRST."""
+    records = [placeholder("x", FLOAT, (1,)), node("guard", "NoOp")]
+    for i in range(count):
+        records += [identity(f"n{i}", f"n{i - 1}" if i else "x", *(() if i else first)),
+                    node(f"r{i}", "Neg", [f"n{i}"], T=FLOAT)]  # fmt: skip
+    return graph(*records)
 
 
 def test_control_edges_of_a_long_chain_are_mended_in_linear_time() -> None:
     """The removed nodes wait for something, and each is read by a node that stays."""
-    count = 3000
-    records = [placeholder("x", FLOAT, (1,)), node("guard", "NoOp")]
-    for i in range(count):
-        records += [identity(f"n{i}", f"n{i - 1}" if i else "x", *([] if i else ["^guard"])),
-                    node(f"r{i}", "Neg", [f"n{i}"], T=FLOAT)]  # fmt: skip
-    found = graph(*records)
-    started = time.process_time()
+
+
+    def removal(count: int) -> Callable[[], object]:
+        found = read_chain(count, "^guard")
+        return lambda: remove(found, Selection(ops=("Identity",)), bypass=True)
+
+    assert is_linear(removal, 100, 800)
+    found = read_chain(50, "^guard")
     remove(found, Selection(ops=("Identity",)), bypass=True)
-    assert time.process_time() - started < 1.5
-    assert graphs.inputs(found)[f"r{count - 1}"] == ["x", "^guard"]
+    assert graphs.inputs(found)["r49"] == ["x", "^guard"]
 
 
 def test_bypass_ignores_constants() -> None:
@@ -680,15 +690,19 @@ def test_a_function_called_as_an_op_leaves_with_its_last_call() -> None:
     check_result(found, placeholder("x"), identity("y", "x"), trailer=graphs.VERSIONS)
 
 
-@pytest.mark.parametrize("count", [3000])
-def test_many_unused_functions_leave_in_linear_time(count: int) -> None:
-    trailer = library(*(function(f"F{i}", BODY) for i in range(count))) + graphs.VERSIONS
-    found = graph(placeholder("x"), call("a", "F0"), const("k", [1]), trailer=trailer)
-    started = time.process_time()
-    result = remove(found, named("k"))
-    assert len(result.journal.functions.removed) == count - 1
+def test_many_unused_functions_leave_in_linear_time() -> None:
+    def with_functions(count: int) -> Graph:
+        trailer = library(*(function(f"F{i}", BODY) for i in range(count))) + graphs.VERSIONS
+        return graph(placeholder("x"), call("a", "F0"), const("k", [1]), trailer=trailer)
+
+    def removal(count: int) -> Callable[[], object]:
+        found = with_functions(count)
+        return lambda: remove(found, named("k"))
+
+    assert is_linear(removal, 100, 800)
+    found = with_functions(100)
+    assert len(remove(found, named("k")).journal.functions.removed) == 99
     assert graphs.parsed(found).library.function[0].signature.name == "F0"
-    assert time.process_time() - started < 5
 
 
 # -- control flow --------------------------------------------------------------------------------------------
@@ -918,7 +932,7 @@ def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
     except EditError:
         assert graphs.written(found) == drawn.data
         unknown = any(old[parts(t)[0]].op == "MyCustomOp" for t in reads)
-        assert not names or (reads and not how) or (how == "placeholder" and unknown)
+        assert not names or gone == set(old) or (reads and not how) or (how == "placeholder" and unknown)
         return
     (claim,) = [c for c in result.claims if isinstance(c, SameGiven)]
 

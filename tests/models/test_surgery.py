@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from edits.test_inline import within
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.topology import Topology
@@ -209,6 +210,18 @@ def _fetchable(found: Graph, name: str) -> list[str]:
         if not at.output_dtypes or at.output_dtypes[0] in (20, 21):
             seen += [u for u in found.users(at) if u.name.startswith("pnet/") and u not in seen]
     return [n.name.removeprefix("pnet/") for n in seen if n.output_dtypes and n.output_dtypes[0] not in (20, 21)][:1]
+
+
+@pytest.mark.parametrize("scope", ["LSTM-Layer/lstm/rnn/while", "LSTM-Layer/lstm/rnn/TensorArrayUnstack"])
+def test_what_reads_or_fills_an_array_that_is_not_cloned_with_it(surgeon: Surgeon, scope: str) -> None:
+    """An array is written once, and read once where a read clears it: refused, or proven run by run."""
+    with within(60):
+        ran = surgeon("clone-scope", "kws_lstm_s.pb", scope, "second")
+    assert ran.code in (0, 4), ran.said
+    if ran.code == 4:
+        assert "TensorArray" in ran.said
+    else:
+        assert ("labels_softmax", "labels_softmax") in ran.compared
 
 
 # -- all of them -------------------------------------------------------------------------------------------
