@@ -26,7 +26,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
 from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph, Use, check_name
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameOutputs
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameOutputs, SamePiece
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.wire.messages import message
@@ -140,6 +140,8 @@ def fuse_ops(
     warnings = list(plan.warnings)
     if xla:
         warnings += _xla_warnings(node.op for node in plan.nodes)
+    names = [output.name for output in fusion.outputs]
+    read = tuple(output.name for output in fusion.edges.inputs)
     journal = _replace(graph, fusion, plan, name, xla)
     loose = (XLA_RTOL, XLA_ATOL) if xla else (0.0, 0.0)
     claim = SameOutputs(
@@ -148,7 +150,11 @@ def fuse_ops(
         also=tuple(dict.fromkeys(output.node.name for output in fusion.outputs)),
         measured=xla,
     )
-    return EditResult(journal, (claim,), warnings, [*fusion.notes, *plan.notes])
+    if body is None:
+        return EditResult(journal, (claim,), warnings, [*fusion.notes, *plan.notes])
+    pairs = tuple((old, journal.counterpart(old)) for old in names)
+    piece = SamePiece(read, pairs, claim.rtol, claim.atol)
+    return EditResult(journal, (claim, piece), warnings, [*fusion.notes, *plan.notes])
 
 
 def _selected(topology: Topology, selection: Selection | Iterable[Node]) -> list[Node]:

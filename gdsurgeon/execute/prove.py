@@ -7,6 +7,7 @@ import time
 from gdsurgeon.execute.comparing import EDITED, Comparing, await_loaded
 from gdsurgeon.execute.executor import Executor
 from gdsurgeon.execute.proof import Proof, merged
+from gdsurgeon.execute.prove_piece import PieceProof
 from gdsurgeon.execute.prove_postprocessing import PostprocessingProof
 from gdsurgeon.execute.prove_preprocessing import PreprocessingProof
 from gdsurgeon.execute.prove_reference import ReferenceProof, original_reference, part_reference
@@ -22,6 +23,7 @@ from gdsurgeon.graph.journal import (
     SameGiven,
     SameOutputs,
     SamePart,
+    SamePiece,
     SameTensors,
 )
 
@@ -70,6 +72,8 @@ def _prover(executor: Executor, graph: Graph, result: EditResult, overrides: Ove
         return SameOutputsProof(executor, graph, result, overrides, claim)
     if isinstance(claim, SameGiven):
         return ReferenceProof(executor, graph, result, overrides, original_reference(graph, result, claim))
+    if isinstance(claim, SamePiece):
+        return PieceProof(executor, graph, result, overrides, claim)
     if isinstance(claim, SameTensors):
         return SameTensorsProof(executor, graph, result, overrides, claim)
     if isinstance(claim, SamePart):

@@ -141,6 +141,22 @@ class SameTensors(Claim):
 
 
 @dataclass(frozen=True)
+class SamePiece(Claim):
+    """A piece of the graph that another has taken the place of gives the same, whatever it is given.
+
+    Attributes:
+        inputs: the tensors that the piece read, by the names that they have before and after.
+        outputs: pairs (tensor of the piece before, tensor in its place).
+        rtol, atol: as in `SameOutputs`.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...]
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+@dataclass(frozen=True)
 class SamePart(Claim):
     """What was added computes in the edited graph what it computes on its own.
 
