@@ -68,7 +68,7 @@ def test_a_missing_node_is_said_with_the_nearest() -> None:
     assert "no node ''" in refused(g8(), nodes=("",))
 
 
-def test_5_9_patterns_are_searched_and_not_anchored() -> None:
+def test_patterns_are_searched_and_not_anchored() -> None:
     assert picked(g8(), regexes=("a",)) == short("aefgh")
     assert picked(g8(), regexes=("^foo/",)) == short("bcdefgh")
     assert picked(g8(), regexes=("^foo/bar/",)) == short("efgh")
@@ -85,7 +85,7 @@ def test_what_is_no_pattern(key: str) -> None:
     assert refused(g8(), **{key: ("(",)}).startswith("'(' is not a regular expression: ")
 
 
-def test_5_1_ops_are_taken_exactly() -> None:
+def test_ops_are_taken_exactly() -> None:
     assert picked(g8(), ops=("Const",)) == short("abd")
     assert picked(g8(), ops=("AddV2",)) == short("cefgh")
     assert picked(g8(), ops=("AddV2", "Const")) == short("abcdefgh")
@@ -98,20 +98,20 @@ def test_a_missing_op_is_said_with_the_nearest_that_is_there() -> None:
     assert refused(g8(), ops=("Conv2D",)) == "--op 'Conv2D' matched 0 nodes"
 
 
-def test_5_3_scopes() -> None:
+def test_scopes() -> None:
     assert picked(g8(), scopes=("foo",)) == picked(g8(), scopes=("foo/",)) == short("bcdefgh")
     assert picked(g8(), scopes=("foo/bar",)) == picked(g8(), scopes=("foo/bar/",)) == short("efgh")
     assert picked(g8(), scopes=("foo/bar", "a")) == short("aefgh")
     assert picked(g8(), scopes=("foo/b",)) == short("b")
 
 
-def test_5_3_the_node_named_like_the_scope_belongs_to_it_and_names_that_begin_like_it_do_not() -> None:
+def test_the_node_named_like_the_scope_belongs_to_it_and_names_that_begin_like_it_do_not() -> None:
     records = [const(n, [1]) for n in ("s", "s/x", "s_1", "s_1/x", "st/x", "r/s", "r/s/x", "S/x")]
     assert picked(records, scopes=("s",)) == ["s", "s/x"]
     assert picked(records, scopes=("r/s",)) == ["r/s", "r/s/x"]
 
 
-def test_5_4_scopes_are_literal() -> None:
+def test_scopes_are_literal() -> None:
     records = [const(n, [1]) for n in ("a.b/y", "axb/y", "a.b", "axb", "c-d/y")]
     assert picked(records, scopes=("a.b",)) == ["a.b/y", "a.b"]
     assert refused(records, scopes=("a.",)).startswith("--scope 'a.' matched 0 nodes")
@@ -194,7 +194,7 @@ def test_what_names_no_tensor(tensor_name: str, words: str) -> None:
     assert words in refused(split(), between=((("v",), (tensor_name,)),))
 
 
-def test_5_7_5_8_walks() -> None:
+def test_walks() -> None:
     assert picked(g8(), forward=("foo/bar/f",), backward=("foo/bar/g",)) == short("abcfgh")
     assert picked(g8(), forward=("a",), backward=("foo/bar/f",)) == short("abcdefgh")
     assert picked(g8(), forward=("foo/d",)) == short("defh")

@@ -7,6 +7,7 @@ import struct
 import zlib
 from array import array
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from gdsurgeon.graph.attrs import type_value
@@ -70,6 +71,7 @@ def bmp(pixels: Pixels) -> bytes:
     return b"BM" + struct.pack("<IHHI", 54 + len(data), 0, 0, 54) + header + data
 
 
+@lru_cache(maxsize=128)
 def wav(seed: int, samples: int = 16000, rate: int = 16000) -> bytes:
     """A WAV file, mono, 16 bits, of noise over a tone; SAMPLES at RATE Hz."""
     chance = random.Random(seed)

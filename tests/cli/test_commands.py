@@ -214,7 +214,7 @@ def test_an_option_that_is_almost_one(files: Desk, name: str) -> None:
 
 
 @for_each
-def test_1_a_model_that_is_not_there(files: Desk, name: str) -> None:
+def test_a_model_that_is_not_there(files: Desk, name: str) -> None:
     out = () if name in QUERIES else ("-o", "out.pb", *QUICK)
     check_refused(files, 3, ("gone.pb", "no such file"), *good(name, "gone.pb"), *out)
     check_refused(files, 3, ("gone.pb", "no such file"), *good(name, "./nowhere/gone.pb"), *out)
@@ -260,7 +260,7 @@ def test_what_the_proof_refuses_leaves_nothing_behind(files: Desk, name: str) ->
 
 
 @for_each_edit
-def test_71_output_and_model_are_one_file(files: Desk, name: str) -> None:
+def test_output_and_model_are_one_file(files: Desk, name: str) -> None:
     check_refused(files, 2, ("model.pb",), *good(name), "-o", "model.pb", *QUICK)
     check_refused(files, 2, ("model.pb",), *good(name), "-o", "./model.pb", *QUICK)
 
@@ -319,7 +319,7 @@ def test_the_default_output_is_beside_the_model(files: Desk, name: str) -> None:
 
 
 @for_each_edit
-def test_84_the_same_bytes_each_time(files: Desk, name: str) -> None:
+def test_the_same_bytes_each_time(files: Desk, name: str) -> None:
     assert edited(files, name) == edited(files, name)
 
 
@@ -386,7 +386,7 @@ def test_in_a_pipe(files: Desk, name: str) -> None:
 
 
 @for_each
-def test_4_an_empty_pipe(files: Desk, name: str) -> None:
+def test_an_empty_pipe(files: Desk, name: str) -> None:
     ran = files.spawn(*good(name, "-"), *(() if name in QUERIES else QUICK), data=b"")
     assert (ran.code, ran.out) == (3, b"")
     check_said(ran, "empty")

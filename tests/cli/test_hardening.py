@@ -216,7 +216,7 @@ def test_bad_second_graph_is_refused(desk: Desk, bad: Bad) -> None:
     check_refused(desk, 3, ("pre.pb", *bad.words), "add-preprocessing", "model.pb", "pre.pb", "-o", "out.pb", *QUICK)
 
 
-def test_5_every_cut_is_noticed(desk: Desk) -> None:
+def test_every_cut_is_noticed(desk: Desk) -> None:
     bounds = [0, *(len(placeholder("x", -1, 4)) + n for n in (0, len(identity("y", "x")), 2 * len(identity("y", "x"))))]
     for size in range(len(PLAIN)):
         if size in bounds:
@@ -225,7 +225,7 @@ def test_5_every_cut_is_noticed(desk: Desk) -> None:
         check_refused(desk, 3, ("model.pb",), *TO_OUT)
 
 
-def test_16_no_memory_is_set_aside_for_a_length_that_lies(desk: Desk) -> None:
+def test_no_memory_is_set_aside_for_a_length_that_lies(desk: Desk) -> None:
     desk.put("model.pb", PLAIN + b"\n\xff\xff\xff\xff\x0f" + b"abc")
     tracemalloc.start()
     try:
@@ -236,7 +236,7 @@ def test_16_no_memory_is_set_aside_for_a_length_that_lies(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("op", ["O\x1b[31mp", "Op\nError: forged", "O\0p"], ids=["escape", "newline", "nul"])
-def test_21_ops_are_data_too(desk: Desk, op: str) -> None:
+def test_ops_are_data_too(desk: Desk, op: str) -> None:
     desk.put("model.pb", PLAIN + node("n", op, ["x"]) + identity("m", "n"))
     desk.put("post.pb", placeholder("n", -1, 4) + identity("n_postprocessed", "n") + VERSIONS)
     desk.put("pre.pb", placeholder("n", -1, 4) + identity("n_preprocessed", "n") + VERSIONS)
@@ -326,7 +326,7 @@ def test_model_that_is_no_file(desk: Desk, command: str, absent: Absent) -> None
 
 
 @not_as_root
-def test_3_no_read_permission(desk: Desk) -> None:
+def test_no_read_permission(desk: Desk) -> None:
     desk.put("model.pb", PLAIN).chmod(0)
     ran = desk.run(*TO_OUT)
     assert ran.code == 3
@@ -334,7 +334,7 @@ def test_3_no_read_permission(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("model", ["10-text-as-pb", "10-binary-as-pbtxt", "10-text-with-crlf"])
-def test_10_form_is_told_by_content(desk: Desk, model: str) -> None:
+def test_form_is_told_by_content(desk: Desk, model: str) -> None:
     data = {"10-text-as-pb": hostile.TEXT, "10-binary-as-pbtxt": PLAIN}.get(model, hostile.TEXT.replace(b"\n", b"\r\n"))
     desk.put("model", data)
     assert desk.run("rename", "model", "y=q", *QUICK, "-o", "out.pbtxt").code == 0
@@ -392,7 +392,7 @@ def test_odd_file_is_edited_with_a_warning(desk: Desk, odd: Odd) -> None:
         assert "Warning" not in desk.run("inspect", "back.pb").err
 
 
-def test_29_loops_are_legal(desk: Desk) -> None:
+def test_loops_are_legal(desk: Desk) -> None:
     desk.put("model.pb", hostile.loop())
     assert desk.run("rename", "model.pb", "merge=q", *QUICK, "-o", "out.pb").code == 0
 
@@ -555,7 +555,7 @@ def test_renames_happen_at_once(desk: Desk, line: str, names: str) -> None:
     assert (y.inputs[0].node, z.inputs[0].node) == (x, y)
 
 
-def test_56_what_is_read_cannot_be_removed() -> None:
+def test_what_is_read_cannot_be_removed() -> None:
     graph = from_bytes(PLAIN)
     with pytest.raises(EditError, match=r"'y' cannot be removed: 'z' reads it"):
         graph.remove([graph["y"]])
@@ -645,7 +645,7 @@ def test_backup_that_cannot_be_written(desk: Desk, suffix: str) -> None:
 
 @pytest.mark.parametrize("level", ["none", "structure"])
 @pytest.mark.parametrize("destination", [("-o", "out.pb"), ("-i",), ("-o", "-")], ids=["out", "in-place", "stdout"])
-def test_62_over_2_gib_is_refused_before_writing(
+def test_over_2_gib_is_refused_before_writing(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, destination: tuple[str, ...], level: str
 ) -> None:
     path = desk.folder / "model.pb"
@@ -720,14 +720,14 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for-ever"])
 @pytest.mark.parametrize(("call", "code"), FAULTS, ids=[f"{call}-{errno.errorcode[code]}" for call, code in FAULTS])
-def test_65_66_67_all_or_nothing_whichever_call_fails(
+def test_all_or_nothing_whichever_call_fails(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, code: int, for_ever: bool, place: str
 ) -> None:
     check_all_or_nothing(desk, monkeypatch, Fault(call, code, for_ever), place)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_65_66_67_all_or_nothing_whichever_read_fails(desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_all_or_nothing_whichever_read_fails(desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     check_all_or_nothing(desk, monkeypatch, Fault("pread", errno.EIO, False), place)
 
 
@@ -817,7 +817,7 @@ SHORT = {
 
 
 @pytest.mark.parametrize("case", SHORT)
-def test_66_short_and_missing_calls_change_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+def test_short_and_missing_calls_change_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     desk.put("model.pb", HEAVY)
     for name, call in SHORT[case].items():
         monkeypatch.setattr(os, name, call)
@@ -827,7 +827,7 @@ def test_66_short_and_missing_calls_change_nothing(desk: Desk, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "replace"])
-def test_65_66_text_is_written_whole_or_not_at_all(desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+def test_text_is_written_whole_or_not_at_all(desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     desk.put("model.pb", PLAIN)
     desk.put("out.pb", EARLIER)
     fault = Fault(call, errno.ENOSPC, False)
@@ -841,7 +841,7 @@ def test_65_66_text_is_written_whole_or_not_at_all(desk: Desk, monkeypatch: pyte
 
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for-ever"])
 @pytest.mark.parametrize("call", ["sendfile", "write", "pread"])
-def test_66_faults_behind_a_missing_call(
+def test_faults_behind_a_missing_call(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, for_ever: bool
 ) -> None:
     """Where copy_file_range is missing the next way is taken, and fails as cleanly."""
@@ -868,7 +868,7 @@ def test_66_faults_behind_a_missing_call(
 
 
 @pytest.mark.parametrize("room", [0, 4096, 1 << 16])
-def test_65_no_room_for_standard_input(desk: Desk, room: int) -> None:
+def test_no_room_for_standard_input(desk: Desk, room: int) -> None:
     """A graph from a pipe that is too big for memory goes to a temporary file, and there may be no room for that."""
     script = (
         "import resource, signal, sys; import gdsurgeon.wire.source as source; from gdsurgeon.cli.main import run;"
@@ -921,19 +921,19 @@ def test_output_that_cannot_be_written(desk: Desk, out: str, words: tuple[str, .
     assert stat.S_IMODE((desk.folder / "readonly.pb").stat().st_mode) == 0o444
 
 
-def test_68_read_only_model_is_not_replaced(desk: Desk) -> None:
+def test_read_only_model_is_not_replaced(desk: Desk) -> None:
     desk.put("model.pb", PLAIN).chmod(0o444)
     check_refused(desk, 6, ("model.pb", "read-only"), *RENAME, "-i")
 
 
-def test_68_long_name_leaves_room_for_the_temporary_one(desk: Desk) -> None:
+def test_long_name_leaves_room_for_the_temporary_one(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     assert desk.run(*RENAME, "-o", "o" * 255).code == 0
     assert desk.run(*RENAME, "-o", "é" * 127).code == 0
 
 
 @not_as_root
-def test_68_read_only_folder(desk: Desk) -> None:
+def test_read_only_folder(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     (desk.folder / "folder").mkdir(0o555)
     check_refused(desk, 6, ("folder/out.pb", "permission"), *RENAME, "-o", "folder/out.pb")
@@ -941,7 +941,7 @@ def test_68_read_only_folder(desk: Desk) -> None:
 
 @pytest.mark.parametrize("there", [True, False], ids=["there", "dangling"])
 @pytest.mark.parametrize("target", ["real.pb", "folder/real.pb", "../beside.pb", "absolute"])
-def test_69_link_is_followed_and_kept(desk: Desk, target: str, there: bool) -> None:
+def test_link_is_followed_and_kept(desk: Desk, target: str, there: bool) -> None:
     desk.put("model.pb", PLAIN)
     (desk.folder / "folder").mkdir()
     if target == "absolute":
@@ -957,7 +957,7 @@ def test_69_link_is_followed_and_kept(desk: Desk, target: str, there: bool) -> N
     assert not [name for name in os.listdir(desk.folder.parent) if ".tmp" in name]
 
 
-def test_70_dev_null(desk: Desk) -> None:
+def test_dev_null(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     assert desk.run(*RENAME, "-o", "/dev/null").code == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
@@ -965,7 +965,7 @@ def test_70_dev_null(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
-def test_70_standard_output(desk: Desk, name: str) -> None:
+def test_standard_output(desk: Desk, name: str) -> None:
     desk.put("model.pb", HEAVY)
     assert desk.spawn(*RENAME, "-o", name).out == renamed(HEAVY)
     with open(desk.folder / "out.pb", "wb") as out:
@@ -975,7 +975,7 @@ def test_70_standard_output(desk: Desk, name: str) -> None:
     assert (desk.folder / "out.pb").read_bytes() == EARLIER + renamed(HEAVY)
 
 
-def test_70_fifo(desk: Desk) -> None:
+def test_fifo(desk: Desk) -> None:
     desk.put("model.pb", HEAVY)
     os.mkfifo(desk.folder / "pipe")
     process = desk.start(*RENAME, "-o", "pipe")
@@ -985,7 +985,7 @@ def test_70_fifo(desk: Desk) -> None:
     assert desk.temporary_files() == []
 
 
-def test_70_fifo_as_model(desk: Desk) -> None:
+def test_fifo_as_model(desk: Desk) -> None:
     os.mkfifo(desk.folder / "pipe")
     process = desk.start("rename", "pipe", "y=q", *QUICK, "-o", "out.pb")
     (desk.folder / "pipe").write_bytes(HEAVY)
@@ -1001,13 +1001,13 @@ def same_file_names(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("out", ["model.pb", "./model.pb", "folder/../model.pb", "hard.pb", "soft.pb"])
-def test_71_model_is_not_its_own_output(desk: Desk, out: str) -> None:
+def test_model_is_not_its_own_output(desk: Desk, out: str) -> None:
     same_file_names(desk)
     check_refused(desk, 2, (out, "MODEL", "-i"), *RENAME, "-o", out)
     check_refused(desk, 2, ("model.pb", "MODEL", "-i"), "rename", out, "y=q", *QUICK, "-o", "model.pb")
 
 
-def test_71_standard_input_is_not_its_own_output(desk: Desk) -> None:
+def test_standard_input_is_not_its_own_output(desk: Desk) -> None:
     path = desk.put("model.pb", PLAIN)
 
     def run(*arguments: str) -> Ran:
@@ -1018,7 +1018,7 @@ def test_71_standard_input_is_not_its_own_output(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("model", ["model.pb", "hard.pb", "soft.pb"])
-def test_71_in_place(desk: Desk, model: str) -> None:
+def test_in_place(desk: Desk, model: str) -> None:
     same_file_names(desk)
     assert desk.run("rename", model, "y=q", *QUICK, "-i", "--backup", "~").code == 0
     new = renamed(PLAIN)
@@ -1035,7 +1035,7 @@ MODES = [0o640, 0o600, 0o664, 0o755, 0o444 | 0o200]
 
 @pytest.mark.parametrize("mode", MODES, ids=oct)
 @pytest.mark.parametrize("destination", ["out.pb", "in-place"])
-def test_72_mode_is_kept(desk: Desk, destination: str, mode: int) -> None:
+def test_mode_is_kept(desk: Desk, destination: str, mode: int) -> None:
     desk.put("model.pb", PLAIN).chmod(mode)
     desk.put("out.pb", EARLIER).chmod(mode)
     assert desk.run(*RENAME, *(["-i"] if destination == "in-place" else ["-o", destination])).code == 0
@@ -1043,7 +1043,7 @@ def test_72_mode_is_kept(desk: Desk, destination: str, mode: int) -> None:
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664), (0o027, 0o640)])
-def test_72_new_file_has_the_mode_of_the_umask(desk: Desk, umask: int, mode: int) -> None:
+def test_new_file_has_the_mode_of_the_umask(desk: Desk, umask: int, mode: int) -> None:
     desk.put("model.pb", PLAIN).chmod(0o600)
     before = os.umask(umask)
     try:
@@ -1055,7 +1055,7 @@ def test_72_new_file_has_the_mode_of_the_umask(desk: Desk, umask: int, mode: int
 
 
 @pytest.mark.skipif(not as_root, reason="only root can give a folder to another group")
-def test_72_group_of_the_folder(desk: Desk) -> None:
+def test_group_of_the_folder(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     (desk.folder / "shared").mkdir()
     os.chown(desk.folder / "shared", -1, 1234)
@@ -1155,7 +1155,7 @@ def check_interrupted(desk: Desk, ran: Ran, code: int) -> None:
         (signal.SIGHUP, 129, "copy_file_range", 2),
     ],
 )  # fmt: skip
-def test_75_signal_while_writing(desk: Desk, number: signal.Signals, code: int, call: str, at: int) -> None:
+def test_signal_while_writing(desk: Desk, number: signal.Signals, code: int, call: str, at: int) -> None:
     before: dict[str, Any] = {"model.pb": HEAVY, "out.pb": EARLIER}
     _restore(desk, before)
     arguments = ("-c", KILLED_AT, call, str(number.value), str(at), *RENAME_TWO, "-o", "out.pb")
@@ -1164,7 +1164,7 @@ def test_75_signal_while_writing(desk: Desk, number: signal.Signals, code: int, 
 
 
 @each_signal
-def test_75_signal_while_reading(desk: Desk, number: signal.Signals, code: int) -> None:
+def test_signal_while_reading(desk: Desk, number: signal.Signals, code: int) -> None:
     desk.put("out.pb", EARLIER)
     process = desk.start("rename", "-", "y=q", *QUICK, "-o", "out.pb", stdin=subprocess.PIPE)
     assert process.stdin is not None
@@ -1179,7 +1179,7 @@ def test_75_signal_while_reading(desk: Desk, number: signal.Signals, code: int) 
 
 
 @each_signal
-def test_75_signal_while_streaming(desk: Desk, number: signal.Signals, code: int) -> None:
+def test_signal_while_streaming(desk: Desk, number: signal.Signals, code: int) -> None:
     desk.put("model.pb", HEAVY)
     os.mkfifo(desk.folder / "pipe")
     process = desk.start(*RENAME, "-o", "pipe")
@@ -1219,21 +1219,21 @@ class Validation:
 
 @pytest.mark.tensorflow
 @each_signal
-def test_75_signal_while_validating(desk: Desk, number: signal.Signals, code: int) -> None:
+def test_signal_while_validating(desk: Desk, number: signal.Signals, code: int) -> None:
     validation = Validation(desk)
     validation.process.send_signal(number)
     check_interrupted(desk, validation.finished(), code)
 
 
 @pytest.mark.tensorflow
-def test_75_interrupt_from_the_keyboard_reaches_both_processes(desk: Desk) -> None:
+def test_interrupt_from_the_keyboard_reaches_both_processes(desk: Desk) -> None:
     validation = Validation(desk, start_new_session=True)
     os.killpg(validation.process.pid, signal.SIGINT)
     check_interrupted(desk, validation.finished(), 130)
 
 
 @pytest.mark.parametrize("call", ["copy_file_range", "fsync", "replace"])
-def test_76_kill_while_writing(desk: Desk, call: str) -> None:
+def test_kill_while_writing(desk: Desk, call: str) -> None:
     before: dict[str, Any] = {"model.pb": HEAVY, "out.pb": EARLIER}
     _restore(desk, before)
     arguments = ("-c", KILLED_AT, call, str(signal.SIGKILL.value), "1", *TO_OUT)
@@ -1246,7 +1246,7 @@ def test_76_kill_while_writing(desk: Desk, call: str) -> None:
 
 
 @pytest.mark.tensorflow
-def test_76_kill_while_validating_ends_the_child(desk: Desk) -> None:
+def test_kill_while_validating_ends_the_child(desk: Desk) -> None:
     validation = Validation(desk)
     validation.process.kill()
     finished(validation.process)
@@ -1266,7 +1266,7 @@ def test_76_kill_while_validating_ends_the_child(desk: Desk) -> None:
     ],
     ids=["SIGSEGV", "SIGABRT", "SIGKILL"],
 )
-def test_63_validator_dies(desk: Desk, number: signal.Signals, words: tuple[str, ...]) -> None:
+def test_validator_dies(desk: Desk, number: signal.Signals, words: tuple[str, ...]) -> None:
     validation = Validation(desk)
     os.kill(validation.child, number)
     ran = validation.finished()
@@ -1276,7 +1276,7 @@ def test_63_validator_dies(desk: Desk, number: signal.Signals, words: tuple[str,
 
 
 @pytest.mark.tensorflow
-def test_63_validator_hangs(desk: Desk) -> None:
+def test_validator_hangs(desk: Desk) -> None:
     ran = Validation(desk, "--timeout", "1").finished()
     assert ran.code == 5
     check_said(ran, "did not finish running", "within 1 s", "--timeout")
@@ -1285,7 +1285,7 @@ def test_63_validator_hangs(desk: Desk) -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("seconds", ["inf", "1e300"])
-def test_63_patience_without_end(desk: Desk, seconds: str) -> None:
+def test_patience_without_end(desk: Desk, seconds: str) -> None:
     desk.put("model.pb", PLAIN)
     ran = desk.run("rename", "model.pb", "y=q", "-o", "out.pb", "--timeout", seconds)
     assert ran.code in (0, 2), ran
@@ -1302,7 +1302,7 @@ def test_op_library_that_is_none(desk: Desk, library: str) -> None:
 
 
 @pytest.mark.tensorflow
-def test_63_op_library_crashes(desk: Desk, tmp_path: Path) -> None:
+def test_op_library_crashes(desk: Desk, tmp_path: Path) -> None:
     source = tmp_path / "crash.c"
     source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void crash(void) { abort(); }\n")
     library = tmp_path / "crash.so"
@@ -1344,7 +1344,7 @@ to_every_writer = pytest.mark.parametrize("writer", WRITERS)
 
 
 @to_every_writer
-def test_77_full_device(desk: Desk, writer: str) -> None:
+def test_full_device(desk: Desk, writer: str) -> None:
     desk.put("model.pb", HEAVY)
     ran = shell(desk, f"$g {WRITERS[writer]} >/dev/full")
     assert ran.code == 6, ran
@@ -1352,7 +1352,7 @@ def test_77_full_device(desk: Desk, writer: str) -> None:
 
 
 @to_every_writer
-def test_77_closed_standard_output(desk: Desk, writer: str) -> None:
+def test_closed_standard_output(desk: Desk, writer: str) -> None:
     desk.put("model.pb", HEAVY)
     ran = shell(desk, f"$g {WRITERS[writer]} >&-")
     assert ran.code == 6, ran
@@ -1360,7 +1360,7 @@ def test_77_closed_standard_output(desk: Desk, writer: str) -> None:
 
 
 @to_every_writer
-def test_77_reader_has_gone(desk: Desk, writer: str) -> None:
+def test_reader_has_gone(desk: Desk, writer: str) -> None:
     desk.put("model.pb", HEAVY)
     reader, written = os.pipe()
     os.close(reader)
@@ -1374,7 +1374,7 @@ def test_77_reader_has_gone(desk: Desk, writer: str) -> None:
     assert "Traceback" not in ran.err
 
 
-def test_77_reader_goes_after_a_byte(desk: Desk) -> None:
+def test_reader_goes_after_a_byte(desk: Desk) -> None:
     desk.put("model.pb", HEAVY)
     ran = shell(desk, f"$g {WRITERS['graph']} | head -c1")
     assert (ran.code, ran.out) == (141, HEAVY[:1])
@@ -1383,7 +1383,7 @@ def test_77_reader_goes_after_a_byte(desk: Desk) -> None:
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 @pytest.mark.parametrize("level", ["structure", pytest.param("run", marks=pytest.mark.tensorflow)])
-def test_77_closed_streams_that_are_not_needed(desk: Desk, level: str, closed: str) -> None:
+def test_closed_streams_that_are_not_needed(desk: Desk, level: str, closed: str) -> None:
     desk.put("model.pb", HEAVY)
     ran = shell(desk, f"$g rename model.pb y=q --validate {level} -o out.pb {closed}")
     assert ran.code == 0, ran
@@ -1391,13 +1391,13 @@ def test_77_closed_streams_that_are_not_needed(desk: Desk, level: str, closed: s
     assert desk.temporary_files() == []
 
 
-def test_77_closed_standard_input_that_is_needed(desk: Desk) -> None:
+def test_closed_standard_input_that_is_needed(desk: Desk) -> None:
     ran = shell(desk, "$g rename - y=q --validate structure -o out.pb <&-")
     assert ran.code == 3
     check_said(ran, "standard input is closed")
 
 
-def test_77_error_with_nobody_to_read_it(desk: Desk) -> None:
+def test_error_with_nobody_to_read_it(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     for closed in ("2>&-", "2>/dev/full"):
         ran = shell(desk, f"$g rename model.pb nothing=q --validate structure -o out.pb {closed}")
@@ -1413,7 +1413,7 @@ def tty() -> Iterator[int]:
     os.close(theirs)
 
 
-def test_78_standard_input_is_a_terminal(desk: Desk, tty: int) -> None:
+def test_standard_input_is_a_terminal(desk: Desk, tty: int) -> None:
     def run(*arguments: str) -> Ran:
         return desk.spawn(*arguments, stdin=tty)
 
@@ -1422,7 +1422,7 @@ def test_78_standard_input_is_a_terminal(desk: Desk, tty: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/tty"])
-def test_78_standard_output_is_a_terminal(desk: Desk, tty: int, name: str) -> None:
+def test_standard_output_is_a_terminal(desk: Desk, tty: int, name: str) -> None:
     desk.put("model.pb", PLAIN)
 
     def run(*arguments: str) -> Ran:
@@ -1433,7 +1433,7 @@ def test_78_standard_output_is_a_terminal(desk: Desk, tty: int, name: str) -> No
     check_refused(desk, 2, ("binary", "terminal"), *RENAME, "-o", name, run=run)
 
 
-def test_78_text_may_go_to_a_terminal(desk: Desk, tty: int) -> None:
+def test_text_may_go_to_a_terminal(desk: Desk, tty: int) -> None:
     desk.put("model.pb", PLAIN)
     assert desk.spawn(*RENAME, "-o", "-", "--format", "text", stdout=tty).code == 0
     desk.put("model.pbtxt", hostile.TEXT)
@@ -1441,7 +1441,7 @@ def test_78_text_may_go_to_a_terminal(desk: Desk, tty: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", HEAVY[:100_000]], ids=["nothing", "half"])
-def test_79_upstream_has_failed(desk: Desk, data: bytes) -> None:
+def test_upstream_has_failed(desk: Desk, data: bytes) -> None:
     desk.put("out.pb", EARLIER)
 
     def run(*arguments: str) -> Ran:
@@ -1452,7 +1452,7 @@ def test_79_upstream_has_failed(desk: Desk, data: bytes) -> None:
     check_refused(desk, 3, words, "rename", "-", "y=q", *QUICK, "-o", "out.pb", run=run)
 
 
-def test_79_pipe_fails_at_its_end_without_pipefail(desk: Desk) -> None:
+def test_pipe_fails_at_its_end_without_pipefail(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     line = "$g rename model.pb nothing=q -o - --validate none | $g rename - y=q --validate none > out.pb"
     ran = shell(desk, f"{line}; exit $?")
@@ -1481,7 +1481,7 @@ def test_standard_input_by_its_path(desk: Desk) -> None:
         Path("/dev/stdin.edited").unlink(missing_ok=True)
 
 
-def test_71_standard_output_is_the_model(desk: Desk) -> None:
+def test_standard_output_is_the_model(desk: Desk) -> None:
     path = desk.put("model.pb", PLAIN)
 
     def run(*arguments: str) -> Ran:
@@ -1509,7 +1509,7 @@ def test_second_graph_from_standard_input(desk: Desk) -> None:
 
 
 @pytest.mark.tensorflow
-def test_80_nothing_of_tensorflow_on_the_streams(desk: Desk) -> None:
+def test_nothing_of_tensorflow_on_the_streams(desk: Desk) -> None:
     desk.put("model.pb", HEAVY)
     assert desk.spawn("rename", "model.pb", "y=q", "-o", "out.pb").code == 0
     ran = desk.spawn("rename", "model.pb", "y=q", "-o", "-")
@@ -1522,7 +1522,7 @@ def test_80_nothing_of_tensorflow_on_the_streams(desk: Desk) -> None:
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 @pytest.mark.parametrize("name", [b"m\xff.pb", "modèle.pb".encode(), b"a b\tc\nd.pb", b"-model.pb", b"'$(x)*.pb"])
-def test_81_names_of_files(desk: Desk, name: bytes, locale: str) -> None:
+def test_names_of_files(desk: Desk, name: bytes, locale: str) -> None:
     path = os.path.join(os.fsencode(desk.folder), name)
     with open(path, "wb") as file:
         file.write(PLAIN)
@@ -1542,7 +1542,7 @@ def test_81_names_of_files(desk: Desk, name: bytes, locale: str) -> None:
 
 
 @pytest.mark.parametrize("environment", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}], ids=["C", "ascii"])
-def test_81_names_in_graphs(desk: Desk, environment: dict[str, str]) -> None:
+def test_names_in_graphs(desk: Desk, environment: dict[str, str]) -> None:
     """Ops may be called anything; what cannot be printed is escaped."""
     desk.put("modèle.pb", PLAIN + node("n", "Öp", ["x"]))
     for arguments in (("inspect", "modèle.pb"), ("inspect", "--json", "modèle.pb")):
@@ -1553,7 +1553,7 @@ def test_81_names_in_graphs(desk: Desk, environment: dict[str, str]) -> None:
 
 
 @pytest.mark.tensorflow
-def test_81_file_name_that_is_not_utf8_is_executed(desk: Desk) -> None:
+def test_file_name_that_is_not_utf8_is_executed(desk: Desk) -> None:
     path = os.path.join(os.fsencode(desk.folder), b"-m\xff.pb")
     with open(path, "wb") as file:
         file.write(PLAIN)
@@ -1562,7 +1562,7 @@ def test_81_file_name_that_is_not_utf8_is_executed(desk: Desk) -> None:
     assert "bit-identical" in ran.err
 
 
-def test_81_dash_as_the_name_of_a_file(desk: Desk) -> None:
+def test_dash_as_the_name_of_a_file(desk: Desk) -> None:
     desk.put("-", PLAIN)
     assert desk.run("rename", "./-", "y=q", *QUICK, "-o", "./-x").code == 0
     assert desk.files()["-x"] == renamed(PLAIN)

@@ -30,7 +30,7 @@ def refused(found: Graph, words: str, *, add: Sequence[Edge] = (), remove: Seque
     assert not found.is_changed
 
 
-def test_2_1_adding_appends() -> None:
+def test_adding_appends() -> None:
     found = graph(*g8())
     result = control(found, add=[("foo/bar/h", "^a"), ("foo/bar/h", "foo/d"), ("foo/bar/e", "a")])
     assert inputs(found)["foo/bar/h"] == ["foo/bar/f", "foo/bar/g", "^foo/c", "^a", "^foo/d"]
@@ -41,12 +41,12 @@ def test_2_1_adding_appends() -> None:
     assert check(from_bytes(graphs.written(found))).faults == []
 
 
-def test_2_1_what_is_there_is_not_added() -> None:
+def test_what_is_there_is_not_added() -> None:
     refused(graph(*g8()), "'foo/bar/h' waits for 'foo/c' already", add=[("foo/bar/h", "^foo/c")])
     refused(graph(*g8()), "is given to 'foo/bar/e' twice", add=[("foo/bar/e", "^a"), ("foo/bar/e", "a")])
 
 
-def test_2_2_removing() -> None:
+def test_removing() -> None:
     found = graph(*g8())
     result = control(found, remove=[("foo/bar/h", "^foo/c")])
     assert inputs(found)["foo/bar/h"] == ["foo/bar/f", "foo/bar/g"]
@@ -54,7 +54,7 @@ def test_2_2_removing() -> None:
     assert result.notes == ["foo/bar/h no longer waits for foo/c"]
 
 
-def test_2_2_what_is_not_there_is_not_removed() -> None:
+def test_what_is_not_there_is_not_removed() -> None:
     words = r"'foo/bar/h' does not wait for 'a': its control inputs are '\^foo/c'"
     refused(graph(*g8()), words, remove=[("foo/bar/h", "a")])
     refused(
@@ -63,7 +63,7 @@ def test_2_2_what_is_not_there_is_not_removed() -> None:
     refused(graph(*g8()), "'foo/bar/e' has no control inputs", remove=[("foo/bar/e", "^*")])
 
 
-def test_2_3_control_outputs() -> None:
+def test_control_outputs() -> None:
     found = graph(const("a", [1]), const("b", [1]), const("x", [1]), add("c", "a", "b", "^x", "^x"))
     assert control_outputs(found) == {found["x"]: [found["c"]]}
     control(found, add=[("b", "x"), ("c", "a")])

@@ -72,7 +72,7 @@ def t8(scope: str = "") -> list[bytes]:
 
 
 @runs
-def test_7_1_all_of_a_graph() -> None:
+def test_all_of_a_graph() -> None:
     found = graph(*t8())
     originals = list(found.nodes())
     result = copy_nodes(found, originals, lambda name: f"again/{name}")
@@ -86,7 +86,7 @@ def test_7_1_all_of_a_graph() -> None:
 
 
 @runs
-def test_7_2_a_node_without_outputs() -> None:
+def test_a_node_without_outputs() -> None:
     records = [
         const("a", [1], INT32, ()),
         const("b", [1], INT32, ()),
@@ -103,7 +103,7 @@ def test_7_2_a_node_without_outputs() -> None:
 
 
 @runs
-def test_7_6_a_tensor_in_the_place_of_another() -> None:
+def test_a_tensor_in_the_place_of_another() -> None:
     found = graph(*t8(), const("Ten", [10.0] * 10))
     copied(found, ["o", "Add_2"], replace={found["Add_1"].output: found["Ten"].output})
     assert graphs.inputs(found)["Add_2_copy"] == ["Const_2", "Ten"]
@@ -226,7 +226,7 @@ def test_control_edges() -> None:
     assert graphs.inputs(found)["d_copy"] == ["^c_copy", "^b_copy"]
 
 
-def test_7_18_7_19_colocations() -> None:
+def test_colocations() -> None:
     found = graph(
         X,
         neg("a", "x"),
@@ -249,7 +249,7 @@ def test_colocations_that_an_edit_has_changed() -> None:
     assert graphs.colocations(found) == {"c": [b"loc:@a"], "c_copy": [b"loc:@a_copy"]}
 
 
-def test_7_20_nodes_in_any_order() -> None:
+def test_nodes_in_any_order() -> None:
     forward, backward = graph(*t8()), graph(*reversed(t8()))
     names = ["Add_2", "Const_2", "o", "Add_1"]
     copied(forward, names)
@@ -267,7 +267,7 @@ def frames(what: Graph | bytes) -> dict[str, str]:
 
 
 @runs
-def test_7_15_a_copied_loop_has_a_frame_of_its_own() -> None:
+def test_a_copied_loop_has_a_frame_of_its_own() -> None:
     found = graph(*LOOP)
     first = copied(found, [*IN_LOOP, "out"])
     second = copy_nodes(found, [found[n] for n in [*IN_LOOP, "out"]], lambda n: f"{n}_again", respell=lambda n: "u/w")

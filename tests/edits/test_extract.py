@@ -342,14 +342,14 @@ def test_control_edges_of_a_cut_tensor_go_with_it() -> None:
     check_result(found, placeholder("a", FLOAT, (1,)), records[3])
 
 
-def test_17_colocations_with_what_goes_are_dropped() -> None:
+def test_colocations_with_what_goes_are_dropped() -> None:
     records = [placeholder("x"), identity("a", "x"), identity("y", "x", _class=["loc:@a", "loc:@x"])]
     found = graph(*records)
     extract(found, ["x"], ["y"])
     check_result(found, records[0], identity("y", "x", _class=["loc:@x"]))
 
 
-def test_17_colocations_with_a_tensor_that_is_cut() -> None:
+def test_colocations_with_a_tensor_that_is_cut() -> None:
     records = [placeholder("x", FLOAT, (1,)), identity("a", "x"), identity("y", "a", _class=["loc:@a"])]
     found = graph(*records)
     extract(found, ["a"], ["y"])
@@ -388,7 +388,7 @@ def table() -> list[bytes]:
 
 
 @pytest.mark.tensorflow
-def test_16_initialisers_of_the_tables_that_stay_stay(worker: Worker) -> None:
+def test_initialisers_of_the_tables_that_stay_stay(worker: Worker) -> None:
     found = graph(*table())
     result = extract(found, ["key"], ["found_1"])
     check_result(found, *table()[:2], *table()[7:12])
@@ -397,7 +397,7 @@ def test_16_initialisers_of_the_tables_that_stay_stay(worker: Worker) -> None:
     assert run(worker, found, "found_1", fed={"key": key}, first=["init_1"]) == [[6]]
 
 
-def test_16_no_initialiser_stays_without_its_table() -> None:
+def test_no_initialiser_stays_without_its_table() -> None:
     found = graph(*table(), identity("y", "found_0", kind=INT32))
     extract(found, ["found_0"], ["y"])
     assert graphs.ops(found) == {"found_0": "Placeholder", "y": "Identity"}
@@ -412,7 +412,7 @@ def variable() -> list[bytes]:
 
 
 @pytest.mark.tensorflow
-def test_16_initialisers_of_the_variables_that_stay_stay(worker: Worker) -> None:
+def test_initialisers_of_the_variables_that_stay_stay(worker: Worker) -> None:
     found = graph(*variable())
     extract(found, [], ["y"])
     check_result(found, *variable()[:6])
@@ -428,7 +428,7 @@ def resource_variable() -> list[bytes]:
 
 
 @pytest.mark.tensorflow
-def test_16_initialisers_of_resource_variables_stay(worker: Worker) -> None:
+def test_initialisers_of_resource_variables_stay(worker: Worker) -> None:
     found = graph(*resource_variable())
     extract(found, [], ["y"])
     check_result(found, *resource_variable()[:6])
@@ -436,7 +436,7 @@ def test_16_initialisers_of_resource_variables_stay(worker: Worker) -> None:
 
 
 @pytest.mark.tensorflow
-def test_16_a_variable_that_is_assigned_by_way_of_an_identity(worker: Worker) -> None:
+def test_a_variable_that_is_assigned_by_way_of_an_identity(worker: Worker) -> None:
     """Handles and references pass through Identity nodes, and tables through several."""
     records = table()
     records[5] = node("init_0", "InitializeTableV2", ["same_0", "keys_0", "values_0"], Tkey=STRING, Tval=INT32)
@@ -489,17 +489,17 @@ def test_nothing_to_remove() -> None:
 
 
 @pytest.mark.parametrize("name", ["w/Add", "w/Identity", "w/Switch:1", "w/Merge", "w/Limit", "w/Enter"])
-def test_20_a_cut_inside_a_loop_is_refused(name: str) -> None:
+def test_a_cut_inside_a_loop_is_refused(name: str) -> None:
     refused(graph(*graphs.loop()), "inside the while loop 'w'", [name], ["out"])
 
 
 @pytest.mark.parametrize("name", ["w/Add", "w/Less", "w/Merge"])
-def test_20_an_output_inside_a_loop_is_refused(name: str) -> None:
+def test_an_output_inside_a_loop_is_refused(name: str) -> None:
     refused(graph(*graphs.loop()), "inside the while loop 'w'", [], [name])
 
 
 @pytest.mark.tensorflow
-def test_20_a_loop_stays_whole(worker: Worker) -> None:
+def test_a_loop_stays_whole(worker: Worker) -> None:
     found = graph(placeholder("u"), *graphs.loop(), identity("v", "u"))
     extract(found, ["n"], ["out"])
     assert graphs.written(found) == graph_bytes(*graphs.loop())
@@ -507,7 +507,7 @@ def test_20_a_loop_stays_whole(worker: Worker) -> None:
 
 
 @pytest.mark.tensorflow
-def test_20_a_cut_in_front_of_a_loop_and_behind_it(worker: Worker) -> None:
+def test_a_cut_in_front_of_a_loop_and_behind_it(worker: Worker) -> None:
     records = graphs.loop()
     records[1:2] = [placeholder("from", INT32, ()), node("zero", "Neg", ["from"], T=INT32)]
     records.append(node("y", "Neg", ["out"], T=INT32))
@@ -559,7 +559,7 @@ def test_tensors_of_another_graph_are_refused() -> None:
 # -- big graphs ----------------------------------------------------------------------------------------------
 
 
-def test_45_a_graph_of_100000_nodes() -> None:
+def test_a_graph_of_100000_nodes() -> None:
     half = 50_000
     records = [placeholder("x", FLOAT, (1,))]
     for chain in "ab":

@@ -109,7 +109,7 @@ def test_a_scope_that_is_only_like_one_in_use(scope: str) -> None:
 
 
 @pytest.mark.parametrize("scope", ["_o", "a b", "-o", "o:0", "^o"])
-def test_22_a_scope_that_tensorflow_does_not_take_is_refused(scope: str) -> None:
+def test_a_scope_that_tensorflow_does_not_take_is_refused(scope: str) -> None:
     refused(graph(*ours()), graph(*theirs()), "is not a legal node name", scope=scope)
 
 
@@ -263,13 +263,13 @@ def test_an_unknown_type_is_connected_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize("name", ["w/Add", "w/Identity", "w/Merge"])
-def test_20_a_tensor_inside_a_loop_is_refused(name: str) -> None:
+def test_a_tensor_inside_a_loop_is_refused(name: str) -> None:
     """The added constants would run outside of the frame, and what reads both would not load."""
     other = graph(placeholder("p", INT32, ()), scalar("k", 1, INT32), add("z", "p", "k", kind=INT32))
     refused(graph(*graphs.loop()), other, "loop 'w'", connect=[(name, "p")])
 
 
-def test_22_a_name_that_tensorflow_does_not_take_is_refused() -> None:
+def test_a_name_that_tensorflow_does_not_take_is_refused() -> None:
     refused(graph(*ours()), graph(node("_bad", "NoOp")), "_bad")
     refused(graph(*ours()), graph(identity("z", "gone")), "'z' reads 'gone', which is not there")
 
@@ -286,7 +286,7 @@ def other_loop() -> list[bytes]:
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("scope", ["", "o"])
-def test_15_both_loops_of_one_frame_name_run_in_one_session(scope: str, worker: Worker) -> None:
+def test_both_loops_of_one_frame_name_run_in_one_session(scope: str, worker: Worker) -> None:
     found = graph(*graphs.loop())
     result = import_graph(found, graph(*other_loop()), scope=scope)
     names = result.journal.copied
@@ -301,7 +301,7 @@ def test_15_both_loops_of_one_frame_name_run_in_one_session(scope: str, worker: 
 
 
 @pytest.mark.tensorflow
-def test_15_a_loop_behind_a_loop_of_its_name(worker: Worker) -> None:
+def test_a_loop_behind_a_loop_of_its_name(worker: Worker) -> None:
     found = graph(*graphs.loop())
     names = import_graph(found, graph(*other_loop()), connect=[("out", "n")]).journal.copied
     assert run(worker, found, names["out"], fed={"n": int32(5)}) == [6]
@@ -335,7 +335,7 @@ def table(number: int, shared_name: str = "t", op: str = "HashTableV2") -> list[
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("op", ["HashTable", "HashTableV2"])
 @pytest.mark.parametrize("scope", ["", "o"])
-def test_16_tables_of_one_shared_name_keep_their_own_content(scope: str, op: str, worker: Worker) -> None:
+def test_tables_of_one_shared_name_keep_their_own_content(scope: str, op: str, worker: Worker) -> None:
     found = graph(*table(5, op=op))
     names = import_graph(found, graph(*table(6, op=op)), scope=scope).journal.copied
     shared = [graphs.attrs(found, n)["shared_name"].s for n in ("table_5", names["table_6"])]
@@ -344,20 +344,20 @@ def test_16_tables_of_one_shared_name_keep_their_own_content(scope: str, op: str
     assert run(worker, found, "found_5", names["found_6"], first=first) == [[5], [6]]
 
 
-def test_16_two_tables_of_the_other_graph_that_are_one_stay_one() -> None:
+def test_two_tables_of_the_other_graph_that_are_one_stay_one() -> None:
     found = graph(*table(5))
     names = import_graph(found, graph(*table(6), *table(7))).journal.copied
     shared = {graphs.attrs(found, names[f"table_{n}"])["shared_name"].s for n in (6, 7)}
     assert len(shared) == 1 and b"t" not in shared
 
 
-def test_16_a_shared_name_that_does_not_clash_stays() -> None:
+def test_a_shared_name_that_does_not_clash_stays() -> None:
     found = graph(*table(5))
     import_graph(found, graph(*table(6, "u")))
     check_result(found, *table(5), *table(6, "u"))
 
 
-def test_16_a_new_shared_name_is_none_that_others_have() -> None:
+def test_a_new_shared_name_is_none_that_others_have() -> None:
     found = graph(*table(5))
     names = import_graph(found, graph(*table(6), *table(7, "t_1"))).journal.copied
     shared = [graphs.attrs(found, n)["shared_name"].s for n in ("table_5", names["table_6"], names["table_7"])]
@@ -365,7 +365,7 @@ def test_16_a_new_shared_name_is_none_that_others_have() -> None:
 
 
 @pytest.mark.tensorflow
-def test_16_tables_without_a_shared_name_keep_their_own_content(worker: Worker) -> None:
+def test_tables_without_a_shared_name_keep_their_own_content(worker: Worker) -> None:
     found = graph(*table(5, ""))
     names = import_graph(found, graph(*table(6, ""))).journal.copied
     first = ["init_5", names["init_6"]]
@@ -373,7 +373,7 @@ def test_16_tables_without_a_shared_name_keep_their_own_content(worker: Worker) 
 
 
 @pytest.mark.tensorflow
-def test_16_a_table_that_is_shared_by_the_name_of_its_node(worker: Worker) -> None:
+def test_a_table_that_is_shared_by_the_name_of_its_node(worker: Worker) -> None:
     """With `use_node_name_sharing` the name of the node is the shared name: a copy of another name is another table,
     and a table elsewhere that is shared under that name is none of its own."""
     kind = {"key_dtype": STRING, "value_dtype": INT32, "container": ""}
@@ -397,7 +397,7 @@ def resource_variable(name: str, value: float, shared_name: str) -> list[bytes]:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("shared_name", ["v", ""])
 @pytest.mark.parametrize("scope", ["", "o"])
-def test_48_resource_variables_keep_their_own_values(scope: str, shared_name: str, worker: Worker) -> None:
+def test_resource_variables_keep_their_own_values(scope: str, shared_name: str, worker: Worker) -> None:
     found = graph(*resource_variable("a", 1, shared_name))
     names = import_graph(found, graph(*resource_variable("b", 2, shared_name)), scope=scope).journal.copied
     first = ["a/assign", names["b/assign"]]
@@ -406,7 +406,7 @@ def test_48_resource_variables_keep_their_own_values(scope: str, shared_name: st
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("shared_name", ["v", ""])
-def test_48_variables_keep_their_own_values(shared_name: str, worker: Worker) -> None:
+def test_variables_keep_their_own_values(shared_name: str, worker: Worker) -> None:
     def records(name: str, value: float) -> list[bytes]:
         return [node(name, "VariableV2", dtype=FLOAT, shape=(1,), shared_name=shared_name, container=""),
                 const(f"{name}/start", [value]), node(f"{name}/assign", "Assign", [name, f"{name}/start"], T=FLOAT),
@@ -474,7 +474,7 @@ def table_function(number: int) -> Any:
     return f
 
 
-def test_16_shared_names_inside_functions_do_not_clash() -> None:
+def test_shared_names_inside_functions_do_not_clash() -> None:
     """Tables of one name are one table, also where a function makes them."""
     kinds = {"Tin": graphs.encode_len(1, b""), "Tout": graphs.dtypes(INT32)}
 
@@ -491,7 +491,7 @@ def test_16_shared_names_inside_functions_do_not_clash() -> None:
     assert len(shared) == len(set(shared)) == 2
 
 
-def test_16_a_shared_name_in_the_graph_and_one_inside_a_function_do_not_clash() -> None:
+def test_a_shared_name_in_the_graph_and_one_inside_a_function_do_not_clash() -> None:
     trailer = graphs.library(table_function(6)) + graphs.VERSIONS
     called = node("y", "StatefulPartitionedCall", f=graphs.func("look_up_6"), Tin=graphs.encode_len(1, b""),
                   Tout=graphs.dtypes(INT32))  # fmt: skip
@@ -523,7 +523,7 @@ def test_shapes_of_an_old_producer_keep_their_meaning() -> None:
 # -- big -----------------------------------------------------------------------------------------------------
 
 
-def test_45_many_nodes_with_names_that_are_taken() -> None:
+def test_many_nodes_with_names_that_are_taken() -> None:
     records = [placeholder("x", FLOAT, (1,)), *(node(f"n{i}", "Neg", [f"n{i - 1}" if i else "x"], T=FLOAT)
                for i in range(20_000))]  # fmt: skip
     found = graph(*records)

@@ -58,12 +58,16 @@ def refused(found: Graph, words: str, *functions: str, **options: Any) -> EditEr
     return caught.value
 
 
+class Overdue(BaseException):
+    """It has not come back; nothing that the command line turns into an exit code."""
+
+
 @contextmanager
 def within(seconds: int) -> Iterator[None]:
     """Fails what does not come back."""
 
     def ring(_number: int, _frame: FrameType | None) -> None:
-        raise TimeoutError(f"not done after {seconds} s")
+        raise Overdue(f"not done after {seconds} s")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.alarm(seconds)

@@ -117,7 +117,7 @@ def test_an_input_of_the_graph() -> None:
     assert graphs.inputs(found)["tens"] == ["x", "ten"]
 
 
-def test_2_control_inputs_never_move() -> None:
+def test_control_inputs_never_move() -> None:
     found = graph(*model(), identity("w", "x", "^a"), node("n", "NoOp", ["^a"]), node("m", "Abs", ["a", "^a"], T=FLOAT))
     insert(found, "a", graph(*body()))
     inputs = graphs.inputs(found)
@@ -186,7 +186,7 @@ def test_under_a_scope_where_a_name_is_taken() -> None:
         assert graphs.inputs(found)["s/tens"] == ["a", "s/ten_1"]
 
 
-def test_22_a_scope_that_tensorflow_does_not_take_is_refused() -> None:
+def test_a_scope_that_tensorflow_does_not_take_is_refused() -> None:
     for scope in ("_s", "a b", "s:0"):
         refused(graph(*model()), "a", graph(*body()), "is not a legal node name", scope=scope)
 

@@ -126,7 +126,7 @@ def test_the_claim_names_what_is_left() -> None:
     assert claim.statement == "edited(x) = original(x, c := b)"
 
 
-def test_4_a_graph_of_no_nodes_is_none() -> None:
+def test_a_graph_of_no_nodes_is_none() -> None:
     """It would be refused as input."""
     refused(graph(*chain()), "nothing would be left|no node", *"xabcyz", allow_outputs=True)
 
@@ -146,57 +146,57 @@ def test_an_unknown_name_is_refused_with_a_near_miss() -> None:
 # -- what is read --------------------------------------------------------------------------------------------
 
 
-def test_25_one_reader_is_named() -> None:
+def test_one_reader_is_named() -> None:
     error = refused(graph(*chain()), "^'a' cannot be removed: 'b' reads it$", "a")
     assert error.exit_code == 4
     assert error.hint is not None and "--bypass" in error.hint and "--dangling" in error.hint
 
 
-def test_25_all_readers_are_listed() -> None:
+def test_all_readers_are_listed() -> None:
     error = refused(graph(*chain()), "^the selected nodes are still read:$", "a", "b")
     assert error.details == ("'c' reads 'b'", "'z' reads 'b'")
     error = refused(graph(*chain()), "still read", "b", "x")
     assert error.details == ("'a' reads 'x'", "'c' reads 'b'", "'z' reads 'b'")
 
 
-def test_25_a_tensor_that_is_read_twice_by_one_node() -> None:
+def test_a_tensor_that_is_read_twice_by_one_node() -> None:
     found = graph(placeholder("x"), identity("a", "x"), add("y", "a", "a"))
     error = refused(found, "'y' reads|still read", "a")
     said = " ".join((error.message, *error.details))
     assert said.count("'y' reads") == 1, "each reader once"
 
 
-def test_25_hundreds_of_readers_are_counted() -> None:
+def test_hundreds_of_readers_are_counted() -> None:
     readers = [identity(f"r{i}", "a") for i in range(300)]
     error = refused(graph(placeholder("x"), identity("a", "x"), *readers), "still read", "a")
     assert len(error.details) == 21
     assert error.details[-1] == "and 280 more"
 
 
-def test_25_which_output_is_read_is_said() -> None:
+def test_which_output_is_read_is_said() -> None:
     found = graph(const("axis", [0], INT32, ()), placeholder("x"), node("s", "Split", ["axis", "x"], T=FLOAT,
                   num_split=2), identity("p", "s"), identity("q", "s:1"))  # fmt: skip
     assert refused(found, "still read", "s").details == ("'p' reads 's'", "'q' reads 's:1'")
 
 
-def test_56_an_output_is_refused() -> None:
+def test_an_output_is_refused() -> None:
     error = refused(graph(*chain()), "'y': an output of the graph would be removed", "c", "y")
     assert error.hint is not None and "--allow-outputs" in error.hint
     refused(graph(*chain()), "'y', 'z': outputs of the graph would be removed", "y", "z")
 
 
 @pytest.mark.parametrize("options", [{"bypass": True}, {"dangling": "placeholder"}])
-def test_56_an_output_is_refused_whatever_its_readers_read(options: dict[str, Any]) -> None:
+def test_an_output_is_refused_whatever_its_readers_read(options: dict[str, Any]) -> None:
     refused(graph(*chain()), "'y': an output of the graph", "c", "y", **options)
 
 
-def test_56_an_output_may_be_removed_where_that_is_allowed() -> None:
+def test_an_output_may_be_removed_where_that_is_allowed() -> None:
     found = graph(*chain())
     remove(found, named("y"), allow_outputs=True)
     check_result(found, *chain()[:4], chain()[5])
 
 
-def test_56_what_a_control_edge_alone_reads_is_an_output() -> None:
+def test_what_a_control_edge_alone_reads_is_an_output() -> None:
     found = graph(placeholder("x"), identity("a", "x"), identity("y", "x", "^a"))
     refused(found, "'a': an output of the graph", "a")
     remove(found, named("a"), allow_outputs=True)
@@ -619,7 +619,7 @@ def test_control_edges_of_many_through_one_node() -> None:
 # -- colocations ---------------------------------------------------------------------------------------------
 
 
-def test_17_colocations_with_a_removed_node_are_dropped() -> None:
+def test_colocations_with_a_removed_node_are_dropped() -> None:
     records = [placeholder("x"), identity("a", "x"), identity("y", "x", _class=["loc:@a", "loc:@x", "other"])]
     found = graph(*records)
     remove(found, named("a"), allow_outputs=True)
@@ -627,7 +627,7 @@ def test_17_colocations_with_a_removed_node_are_dropped() -> None:
     assert sorted(graphs.colocations(found)["y"]) == [b"loc:@x", b"other"]
 
 
-def test_17_an_empty_class_goes_with_its_last_entry() -> None:
+def test_an_empty_class_goes_with_its_last_entry() -> None:
     found = graph(placeholder("x"), const("a", [1]), identity("y", "x", _class=["loc:@a"]))
     remove(found, named("a"))
     check_result(found, placeholder("x"), identity("y", "x"))
@@ -635,7 +635,7 @@ def test_17_an_empty_class_goes_with_its_last_entry() -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("options", [{"bypass": True}, {"dangling": "placeholder"}])
-def test_17_colocations_where_something_takes_the_place(options: dict[str, Any], worker: Worker) -> None:
+def test_colocations_where_something_takes_the_place(options: dict[str, Any], worker: Worker) -> None:
     found = graph(placeholder("x", FLOAT, (1,)), identity("a", "x"), identity("y", "a", _class=["loc:@a"]))
     remove(found, named("a"), **options)
     assert check(from_bytes(graphs.written(found))).faults == []
@@ -720,7 +720,7 @@ def test_bypass_inside_a_loop(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("name", ["w/Enter", "w/Limit", "w/Merge", "w/Switch", "w/NextIteration"])
-def test_20_what_makes_a_loop_is_not_bypassed(name: str) -> None:
+def test_what_makes_a_loop_is_not_bypassed(name: str) -> None:
     """TensorFlow does not take what would be left, or waits for ever: the loop is named instead."""
     refused(graph(*graphs.loop()), "loop 'w'", name, bypass=True, bypass_input=0)
 
@@ -728,7 +728,7 @@ def test_20_what_makes_a_loop_is_not_bypassed(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["w/Enter", "w/Limit", "w/Merge", "w/Less", "w/LoopCond", "w/Switch", "w/one", "w/Add", "w/NextIteration"]
 )
-def test_20_a_placeholder_cannot_stand_inside_a_loop(name: str) -> None:
+def test_a_placeholder_cannot_stand_inside_a_loop(name: str) -> None:
     """It would run outside of the frame in which it is read, which TensorFlow refuses."""
     refused(graph(*graphs.loop()), "loop 'w'", name, dangling="placeholder")
 

@@ -36,7 +36,7 @@ def splitter() -> list[bytes]:
     ]
 
 
-def test_9_1_the_index_is_kept() -> None:
+def test_the_index_is_kept() -> None:
     found = graph(*splitter())
     result = rename(found, [("splitter", "demux")])
     assert inputs(found)["adder"] == ["demux", "demux:1"]
@@ -44,44 +44,44 @@ def test_9_1_the_index_is_kept() -> None:
     assert result.claims == (SameOutputs(),)
 
 
-def test_9_1_an_index_of_nought_that_is_spelt_out_is_kept() -> None:
+def test_an_index_of_nought_that_is_spelt_out_is_kept() -> None:
     found = graph(const("a", [1]), const("b", [1]), add("y", "a:0", "b:0", "^a"))
     rename(found, [("a", "z")])
     assert inputs(found)["y"] == ["z:0", "b:0", "^z"]
 
 
 @pytest.mark.parametrize("size", [1, 30])
-def test_9_2_a_name_that_is_taken_is_refused(size: int) -> None:
+def test_a_name_that_is_taken_is_refused(size: int) -> None:
     refused("the name 'adder' is taken by a AddV2 node", *splitter(), pairs=[("splitter", "adder")])
     more = [const(f"n{i}", [1]) for i in range(size)]
     refused("taken", *more, *splitter(), pairs=[("splitter", "adder"), *((f"n{i}", f"m{i}") for i in range(size))])
 
 
-def test_9_2_a_name_that_is_missing_is_refused() -> None:
+def test_a_name_that_is_missing_is_refused() -> None:
     refused(r"model.pb has no node 'foo/bar/ee' \(8 nodes\). Did you mean", pairs=[("a", "z"), ("foo/bar/ee", "y")])
     refused("has no node ''", pairs=[("", "y")])
 
 
-def test_9_3_control_inputs_follow() -> None:
+def test_control_inputs_follow() -> None:
     found = graph(*g8())
     rename(found, [("foo/c", "c")])
     assert inputs(found)["foo/bar/h"] == ["foo/bar/f", "foo/bar/g", "^c"]
     assert inputs(found)["foo/bar/e"] == ["c", "foo/d"]
 
 
-def test_9_4_colocations_follow() -> None:
+def test_colocations_follow() -> None:
     found = graph(const("a", [1]), const("b", [1], _class=["loc:@b"]), identity("c", "a", _class=["x", "loc:@b"]))
     rename(found, [("b", "b2")])
     assert graphs.colocations(found) == {"b2": [b"loc:@b2"], "c": [b"x", b"loc:@b2"]}
 
 
-def test_9_5_the_order_is_kept() -> None:
+def test_the_order_is_kept() -> None:
     found = graph(*g8())
     rename(found, [("foo/c", "z"), ("a", "y")])
     assert graphs.names(found) == ["y", "foo/b", "z", *graphs.names(graph(*g8()))[3:]]
 
 
-def test_9_6_function_bodies_have_names_of_their_own() -> None:
+def test_function_bodies_have_names_of_their_own() -> None:
     found = load(str(FIXTURES / "functions_tf2.pb"))
     library = graphs.parsed(found).library
     rename(found, patterns=[("^", "new_")])
@@ -174,7 +174,7 @@ def test_ways_together() -> None:
     refused("cannot become both", pairs=[("a", "y"), ("a", "z")])
 
 
-def test_8_9_there_is_one_rule_for_names() -> None:
+def test_there_is_one_rule_for_names() -> None:
     for name in ("", "_x", "-x", "^x", "x:0", "x y", "x\n", "é", "x>", "/x"):
         refused("not a legal node name", pairs=[("a", name)])
     found = graph(*g8())

@@ -19,14 +19,14 @@ FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("*.pb"
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda p: p.name)
-def test_12_1_saving_without_an_edit_gives_the_bytes(path: Path, tmp_path: Path) -> None:
+def test_saving_without_an_edit_gives_the_bytes(path: Path, tmp_path: Path) -> None:
     load(str(path)).save(str(tmp_path / "out.pb"))
     assert (tmp_path / "out.pb").read_bytes() == path.read_bytes()
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(random_graphs())
-def test_12_1_looking_at_everything_changes_nothing(drawn: graphs.Drawn) -> None:
+def test_looking_at_everything_changes_nothing(drawn: graphs.Drawn) -> None:
     found = from_bytes(drawn.data)
     for n in found.nodes():
         _ = n.inputs, n.controls, n.colocated, n.attr_keys, n.output_dtypes, found.users(n), found.colocated_with(n)
@@ -35,7 +35,7 @@ def test_12_1_looking_at_everything_changes_nothing(drawn: graphs.Drawn) -> None
     assert graphs.written(found) == drawn.data
 
 
-def test_12_1_what_protobuf_does_not_know_survives_an_edit() -> None:
+def test_what_protobuf_does_not_know_survives_an_edit() -> None:
     odd = encode_len(1, b"\x78\x05" + encode_len(2, b"Identity") + encode_len(1, b"odd") + b"\x1a\x81\x00a"
                      + encode_len(5, encode_len(1, b"T") + encode_len(2, FLOAT)) + b"\x32\x00\x3a\x00")  # fmt: skip
     data = b"\x7a\x01x" + odd + const("a", [1]) + b"\x7b\x08\x01\x7c" + graphs.VERSIONS
@@ -47,7 +47,7 @@ def test_12_1_what_protobuf_does_not_know_survives_an_edit() -> None:
     ).replace(odd[:2], bytes([10, odd[1] - 1]))  # fmt: skip
 
 
-def test_12_2_graphs_that_tensorflow_cannot_load_are_loaded_and_written() -> None:
+def test_graphs_that_tensorflow_cannot_load_are_loaded_and_written() -> None:
     records = [node("u", "NotRegistered", ["gone", "^gone_too"]), const("k", [1], _class=["no location"]), *g8()]
     found = graph(*records)
     assert found["u"].inputs[0].name == "gone"
@@ -57,7 +57,7 @@ def test_12_2_graphs_that_tensorflow_cannot_load_are_loaded_and_written() -> Non
     assert graphs.colocations(found) == {"kk": [b"no location"]}
 
 
-def test_12_3_what_is_still_needed_is_not_removed() -> None:
+def test_what_is_still_needed_is_not_removed() -> None:
     found = graph(*g8(), const("k", [1], _class=["loc:@foo/bar/h"]))
     for name, words in [("foo/c", "reads it"), ("foo/bar/h", "'k' is colocated with it")]:
         with pytest.raises(EditError, match=words):
@@ -65,7 +65,7 @@ def test_12_3_what_is_still_needed_is_not_removed() -> None:
     assert not found.is_changed
 
 
-def test_12_4_the_library_and_the_versions_are_carried_over() -> None:
+def test_the_library_and_the_versions_are_carried_over() -> None:
     function = graphs.function("F", node("y", "Neg", ["x"], T=FLOAT))
     tail = library(function, gradients={"F": "F"}) + graphs.versions(27) + encode_len(5, b"")
     found = graph(*g8(), trailer=tail)
@@ -73,7 +73,7 @@ def test_12_4_the_library_and_the_versions_are_carried_over() -> None:
     assert graphs.written(found).endswith(tail)
 
 
-def test_12_4_control_inputs_come_after_data_inputs() -> None:
+def test_control_inputs_come_after_data_inputs() -> None:
     found = graph(const("a", [1]), const("b", [1]), add("y", "a", "a"), identity("z", "a"))
     found.set_controls(found["y"], [found["b"], found["b"]])
     found.set_inputs(found["y"], [found["a"].output, found["b"].output])

@@ -215,7 +215,7 @@ def _fetchable(found: Graph, name: str) -> list[str]:
 @pytest.mark.parametrize("scope", ["LSTM-Layer/lstm/rnn/while", "LSTM-Layer/lstm/rnn/TensorArrayUnstack"])
 def test_what_reads_or_fills_an_array_that_is_not_cloned_with_it(surgeon: Surgeon, scope: str) -> None:
     """An array is written once, and read once where a read clears it: refused, or proven run by run."""
-    with within(60):
+    with within(30):
         ran = surgeon("clone-scope", "kws_lstm_s.pb", scope, "second")
     assert ran.code in (0, 4), ran.said
     if ran.code == 4:
