@@ -125,6 +125,10 @@ def input_seed(seed: int, name: str) -> int:
     return 1000 * seed + crc32(name.encode()) % 1000
 
 
+MOST_TEXTS = 16
+"""Recordings, pictures and the like that are made for one input; of more elements they come again."""
+
+
 def make_feed(
     spec: InputSpec,
     shape: tuple[int, ...],
@@ -278,7 +282,8 @@ def _constant_strings(step: Step, slot: int) -> list[bytes]:
 def _strings(content: Content, shape: tuple[int, ...], count: int, seed: int, picture: tuple[int, int] | None) -> Feed:
     if content.kind == "jpeg":
         return Jpeg(shape, tuple(encoded.picture(seed + i, *picture or ()) for i in range(count)))
-    return Tensor(dtypes.STRING, shape, [_text(content, seed + i, picture) for i in range(count)])
+    distinct = [_text(content, seed + i, picture) for i in range(min(count, MOST_TEXTS))]
+    return Tensor(dtypes.STRING, shape, [distinct[i % MOST_TEXTS] for i in range(count)])
 
 
 def _text(content: Content, seed: int, picture: tuple[int, int] | None) -> bytes:
