@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.boundary import outer_inputs, served_outputs
+from gdsurgeon.analysis.control_flow import ENTER
 from gdsurgeon.analysis.initialisers import ASSIGNMENTS, initialisers
 from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.analysis.topology import Topology
@@ -54,6 +55,7 @@ def clone_scope(
     cloned = [node for node in nodes if node not in shared]
     if not cloned:
         raise EditError(f"nothing would be cloned: all under {quoted(source)} is shared")
+    _check_arrays(cloned)
     assigned = _initialisers(topology, cloned)
     warnings: list[str] = []
     replace = _replacements(graph, cloned, inputs, warnings)
@@ -126,6 +128,25 @@ def _initialisers(topology: Topology, nodes: Sequence[Node]) -> list[Node]:
     for node in nodes:
         inside[topology.id_of(node)] = 1
     return [topology.node(number) for number in initialisers(topology, inside)]
+
+
+def _check_arrays(nodes: Sequence[Node]) -> None:
+    """A TensorArray takes each write once, and may be read once: what works on one is cloned with it, or not at all."""
+    inside = set(nodes)
+    for node in nodes:
+        if not node.op.startswith("TensorArray") or not node.inputs or node.op in _ARRAYS:
+            continue
+        source = node.inputs[0].node
+        while source.op in ENTER | {"Identity"} and source.inputs:
+            source = source.inputs[0].node
+        if source.op in _ARRAYS and source not in inside:
+            raise EditError(
+                f"{quoted(node.name)} would be cloned, and {quoted(source.name)}, the array that it reads or writes, "
+                "would not: an array takes each write once"
+            )
+
+
+_ARRAYS = frozenset(("TensorArray", "TensorArrayV2", "TensorArrayV3"))
 
 
 def _replacements(
