@@ -91,17 +91,17 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output],
         if output.node.op not in PLACEHOLDERS:
             check_replaceable(output)
             check_name(output.node.name)
-    sides = branches(topology)
-    for output in starts:
-        if output.node.op not in PLACEHOLDERS and sides.of_tensor(topology.id_of(output.node), output.index) >= 0:
-            raise EditError(
-                f"{quoted(output.name)} lies in a branch of a conditional: a placeholder would be there in any case"
-            )
     for output in (*starts, *ends):
         frame = frames.of[topology.id_of(output.node)]
         if frame >= 0:
             raise EditError(
                 f"{quoted(output.name)} lies inside the while loop {quoted(frames.names[frame])}, which cannot be cut"
+            )
+    sides = branches(topology)
+    for output in starts:
+        if output.node.op not in PLACEHOLDERS and sides.of_tensor(topology.id_of(output.node), output.index) >= 0:
+            raise EditError(
+                f"{quoted(output.name)} lies in a branch of a conditional: a placeholder would be there in any case"
             )
 
 

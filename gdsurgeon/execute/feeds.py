@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Iterator
+from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -90,7 +91,10 @@ def input_spec(graph: Graph, node: Node) -> InputSpec:
         content = _string_content(graph, node)
     else:
         content = Content("number", _bound(graph, node, dtype))
-    return InputSpec(node.name, dtype, placeholder_shape(node), tuple(candidate_shapes(graph, node)), content)
+    shapes = tuple(candidate_shapes(graph, node))
+    if dtype == dtypes.STRING:  # a text is a recording or a picture: nobody has a million of them in one tensor
+        shapes = tuple(shape for shape in shapes if prod(shape) <= MOST_TEXTS) or shapes[:1]
+    return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content)
 
 
 def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:

@@ -769,7 +769,7 @@ def test_a_graph_that_runs_on_no_feed_is_given_up_soon(command: Command) -> None
         node("s/cut", "Reshape", ["s/wav", "s/odd"], T=FLOAT, Tshape=INT32),
         identity("y", "s/cut"),
     ]
-    with within(25):
+    with within(15):
         code, said, _ = command(records, "s", "t")
     assert code == 7 and "does not run on the feeds made for it" in said
 

@@ -922,7 +922,7 @@ def conditionals(draw: st.DrawFn) -> tuple[list[bytes], list[str], list[str]]:
 
 
 @runs
-@settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(conditionals(), st.data())
 def test_random_selections_among_conditionals(
     case: tuple[list[bytes], list[str], list[str]], data: st.DataObject
