@@ -177,18 +177,20 @@ class Topology:
         """Whether the edge closes a v1 while loop, legally."""
         return self.op(producer) in LOOP_BACK and self.op(consumer) in ("Merge", "RefMerge")
 
-    def upstream(self, numbers: Iterable[int], *, through_loops: bool = True) -> bytearray:
+    def upstream(self, numbers: Iterable[int], *, through_loops: bool = True, control: bool = True) -> bytearray:
         """For each node whether one of NUMBERS depends on it; they are part of the answer.
 
-        Without `through_loops` the edges that close a v1 while loop are not followed.
+        Without `through_loops` the edges that close a v1 while loop are not followed, without `control`
+        no control edges.
         """
         seen = bytearray(self.size)
         pending = list(numbers)
         for number in pending:
             seen[number] = 1
+        producers = self.producers if control else self.data_producers
         while pending:
             number = pending.pop()
-            for producer in self.producers(number):
+            for producer in producers(number):
                 if not seen[producer] and (through_loops or not self.is_loop_back(producer, number)):
                     seen[producer] = 1
                     pending.append(producer)

@@ -15,17 +15,7 @@ def forward_walk(topology: Topology, seeds: Iterable[int], *, control: bool = Fa
 
 def backward_walk(topology: Topology, seeds: Iterable[int], *, control: bool = False) -> bytearray:
     """For each node whether it is one of SEEDS or one of them depends on it; CONTROL follows control edges too."""
-    seen = bytearray(topology.size)
-    pending = list(seeds)
-    for number in pending:
-        seen[number] = 1
-    producers = topology.producers if control else topology.data_producers
-    while pending:
-        for producer in producers(pending.pop()):
-            if not seen[producer]:
-                seen[producer] = 1
-                pending.append(producer)
-    return seen
+    return topology.upstream(seeds, control=control)
 
 
 def readers(topology: Topology, tensors: Iterable[tuple[int, int]]) -> list[int]:

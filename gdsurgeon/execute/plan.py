@@ -20,6 +20,7 @@ from gdsurgeon.analysis.side_effects import (
 )
 from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.analysis.walks import members
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph import dtypes
 from gdsurgeon.graph.graph import Graph
@@ -282,7 +283,7 @@ class _Planner:
     def _add_needs(self, plan: Plan, needed: bytearray) -> None:
         """Placeholders, variables and table initialisers."""
         tables: set[int] = set()
-        for number in _members(needed):
+        for number in members(needed):
             op = self.top.op(number)
             if op in ("Placeholder", "PlaceholderV2"):
                 plan.placeholders.append(self.top.name(number))
@@ -296,13 +297,3 @@ class _Planner:
             plan.initializers = [
                 self.top.name(number) for number in self._initializers() if tables & set(self.top.producers(number))
             ]
-
-
-def _members(flags: bytearray) -> list[int]:
-    """The indices that are set."""
-    out: list[int] = []
-    pos = flags.find(1)
-    while pos >= 0:
-        out.append(pos)
-        pos = flags.find(1, pos + 1)
-    return out
