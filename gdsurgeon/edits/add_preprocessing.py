@@ -53,10 +53,8 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
         for use in uses[binding]:
             journal.rewired.append(Rewired(use.node.name, use.slot, binding.node.name, result.name))
         graph.reroute(uses[binding], result)
-        if binding.node.op != binding.placeholder.op:  # the two kinds of placeholder need different attrs
-            graph.set_op(binding.node, binding.placeholder.op)
-        for key in _PLACEHOLDER_ATTRS:
-            graph.set_attr(binding.node, key, binding.placeholder.attr_bytes(key))
+        if _take_over(graph, binding):
+            journal.changed.append(binding.node.name)
     claim = Preprocessed(
         pre,
         tuple(
@@ -66,3 +64,16 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     notes = [f"{quoted(old)} of {printable(pre.source_name)} has become {quoted(new)}: the name was taken"
              for old, new in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
     return EditResult(journal, (claim,), warnings, notes)
+
+
+def _take_over(graph: Graph, binding: Binding) -> bool:
+    """Gives the model's placeholder the dtype and shape of the part's; whether that changes anything."""
+    mine, other = binding.node, binding.placeholder
+    keys = [key for key in _PLACEHOLDER_ATTRS if mine.attr_bytes(key) != other.attr_bytes(key)]
+    if mine.op == other.op and not keys:
+        return False
+    if mine.op != other.op:  # the two kinds of placeholder need different attrs
+        graph.set_op(mine, other.op)
+    for key in keys:
+        graph.set_attr(mine, key, other.attr_bytes(key))
+    return True

@@ -13,7 +13,7 @@ from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, kno
 from gdsurgeon.edits.unused_functions import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, check_name
-from gdsurgeon.graph.journal import EditResult, Journal, SameGiven
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven
 from gdsurgeon.graph.node import Node, Output
 
 
@@ -125,6 +125,7 @@ def _cut(
         node = add_placeholder(graph, first_name, output.dtype, shapes[output], after=output.node)
         uses = [use for use in graph.uses(output) if kept[topology.id_of(use.node)]]
         graph.reroute(uses, node.output)
+        journal.rewired += [Rewired(use.node.name, use.slot, output.name, name) for use in uses]
         out[node] = name
         journal.added.append(name)
     return out

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gdsurgeon.analysis.signature import input_nodes
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable
+from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.given_feeds import check_names
-from gdsurgeon.execute.proof import MOST_SHOWN_BYTES, OutputProof, Proof, shown_value
+from gdsurgeon.execute.proof import MOST_SHOWN_BYTES, DiffersError, OutputProof, Proof, shown_value
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import RunSummary
@@ -44,19 +44,19 @@ class Comparing:
 
     Args:
         executor: is loading the original and the edited graph.
-        graph: after the edit.
-        result: of the edit.
+        change: the two graphs.
         overrides: what the user says of feeds, by the names before the edit or after it.
     """
 
     statement = ""
 
-    def __init__(self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides) -> None:
+    def __init__(self, executor: Executor, change: Change, overrides: Overrides) -> None:
         self.executor = executor
-        self.graph = graph
-        self.journal: Journal = result.journal
-        self.name = printable(graph.source_name)
-        self.original_graph = graph.pristine()
+        self.change = change
+        self.graph = change.after
+        self.journal: Journal = change.journal
+        self.name = change.name
+        self.original_graph = change.before
         self.overrides = self.checked(overrides)
         self.original = self.subject()
         self.proof = Proof("run", statement=self.statement)
@@ -100,23 +100,39 @@ class Comparing:
             raise nothing_to_run(self.original, self.name)
         warn_of_variables(self.original, self.proof)
         self.initialize()
-        samples = self.executor.settings.samples if self.feeds_vary() else 1
-        for sample in range(samples):
-            self.sample(sample)
-            self.proof.samples = sample + 1
+        self.run_samples(self.sample_count())
         self.check_compared()
         return self.proof
+
+    def run_samples(self, count: int) -> None:
+        """Runs and compares COUNT samples."""
+        for sample in range(count):
+            try:
+                self.sample(sample)
+            except (Refused, NotValidatedError):
+                # Parts that are run apart may each take a larger batch, and not take each other's.
+                if not sample or not self.hold_batch():
+                    raise
+                self.sample(sample)
+            self.proof.samples = sample + 1
+            self.proof.batches = sorted({*self.proof.batches, self.batch()})
+
+    def batch(self) -> int:
+        """The batch size of the last sample."""
+        return self.original.batch
+
+    def hold_batch(self) -> bool:
+        """Has all further samples be batches of one; False where they are in any case."""
+        return self.original.hold_batch()
 
     def load(self) -> None:
         """Waits until all graphs are loaded."""
         await_loaded(self.executor, ORIGINAL, f"TensorFlow does not load {self.name}, before any edit")
-        await_loaded(self.executor, EDITED, "the result does not load")
+        await_loaded(self.executor, EDITED, f"{self.change.called} does not load")
 
-    def feeds_vary(self) -> bool:
-        """Whether a second sample would be another one."""
-        return bool(self.original.variables or self.original.plan.draws) or any(
-            spec.given is None for spec in self.original.specs
-        )
+    def sample_count(self) -> int:
+        """How many samples are run."""
+        return self.original.samples
 
     def initialize(self) -> None:
         """Runs the table initialisers of both graphs."""
@@ -129,7 +145,7 @@ class Comparing:
             self.executor.initialize(EDITED, targets)
         except Refused as refused:
             raise ValidationError(
-                f"the tables of the result cannot be initialised: {printable(refused.text)}"
+                f"the tables of {self.change.called} cannot be initialised: {printable(refused.text)}"
             ) from refused
 
     def edited_groups(self) -> list[list[str]]:
@@ -155,9 +171,9 @@ class Comparing:
         for run in runs:
             self.executor.wait(run)
         self.fed = feeds, edited_feeds
-        summaries = finished(self.executor, edited_runs)
+        summaries = finished(self.executor, edited_runs, self.change.called)
         outputs = self.compared(sample, summaries)
-        self.proof.note_difference(outputs)
+        self.proof.note(outputs)
         if sample == 0:
             self.proof.outputs = outputs
             self.proof.feeds = self.described(feeds, edited_feeds)
@@ -216,8 +232,11 @@ class Comparing:
             return
         details = tuple(f"{printable(o.after)}: {difference(o.comparison)}" for o in wrong if o.comparison is not None)
         count = f"{len(wrong)} of {sum(o.comparison is not None for o in outputs)} outputs"
-        raise ValidationError(
-            f"the result differs: {self.proof.statement} does not hold for {count} (feed {sample + 1})", details=details
+        self.proof.outputs = outputs
+        raise DiffersError(
+            f"{self.change.called} differs: {self.proof.statement} does not hold for {count} (feed {sample + 1})",
+            self.proof,
+            details=details,
         )
 
     def check_compared(self) -> None:
@@ -225,7 +244,13 @@ class Comparing:
         if not self.proof.compared:
             reasons = "; ".join(dict.fromkeys(o.reason for o in self.proof.outputs))
             raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", hint=DO_WITHOUT)
-        empty = [o.after for o in self.proof.compared if o.comparison is not None and not o.comparison.count]
+        empty = [o.after for o in self.proof.compared if not self.proof.elements.get(o.after)]
+        if len(empty) == len(self.proof.compared):
+            raise NotValidatedError(
+                f"nothing could be compared: on these feeds {', '.join(map(printable, empty[:5]))} "
+                f"{'has' if len(empty) == 1 else 'have'} no elements",
+                hint="--feed NAME=VALUE or --feeds FILE.npz give others; " + DO_WITHOUT,
+            )
         if empty:
             self.proof.warnings.append(
                 f"on these feeds {', '.join(map(printable, empty[:5]))} {'has' if len(empty) == 1 else 'have'} no "
@@ -248,12 +273,12 @@ def initialize(subject: Subject, name: str) -> None:
         ) from refused
 
 
-def finished(executor: Executor, runs: list[Pending[RunSummary]]) -> list[RunSummary]:
-    """Waits for runs of the edited graph. Raises ValidationError where TensorFlow refuses one."""
+def finished(executor: Executor, runs: list[Pending[RunSummary]], called: str = "the result") -> list[RunSummary]:
+    """Waits for runs of the edited graph, which is CALLED so. Raises ValidationError where TensorFlow refuses one."""
     try:
         return [executor.wait(run) for run in runs]
     except Refused as refused:
-        raise ValidationError(f"the result does not run: {printable(refused.text)}", hint=DO_WITHOUT) from refused
+        raise ValidationError(f"{called} does not run: {printable(refused.text)}") from refused
 
 
 def warn_of_variables(subject: Subject, proof: Proof) -> None:

@@ -63,7 +63,7 @@ class InputSpec(NamedTuple):
         stated: the shape that the placeholder states.
         shapes: full shapes to try, likeliest first.
         content: what goes in.
-        given: the value that the user has supplied, or None.
+        given: the values that the user has supplied, one for each sample, the first for any that are missing.
     """
 
     name: str
@@ -71,7 +71,7 @@ class InputSpec(NamedTuple):
     stated: Shape
     shapes: tuple[tuple[int, ...], ...]
     content: Content
-    given: Tensor | None = None
+    given: tuple[Tensor, ...] = ()
 
 
 def input_spec(graph: Graph, node: Node) -> InputSpec:
@@ -110,7 +110,7 @@ def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
                 f"the feed for {quoted(spec.name)} is {dtypes.dtype_name(given.dtype)} {format_shape(given.shape)}, "
                 f"and it takes {dtypes.dtype_name(spec.dtype)} {format_shape(spec.stated)}"
             )
-        return spec._replace(shapes=(given.shape,), given=given)
+        return spec._replace(shapes=(given.shape,), given=(given,))
     shape = overrides.shapes.get(spec.name)
     if shape is None:
         return spec
@@ -140,6 +140,7 @@ def make_feed(
     picture: tuple[int, int] | None = None,
     *,
     wide: bool = False,
+    sample: int = 0,
 ) -> Feed:
     """A value for the input, by SEED; an image of the height and width of PICTURE, where that is given.
 
@@ -148,8 +149,8 @@ def make_feed(
     Raises:
         NotValidatedError: it would be too big.
     """
-    if spec.given is not None:
-        return spec.given
+    if spec.given:
+        return spec.given[sample if sample < len(spec.given) else 0]
     count = 1
     for dim in shape:
         count *= dim

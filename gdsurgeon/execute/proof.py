@@ -7,11 +7,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.analysis.shapes import format_shape
+from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.dtypes import dtype_name
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.tensor import Tensor
+
+
+class DiffersError(ValidationError):
+    """Two graphs give different values; PROOF says what was run and how the outputs compare."""
+
+    def __init__(self, message: str, proof: Proof, *, details: tuple[str, ...] = ()) -> None:
+        super().__init__(message, details=details)
+        self.proof = proof
 
 
 @dataclass
@@ -78,6 +87,8 @@ class Proof:
         rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
         timing: how long both graphs take, where that was asked.
         largest_difference: the largest absolute difference of all outputs and samples that were compared.
+        batches: the batch sizes of the samples.
+        elements: how many elements were compared of each output, in all samples.
     """
 
     level: str
@@ -94,16 +105,20 @@ class Proof:
     atol: float = 0.0
     largest_difference: float = 0.0
     timing: Timing | None = None
+    batches: list[int] = field(default_factory=list)
+    elements: dict[str, int] = field(default_factory=dict)
 
     @property
     def compared(self) -> list[OutputProof]:
         """The outputs that were compared."""
         return [output for output in self.outputs if output.comparison is not None]
 
-    def note_difference(self, outputs: Iterable[OutputProof]) -> None:
-        """Keeps the largest difference."""
-        found = [o.comparison.max_abs or 0.0 for o in outputs if o.comparison is not None]
-        self.largest_difference = max(self.largest_difference, *found, 0.0)
+    def note(self, outputs: Iterable[OutputProof]) -> None:
+        """Keeps the largest difference, and how much was compared."""
+        for output in outputs:
+            if output.comparison is not None:
+                self.largest_difference = max(self.largest_difference, output.comparison.max_abs or 0.0)
+                self.elements[output.after] = self.elements.get(output.after, 0) + output.comparison.count
 
     def as_json(self) -> dict[str, Any]:
         """For the report."""
@@ -111,6 +126,7 @@ class Proof:
             "level": self.level,
             "statement": self.statement or None,
             "samples": self.samples,
+            "batches": self.batches,
             "device": self.device or None,
             "runtime": self.runtime or None,
             "feeds": self.feeds,
@@ -131,6 +147,8 @@ def merged(proofs: Sequence[Proof]) -> Proof:
         known = {(o.before, o.after) for o in out.outputs}
         out.statement = ", ".join(dict.fromkeys(filter(None, (out.statement, proof.statement))))
         out.samples = max(out.samples, proof.samples)
+        out.batches = sorted({*out.batches, *proof.batches})
+        out.elements = proof.elements | out.elements
         out.feeds = out.feeds | proof.feeds
         out.outputs += [o for o in proof.outputs if (o.before, o.after) not in known]
         out.skipped += [item for item in proof.skipped if item not in out.skipped]

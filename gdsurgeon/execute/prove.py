@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 
+from gdsurgeon.analysis.audit import audit
+from gdsurgeon.errors import ValidationError
+from gdsurgeon.execute.change import Change, edited
 from gdsurgeon.execute.comparing import EDITED, Comparing, await_loaded
 from gdsurgeon.execute.executor import Executor
-from gdsurgeon.execute.proof import Proof, merged
+from gdsurgeon.execute.proof import DiffersError, Proof, merged
+from gdsurgeon.execute.prove_composed import ComposedProof
 from gdsurgeon.execute.prove_piece import PieceProof
-from gdsurgeon.execute.prove_postprocessing import PostprocessingProof
-from gdsurgeon.execute.prove_preprocessing import PreprocessingProof
 from gdsurgeon.execute.prove_reference import ReferenceProof, original_reference, part_reference
 from gdsurgeon.execute.prove_rewiring import RewiringProof
 from gdsurgeon.execute.prove_same_outputs import SameOutputsProof, SameTensorsProof
@@ -57,25 +59,38 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
     """
     started = time.monotonic()
     device = executor.check_device()
-    proof = merged([_prover(executor, graph, result, overrides, claim).run() for claim in result.claims])
-    proof.device, proof.runtime = device, executor.version()
-    proof.seconds = time.monotonic() - started
+    change = edited(graph, result)
+    try:
+        proof = merged([_prover(executor, change, overrides, claim).run() for claim in result.claims])
+    except DiffersError as differs:
+        finish(differs.proof, executor, device, started)
+        raise
+    faults = audit(change.before, graph, result)
+    if faults:
+        raise ValidationError("the result differs from what the edit says of it:", details=tuple(faults[:100]))
+    finish(proof, executor, device, started)
     return proof
 
 
-def _prover(executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, claim: Claim) -> Comparing:
+def finish(proof: Proof, executor: Executor, device: str, started: float) -> None:
+    """Notes where and with what PROOF was carried out, and how long it took since STARTED (monotonic seconds)."""
+    proof.device, proof.runtime = device, executor.version()
+    proof.seconds = time.monotonic() - started
+
+
+def _prover(executor: Executor, change: Change, overrides: Overrides, claim: Claim) -> Comparing:
     if isinstance(claim, Preprocessed):
-        return PreprocessingProof(executor, graph, result, overrides, claim)
+        return ComposedProof(executor, change, overrides, front=claim)
     if isinstance(claim, Postprocessed):
-        return PostprocessingProof(executor, graph, result, overrides, claim)
+        return ComposedProof(executor, change, overrides, back=claim)
     if isinstance(claim, SameOutputs):
-        return SameOutputsProof(executor, graph, result, overrides, claim)
+        return SameOutputsProof(executor, change, overrides, claim)
     if isinstance(claim, SameGiven):
-        return ReferenceProof(executor, graph, result, overrides, original_reference(graph, result, claim))
+        return ReferenceProof(executor, change, overrides, original_reference(change, claim))
     if isinstance(claim, SamePiece):
-        return PieceProof(executor, graph, result, overrides, claim)
+        return PieceProof(executor, change, overrides, claim)
     if isinstance(claim, SameTensors):
-        return SameTensorsProof(executor, graph, result, overrides, claim)
+        return SameTensorsProof(executor, change, overrides, claim)
     if isinstance(claim, SamePart):
-        return ReferenceProof(executor, graph, result, overrides, part_reference(result, claim))
-    return RewiringProof(executor, graph, result, overrides)
+        return ReferenceProof(executor, change, overrides, part_reference(change, claim))
+    return RewiringProof(executor, change, overrides)

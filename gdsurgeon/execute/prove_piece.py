@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable
+from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import DO_WITHOUT, EDITED, ORIGINAL, Comparing, initialize
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.feeds import input_seed
@@ -12,8 +13,7 @@ from gdsurgeon.execute.proof import OutputProof, Proof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph.dtypes import FLOAT16, FLOAT32, FLOAT64
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, SamePiece
+from gdsurgeon.graph.journal import SamePiece
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
@@ -31,9 +31,9 @@ class PieceProof(Comparing):
     """
 
     def __init__(
-        self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, claim: SamePiece
+        self, executor: Executor, change: Change, overrides: Overrides, claim: SamePiece
     ) -> None:
-        super().__init__(executor, graph, result, overrides)
+        super().__init__(executor, change, overrides)
         self.claim = claim
         self.proof = Proof("run")
         self.proof.rtol, self.proof.atol = claim.rtol, claim.atol
@@ -106,7 +106,7 @@ class PieceProof(Comparing):
                 self.pairs, summary.outputs, self.executor.comparisons(pending), strict=True
             )
         ]
-        self.proof.note_difference(outputs)
+        self.proof.note(outputs)
         self.proof.statement = f"edited = original, {', '.join(map(printable, self.inputs[:3]))} being any numbers,"
         self.judge(outputs, sample)
         self.proof.outputs = outputs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable
+from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import (
     DO_WITHOUT,
     EDITED,
@@ -20,8 +21,6 @@ from gdsurgeon.execute.executor import Executor
 from gdsurgeon.execute.proof import OutputProof, Proof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.runtime.protocol import RunSummary
 
@@ -31,13 +30,20 @@ class RewiringProof(Comparing):
 
     statement = "outputs that the edit does not reach = original(x)"
 
-    def __init__(self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides) -> None:
-        super().__init__(executor, graph, result, overrides)
+    def __init__(self, executor: Executor, change: Change, overrides: Overrides) -> None:
+        super().__init__(executor, change, overrides)
+        graph = change.after
         outputs = [node.name for node in output_nodes(self.original_graph)]
         outputs += [node.name for node in output_nodes(graph)]
         self.edited = Subject(
-            executor, EDITED, graph, outputs=[n for n in dict.fromkeys(outputs) if n in graph], overrides=self.overrides
+            executor,
+            EDITED,
+            graph,
+            outputs=[n for n in dict.fromkeys(outputs) if n in graph],
+            overrides=self.overrides,
+            batches=False,
         )
+        self.original.hold_batch()  # the edit may have fixed the batch of one input, and not of another
         self.proof.skipped = [(s.name, s.reason) for s in self.edited.plan.skipped]
         self.incomparable |= dict.fromkeys(
             self.edited.plan.random, f"random: {', '.join(self.edited.plan.random_ops[:3])}"
@@ -65,8 +71,7 @@ class RewiringProof(Comparing):
         if comparable:
             self.original.initialize()
         self.initialize_edited(self.edited.plan.initializers)
-        varying = any(spec.given is None for spec in self.edited.specs) or self.edited.variables
-        for sample in range(self.executor.settings.samples if varying else 1):
+        for sample in range(self.edited.samples):
             self._run_sample(sample, comparable)
             self.proof.samples = sample + 1
         return self.proof
@@ -86,6 +91,7 @@ class RewiringProof(Comparing):
             self.proof.outputs = outputs
             self.proof.feeds = self.original.describe_feeds(feeds) | self.edited.describe_feeds(feeds)
             show_values(self.executor, outputs, self.edited.plan.groups)
+        self.proof.note(outputs)
         self.judge(outputs, sample)
         if comparable:
             self.original.finish(sample)
@@ -99,7 +105,7 @@ class RewiringProof(Comparing):
             if shared or not self.edited.specs:
                 raise ValidationError(f"the result does not run: {self.edited.problem}", hint=DO_WITHOUT) from error
             raise
-        return feeds, finished(self.executor, runs)
+        return feeds, finished(self.executor, runs, self.change.called)
 
     def _outputs(self, sample: int, summaries: list[RunSummary]) -> list[OutputProof]:
         out: list[OutputProof] = []
@@ -122,8 +128,8 @@ class AloneProof(RewiringProof):
     WHY says what TensorFlow has against the original.
     """
 
-    def __init__(self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, why: str) -> None:
-        super().__init__(executor, graph, result, overrides)
+    def __init__(self, executor: Executor, change: Change, overrides: Overrides, why: str) -> None:
+        super().__init__(executor, change, overrides)
         self.incomparable = dict.fromkeys(self.edited.plan.fetches, "the original does not run here")
         self.proof.warnings.append(f"{self.name} does not run here, so that nothing can be compared: {printable(why)}")
 

@@ -7,6 +7,7 @@ from statistics import median
 
 from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.errors import NotValidatedError
+from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import EDITED, ORIGINAL, Comparing
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.plan import Skipped, make_plan
@@ -14,8 +15,7 @@ from gdsurgeon.execute.proof import Proof, Timing
 from gdsurgeon.execute.prove_rewiring import AloneProof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, SameOutputs, SameTensors
+from gdsurgeon.graph.journal import SameOutputs, SameTensors
 from gdsurgeon.graph.names import parse_tensor
 
 MOST_RUNS = 15
@@ -27,11 +27,11 @@ class SameOutputsProof(Comparing):
     """What the original gives is fetched of both graphs, and what the claim names besides."""
 
     def __init__(
-        self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, claim: SameOutputs
+        self, executor: Executor, change: Change, overrides: Overrides, claim: SameOutputs
     ) -> None:
-        self.claim, self.result, self.given_overrides = claim, result, overrides
-        super().__init__(executor, graph, result, overrides)
-        renamed = " under the new names" if result.journal.renamed or result.journal.moved else ""
+        self.claim, self.given_overrides = claim, overrides
+        super().__init__(executor, change, overrides)
+        renamed = " under the new names" if self.journal.renamed or self.journal.moved else ""
         self.proof.statement = f"edited(x) = original(x){renamed}"
         self.proof.rtol, self.proof.atol = claim.rtol, claim.atol
         self.incomparable |= claim.except_for
@@ -44,7 +44,7 @@ class SameOutputsProof(Comparing):
             return super().run()
         except (Refused, NotValidatedError) as error:
             why = error.text if isinstance(error, Refused) else self.original.problem or error.message
-            return AloneProof(self.executor, self.graph, self.result, self.given_overrides, why).run()
+            return AloneProof(self.executor, self.change, self.given_overrides, why).run()
 
     def subject(self) -> Subject:
         outputs = [node.name for node in output_nodes(self.original_graph)]
@@ -113,10 +113,10 @@ class SameTensorsProof(SameOutputsProof):
     """Some tensors are what they were; those that cannot be fetched are left to the proof of what depends on them."""
 
     def __init__(
-        self, executor: Executor, graph: Graph, result: EditResult, overrides: Overrides, claim: SameTensors
+        self, executor: Executor, change: Change, overrides: Overrides, claim: SameTensors
     ) -> None:
         self.tensors = claim.tensors
-        super().__init__(executor, graph, result, overrides, SameOutputs())
+        super().__init__(executor, change, overrides, SameOutputs())
 
     def subject(self) -> Subject:
         nodes = dict.fromkeys(parse_tensor(tensor).node for tensor in self.tensors)

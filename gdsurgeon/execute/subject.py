@@ -56,6 +56,7 @@ class Subject:
         trust_seeds: see `make_plan`.
         salt: makes the values of inputs others than those of the same names elsewhere.
         picture: height and width of the images that are made for string inputs; None: any.
+        batches: whether every other sample is a batch of two where the inputs leave that open.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Subject:
         undrawable: frozenset[str] = frozenset(),
         trust_seeds: bool = True,
         salt: str = "",
+        batches: bool = True,
     ) -> None:
         self.executor = executor
         self.key = key
@@ -93,7 +95,28 @@ class Subject:
         self.variables = [spec for name in self.plan.variables if (spec := _variable(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.problem = ""  # what TensorFlow says where it has refused all feeds
+        self.batch = 1  # of the last sample
         self._settled = False
+        self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
+
+    @property
+    def feeds_vary(self) -> bool:
+        """Whether a second sample would be another one."""
+        return bool(self.variables or self.plan.draws) or any(len(spec.given) != 1 for spec in self.specs)
+
+    @property
+    def samples(self) -> int:
+        """How many samples are worth running: as many as were asked for, or as there are values given."""
+        if not self.feeds_vary:
+            return 1
+        if self.specs and all(spec.given for spec in self.specs):
+            return max(len(spec.given) for spec in self.specs)
+        return self.executor.settings.samples
+
+    def hold_batch(self) -> bool:
+        """Has all further samples be batches of one; False where they are in any case."""
+        varied, self._varies_batch = self._varies_batch, False
+        return varied
 
     def initialize(self) -> None:
         """Runs the table initialisers. Raises Refused."""
@@ -118,12 +141,36 @@ class Subject:
         """
         if not self._settled:
             return self._settle(sample, bound, alongside)
-        return self._begin(sample, bound, alongside)
+        shapes = self._doubled() if sample % 2 and self._varies_batch else None
+        if shapes is not None:
+            try:
+                begun = self._begin(sample, shapes, bound, alongside)
+                for run in begun[1]:
+                    self.executor.wait(run)
+                self.batch = 2
+                return begun
+            except Refused:
+                self._varies_batch = False
+        self.batch = 1
+        return self._begin(sample, self.shapes, bound, alongside)
+
+    def _doubled(self) -> dict[str, tuple[int, ...]] | None:
+        """The shapes for a batch of two where the inputs leave it open; None where none does."""
+        free = {
+            spec.name: (2 * shape[0], *shape[1:])
+            for spec in self.specs
+            if (shape := self.shapes[spec.name]) and shape[0] == 1 and (spec.stated is None or spec.stated[0] < 0)
+        }
+        return self.shapes | free if free else None
 
     def _begin(
-        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
+        self,
+        sample: int,
+        shapes: Mapping[str, tuple[int, ...]],
+        bound: Feeds,
+        alongside: Callable[[Feeds], None] | None,
     ) -> tuple[Feeds, list[Pending[RunSummary]]]:
-        feeds = self._feeds(sample, bound) | bound
+        feeds = self._feeds(sample, shapes, bound) | bound
         feeds |= self._draw(sample, feeds)
         runs = self._run(sample, feeds)
         if alongside is not None:
@@ -157,7 +204,7 @@ class Subject:
         for shapes in islice(_combinations(self.specs), MOST_TRIALS):
             self.shapes = shapes
             try:
-                feeds, runs = self._begin(sample, bound, alongside)
+                feeds, runs = self._begin(sample, shapes, bound, alongside)
                 for run in runs:
                     self.executor.wait(run)
             except Refused as refused:
@@ -173,14 +220,14 @@ class Subject:
             hint=_UNSEEN_DEVICE if "Cannot assign a device" in problem else _OTHER_FEEDS,
         )
 
-    def _feeds(self, sample: int, bound: Feeds) -> Feeds:
+    def _feeds(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Feeds:
         """Values for the inputs and variables that are not BOUND; equal names get equal values in every graph."""
         out: Feeds = {}
         for spec in self.specs:
             if spec.name not in bound:
                 seed = self._seed(sample, spec.name)
-                feed = make_feed(spec, self.shapes[spec.name], seed, self.picture, wide=sample % 2 == 1)
-                if spec.dtype == BOOL and not self.shapes[spec.name] and spec.given is None:
+                feed = make_feed(spec, shapes[spec.name], seed, self.picture, wide=sample % 2 == 1, sample=sample)
+                if spec.dtype == BOOL and not shapes[spec.name] and not spec.given:
                     side = (sample + input_seed(0, spec.name)) & 1  # of a conditional: one, then the other
                     feed = Tensor(BOOL, (), bytes([side]))
                 out[spec.name] = self.executor.encoded(feed)

@@ -135,12 +135,16 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     where = f"({proof.device}, {proof.seconds:.1f} s)"
     compared = len(proof.compared)
     if compared:
-        counts = f"{counted(compared, 'output')}, {counted(proof.samples, 'sample')}"
+        counts = f"{counted(compared, 'output')}, {counted(proof.samples, 'sample')}{_batches(proof)}"
         what = f"{proof.statement}: {counts}, {_equality(proof)}"
     else:
         reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
         what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
     yield "proven", f"{what} {where}"
+
+
+def _batches(proof: Proof) -> str:
+    return f" (batches of {' and '.join(map(str, proof.batches))})" if len(proof.batches) > 1 else ""
 
 
 def _timing(timing: Timing) -> str:

@@ -332,6 +332,8 @@ def baked(value: str) -> Edit:
         )
         graph.set_op(graph["z"], "Identity")
         graph.set_inputs(graph["z"], [constant.output])
+        result.journal.added.append("baked")
+        result.journal.changed.append("z")
         return result
 
     return edit
@@ -759,14 +761,23 @@ def test_names_that_clash_are_proven_too(tmp_path: Path) -> None:
     assert graph["scale"].op == "Const" and graph["difference"].inputs[1].name == "scaled"
 
 
-def test_that_an_output_has_no_elements_is_said(tmp_path: Path) -> None:
+def test_outputs_without_elements_prove_nothing(tmp_path: Path) -> None:
     """Two empty tensors are equal whatever the edit does."""
     m = Builder()
     m.placeholder("x", "float32", (0,))
     m.node("y", "Neg", ["x"], T="float32")
-    edit = spoilt(lambda g: gds.rename(g, [("y", "z")]), other_op("z", "Exp"))
-    outcome = operated(tmp_path, m, edit)
-    assert any("empty" in warning or "no elements" in warning for warning in outcome.warnings)
+    error = refused(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert error.exit_code == 7 and "no elements" in error.message
+
+
+def test_that_one_output_has_no_elements_is_said(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (0,))
+    m.placeholder("w", "float32", (2,))
+    m.node("y", "Neg", ["x"], T="float32")
+    m.node("v", "Neg", ["w"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert any("z has no elements" in warning for warning in outcome.warnings)
 
 
 def test_a_graph_in_front_of_what_is_not_run_is_not_called_proven(tmp_path: Path) -> None:

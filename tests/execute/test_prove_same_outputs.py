@@ -197,6 +197,15 @@ def value(name: str, new: object, dtype: str = "float32") -> Spoil:
     return spoil
 
 
+def said(name: str) -> Spoil:
+    """The journal says that the node is another: what is left to tell is its value."""
+
+    def spoil(_: Graph, result: EditResult) -> None:
+        result.journal.changed.append(name)
+
+    return spoil
+
+
 def without_controls(name: str) -> Spoil:
     def spoil(graph: Graph, _: EditResult) -> None:
         assert graph[name].controls
@@ -393,7 +402,7 @@ ONES = Overrides({"x": "[1, 1]"})
 
 def test_what_is_named_besides_is_compared_too(executor: Executor) -> None:
     """Nothing that is served tells: only the shape of `z` is looked at."""
-    wrong = spoilt(renaming, value("k", [3.0, 4.0]))
+    wrong = spoilt(renaming, value("k", [3.0, 4.0]), said("k"))
     assert proven(executor, numbers(), wrong).compared
     error = caught(executor, numbers(), claiming(wrong, also=("z",)))
     assert error.exit_code == 5
@@ -423,7 +432,7 @@ def test_what_a_fusion_gives_inside_is_compared(executor: Executor) -> None:
 
 
 def test_a_tolerance_is_absolute_or_relative(executor: Executor) -> None:
-    wrong = spoilt(renaming, value("one", [1.0, 1.5]))  # 2.5 in the place of 2
+    wrong = spoilt(renaming, value("one", [1.0, 1.5]), said("one"))  # 2.5 in the place of 2
     for passes in ({"atol": 0.5}, {"rtol": 0.2}, {"atol": 0.25, "rtol": 0.1}, {"rtol": 0.15, "atol": 0.15}):
         proof = proven(executor, numbers(), claiming(wrong, **passes), ONES)
         assert (proof.rtol, proof.atol) == (passes.get("rtol", 0), passes.get("atol", 0))
@@ -483,13 +492,13 @@ def test_bit_for_bit_tells_the_two_zeros_apart(executor: Executor) -> None:
     m.placeholder("x", "float32", (2,))
     m.const("k", [0.0, 0.0])
     m.node("y", "Mul", ["x", "k"], T="float32")
-    wrong = spoilt(lambda g: rename(g, [("y", "z")]), value("k", [-0.0, -0.0]))
+    wrong = spoilt(lambda g: rename(g, [("y", "z")]), value("k", [-0.0, -0.0]), said("k"))
     assert caught(executor, m, wrong).exit_code == 5
     assert proven(executor, m, claiming(wrong, atol=1e-9)).compared
 
 
 def test_an_output_that_is_excepted_is_run_and_not_compared(executor: Executor) -> None:
-    wrong = claiming(spoilt(renaming, value("one", [1.0, 1.5])), except_for={"y": "it is meant to differ"})
+    wrong = claiming(spoilt(renaming, value("one", [1.0, 1.5]), said("one")), except_for={"y": "it is meant to differ"})
     proof = proven(executor, numbers(), wrong)
     assert [(o.after, o.reason) for o in proof.outputs if o.comparison is None] == [("served", "it is meant to differ")]
     assert [o.after for o in proof.compared] == ["size"]

@@ -65,6 +65,7 @@ def test_add_preprocessing(fixtures: Path, capsys: pytest.CaptureFixture[str]) -
         "  input    image  float32 [?,64,64,3]  ->  string []\n"
         "  output   classes int64\n"
         "  added    8 nodes: Cast, DecodeJpeg, ExpandDims, RealDiv, ResizeBilinear, Const x 3\n"
+        "  changed  1 node: image\n"
         "  rewired  MobilenetV2/input/sub input 0: image  ->  image_preprocessed\n"
         "  fed      image string []\n"
         "  returned classes  int64 [1] = [0]\n"
@@ -88,7 +89,7 @@ def test_add_postprocessing(fixtures: Path, capsys: pytest.CaptureFixture[str]) 
         "  fed      image float32 [1,64,64,3]\n"
         "  returned classes  string [1] = [label]\n"
         "  returned classes_raw  int64 [1] = [0]\n"
-        "  proven   edited(x) = post(original(x)): 2 outputs, 2 samples, bit-identical (CPU, 0.0 s)\n"
+        "  proven   edited(x) = post(original(x)): 2 outputs, 2 samples (batches of 1 and 2), bit-identical (CPU, 0.0 s)\n"
     )
 
 
@@ -307,6 +308,7 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
             "level": "run",
             "statement": "edited(x) = original(x) under the new names",
             "samples": 1,
+            "batches": [1],
             "device": "CPU",
             "feeds": {"v": "float32 [1,4]"},
             "outputs": [
@@ -389,6 +391,7 @@ def test_the_report_of_what_was_not_run(level: str, fixtures: Path, capsys: pyte
         "level": level,
         "statement": None,
         "samples": 0,
+            "batches": [],
         "device": None,
         "runtime": None,
         "feeds": {},
