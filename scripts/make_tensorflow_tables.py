@@ -6,9 +6,9 @@
 
 Editing never imports TensorFlow, so what it has to know of TensorFlow is kept as package data:
 
-graphdef.fds   a FileDescriptorSet of graph.proto and what it imports, without source info, and of the two
-               flattened views (`gdsurgeon.NodeHeaders`, `gdsurgeon.NodeRecords`) by which many nodes are parsed
-               in one call.
+graphdef.fds   a FileDescriptorSet of graph.proto, step_stats.proto and what they import, without source info,
+               and of the two flattened views (`gdsurgeon.NodeHeaders`, `gdsurgeon.NodeRecords`) by which many
+               nodes are parsed in one call.
 ops.txt        one op a line, sorted: the name, a tab, and JSON with the keys
                  i, o  input and output args: [name, type, number_attr, is_ref], short forms cut at the end;
                        type is a DataType number, the name of a type attr, or ["name"] for a list(type) attr
@@ -32,7 +32,7 @@ DATA = Path(__file__).resolve().parent.parent / "gdsurgeon" / "data"
 def descriptor_set() -> bytes:
     """The serialised FileDescriptorSet, files in an order in which each follows what it imports."""
     from google.protobuf import descriptor_pb2
-    from tensorflow.core.framework import graph_pb2
+    from tensorflow.core.framework import graph_pb2, step_stats_pb2
 
     out = descriptor_pb2.FileDescriptorSet()
     seen: set[str] = set()
@@ -50,6 +50,7 @@ def descriptor_set() -> bytes:
         out.file.append(proto)
 
     add(graph_pb2.DESCRIPTOR)
+    add(step_stats_pb2.DESCRIPTOR)
     out.file.append(flattened_views())
     return out.SerializeToString(deterministic=True)
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "set-attr": "Set attrs of nodes.",
     "set-device": "Say where nodes ask to run.",
     "set-shape": "Set the shapes that inputs take.",
+    "validate": "Prove that a model runs, or gives what another gives.",
 }
 
 

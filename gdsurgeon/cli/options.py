@@ -16,6 +16,7 @@ from gdsurgeon.errors import UsageError, printable, quoted
 
 if TYPE_CHECKING:
     from gdsurgeon.execute.operate import Request
+    from gdsurgeon.execute.settings import Overrides, Settings
 
 LONGEST_TIMEOUT = 10_000_000
 """Seconds; what is longer is a slip of the keyboard, and too long for the system's clocks."""
@@ -30,7 +31,7 @@ _OUTPUT = (
     click.option("--format", "form", type=click.Choice(["binary", "text"]), help="Form of the output."),
     click.option("--report", metavar="FILE", help="Write a JSON report of the edit and of its proof."),
 )
-_PROOF = (
+_LEVEL = (
     click.option(
         "--validate",
         "level",
@@ -39,6 +40,8 @@ _PROOF = (
         show_default=True,
         help="How far to prove the result before it is written.",
     ),
+)
+_RUNNING = (
     click.option("--device", metavar="cpu|gpu|/device:...", default="cpu", show_default=True, help="Where to run it."),
     click.option("--feed", "feeds", metavar="NAME=VALUE|@FILE", multiple=True, help="A value for an input."),
     click.option("--feeds", "archive", metavar="FILE.npz", help="Values for inputs."),
@@ -100,9 +103,28 @@ def edit_options(command: F) -> F:
         request = _request(model, options)
         return command(request=request, **options)
 
-    for option in reversed(_OUTPUT + _PROOF + _MANNERS):
+    for option in reversed(_OUTPUT + _LEVEL + _RUNNING + _MANNERS):
         wrapper = option(wrapper)
     return click.argument("model")(wrapper)  # type: ignore[return-value]
+
+
+def validate_options(command: F) -> F:
+    """The options of validate that say how graphs are run; they arrive as `settings`, `overrides` and `devices`."""
+
+    @functools.wraps(command)
+    def wrapper(**options: Any) -> Any:
+        devices = tuple(_device(text) for text in options["device"].split(","))
+        if len(devices) > 2 or len(devices) != len(set(options["device"].split(","))):
+            raise UsageError(f"--device {options['device']}: one device, or two that are to be compared")
+        options["device"] = devices[0]
+        settings, overrides, _ = _running(options)
+        compared = devices if len(devices) == 2 else ()
+        return command(settings=settings, overrides=overrides, devices=compared, **options)
+
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    for option in reversed((*_RUNNING, as_json, *_MANNERS)):
+        wrapper = option(wrapper)
+    return wrapper  # type: ignore[return-value]
 
 
 def tolerance_options(command: F) -> F:
@@ -122,6 +144,27 @@ def query_options(command: F) -> F:
 def _request(model: str, options: dict[str, Any]) -> Request:
     """Takes the shared options out of OPTIONS."""
     from gdsurgeon.execute.operate import Request
+
+    take = options.pop
+    settings, overrides, read = _running(options)
+    form = take("form")
+    return Request(
+        model=model,
+        out=take("out"),
+        in_place=take("in_place"),
+        backup=take("backup"),
+        dry_run=take("dry_run"),
+        level=take("level"),
+        report=take("report"),
+        others=read,
+        text=None if form is None else form == "text",
+        settings=settings,
+        overrides=overrides,
+    )
+
+
+def _running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, ...]]:
+    """Takes what says how graphs are run out of OPTIONS; the third are the paths of what is read for it."""
     from gdsurgeon.execute.settings import Overrides, Settings
 
     take = options.pop
@@ -143,26 +186,14 @@ def _request(model: str, options: dict[str, Any]) -> Request:
     )
     feeds = dict(pair(text, "--feed") for text in take("feeds"))
     shapes = {name: _shape(text) for name, text in (pair(text, "--shape") for text in take("shapes"))}
-    form = take("form")
     archive = take("archive")
     read = [value[1:] for value in feeds.values() if value.startswith("@")] + list(libraries)
-    return Request(
-        model=model,
-        out=take("out"),
-        in_place=take("in_place"),
-        backup=take("backup"),
-        dry_run=take("dry_run"),
-        level=take("level"),
-        report=take("report"),
-        others=tuple(read) + ((archive,) if archive is not None else ()),
-        text=None if form is None else form == "text",
-        settings=settings,
-        overrides=Overrides(
-            {_node(name): value for name, value in feeds.items()},
-            archive,
-            {_node(name): shape for name, shape in shapes.items()},
-        ),
+    overrides = Overrides(
+        {_node(name): value for name, value in feeds.items()},
+        archive,
+        {_node(name): shape for name, shape in shapes.items()},
     )
+    return settings, overrides, tuple(read) + ((archive,) if archive is not None else ())
 
 
 def _node(tensor: str) -> str:
@@ -194,7 +225,8 @@ def names_in(texts: tuple[str, ...]) -> list[str]:
 
 
 _FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "NAME=RAW,RESULT",
-          "value": "NAME=VALUE", "--connect": "MODEL_TENSOR=OTHER_PLACEHOLDER"}  # fmt: skip
+          "value": "NAME=VALUE", "--connect": "MODEL_TENSOR=OTHER_PLACEHOLDER", "--pre-map": "INPUT=RAW,RESULT",
+          "--post-map": "OUTPUT=RAW,RESULT"}  # fmt: skip
 
 
 def pair(text: str, what: str = "", *, last: bool = False) -> tuple[str, str]:

@@ -26,13 +26,13 @@ def load_part(path: str, request: Request) -> Graph:
     return part
 
 
-def mappings(texts: tuple[str, ...]) -> list[Mapped]:
+def mappings(texts: tuple[str, ...], option: str = "--map") -> list[Mapped]:
     """``NAME=RAW,RESULT`` taken apart."""
     out: list[Mapped] = []
     for text in texts:
-        name, ends = pair(text, "--map")
+        name, ends = pair(text, option)
         raw, comma, result = ends.partition(",")
         if not comma or not raw or not result:
-            raise UsageError(f"--map {quoted(text)} is not NAME=RAW,RESULT")
+            raise UsageError(f"{option} {quoted(text)} is not NAME=RAW,RESULT")
         out.append(Mapped(name.removesuffix(":0"), raw, result))
     return out

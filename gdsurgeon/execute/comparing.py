@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from gdsurgeon.analysis.decisions import deciding_nodes
 from gdsurgeon.analysis.signature import input_nodes
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.given_feeds import check_names
+from gdsurgeon.execute.plan import make_plan
 from gdsurgeon.execute.proof import MOST_SHOWN_BYTES, DiffersError, OutputProof, Proof, shown_value
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph.journal import Journal
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import RunSummary
@@ -58,6 +63,7 @@ class Comparing:
         self.name = change.name
         self.original_graph = change.before
         self.overrides = self.checked(overrides)
+        self.inside: set[str] = set()  # nodes that are no outputs, and compared because outputs are decided by them
         self.original = self.subject()
         self.proof = Proof("run", statement=self.statement)
         self.fed: tuple[Feeds, Feeds] = {}, {}  # to the original and to the edited graph, in the last sample
@@ -78,10 +84,38 @@ class Comparing:
         """The original graph as it is run."""
         return Subject(self.executor, ORIGINAL, self.original_graph, overrides=self.overrides)
 
+    def deciding(self, outputs: Iterable[str]) -> list[str]:
+        """The nodes of the original by which OUTPUTS of it are decided, as far as they are there after the edit.
+
+        They are compared beside the outputs; see `deciding_nodes`.
+        """
+        served = dict.fromkeys(outputs)
+        nodes = deciding_nodes(self.original_graph[name] for name in served)
+        names = [node.name for node in nodes if parse_tensor(self.after(node.name)).node in self.graph]
+        self.inside = {name for name in names if name not in served}
+        return names
+
+    def barred(self, fetches: list[str]) -> dict[str, str]:
+        """The fetches whose counterparts must not be run, and why: they may reach outside, or wait for ever."""
+        settings = self.executor.settings
+        nodes = {name: parse_tensor(self.after(name)).node for name in fetches}
+        plan = make_plan(
+            self.graph,
+            allow_ops=settings.allow_ops,
+            custom_ops=bool(settings.op_libraries),
+            outputs=[node for node in dict.fromkeys(nodes.values()) if node in self.graph],
+        )
+        reasons = {skipped.name: skipped.reason for skipped in plan.skipped}
+        return {name: reasons[node] for name, node in nodes.items() if node in reasons}
+
     def bound(self, sample: int) -> tuple[Feeds, Feeds]:
         """What is fed beside the inputs of the original: to the original, and to the edited graph."""
         del sample
         return {}, {}
+
+    def shared(self, feeds: Feeds, to_original: Feeds) -> Feeds:
+        """Those of the original's FEEDS that the edited graph is fed too, by its names."""
+        return {self.after(name): value for name, value in feeds.items() if name not in to_original}
 
     def after(self, tensor: str) -> str:
         """What TENSOR of the original is called in the edited graph."""
@@ -160,8 +194,7 @@ class Comparing:
 
         def run_edited(feeds: Feeds) -> None:
             nonlocal edited_feeds, edited_runs
-            shared = {self.after(name): value for name, value in feeds.items() if name not in to_original}
-            edited_feeds = shared | to_edited
+            edited_feeds = self.shared(feeds, to_original) | to_edited
             edited_runs = [
                 self.executor.run(EDITED, edited_result(sample, group), edited_feeds, names)
                 for group, names in enumerate(self.edited_groups())
@@ -177,6 +210,7 @@ class Comparing:
         if sample == 0:
             self.proof.outputs = outputs
             self.proof.feeds = self.described(feeds, edited_feeds)
+            self.proof.made = self.made()
             show_values(self.executor, outputs, self.edited_groups())
         self.judge(outputs, sample)
         self.finish(sample)
@@ -186,6 +220,10 @@ class Comparing:
         self.original.finish(sample)
         for group in range(len(self.original.plan.groups)):
             self.executor.drop(edited_result(sample, group))
+
+    def made(self) -> dict[str, str]:
+        """How the feeds were made."""
+        return {self.after(name): text for name, text in self.original.made.items()}
 
     def described(self, feeds: Feeds, edited_feeds: Feeds) -> dict[str, str]:
         """What was fed to the edited graph, as text."""
@@ -219,6 +257,7 @@ class Comparing:
                 info.shape,
                 comparison=comparisons.get(name),
                 reason=self.incomparable.get(name, ""),
+                inside=parse_tensor(name).node in self.inside,
             )
             for names, summary in zip(self.original.plan.groups, summaries, strict=True)
             for name, info in zip(names, summary.outputs[: len(names)], strict=True)
@@ -226,18 +265,23 @@ class Comparing:
 
     def judge(self, outputs: list[OutputProof], sample: int) -> None:
         """Raises ValidationError where an output differs."""
-        exact = not self.proof.rtol and not self.proof.atol
-        wrong = [o for o in outputs if (c := o.comparison) is not None and not (c.equal if exact else c.close)]
+        wrong = self.differing(outputs)
         if not wrong:
             return
         details = tuple(f"{printable(o.after)}: {difference(o.comparison)}" for o in wrong if o.comparison is not None)
         count = f"{len(wrong)} of {sum(o.comparison is not None for o in outputs)} outputs"
         self.proof.outputs = outputs
+        self.proof.samples = sample + 1
         raise DiffersError(
             f"{self.change.called} differs: {self.proof.statement} does not hold for {count} (feed {sample + 1})",
             self.proof,
             details=details,
         )
+
+    def differing(self, outputs: list[OutputProof]) -> list[OutputProof]:
+        """Those that differ by more than is allowed."""
+        exact = not self.proof.rtol and not self.proof.atol
+        return [o for o in outputs if (c := o.comparison) is not None and not (c.equal if exact else c.close)]
 
     def check_compared(self) -> None:
         """Raises NotValidatedError where nothing was compared; a pass has to rest on something."""
@@ -289,8 +333,10 @@ def warn_of_variables(subject: Subject, proof: Proof) -> None:
         proof.warnings.append(f"{count} {values} not in the file: run on made-up ones")
 
 
-def show_values(executor: Executor, outputs: list[OutputProof], groups: list[list[str]], most: int = 8) -> None:
-    """Fetches the values of a few small outputs of the first sample, for the summary."""
+def show_values(
+    executor: Executor, outputs: list[OutputProof], groups: list[list[str]], most: int = 8, *, key: str = EDITED
+) -> None:
+    """Fetches the values of a few small outputs of the first sample of the graph KEY, for the summary."""
     place = {name: (group, i) for group, names in enumerate(groups) for i, name in enumerate(names)}
     for output in outputs[:most]:
         elements = 1
@@ -298,7 +344,7 @@ def show_values(executor: Executor, outputs: list[OutputProof], groups: list[lis
             elements *= dim
         if elements * 8 <= MOST_SHOWN_BYTES:
             group, i = place[output.after]
-            output.value = shown_value(executor.tensor(edited_result(0, group), i))
+            output.value = shown_value(executor.tensor(f"{key} 0 {group}", i))
 
 
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:

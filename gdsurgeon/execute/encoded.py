@@ -1,17 +1,19 @@
-"""Contents for string inputs: images, sounds, tf.Examples."""
+"""Contents for string inputs: images, sounds, tf.Examples, tensors; the same bytes wherever they are made."""
 
 from __future__ import annotations
 
+import base64
+import json
 import random
 import struct
 import zlib
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.dtypes import FLOAT32, INT64, UINT8
+from gdsurgeon.graph.dtypes import UINT8
 from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.node_record import encode_node
 
@@ -50,10 +52,31 @@ def png(pixels: Pixels) -> bytes:
     stride = pixels.width * pixels.channels
     rows = b"".join(b"\0" + pixels.data[y * stride : (y + 1) * stride] for y in range(pixels.height))
     header = struct.pack(">IIBBBBB", pixels.width, pixels.height, 8, colour, 0, 0, 0)
-    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    chunks = [(b"IHDR", header), (b"IDAT", zlib_stream(rows)), (b"IEND", b"")]
     out = [b"\x89PNG\r\n\x1a\n"]
     for kind, data in chunks:
         out.append(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)))
+    return b"".join(out)
+
+
+def zlib_stream(data: bytes) -> bytes:
+    """DATA as zlib has it (RFC 1950), not made smaller: what compresses differs from one zlib to the next."""
+    return b"\x78\x01" + _stored(data) + struct.pack(">I", zlib.adler32(data))
+
+
+def gzip_stream(data: bytes) -> bytes:
+    """DATA as gzip has it (RFC 1952), not made smaller, of no time and no system."""
+    end = struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
+    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + _stored(data) + end
+
+
+def _stored(data: bytes) -> bytes:
+    """DATA in stored blocks (RFC 1951)."""
+    out = []
+    for at in range(0, len(data) or 1, 65535):
+        block = data[at : at + 65535]
+        last = at + 65535 >= len(data)
+        out.append(struct.pack("<BHH", last, len(block), len(block) ^ 0xFFFF) + block)
     return b"".join(out)
 
 
@@ -85,11 +108,27 @@ def wav(seed: int, samples: int = 16000, rate: int = 16000) -> bytes:
 
 def example(features: Mapping[str, Feature]) -> bytes:
     """A serialised tf.Example with FEATURES."""
+    return encode_len(1, _features(features))
+
+
+def sequence_example(context: Mapping[str, Feature], lists: Mapping[str, Sequence[Feature]]) -> bytes:
+    """A serialised tf.SequenceExample with the features CONTEXT and the feature lists LISTS."""
     entries = [
-        encode_len(1, encode_len(1, key.encode()) + encode_len(2, _feature(values)))
-        for key, values in sorted(features.items())
+        encode_len(1, encode_len(1, _key(key)) + encode_len(2, b"".join(encode_len(1, _feature(s)) for s in steps)))
+        for key, steps in sorted(lists.items())
     ]
-    return encode_len(1, b"".join(entries))
+    return encode_len(1, _features(context)) + encode_len(2, b"".join(entries))
+
+
+def _features(features: Mapping[str, Feature]) -> bytes:
+    return b"".join(
+        encode_len(1, encode_len(1, _key(key)) + encode_len(2, _feature(values)))
+        for key, values in sorted(features.items())
+    )
+
+
+def _key(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
 
 
 def _feature(values: Feature) -> bytes:
@@ -101,6 +140,28 @@ def _feature(values: Feature) -> bytes:
     return encode_len(3, encode_len(1, b"".join(encode_varint(v) for v in values if isinstance(v, int))))
 
 
+def json_example(features: Mapping[str, Feature]) -> bytes:
+    """A tf.Example with FEATURES as JSON."""
+    return json.dumps({"features": {"feature": {k: _json_feature(v) for k, v in sorted(features.items())}}}).encode()
+
+
+def _json_feature(values: Feature) -> dict[str, dict[str, list[Any]]]:
+    first = values[0] if values else 0.0
+    if isinstance(first, bytes):
+        texts = [base64.b64encode(v).decode() for v in values if isinstance(v, bytes)]
+        return {"bytesList": {"value": texts}}
+    if isinstance(first, float):
+        return {"floatList": {"value": list(values)}}
+    return {"int64List": {"value": [str(v) for v in values]}}
+
+
+def tensor_proto(dtype: int, shape: Sequence[int], data: bytes | list[bytes]) -> bytes:
+    """A serialised TensorProto with the elements DATA."""
+    dims = b"".join(encode_len(2, b"\x08" + encode_varint(size)) for size in shape)
+    content = b"".join(encode_len(8, text) for text in data) if isinstance(data, list) else encode_len(4, data)
+    return b"\x08" + encode_varint(dtype) + encode_len(2, dims) + content
+
+
 ENCODER_INPUT, ENCODER_OUTPUT = "pixels", "jpeg"
 
 
@@ -110,13 +171,3 @@ def jpeg_encoder() -> bytes:
     placeholder = encode_node(ENCODER_INPUT, "Placeholder", (), "", {"dtype": dtype})
     encode = encode_node(ENCODER_OUTPUT, "EncodeJpeg", (ENCODER_INPUT,), "", {})
     return encode_len(1, placeholder) + encode_len(1, encode)
-
-
-def feature_of(dtype: int, count: int, seed: int) -> Feature:
-    """COUNT values of a feature of tf.Example: float32, int64 or string."""
-    chance = random.Random(seed)
-    if dtype == FLOAT32:
-        return [chance.random() for _ in range(count)]
-    if dtype == INT64:
-        return [chance.randrange(8) for _ in range(count)]
-    return [b"text %d" % chance.randrange(8) for _ in range(count)]

@@ -16,11 +16,14 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import Result, RunSummary
+from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.runtime.tensor import Tensor
 
 T = TypeVar("T")
 
 _ENCODER = "the JPEG encoder"
+_UNREACHABLE = frozenset(("unavailable", "deadline_exceeded", "aborted", "cancelled"))
+"""What TensorFlow says where the server of a session is not there, or no longer."""
 
 
 class Refused(Exception):
@@ -73,13 +76,16 @@ class Executor:
 
     # -- graphs --------------------------------------------------------------------------------------------
 
-    def load_source(self, key: str, graph: Graph) -> None:
-        """Begins to load the file that GRAPH came from, as it is, without its edits."""
+    def load_source(self, key: str, graph: Graph, *, device: str | None = None, optimize: bool | None = None) -> None:
+        """Begins to load the file that GRAPH came from, as it is, without its edits.
+
+        DEVICE and OPTIMIZE are those of the settings where they are None.
+        """
         source = graph.source
         if source.path is not None:
-            self._load(key, path=source.path)
+            self._load(key, path=source.path, device=device, optimize=optimize)
         else:
-            self._load(key, data=source.read(0, source.size))
+            self._load(key, data=source.read(0, source.size), device=device, optimize=optimize)
 
     def load_file(self, key: str, path: str) -> None:
         """Begins to load the GraphDef in the file PATH."""
@@ -89,10 +95,26 @@ class Executor:
         """Begins to load the GraphDef in DATA."""
         self._load(key, data=data)
 
-    def _load(self, key: str, *, path: str | None = None, data: bytes | None = None) -> None:
-        device = self.settings.device
-        default = device if device.startswith("/") else ""
-        self._loads[key] = self._worker.load(key, path=path, data=data, default_device=default)
+    def _load(
+        self,
+        key: str,
+        *,
+        path: str | None = None,
+        data: bytes | None = None,
+        device: str | None = None,
+        optimize: bool | None = None,
+    ) -> None:
+        settings = self.settings
+        device = settings.device if device is None else device
+        self._loads[key] = self._worker.load(
+            key,
+            path=path,
+            data=data,
+            default_device=device if device.startswith("/") else "",
+            optimize=settings.optimize if optimize is None else optimize,
+            target=settings.target,
+            cpu_only=device == "cpu" or device.startswith("/device:CPU"),
+        )
 
     def loaded(self, key: str) -> None:
         """Waits until the graph KEY is loaded. Raises Refused where TensorFlow does not take it."""
@@ -105,10 +127,24 @@ class Executor:
     # -- running -------------------------------------------------------------------------------------------
 
     def run(
-        self, key: str, result: str, feeds: Mapping[str, Tensor | Result], fetches: Sequence[str]
+        self,
+        key: str,
+        result: str,
+        feeds: Mapping[str, Tensor | Result],
+        fetches: Sequence[str],
+        *,
+        trace: bool = False,
     ) -> Pending[RunSummary]:
-        """Begins a run; the fetched tensors stay over there as RESULT."""
-        return self._worker.run(key, result, feeds, fetches)
+        """Begins a run; the fetched tensors stay over there as RESULT. TRACE: with a full trace of it."""
+        return self._worker.run(key, result, feeds, fetches, trace=trace)
+
+    def put(self, result: str, tensors: Sequence[Tensor]) -> None:
+        """Has TENSORS be what a run called RESULT has returned."""
+        self._wait(self._worker.put(result, tensors))
+
+    def statistics(self, result: str) -> list[Statistics]:
+        """How many elements, NaNs and infinities the tensors of a result have, and their range."""
+        return self._wait(self._worker.statistics(result))
 
     def initialize(self, key: str, targets: Sequence[str]) -> None:
         """Runs nodes for what they do, such as table initialisers. Raises Refused."""
@@ -154,16 +190,18 @@ class Executor:
 
     # -- devices -------------------------------------------------------------------------------------------
 
-    def check_device(self) -> str:
-        """What the graphs run on, as a word for the report.
+    def check_device(self, device: str | None = None) -> str:
+        """What the graphs run on, as a word for the report; DEVICE is that of the settings where it is None.
 
         Raises:
             NotValidatedError: TensorFlow does not see the device that was asked for.
+            Refused: the server does not answer.
         """
-        device = self.settings.device
+        device = self.settings.device if device is None else device
+        target = self.settings.target
         if device == "cpu":
-            return "CPU"
-        seen = self._wait(self._worker.devices())
+            return f"CPU of {target}" if target else "CPU"
+        seen = self._wait(self._worker.devices(target))
         wanted = device.rpartition("device:")[2].upper()
         wanted = wanted if ":" in wanted else wanted + ":"
         for found in seen:
@@ -191,6 +229,9 @@ class Executor:
             for library in self.settings.op_libraries:
                 if error.message.startswith(os.path.abspath(library)):
                     raise UsageError(f"--op-lib {printable(library)} cannot be loaded: {error.message}") from error
+            if self.settings.target and error.code in _UNREACHABLE:
+                text = f"the TensorFlow server at {printable(self.settings.target)} does not answer"
+                raise NotValidatedError(f"{text}: {printable(first_line(error.message))}") from error
             raise Refused(error) from error
         except RuntimeFailure as failure:
             raise _translated(failure) from failure

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.execute.archive import Archive, of_dtype, split_key
 from gdsurgeon.execute.numbers import INTEGERS
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph import dtypes
@@ -15,8 +16,6 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.literals import parse_literal
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.runtime.tensor import Tensor
-
-_QUANTISED = frozenset((11, 12, 13, 15, 16))
 
 
 def check_names(overrides: Overrides, known: Iterable[str]) -> None:
@@ -31,16 +30,19 @@ def check_names(overrides: Overrides, known: Iterable[str]) -> None:
             raise UsageError(f"there is no placeholder {quoted(name)} to feed.{near_miss(name, names)}".rstrip("."))
     if overrides.archive is not None:
         wanted = {*names, *overrides.archive_keys.values()}
-        keys = list(_archive(overrides.archive))
-        if not wanted.intersection(keys):
+        with Archive(overrides.archive) as archive:
+            keys = archive.keys
+        if not wanted.intersection(split_key(key)[0] for key in keys):
             has = ", ".join(map(quoted, keys[:5])) or "nothing"
             raise UsageError(
                 f"--feeds {printable(overrides.archive)} has {has}, and no placeholder of that name is there"
             )
 
 
-def given_feed(name: str, dtype: int, stated: Shape, overrides: Overrides) -> Tensor | None:
-    """The user's value for the placeholder NAME, or None.
+def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> tuple[Tensor, ...]:
+    """The user's values for the placeholder NAME, one for each sample; empty where there is none.
+
+    In an archive the value of sample k, from 1 on, is called ``NAME@k``; of those that are left out the first is taken.
 
     Args:
         name: the placeholder.
@@ -49,19 +51,31 @@ def given_feed(name: str, dtype: int, stated: Shape, overrides: Overrides) -> Te
         overrides: what the user says.
 
     Raises:
-        UsageError: the value cannot be read.
+        UsageError: a value cannot be read.
     """
     text = overrides.values.get(name)
     ones = (1,) * len(stated or ())
     if text is not None and text.startswith("@"):
-        return _from_file(name, dtype, ones, text[1:])
+        return (_from_file(name, dtype, ones, text[1:]),)
     if text is not None:
-        return _from_text(name, dtype, ones, text)
+        return (_from_text(name, dtype, ones, text),)
     if overrides.archive is not None:
-        arrays = _archive(overrides.archive)
-        key = overrides.archive_keys.get(name, name)
-        return _from_array(name, dtype, arrays[key]) if key in arrays else None
-    return None
+        return _from_archive(name, dtype, overrides.archive, overrides.archive_keys.get(name, name))
+    return ()
+
+
+def _from_archive(name: str, dtype: int, path: str, called: str) -> tuple[Tensor, ...]:
+    """The values of an archive for the placeholder NAME, which is CALLED so there."""
+    with Archive(path) as archive:
+        keys = {sample: key for key in archive.keys for base, sample in (split_key(key),) if base == called}
+        if not keys:
+            return ()
+        if 0 not in keys:
+            raise UsageError(
+                f"--feeds {printable(path)} has {quoted(keys[min(keys)])}, and no {quoted(called)} for the first sample"
+            )
+        found = {sample: _from_array(name, dtype, archive.read(key)) for sample, key in keys.items()}
+    return tuple(found.get(sample, found[0]) for sample in range(max(found) + 1))
 
 
 def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tensor:
@@ -81,16 +95,6 @@ def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tenso
     return Tensor(dtypes.STRING, ones, [data])
 
 
-def _archive(path: str) -> dict[str, Any]:
-    loaded = _loaded(f"the feeds {printable(path)}", path)
-    if not hasattr(loaded, "files"):
-        raise UsageError(f"the feeds {printable(path)} cannot be read: it is no .npz archive")
-    try:
-        return {key: loaded[key] for key in loaded.files}
-    except Exception as error:  # whatever the zip and array readers make of a broken file
-        raise UsageError(f"the feeds {printable(path)} cannot be read: {_first_line(error)}") from error
-
-
 def _loaded(what: str, path: str) -> Any:
     import numpy as np
 
@@ -107,11 +111,8 @@ def _first_line(error: Exception) -> str:
 
 
 def _from_array(name: str, dtype: int, value: Any) -> Tensor:
-    from gdsurgeon.runtime.tensor import from_numpy
-
     try:
-        # The quantised types have no array type of their own: their words come as plain integers.
-        return from_numpy(value, dtype) if dtype in _QUANTISED else from_numpy(value)
+        return of_dtype(value, dtype)
     except (TypeError, ValueError) as error:
         raise UsageError(f"the feed for {quoted(name)} does not fit: {_first_line(error)}") from error
 

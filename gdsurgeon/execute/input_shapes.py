@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes import placeholder_shape
-from gdsurgeon.execute.consumers import through_identities
+from gdsurgeon.execute.consumers import outlet_of, through_identities
+from gdsurgeon.execute.roles import role_shapes
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.constants import constant, constant_header
+from gdsurgeon.graph.dtypes import INT32, INT64
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 
@@ -37,12 +39,14 @@ class _Seen(NamedTuple):
 def candidate_shapes(graph: Graph, node: Node) -> list[tuple[int, ...]]:
     """Full shapes to try for the placeholder NODE, the likeliest first; never empty.
 
-    Unknown dimensions come from a convolution's filter, a MatMul's or a Reshape's constant; a batch is 1.
+    Unknown dimensions come from a convolution's filter, a MatMul's or a Reshape's constant, or from the op that takes
+    the input as a shape, a permutation and the like; a batch is 1.
     """
     stated = placeholder_shape(node)
     if stated is not None and all(dim >= 0 for dim in stated):
         return [stated]
     out: list[tuple[int, ...]] = [()] if stated is None and _is_divisor(graph, node) else []
+    out += role_shapes(outlet_of(node), stated)
     out += [shape for shape in _from_consumers(graph, node, stated) if _fits(shape, stated)]
     out.extend(_defaults(stated))
     return list(dict.fromkeys(out))
@@ -164,11 +168,12 @@ def _target_dims(node: Node) -> list[int]:
     node = through_identities(node)
     found = constant(node)
     if found is not None:
-        return [int(dim) for dim in found.values]
+        return [int(dim) for dim in found.values] if found.dtype in (INT32, INT64) else []
     if node.op != "Pack":
         return []
     parts = [constant(through_identities(read.node)) for read in node.inputs]
-    return [int(part.values[0]) if part is not None and part.shape == () else -1 for part in parts]
+    known = [part is not None and part.shape == () and part.dtype in (INT32, INT64) for part in parts]
+    return [int(part.values[0]) if part is not None and fits else -1 for part, fits in zip(parts, known, strict=True)]
 
 
 def _side_from_dense(graph: Graph, node: Node) -> int:

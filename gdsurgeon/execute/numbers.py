@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import struct
 from array import array
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from gdsurgeon.graph import dtypes
 
@@ -20,19 +22,24 @@ _WIDE_BITS = {
     14: (2, 0x80FF, 0x3F00),
 }  # fmt: skip
 INTEGERS = {3: "i", 5: "h", 6: "b", 9: "q", 17: "H", 22: "I", 23: "Q", 11: "b", 13: "i", 15: "h", 16: "H"}
-SCALARS: dict[int, Callable[[float], bytes]] = {
-    1: lambda v: array("f", [v]).tobytes(), 2: lambda v: array("d", [v]).tobytes(),
-    3: lambda v: array("i", [max(int(v), 3)]).tobytes(), 9: lambda v: array("q", [max(int(v), 3)]).tobytes(),
-    10: lambda _: b"\0",
-}  # fmt: skip
+_LARGEST = {"b": 127, "h": 32767, "H": 65535}
+FLOATS = frozenset((1, 2, 14, 19))
+"""The floats that single values can be written in: float32, float64, bfloat16 and float16."""
+
+
+_MOST = 100_000
+"""Indices stay below this, however many there are to choose from."""
 
 
 def numbers(dtype: int, count: int, bound: int, seed: int, *, wide: bool = False) -> bytes:
     """COUNT elements of DTYPE, little-endian: floats between 0 and 1, bytes of any value, small integers.
 
-    WIDE: floats of either sign, up to 32 (of float32) or 2.
+    BOUND: where it is not 0, whole numbers below it, also as floats. WIDE: floats of either sign, up to 32 (of float32)
+    or 2.
     """
     chance = random.Random(seed)
+    if bound and dtype in FLOATS:
+        return packed_floats(dtype, [chance.randrange(min(bound, _MOST)) for _ in range(count)])
     if dtype in _FLOAT_BITS:
         size, mask, fixed = _WIDE_BITS.get(dtype, _FLOAT_BITS[dtype]) if wide else _FLOAT_BITS[dtype]
         parts = count * (2 if dtype in (8, 18) else 1)
@@ -42,8 +49,9 @@ def numbers(dtype: int, count: int, bound: int, seed: int, *, wide: bool = False
     if dtype == dtypes.BOOL:
         return bytes(b & 1 for b in chance.randbytes(count))
     if dtype in INTEGERS:
-        most = min(bound or 10, 100_000)
-        return array(INTEGERS[dtype], [chance.randrange(most) for _ in range(count)]).tobytes()
+        code = INTEGERS[dtype]
+        most = min(bound or 10, _LARGEST.get(code, _MOST), _MOST)
+        return array(code, [chance.randrange(most) for _ in range(count)]).tobytes()
     return bytes(b % (bound or 4) for b in chance.randbytes(count * dtypes.SIZES[dtype]))
 
 
@@ -55,3 +63,46 @@ def _patterned(chance: random.Random, count: int, size: int, mask: int, fixed: i
     masks = int.from_bytes(mask.to_bytes(size, "little") * count, "little")
     fixes = int.from_bytes(fixed.to_bytes(size, "little") * count, "little")
     return (bits & masks | fixes).to_bytes(count * size, "little")
+
+
+def packed_floats(dtype: int, values: Iterable[float]) -> bytes:
+    """VALUES as elements of DTYPE, which is one of `FLOATS`, little-endian."""
+    if dtype == dtypes.FLOAT16:
+        fitting = [min(max(value, -_LARGEST_HALF), _LARGEST_HALF) for value in values]
+        return struct.pack(f"<{len(fitting)}e", *fitting)
+    data = array("d" if dtype == dtypes.FLOAT64 else "f", values).tobytes()
+    if dtype != _BFLOAT16:
+        return data
+    out = bytearray(len(data) // 2)
+    out[0::2], out[1::2] = data[2::4], data[3::4]  # the upper half of a float32
+    return bytes(out)
+
+
+_BFLOAT16 = 14
+_LARGEST_HALF = 65504.0
+_STEPS = 65536
+
+
+def scaled(dtype: int, count: int, highest: int, seed: int) -> bytes:
+    """COUNT floats of DTYPE (one of `FLOATS`) from 0 to HIGHEST, all equally likely, little-endian."""
+    words = array("H", random.Random(seed).randbytes(2 * count))
+    table = _table(dtype, highest)
+    return array(table.typecode, map(table.__getitem__, words)).tobytes()
+
+
+@lru_cache(maxsize=8)
+def _table(dtype: int, highest: int) -> array[float] | array[int]:
+    """The floats from 0 to HIGHEST in equal steps; those of two bytes as the words that they are."""
+    data = packed_floats(dtype, [step * highest / (_STEPS - 1) for step in range(_STEPS)])
+    code = {dtypes.FLOAT32: "f", dtypes.FLOAT64: "d"}.get(dtype, "H")
+    out: array[float] | array[int] = array(code)
+    out.frombytes(data)
+    return out
+
+
+def listed(dtype: int, data: bytes) -> Sequence[float]:
+    """The elements of DTYPE (float32, float64 or an integer) in DATA."""
+    code = {dtypes.FLOAT32: "f", dtypes.FLOAT64: "d", dtypes.UINT8: "B", dtypes.BOOL: "B", **INTEGERS}[dtype]
+    out: array[float] | array[int] = array(code)
+    out.frombytes(data)
+    return out

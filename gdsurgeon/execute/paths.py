@@ -68,6 +68,21 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
             raise UsageError(f"--report {printable(report)} would replace {printable(path)}")
 
 
+def check_written(written: Sequence[tuple[str, str]], read: Sequence[str]) -> None:
+    """Sees to it that no file that is written (option, path) is one that is read, or is written twice.
+
+    Raises:
+        UsageError: one is.
+    """
+    for i, (option, path) in enumerate(written):
+        for other in read:
+            if _collide(other, path):
+                raise UsageError(f"{option} {printable(path)} would replace {printable(other)}, which is read")
+        for other_option, other in written[:i]:
+            if _collide(other, path):
+                raise UsageError(f"{option} and {other_option} would both write {printable(path)}")
+
+
 def _collide(path: str, written: str) -> bool:
     """Whether to write the one is to lose the other; either may not exist yet."""
     if _is_same(path, written):

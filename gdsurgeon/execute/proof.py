@@ -33,6 +33,7 @@ class OutputProof:
         dtype, shape: of the value that it returned.
         value: a few elements of it, as text; '' where it is big.
         comparison: None where it was run and not compared; then `reason` says why.
+        inside: whether it is no output itself: an output was decided by it.
     """
 
     before: str
@@ -42,6 +43,7 @@ class OutputProof:
     value: str = ""
     comparison: Comparison | None = None
     reason: str = ""
+    inside: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """For the report."""
@@ -52,6 +54,7 @@ class OutputProof:
             "shape": list(self.shape),
             "value": self.value or None,
             "compared": self.comparison is not None,
+            "inside": self.inside,
         }
         if self.comparison is not None:
             c = self.comparison
@@ -89,6 +92,7 @@ class Proof:
         largest_difference: the largest absolute difference of all outputs and samples that were compared.
         batches: the batch sizes of the samples.
         elements: how many elements were compared of each output, in all samples.
+        made: how the feeds were made, and why so, by name.
     """
 
     level: str
@@ -107,6 +111,7 @@ class Proof:
     timing: Timing | None = None
     batches: list[int] = field(default_factory=list)
     elements: dict[str, int] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
 
     @property
     def compared(self) -> list[OutputProof]:
@@ -130,8 +135,9 @@ class Proof:
             "device": self.device or None,
             "runtime": self.runtime or None,
             "feeds": self.feeds,
+            "made": self.made,
             "outputs": [output.as_json() for output in self.outputs],
-            "compared": len(self.compared),
+            "compared": sum(not output.inside for output in self.compared),
             "largest_difference": self.largest_difference if self.compared else None,
             "tolerance": {"rtol": self.rtol, "atol": self.atol} if self.rtol or self.atol else None,
             "timing": self.timing._asdict() if self.timing is not None else None,
@@ -150,6 +156,7 @@ def merged(proofs: Sequence[Proof]) -> Proof:
         out.batches = sorted({*out.batches, *proof.batches})
         out.elements = proof.elements | out.elements
         out.feeds = out.feeds | proof.feeds
+        out.made = out.made | proof.made
         out.outputs += [o for o in proof.outputs if (o.before, o.after) not in known]
         out.skipped += [item for item in proof.skipped if item not in out.skipped]
         out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]

@@ -107,6 +107,7 @@ class ComposedProof(Comparing):
 
     def subject(self) -> Subject:
         outputs = [node.name for node in output_nodes(self.original_graph)] + [i.name for i in self.served]
+        outputs += self.deciding(outputs)
         return Subject(
             self.executor,
             ORIGINAL,
@@ -193,6 +194,11 @@ class ComposedProof(Comparing):
         parts = {i.part_input: self.after(i.name) for i in self.taken}
         raw = self.pre.describe_feeds({p: edited_feeds[n] for p, n in parts.items() if n in edited_feeds})
         return {parts[name]: text for name, text in raw.items()} | super().described(feeds, edited_feeds)
+
+    def made(self) -> dict[str, str]:
+        parts = {i.part_input: self.after(i.name) for i in self.taken}
+        raw = self.pre.made if self.pre is not None else {}
+        return super().made() | {parts[name]: text for name, text in raw.items() if name in parts}
 
     # -- comparing ----------------------------------------------------------------------------------------------
 

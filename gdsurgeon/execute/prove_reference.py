@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gdsurgeon.analysis.decisions import deciding_nodes
 from gdsurgeon.analysis.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
@@ -50,6 +51,7 @@ class Reference(NamedTuple):
         statement: the claim as an equation.
         constants: the values (serialised AttrValues) that constants of the edited graph have.
         beside: tensors of the edited graph that are run together with the others, and not compared.
+        deciding: pairs as in `outputs` by which outputs are decided: compared where that can be done.
     """
 
     key: str
@@ -60,6 +62,7 @@ class Reference(NamedTuple):
     statement: str
     beside: tuple[str, ...] = ()
     constants: Mapping[str, bytes] = MappingProxyType({})
+    deciding: tuple[tuple[str, str], ...] = ()
 
 
 def original_reference(change: Change, claim: SameGiven) -> Reference:
@@ -75,7 +78,17 @@ def original_reference(change: Change, claim: SameGiven) -> Reference:
         claim.statement,
         claim.beside,
         claim.constants,
+        () if claim.copies else _deciding(change, claim, outputs),
     )
+
+
+def _deciding(change: Change, claim: SameGiven, outputs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """What the outputs are decided by, where it is there before and after."""
+    listed = {tensor for tensor, _ in outputs} | claim.given.keys()
+    nodes = deciding_nodes(change.before[parse_tensor(tensor).node] for tensor, _ in outputs)
+    names = [Output(node, index).name for node in nodes for index in range(node.output_count or 1)]
+    pairs = [(name, change.journal.counterpart(name)) for name in names if name not in listed]
+    return tuple(pair for pair in pairs if parse_tensor(pair[1]).node in change.after)
 
 
 def _unlisted(change: Change, claim: SameGiven) -> list[tuple[str, str]]:
@@ -109,7 +122,7 @@ class ReferenceProof(Comparing):
         self.reference = reference
         self.overrides = overrides
         self.proof = Proof("run", statement=reference.statement)
-        wanted = [edited for _, edited in reference.outputs]
+        wanted = [edited for _, edited in (*reference.outputs, *reference.deciding)]
         lost = [tensor for tensor in wanted if parse_tensor(tensor).node not in graph]
         if lost:
             raise ValidationError(f"the result differs: it has lost its output {quoted(lost[0])}")
@@ -186,6 +199,7 @@ class ReferenceProof(Comparing):
         outputs = self._compared_outputs(sample, summaries)
         if sample == 0:
             self.proof.outputs = outputs
+            self.proof.made = self.edited.made
             self.proof.feeds = self.edited.describe_feeds(feeds) | subject.describe_feeds(
 own)
             show_values(self.executor, outputs, self.edited.plan.groups)
@@ -328,7 +342,8 @@ own)
     def _reference_subject(self) -> Subject:
         """The reference, to be run for what is compared; it is fed what can be had from the edited graph."""
         graph = self.reference.graph
-        wanted = [tensor for tensor, edited in self.reference.outputs if self.edited.place(edited) is not None]
+        pairs = (*self.reference.outputs, *self.reference.deciding)
+        wanted = [tensor for tensor, edited in pairs if self.edited.place(edited) is not None]
         subject = Subject(
             self.executor,
             self.reference.key,
@@ -370,6 +385,9 @@ own)
             else:
                 reason = reasons.get(parse_tensor(edited).node) or reasons.get(parse_tensor(tensor).node)
                 self.proof.skipped.append((edited, reason or "a value that cannot be fetched"))
+        for tensor, edited in self.reference.deciding:
+            if self.edited.place(edited) is not None and self.subject_of_reference.place(tensor) is not None:
+                out.append((tensor, edited))
         return out
 
     def _bound(self, sample: int, feeds: Feeds) -> Feeds:
@@ -395,6 +413,7 @@ own)
             assert place is not None and counterpart is not None
             info = summaries[place[0]].outputs[place[1]]
             output = OutputProof(tensor, edited, info.dtype, info.shape, reason=self.incomparable.get(edited, ""))
+            output.inside = (tensor, edited) in self.reference.deciding
             if not output.reason:
                 pending = self.executor.compare(
                     self.subject_of_reference.result(sample, counterpart[0]),

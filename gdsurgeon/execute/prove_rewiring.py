@@ -89,6 +89,7 @@ class RewiringProof(Comparing):
         outputs = self._outputs(sample, summaries)
         if sample == 0:
             self.proof.outputs = outputs
+            self.proof.made = self.edited.made
             self.proof.feeds = self.original.describe_feeds(feeds) | self.edited.describe_feeds(feeds)
             show_values(self.executor, outputs, self.edited.plan.groups)
         self.proof.note(outputs)

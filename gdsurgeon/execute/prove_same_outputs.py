@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from statistics import median
 
 from gdsurgeon.analysis.signature import output_nodes
@@ -10,17 +9,14 @@ from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import EDITED, ORIGINAL, Comparing
 from gdsurgeon.execute.executor import Executor, Refused
-from gdsurgeon.execute.plan import Skipped, make_plan
+from gdsurgeon.execute.plan import Skipped
+from gdsurgeon.execute.profile import Work, measured
 from gdsurgeon.execute.proof import Proof, Timing
 from gdsurgeon.execute.prove_rewiring import AloneProof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph.journal import SameOutputs, SameTensors
 from gdsurgeon.graph.names import parse_tensor
-
-MOST_RUNS = 15
-LONGEST_MEASURING = 4.0
-"""Seconds for measuring both graphs together."""
 
 
 class SameOutputsProof(Comparing):
@@ -53,12 +49,12 @@ class SameOutputsProof(Comparing):
             self.executor,
             ORIGINAL,
             self.original_graph,
-            outputs=list(dict.fromkeys([*outputs, *self.claim.also])),
+            outputs=list(dict.fromkeys([*outputs, *self.claim.also, *self.deciding(outputs)])),
             overrides=self.overrides,
             undrawable=frozenset(self.journal.removed),
         )
         subject.plan.skipped = [s for s in subject.plan.skipped if s.name in served]
-        barred = self._barred(subject.plan.fetches)
+        barred = self.barred(subject.plan.fetches) if self._may_reach_others() else {}
         subject.plan.skipped += [Skipped(name, reason) for name, reason in barred.items()]
         groups = [
             [name for name in names if name not in barred and self._is_paired(name, served)]
@@ -67,21 +63,10 @@ class SameOutputsProof(Comparing):
         subject.plan.groups = [names for names in groups if names]
         return subject
 
-    def _barred(self, fetches: list[str]) -> dict[str, str]:
-        """The fetches whose counterparts must not be run: what was added may reach outside, or wait for ever."""
+    def _may_reach_others(self) -> bool:
+        """Whether what is fetched may depend on ops that it did not depend on before."""
         journal = self.journal
-        if not (journal.added or journal.changed or journal.functions.added or journal.functions.changed):
-            return {}
-        settings = self.executor.settings
-        nodes = {name: parse_tensor(self.after(name)).node for name in fetches}
-        plan = make_plan(
-            self.graph,
-            allow_ops=settings.allow_ops,
-            custom_ops=bool(settings.op_libraries),
-            outputs=[node for node in dict.fromkeys(nodes.values()) if node in self.graph],
-        )
-        reasons = {skipped.name: skipped.reason for skipped in plan.skipped}
-        return {name: reasons[node] for name, node in nodes.items() if node in reasons}
+        return bool(journal.added or journal.changed or journal.functions.added or journal.functions.changed)
 
     def _is_paired(self, tensor: str, served: set[str]) -> bool:
         """Whether TENSOR is compared: each output; of the rest what has a counterpart."""
@@ -95,17 +80,8 @@ class SameOutputsProof(Comparing):
 
     def _measured(self, feeds: Feeds, edited_feeds: Feeds) -> Timing:
         """The median time of both graphs on the same feeds, run by turns; both have run once before."""
-        times: tuple[list[float], list[float]] = ([], [])
-        started = time.monotonic()
-        while len(times[0]) < MOST_RUNS and (time.monotonic() - started < LONGEST_MEASURING or len(times[0]) < 3):
-            for seconds, key, fed, groups in (
-                (times[0], ORIGINAL, feeds, self.original.plan.groups),
-                (times[1], EDITED, edited_feeds, self.edited_groups()),
-            ):
-                result = f"{key} measured"
-                runs = [self.executor.wait(self.executor.run(key, result, fed, names)) for names in groups]
-                seconds.append(sum(run.seconds for run in runs))
-                self.executor.drop(result)
+        original = Work(ORIGINAL, feeds, self.original.plan.groups)
+        times = measured(self.executor, [original, Work(EDITED, edited_feeds, self.edited_groups())])
         return Timing(median(times[0]), median(times[1]), len(times[0]))
 
 
@@ -121,7 +97,7 @@ class SameTensorsProof(SameOutputsProof):
     def subject(self) -> Subject:
         nodes = dict.fromkeys(parse_tensor(tensor).node for tensor in self.tensors)
         subject = Subject(self.executor, ORIGINAL, self.original_graph, outputs=list(nodes), overrides=self.overrides)
-        barred = self._barred(subject.plan.fetches)
+        barred = self.barred(subject.plan.fetches) if self._may_reach_others() else {}
         groups = [[n for n in names if n in self.tensors and n not in barred] for names in subject.plan.groups]
         subject.plan.groups = [names for names in groups if names]
         subject.plan.skipped = []

@@ -9,7 +9,15 @@ from typing import NamedTuple
 from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.errors import NotValidatedError, printable
 from gdsurgeon.execute.executor import Executor, Refused
-from gdsurgeon.execute.feeds import InputSpec, input_seed, input_spec, make_feed, overridden, variable_value
+from gdsurgeon.execute.feeds import (
+    InputSpec,
+    description,
+    input_seed,
+    input_spec,
+    make_feed,
+    overridden,
+    variable_value,
+)
 from gdsurgeon.execute.plan import Plan, make_plan
 from gdsurgeon.execute.proof import describe_tensor
 from gdsurgeon.execute.settings import Overrides
@@ -97,6 +105,7 @@ class Subject:
         self.problem = ""  # what TensorFlow says where it has refused all feeds
         self.batch = 1  # of the last sample
         self._settled = False
+        self._has_rehearsed = False
         self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
 
     @property
@@ -193,6 +202,11 @@ class Subject:
         for group in range(len(self.plan.groups)):
             self.executor.drop(self.result(sample, group))
 
+    @property
+    def made(self) -> dict[str, str]:
+        """How the feeds are made, by name."""
+        return {spec.name: description(spec, self.shapes.get(spec.name)) for spec in self.specs}
+
     def describe_feeds(self, feeds: Mapping[str, Tensor | Result]) -> dict[str, str]:
         """The feeds as text."""
         return {n: describe_tensor(v) for n, v in feeds.items() if isinstance(v, Tensor) and n in self.shapes}
@@ -201,9 +215,13 @@ class Subject:
         self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
     ) -> tuple[Feeds, list[Pending[RunSummary]]]:
         problem = ""
-        for shapes in islice(_combinations(self.specs), MOST_TRIALS):
+        combinations = list(islice(_combinations(self.specs), MOST_TRIALS))
+        rehearsed = self.executor.settings.optimize and len(combinations) > 1
+        for shapes in combinations:
             self.shapes = shapes
             try:
+                if rehearsed:
+                    self._rehearse(sample, shapes, bound)
                 feeds, runs = self._begin(sample, shapes, bound, alongside)
                 for run in runs:
                     self.executor.wait(run)
@@ -211,6 +229,8 @@ class Subject:
                 problem = problem or refused.text
                 continue
             self._settled = True
+            if rehearsed:
+                self.executor.unload(f"{self.key} as written")
             return feeds, runs
         self.problem = printable(problem)
         names = ", ".join(f"{s.name} {format_shape(s.shapes[0])}" for s in self.specs)
@@ -219,6 +239,22 @@ class Subject:
             f"{f' ({printable(names)})' if names else ''}: {printable(problem)}",
             hint=_UNSEEN_DEVICE if "Cannot assign a device" in problem else _OTHER_FEEDS,
         )
+
+    def _rehearse(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> None:
+        """Runs the graph as it is written on feeds that may not fit. Raises Refused.
+
+        An optimised graph has kernels that check less: a shape that does not fit can end the process.
+        """
+        key = f"{self.key} as written"
+        if not self._has_rehearsed:
+            self.executor.load_source(key, self.graph, optimize=False)
+            self.executor.loaded(key)
+            self.executor.initialize(key, self.plan.initializers)
+            self._has_rehearsed = True
+        feeds = self._feeds(sample, shapes, bound) | bound
+        for names in self.plan.groups:
+            self.executor.wait(self.executor.run(key, key, feeds, names))
+            self.executor.drop(key)
 
     def _feeds(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Feeds:
         """Values for the inputs and variables that are not BOUND; equal names get equal values in every graph."""

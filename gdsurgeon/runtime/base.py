@@ -63,6 +63,8 @@ class SessionOptions(NamedTuple):
         cpu_only: no session sees a GPU.
         intra_threads, inter_threads: size of the thread pools; 0 leaves it to TensorFlow.
         soft_placement: a node bound to a device that is missing runs elsewhere.
+        target: the 'grpc://host:port' of the TensorFlow server that runs the graph; '' runs it in this process.
+            The devices and thread pools are the server's then, and CPU_ONLY and the thread counts mean nothing.
     """
 
     optimize: bool = False
@@ -70,6 +72,7 @@ class SessionOptions(NamedTuple):
     intra_threads: int = 0
     inter_threads: int = 0
     soft_placement: bool = True
+    target: str = ""
 
     def config_proto(self) -> bytes:
         """The serialised tensorflow.ConfigProto. The two runtimes use these same bytes."""
@@ -80,6 +83,9 @@ class SessionOptions(NamedTuple):
         config = _field(10, graph)
         if self.cpu_only:
             config += _field(1, _field(1, b"GPU") + _field(2, 0))  # device_count
+        if self.target:
+            # A server's sessions share their variables by name, unless told not to as those of a process do not.
+            config += _field(15, 1)  # isolate_session_state
         return (
             config + _field(2, self.intra_threads) + _field(5, self.inter_threads) + _field(7, int(self.soft_placement))
         )
@@ -120,12 +126,16 @@ class LoadedGraph(Protocol):
 
         Raises:
             TensorFlowError: whatever TensorFlow refuses; 'invalid_argument' for an unsuitable feed or a
-                fetch of a resource or variant, 'not_found' for an unknown name.
+                fetch of a resource or variant, 'not_found' for an unknown name, 'unavailable' where the
+                server that runs it has gone (see `gdsurgeon.runtime.server.Server.call`).
         """
         ...
 
     def close(self) -> None:
-        """Give the memory back. Idempotent; the tensors of earlier runs stay valid."""
+        """Give the memory back, save that of a call which a server that has gone leaves hanging.
+
+        Idempotent; the tensors of earlier runs stay valid.
+        """
         ...
 
 
@@ -156,7 +166,9 @@ class Runtime(Protocol):
             options: how the session executes.
 
         Raises:
-            TensorFlowError: TensorFlow refuses the graph. (A malformed one can also kill the process.)
+            TensorFlowError: TensorFlow refuses the graph (a malformed one can also kill the process);
+                'unavailable' where no server answers at the target, 'invalid_argument' where that is no address.
+                What a server itself refuses, it refuses with the first run.
         """
         ...
 
@@ -169,7 +181,11 @@ class Runtime(Protocol):
         ...
 
     def devices(self, options: SessionOptions | None = None) -> list[Device]:
-        """The devices that sessions with OPTIONS see."""
+        """The devices that sessions with OPTIONS see.
+
+        Raises:
+            TensorFlowError: as `load` does for the target.
+        """
         ...
 
 

@@ -75,12 +75,15 @@ class CApiGraph(CheckedGraph):
         default_device: str,
         options: SessionOptions,
     ) -> None:
+        super().__init__(options.target)
         self._library = library
         self._session: int | None = None
         self._graph: int | None = library.TF_NewGraph()
         try:
             self._import(data, default_device)
-            self._session = self._open_session(options.config_proto())
+            self._session = self._open_session(options)
+            if options.target:
+                self.devices()  # the first call: whoever listens there is to be a TensorFlow server
         except BaseException:
             self.close()
             raise
@@ -105,18 +108,19 @@ class CApiGraph(CheckedGraph):
         finally:
             library.TF_DeleteImportGraphDefOptions(options)
 
-    def _open_session(self, config: bytes) -> int:
+    def _open_session(self, options: SessionOptions) -> int:
         library = self._library
-        options = library.TF_NewSessionOptions()
+        config = options.config_proto()
+        settings = library.TF_NewSessionOptions()
         try:
-            library.check(library.TF_SetConfig, options, config, len(config))
-            session: int = library.check(library.TF_NewSession, self._graph, options)
+            library.check(library.TF_SetConfig, settings, config, len(config))
+            library.TF_SetTarget(settings, options.target.encode())
+            session: int = library.check(library.TF_NewSession, self._graph, settings)
         finally:
-            library.TF_DeleteSessionOptions(options)
+            library.TF_DeleteSessionOptions(settings)
         return session
 
-    def close(self) -> None:
-        """See `gdsurgeon.runtime.base.LoadedGraph.close`."""
+    def _close(self) -> None:
         library = self._library
         session, self._session = self._session, None
         graph, self._graph = self._graph, None
@@ -141,8 +145,7 @@ class CApiGraph(CheckedGraph):
                 library.TF_OperationNumOutputs(node),
             )
 
-    def devices(self) -> list[Device]:
-        """The devices that the session sees."""
+    def _devices(self) -> list[Device]:
         library = self._library
         self._open_graph()
         listed = library.check(library.TF_SessionListDevices, self._session)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, RunResult, Signature
+from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, RunResult, Signature
 from gdsurgeon.runtime.failures import TensorFlowError
+from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
 from gdsurgeon.runtime.tensor import DTYPES, Tensor, dtype_name
 
+T = TypeVar("T")
 TensorName = tuple[str, int]
 
 
@@ -46,7 +49,40 @@ def check_size(nbytes: int) -> None:
 
 
 class CheckedGraph:
-    """The part of a loaded graph that the runtimes share; they implement the methods that raise here."""
+    """The part of a loaded graph that the runtimes share; they implement the methods that raise here.
+
+    Args:
+        target: the address of the server that runs it, or ''.
+
+    Raises:
+        TensorFlowError: the target is no address, or nobody listens there.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._server = Server(target) if target else None
+        if self._server is not None:
+            self._server.check()
+
+    def devices(self) -> list[Device]:
+        """The devices that the session sees.
+
+        Raises:
+            TensorFlowError: 'unavailable' where no server answers.
+        """
+        return self._reach(self._devices, ANSWER_WITHIN)
+
+    def close(self) -> None:
+        """See `gdsurgeon.runtime.base.LoadedGraph.close`."""
+        try:
+            self._reach(self._close, ANSWER_WITHIN)
+        except TensorFlowError:
+            # The session stays: a call may hang in it, and to close it is one more.
+            if self not in _abandoned:
+                _abandoned.append(self)
+
+    def _reach(self, work: Callable[[], T], limit: float | None = None) -> T:
+        """What WORK gives, which uses the session; see `gdsurgeon.runtime.server.Server.call`."""
+        return work() if self._server is None else self._server.call(work, limit)
 
     def signature(self, names: Sequence[str]) -> list[Signature]:
         """See `gdsurgeon.runtime.base.LoadedGraph.signature`."""
@@ -76,7 +112,7 @@ class CheckedGraph:
             if not wanted:
                 raise TensorFlowError("invalid_argument", "a run needs something to fetch or to run")
             return RunResult([fed[key] for key in wanted], b"" if trace else None)
-        tensors, metadata = self._run(fed, asked, targets, trace)
+        tensors, metadata = self._reach(lambda: self._run(fed, asked, targets, trace))
         got = fed | dict(zip(asked, tensors, strict=True))
         return RunResult([got[key] for key in wanted], metadata)
 
@@ -88,6 +124,16 @@ class CheckedGraph:
     ) -> RunResult:
         """Run with everything checked: no fetch occurs twice or is fed."""
         raise NotImplementedError
+
+    def _devices(self) -> list[Device]:
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        """Close the session and delete everything; idempotent."""
+        raise NotImplementedError
+
+
+_abandoned: list[CheckedGraph] = []  # kept from being freed while TensorFlow may be in them
 
 
 def _check_feed(name: str, value: Tensor, takes: Signature) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.base import Device, Operation, Signature
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
+    from gdsurgeon.runtime.statistics import Statistics
     from gdsurgeon.runtime.tensor import Tensor
 
 __all__ = [
@@ -47,8 +48,10 @@ _STAGES = {
     "signature": "inspecting {key}",
     "operations": "inspecting {key}",
     "run": "running {key}",
+    "put": "taking over tensors",
     "tensor": "handing over a result",
     "compare": "comparing results",
+    "statistics": "measuring a result",
     "devices": "listing devices",
     "load_op_library": "loading {path}",
 }
@@ -294,6 +297,8 @@ class Worker:
         optimize: bool = False,
         intra_threads: int = 0,
         inter_threads: int = 0,
+        target: str = "",
+        cpu_only: bool | None = None,
     ) -> Pending[None]:
         """Load a GraphDef under the name KEY, which is used in messages too; replaces an earlier one.
 
@@ -304,6 +309,12 @@ class Worker:
             default_device: where nodes go that name no device themselves, such as '/device:GPU:1'.
             optimize: run with Grappler and the L1 optimisations, as in deployment.
             intra_threads, inter_threads: sizes of the thread pools; 0 leaves it to TensorFlow.
+            target: the 'grpc://host:port' of a TensorFlow server that runs the graph, with its own devices and
+                thread pools; '' runs it in the child. Where no server answers there, and where one goes away
+                under a run, the answer is a TensorFlowError 'unavailable', after some 12 s at most; to a text
+                that is no such address it is 'invalid_argument'.
+            cpu_only: whether this graph's session sees no GPU; None as the worker's DEVICE has it. False brings
+                no GPU back to a worker whose device is 'cpu'.
         """
         import pickle
 
@@ -318,6 +329,8 @@ class Worker:
             optimize=optimize,
             intra_threads=intra_threads,
             inter_threads=inter_threads,
+            target=target,
+            cpu_only=cpu_only,
         )
 
     def unload(self, key: str) -> Pending[None]:
@@ -361,6 +374,13 @@ class Worker:
             trace=trace,
         )
 
+    def put(self, result_id: str, tensors: Sequence[Tensor]) -> Pending[None]:
+        """Hand TENSORS to the child as the result RESULT_ID, to be compared and fed like those of a run.
+
+        Requests that are sent after this one find them, whether it has been answered or not.
+        """
+        return self.submit("put", result_id=result_id, tensors=list(tensors))
+
     def tensor(self, result_id: str, index: int) -> Pending[Tensor]:
         """The tensor that the run RESULT_ID gave for its fetch INDEX."""
         return self.submit("tensor", result_id=result_id, index=index)
@@ -376,13 +396,17 @@ class Worker:
         """Compare fetches of two runs, pair by pair of their indices, in the child."""
         return self.submit("compare", result_a=result_a, result_b=result_b, pairs=list(pairs), rtol=rtol, atol=atol)
 
+    def statistics(self, result_id: str) -> Pending[list[Statistics]]:
+        """Extremes and counts of each tensor of the result RESULT_ID, in the order of its fetches."""
+        return self.submit("statistics", result_id=result_id)
+
     def drop(self, result_id: str) -> Pending[None]:
         """Free the tensors of the run RESULT_ID once what was asked about them before is answered."""
         return self.submit("drop", result_id=result_id)
 
-    def devices(self) -> Pending[list[Device]]:
-        """The devices that TensorFlow sees here."""
-        return self.submit("devices")
+    def devices(self, target: str = "") -> Pending[list[Device]]:
+        """The devices that TensorFlow sees here, or those of the server at TARGET (see `load`)."""
+        return self.submit("devices", target=target)
 
     def load_op_library(self, path: str) -> Pending[None]:
         """Load a library of custom ops into the running TensorFlow."""

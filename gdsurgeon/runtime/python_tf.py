@@ -11,6 +11,7 @@ from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, Ses
 from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
 from gdsurgeon.runtime.library import package_folder
+from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
 from gdsurgeon.runtime.tensor import STRING, Tensor, from_numpy
 
 
@@ -69,6 +70,7 @@ class PythonGraph(CheckedGraph):
     def __init__(
         self, tf: Any, data: bytes | bytearray | memoryview, default_device: str, options: SessionOptions
     ) -> None:
+        super().__init__(options.target)
         self._tf = tf
         check_size(memoryview(data).nbytes)
         self._graph: Any = tf.Graph()
@@ -77,25 +79,42 @@ class PythonGraph(CheckedGraph):
             with self._graph.as_default(), self._graph.device(default_device or None):
                 tf.graph_util.import_graph_def(graph_def, name="")
             config = tf.compat.v1.ConfigProto.FromString(options.config_proto())
-            self._session: Any = tf.compat.v1.Session(graph=self._graph, config=config)
+            self._session: Any = tf.compat.v1.Session(options.target, graph=self._graph, config=config)
+        if options.target:
+            try:
+                self.devices()  # the first call: whoever listens there is to be a TensorFlow server
+            except BaseException:
+                self.close()
+                raise
 
-    def close(self) -> None:
-        """See `gdsurgeon.runtime.base.LoadedGraph.close`."""
+    def _close(self) -> None:
         session, self._session, self._graph = self._session, None, None
         if session is not None:
-            session.close()
+            # Nothing can be done about a session that does not close.
+            with contextlib.suppress(TensorFlowError), _translated(self._tf):
+                session.close()
 
     def operations(self) -> Iterator[Operation]:
         """See `gdsurgeon.runtime.base.LoadedGraph.operations`."""
         for node in self._open_graph().get_operations():
             yield Operation(node.name, node.type, len(node.outputs))
 
-    def devices(self) -> list[Device]:
-        """The devices that the session sees."""
+    def _devices(self) -> list[Device]:
         self._open_graph()
         with _translated(self._tf):
-            listed = self._session.list_devices()
+            listed = self._session.list_devices() if self._server is None else self._devices_of(self._server)
         return [Device(d.name, d.device_type, d.memory_limit_bytes) for d in listed]
+
+    def _devices_of(self, server: Server) -> Any:
+        # While it waits for a server, list_devices lets no other thread of Python run, so that nobody could
+        # stop waiting for it: TensorFlow itself has to.
+        v1 = self._tf.compat.v1
+        config = v1.ConfigProto(operation_timeout_in_ms=round(ANSWER_WITHIN * 1000))
+        with v1.Session(server.target, graph=self._tf.Graph(), config=config) as session:
+            try:
+                return session.list_devices()
+            except self._tf.errors.DeadlineExceededError:
+                raise server.silent(ANSWER_WITHIN) from None
 
     def _open_graph(self) -> Any:
         if self._graph is None:
@@ -166,6 +185,8 @@ def _translated(tf: Any) -> Iterator[None]:
     """TensorFlow's exceptions, whichever of its Python layers they come from, as TensorFlowError."""
     try:
         yield
+    except TensorFlowError:
+        raise
     except tf.errors.OpError as error:
         # Session wraps the text in where, in which Python file, the node was made: here always this file.
         plain = error.__context__ if isinstance(error.__context__, tf.errors.OpError) else error

@@ -203,9 +203,12 @@ class Child:
         optimize: bool = False,
         intra_threads: int = 0,
         inter_threads: int = 0,
+        target: str = "",
+        cpu_only: bool | None = None,
     ) -> Job:
         """Load the GraphDef in the file PATH, or in DATA, as KEY; None."""
-        options = SessionOptions(optimize, self._cpu_only, intra_threads, inter_threads)
+        hidden = self._cpu_only if cpu_only is None else cpu_only
+        options = SessionOptions(optimize, hidden, intra_threads, inter_threads, target=target)
 
         def work() -> None:
             self._close(key)
@@ -273,6 +276,12 @@ class Child:
 
         return Job(key, work, [source for source, _ in earlier.values()], slot.fail)
 
+    def put(self, result_id: str, tensors: list[Tensor]) -> Job:
+        """Keep TENSORS as RESULT_ID, as if a run had given them; None."""
+        slot = self._results[result_id] = Slot()
+        slot.put(tensors)
+        return Job(" put", lambda: None)
+
     def tensor(self, result_id: str, index: int) -> Job:
         """Output INDEX of the run RESULT_ID."""
         slot = self._result(result_id)
@@ -297,16 +306,27 @@ class Child:
 
         return Job(" compare", work, [a, b])
 
+    def statistics(self, result_id: str) -> Job:
+        """The Statistics of each tensor of the result RESULT_ID."""
+        slot = self._result(result_id)
+
+        def work() -> list[Any]:
+            from gdsurgeon.runtime.statistics import statistics
+
+            return [statistics(tensor) for tensor in slot.get()]
+
+        return Job(" statistics", work, [slot])
+
     def drop(self, result_id: str) -> Job:
         """Forget the result RESULT_ID; None. What was asked about it before is still answered."""
         self._results.pop(result_id, None)
         return Job(" drop", lambda: None)
 
-    def devices(self) -> Job:
-        """The devices that sessions see."""
+    def devices(self, target: str = "") -> Job:
+        """The devices that sessions with TARGET see."""
 
         def work() -> list[Device]:
-            return self._runtime.get().devices(SessionOptions(cpu_only=self._cpu_only))
+            return self._runtime.get().devices(SessionOptions(cpu_only=self._cpu_only, target=target))
 
         return Job(" devices", work)
 

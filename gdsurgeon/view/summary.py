@@ -100,10 +100,11 @@ def _journal(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "moved", f"{printable(old)}  ->  {printable(new)}"
     if len(journal.moved) > MOST_LINES:
         yield "moved", f"and {counted(len(journal.moved) - MOST_LINES, 'other tensor')}"
-    for slot in journal.rewired[:MOST_LINES]:
+    rewired = [slot for slot in journal.rewired if slot.old != slot.new]  # not what only has another node of the name
+    for slot in rewired[:MOST_LINES]:
         yield "rewired", f"{printable(slot.node)} input {slot.slot}: {printable(slot.old)}  ->  {printable(slot.new)}"
-    if len(journal.rewired) > MOST_LINES:
-        yield "rewired", f"and {counted(len(journal.rewired) - MOST_LINES, 'other input')}"
+    if len(rewired) > MOST_LINES:
+        yield "rewired", f"and {counted(len(rewired) - MOST_LINES, 'other input')}"
 
 
 def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
@@ -123,7 +124,7 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         line = f"{printable(output.after)}  {dtype_name(output.dtype)} {format_shape(output.shape)}"
         line += f" = {printable(output.value)}" if output.value else ""
         line += f"  (not compared: {printable(output.reason)})" if output.comparison is None else ""
-        yield "returned", line
+        yield ("behind" if output.inside else "returned"), line
     if len(proof.outputs) > MOST_LINES:
         yield "returned", f"and {counted(len(proof.outputs) - MOST_LINES, 'output')} more"
     for name, reason in proof.skipped[:3]:
@@ -135,16 +136,25 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     where = f"({proof.device}, {proof.seconds:.1f} s)"
     compared = len(proof.compared)
     if compared:
-        counts = f"{counted(compared, 'output')}, {counted(proof.samples, 'sample')}{_batches(proof)}"
-        what = f"{proof.statement}: {counts}, {_equality(proof)}"
+        counts = f"{compared_counts(proof)}, {proven_counts(proof)}"
+        what = f"{proof.statement}: {counts}, {equality(proof)}"
     else:
         reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
         what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
     yield "proven", f"{what} {where}"
 
 
-def _batches(proof: Proof) -> str:
-    return f" (batches of {' and '.join(map(str, proof.batches))})" if len(proof.batches) > 1 else ""
+def compared_counts(proof: Proof) -> str:
+    """``1 output``, and what decided it where that was compared too."""
+    inside = sum(output.inside for output in proof.compared)
+    behind = f" and {counted(inside, 'tensor')} behind it" if inside else ""
+    return counted(len(proof.compared) - inside, "output") + behind
+
+
+def proven_counts(proof: Proof) -> str:
+    """``2 samples (batches of 1 and 2)``."""
+    batches = f" (batches of {' and '.join(map(str, proof.batches))})" if len(proof.batches) > 1 else ""
+    return counted(proof.samples, "sample") + batches
 
 
 def _timing(timing: Timing) -> str:
@@ -156,7 +166,8 @@ def _timing(timing: Timing) -> str:
     )
 
 
-def _equality(proof: Proof) -> str:
+def equality(proof: Proof) -> str:
+    """How equal the outputs are."""
     if not proof.rtol and not proof.atol:
         return "bit-identical"
     if not proof.largest_difference:

@@ -13,7 +13,7 @@ import gdsurgeon as gds
 from gdsurgeon.errors import NotValidatedError, UsageError
 from gdsurgeon.execute import encoded
 from gdsurgeon.execute.executor import Executor
-from gdsurgeon.execute.feeds import InputSpec, Jpeg, input_seed, input_spec, make_feed, overridden
+from gdsurgeon.execute.feeds import InputSpec, Jpeg, description, input_seed, input_spec, make_feed, overridden
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Subject
 from gdsurgeon.graph.dtypes import NAMES, NUMBERS
@@ -37,24 +37,24 @@ def spec_of(graph: Graph, name: str = "x") -> InputSpec:
     return input_spec(graph, graph[name])
 
 
-def feed_of(m: Builder, seed: int = 0, name: str = "x") -> Tensor:
+def feed_of(m: Builder, seed: int = 0, name: str = "x", *, sample: int = 0) -> Tensor:
     spec = spec_of(m.graph(), name)
-    feed = make_feed(spec, spec.shapes[0], input_seed(seed, name))
+    feed = make_feed(spec, spec.shapes[0], input_seed(seed, name), wide=sample % 2 == 1, sample=sample)
     assert isinstance(feed, Tensor)
     return feed
 
 
-def returned(executor: Executor, m: Builder, overrides: Overrides | None = None, seed: int = 0) -> dict[str, Tensor]:
+def returned(executor: Executor, m: Builder, overrides: Overrides | None = None, sample: int = 0) -> dict[str, Tensor]:
     """What the graph gives for the feeds that are made for it."""
-    del seed
     executor.load_bytes("fed", m.bytes())
     executor.loaded("fed")
     subject = Subject(executor, "fed", m.graph(), overrides=overrides or Overrides())
-    _, runs = subject.start(0, {})
+    subject.initialize()
+    _, runs = subject.start(sample, {})
     for run in runs:
         executor.wait(run)
     return {
-        name: executor.tensor(subject.result(0, group), i)
+        name: executor.tensor(subject.result(sample, group), i)
         for group, names in enumerate(subject.plan.groups)
         for i, name in enumerate(names)
     }
@@ -145,6 +145,7 @@ def test_an_unfeedable_dtype_is_said() -> None:
     with pytest.raises(NotValidatedError) as caught:
         spec_of(m.graph())
     assert caught.value.message == "no feed can be made for 'x': its dtype is resource"
+    assert caught.value.hint == "no option supplies such a value; --validate load or structure do without"
 
 
 def test_a_feed_of_many_gigabytes_is_not_made() -> None:
@@ -153,6 +154,7 @@ def test_a_feed_of_many_gigabytes_is_not_made() -> None:
     with pytest.raises(NotValidatedError) as caught:
         make_feed(spec, spec.shapes[0], 0)
     assert caught.value.message == "a feed for 'x' [100000,100000] would be too big"
+    assert caught.value.hint is not None and "--shape NAME=1,2,3" in caught.value.hint
 
 
 def test_an_empty_tensor_is_a_feed() -> None:
@@ -318,7 +320,7 @@ def parse_example(op: str) -> Builder:
 @pytest.mark.parametrize("op", ["ParseExample", "ParseExampleV2", "ParseSingleExample"])
 def test_an_example_has_the_features_that_are_asked_for(op: str, executor: Executor) -> None:
     m = parse_example(op)
-    features = {key: (dtype, count) for key, dtype, count in spec_of(m.graph()).content.features}
+    features = {f.key: (f.dtype, f.length) for f in spec_of(m.graph()).content.features}
     assert features == {"width": (1, 2), "count": (9, 1), "label": (7, 3), "words": (7, 1), "ids": (9, 1)}
     batch = () if op == "ParseSingleExample" else (1,)
     found = returned(executor, m)
@@ -337,6 +339,28 @@ def test_an_example_spells_numbers_as_varints() -> None:
     assert read_varint(data, 1, len(data))[0] == len(data) - 2
 
 
+@pytest.mark.parametrize(
+    ("dtype", "said"),
+    [
+        ("float32", "numbers from 0 to 1, and on every second sample of either sign"),
+        ("complex64", "numbers from 0 to 1"),
+        ("int64", "small whole numbers"),
+        ("qint8", "small whole numbers"),
+        ("uint8", "bytes of any value"),
+        ("bool", "false and true"),
+        ("string", "plain texts"),
+    ],
+)
+def test_what_is_made_is_said(dtype: str, said: str) -> None:
+    assert description(spec_of(identity(dtype).graph())) == said
+
+
+def test_what_is_made_is_said_of_the_shape_that_is_used() -> None:
+    spec = spec_of(identity("float32", None).graph())
+    assert description(spec, ()) == "a number between 0.25 and 0.75"
+    assert description(spec, (1, 3)).startswith("numbers from 0 to 1")
+
+
 def test_a_text_that_nobody_decodes_is_plain() -> None:
     m = identity("string", (2,))
     seed = input_seed(5, "x")
@@ -349,8 +373,8 @@ def test_a_text_that_nobody_decodes_is_plain() -> None:
 def given(m: Builder, text: str | None = None, archive: Path | None = None) -> Tensor:
     overrides = Overrides({} if text is None else {"x": text}, None if archive is None else str(archive))
     spec = overridden(spec_of(m.graph()), overrides)
-    assert spec.given is not None and spec.shapes == (spec.given.shape,)
-    return spec.given
+    assert len(spec.given) == 1 and spec.shapes == (spec.given[0].shape,)
+    return spec.given[0]
 
 
 def given_wrong(m: Builder, text: str | None = None, archive: Path | None = None) -> UsageError:
@@ -490,7 +514,40 @@ def test_a_feed_of_its_own_comes_before_the_archive(tmp_path: Path) -> None:
 def test_an_input_that_the_archive_lacks_is_made_up(tmp_path: Path) -> None:
     np.savez(tmp_path / "feeds.npz", other=np.zeros((1,), "float32"))
     spec = overridden(spec_of(identity("float32").graph()), Overrides(archive=str(tmp_path / "feeds.npz")))
-    assert spec.given is None
+    assert spec.given == ()
+
+
+def test_an_archive_has_a_value_for_each_sample(tmp_path: Path) -> None:
+    """Of the sample that is left out, and of those beyond the last, the first one's is taken."""
+    arrays = [np.full((1, 3), k, "float32") for k in range(4)]
+    np.savez(tmp_path / "feeds.npz", **{"x": arrays[0], "x@1": arrays[1], "x@3": arrays[3]})
+    spec = overridden(spec_of(identity("float32", (-1, 3)).graph()), Overrides(archive=str(tmp_path / "feeds.npz")))
+    assert len(spec.given) == 4 and spec.shapes == ((1, 3),)
+    fed = [make_feed(spec, (1, 3), 0, sample=sample) for sample in range(6)]
+    assert [float(tensor.numpy()[0, 0]) for tensor in fed if isinstance(tensor, Tensor)] == [0, 1, 0, 3, 0, 0]
+    assert description(spec) == "given"
+
+
+def test_samples_may_have_shapes_of_their_own_and_all_must_fit(tmp_path: Path) -> None:
+    m = identity("float32", (-1, 3))
+    np.savez(tmp_path / "feeds.npz", **{"x": np.zeros((1, 3), "float32"), "x@1": np.zeros((5, 3), "float32")})
+    spec = overridden(spec_of(m.graph()), Overrides(archive=str(tmp_path / "feeds.npz")))
+    assert [tensor.shape for tensor in spec.given] == [(1, 3), (5, 3)] and spec.shapes == ((1, 3),)
+    np.savez(tmp_path / "feeds.npz", **{"x": np.zeros((1, 3), "float32"), "x@1": np.zeros((5, 2), "float32")})
+    error = given_wrong(m, archive=tmp_path / "feeds.npz")
+    assert error.message == "the feed for 'x', sample 1, is float32 [5,2], and it takes float32 [?,3]"
+
+
+def test_a_later_sample_without_the_first_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "feeds.npz", **{"x@1": np.zeros((2, 3), "float32")})
+    error = given_wrong(identity("float32"), archive=tmp_path / "feeds.npz")
+    assert error.message == f"--feeds {tmp_path / 'feeds.npz'} has 'x@1', and no 'x' for the first sample"
+
+
+def test_a_feed_on_the_command_line_is_for_all_samples() -> None:
+    spec = overridden(spec_of(identity("float32", ()).graph()), Overrides({"x": "2.5"}))
+    fed = [make_feed(spec, (), seed, wide=seed == 1, sample=seed) for seed in range(2)]
+    assert [float(tensor.numpy()) for tensor in fed if isinstance(tensor, Tensor)] == [2.5, 2.5]
 
 
 WRONG_CONTENT = {"empty": b"", "cut": b"PK\x03\x04 and then nothing", "something else": b"something else"}

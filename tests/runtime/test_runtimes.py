@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gdsurgeon.runtime.client import TensorFlowError, Worker
-from gdsurgeon.runtime.protocol import OutputInfo, Result
+from gdsurgeon.runtime.base import SessionOptions
+from gdsurgeon.runtime.client import RuntimeFailure, TensorFlowError, Worker
+from gdsurgeon.runtime.protocol import Channel, OutputInfo, Result
 from gdsurgeon.runtime.tensor import DTYPES, NUMBERS, Tensor, from_numpy
+from gdsurgeon.runtime.worker import Child
 
 from . import graphs
 from .graphs import a_type, a_types, const, graph, identity, node, placeholder
@@ -177,6 +180,46 @@ def test_results_feed_later_runs_and_compare_in_the_child(worker: Worker) -> Non
     [c] = worse.result(WAIT)
     assert not c.equal and c.close and c.max_abs == 10 and c.differing == 5
     assert worker.tensor("r3", 0).result(WAIT).numpy().tolist() == [[0, 4, 8], [12, 16, 20]]
+
+
+def test_tensors_put_into_the_child_are_results(worker: Worker) -> None:
+    worker.load("g", data=graphs.doubling())
+    x, strings = tensor(np.arange(6.0)), Tensor(7, (2,), [b"a\0", b""])
+    putting = worker.put("mine", [x, strings])
+    worker.run("g", "r", {"x": Result("mine", 0)}, ["y", "x"])
+    compared = worker.compare("mine", "r", [(0, 1), (0, 0)])
+    back = [worker.tensor("mine", k) for k in range(2)]
+    worker.put("mine", [tensor([1.0])])  # what was asked before is about the earlier one
+    assert [c.equal for c in compared.result(WAIT)] == [True, False]
+    assert back[0].result(WAIT).tobytes() == x.tobytes() and back[1].result(WAIT).data == strings.data
+    assert putting.result(WAIT) is None
+    assert worker.tensor("mine", 0).result(WAIT).numpy().tolist() == [1.0]
+    worker.drop("mine")
+    with pytest.raises(RuntimeFailure, match="there is no result 'mine'"):
+        worker.tensor("mine", 0).result(WAIT)
+
+
+def test_cpu_only_for_one_graph(worker: Worker) -> None:
+    for cpu_only in (True, False, None):
+        worker.load("g", data=graphs.doubling(), cpu_only=cpu_only)
+        assert worker.run("g", "r", {"x": tensor([1.0])}, ["y"]).result(WAIT).outputs == [OutputInfo(1, (1,), 4)]
+
+
+@pytest.mark.parametrize("device,expected", [("cpu", [True, False, True]), ("gpu", [True, False, False])])
+def test_whose_sessions_see_a_gpu(device: str, expected: list[bool]) -> None:
+    """Told by the options that the child makes of the request: not every machine has a GPU."""
+    seen: list[bool] = []
+
+    class Spy:
+        def load(self, _data: bytes, _device: str, options: SessionOptions) -> None:
+            seen.append(options.cpu_only)
+
+    child = Child(Channel(socket.socketpair()[0]), Worker(device)._cpu_only)
+    child._runtime.put(Spy())  # type: ignore[arg-type]
+    for cpu_only in (True, False, None):
+        child.load("g", data=b"", cpu_only=cpu_only).work()
+        child._graphs.clear()
+    assert seen == expected
 
 
 def test_default_device(worker: Worker) -> None:

@@ -1,0 +1,77 @@
+"""What is different about two nodes of two graphs, as the files have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.functions import called_functions
+from gdsurgeon.graph.node import Node
+
+MOST_SHOWN = 60
+"""Characters of an attr that a line repeats."""
+
+
+def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda tensor: tensor) -> list[str]:
+    """A line for each difference between node A of one graph and node B of another; [] where there is none.
+
+    NAME_IN_B gives the name that a tensor of A's graph has in B's. Constants of any size are compared; no value of
+    one is spelt out.
+    """
+    out: list[str] = []
+    if a.op != b.op:
+        out.append(f"it is a {printable(b.op)}, not a {printable(a.op)}")
+    read, reads = [name_in_b(output.name) for output in a.inputs], [output.name for output in b.inputs]
+    if len(read) != len(reads):
+        out.append(f"it reads {len(reads)} tensors, not {len(read)}")
+    else:
+        out += [
+            f"input {slot} is {quoted(new)}, not {quoted(old)}"
+            for slot, (old, new) in enumerate(zip(read, reads, strict=True))
+            if old != new
+        ]
+    waited = {name_in_b(node.name) for node in a.controls}
+    waits = {node.name for node in b.controls}
+    out += [f"it waits for {quoted(name)}" for name in sorted(waits - waited)]
+    out += [f"it does not wait for {quoted(name)}" for name in sorted(waited - waits)]
+    for key in dict.fromkeys((*a.attr_keys, *b.attr_keys)):
+        out += _attr(a, b, key)
+    out += _bodies(a, b)
+    if a.device != b.device:
+        out.append(f"its device is {quoted(b.device)}, not {quoted(a.device)}")
+    return out
+
+
+def _attr(a: Node, b: Node, key: str) -> list[str]:
+    mine, theirs = a.attr_bytes(key), b.attr_bytes(key)
+    if mine == theirs or key == "_class":
+        return []
+    if mine is None or theirs is None:
+        return [f"attr {quoted(key)} is there, and was not" if mine is None else f"attr {quoted(key)} is not there"]
+    if a.op == "Const" and key == "value":
+        return ["its constant is another"]
+    old, new = _text(a.attr(key)), _text(b.attr(key))
+    return [f"attr {quoted(key)} is {new}, not {old}" if old != new else f"attr {quoted(key)} is another"]
+
+
+def _text(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return printable(text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "...")
+
+
+def _bodies(a: Node, b: Node) -> list[str]:
+    """The functions that both call by one name and that are two different ones."""
+    out: list[str] = []
+    if not len(a.graph.functions) or "Const" in (a.op, b.op):
+        return out
+    theirs = set(called_functions(b.node_def(), b.graph.functions))
+    for name in called_functions(a.node_def(), a.graph.functions):
+        before, after = a.graph.functions.get(name), b.graph.functions.get(name)
+        if name not in theirs or before is None or after is None or before == after:
+            continue
+        nodes = {node.name: node for node in before.node_def}
+        others = [node.name for node in after.node_def if nodes.get(node.name) != node]
+        shown = ", ".join(map(quoted, others[:3])) or "its results"
+        out.append(f"the function {quoted(name)} differs in {shown}")
+    return out

@@ -1,0 +1,102 @@
+"""gdsurgeon validate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gdsurgeon.cli.options import names_in, pairs, tolerance_options, validate_options
+from gdsurgeon.cli.terminal import terminal
+
+
+@click.command("validate")
+@click.argument("model")
+@click.argument("other", required=False)
+@click.option(
+    "--level",
+    type=click.Choice(["structure", "load", "run"]),
+    default="run",
+    show_default=True,
+    help="How far to go.",
+)
+@click.option("--map", "mapped", metavar="OLD=NEW", multiple=True, help="OLD of MODEL is NEW of OTHER.")
+@click.option("--map-file", metavar="FILE", help="The same, one pair a line.")
+@click.option("--outputs", metavar="NAME,...", multiple=True, help="Tensors of MODEL to look at.")
+@click.option("--pre", metavar="PRE", help="A graph in front of MODEL: OTHER(x) = MODEL(PRE(x)).")
+@click.option("--pre-map", metavar="INPUT=RAW,RESULT", multiple=True, help="Input, placeholder and result of PRE.")
+@click.option("--post", metavar="POST", help="A graph behind MODEL: OTHER(x) = POST(MODEL(x)).")
+@click.option("--post-map", metavar="OUTPUT=RAW,RESULT", multiple=True, help="Likewise for POST.")
+@tolerance_options
+@click.option("--no-grappler", is_flag=True, help="Run graphs as they are written, not as TensorFlow optimises them.")
+@click.option("--first-divergence", is_flag=True, help="Where the models differ: find the node that is to blame.")
+@click.option("--lockstep", is_flag=True, help="With that: give every node of both models MODEL's tensors.")
+@click.option("--reduce", metavar="OUT", help="Where the models differ: write the smallest piece that does.")
+@click.option("--profile", is_flag=True, help="Measure, and name the slowest nodes.")
+@click.option("--save-outputs", metavar="FILE.npz", help="Keep what MODEL gives.")
+@click.option("--save-feeds", metavar="FILE.npz", help="Keep what was fed; --feeds takes it.")
+@click.option("--golden", metavar="FILE.npz", help="Compare MODEL with kept outputs.")
+@click.option("--target", metavar="grpc://HOST:PORT", default="", help="Run on a TensorFlow server.")
+@validate_options
+def command(model: str, other: str | None, as_json: bool, **options: Any) -> None:
+    """Prove that a model is sound, loads and runs, or that OTHER gives what MODEL gives.
+
+    Outputs are paired by name; what has no partner is a failure. The verdict is on the graphs as TensorFlow runs them
+    in deployment, optimised; --first-divergence and --reduce look at them as they are written. With two devices
+    (--device cpu,gpu) MODEL is compared with itself, and the drift reported. --reduce, --save-feeds and
+    --save-outputs write where the models differ, too.
+
+    \b
+    Examples:
+      gdsurgeon validate model.pb
+      gdsurgeon validate model.pb edited.pb --rtol 1e-5 --first-divergence
+      gdsurgeon validate model.pb --feeds feeds.npz --golden outputs.npz
+    """
+    from gdsurgeon.cli.parts import mappings
+    from gdsurgeon.errors import GdsurgeonError
+    from gdsurgeon.execute.validate import ValidateRequest, Verdict, carry_out
+
+    settings = options.pop("settings")._replace(optimize=not options["no_grappler"], target=options["target"])
+    request = ValidateRequest(
+        model=model,
+        other=other,
+        level=options["level"],
+        names=pairs(options["mapped"], options["map_file"]),
+        pre=options["pre"],
+        post=options["post"],
+        pre_map=mappings(options["pre_map"], "--pre-map"),
+        post_map=mappings(options["post_map"], "--post-map"),
+        outputs=names_in(options["outputs"]),
+        rtol=options["rtol"],
+        atol=options["atol"],
+        devices=options["devices"],
+        first_divergence=options["first_divergence"],
+        lockstep=options["lockstep"],
+        reduce=options["reduce"],
+        profile=options["profile"],
+        save_outputs=options["save_outputs"],
+        save_feeds=options["save_feeds"],
+        golden=options["golden"],
+        settings=settings,
+        overrides=options["overrides"],
+    )
+    verdict = Verdict(request)
+    try:
+        carry_out(verdict)
+    except GdsurgeonError as error:
+        _show(verdict, as_json, error)
+        raise
+    _show(verdict, as_json, None)
+
+
+def _show(verdict: Any, as_json: bool, error: Any) -> None:
+    """The verdict: JSON on standard output, or lines for people."""
+    from gdsurgeon.view.verdict import verdict_json, verdict_lines
+
+    terminal.warn(dict.fromkeys(verdict.warnings))
+    if as_json:
+        import json
+
+        click.echo(json.dumps(verdict_json(verdict, error), indent=2))
+    elif verdict.graphs:
+        terminal.summary(verdict_lines(verdict, error))

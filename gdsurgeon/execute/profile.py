@@ -1,0 +1,83 @@
+"""How long graphs take, side by side, and which of their nodes take longest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+from gdsurgeon.execute.executor import Executor
+from gdsurgeon.execute.subject import Feeds
+from gdsurgeon.execute.trace import NodeTime, node_times
+
+MOST_RUNS = 15
+LONGEST_MEASURING = 4.0
+"""Seconds for measuring all graphs together."""
+MOST_NODES = 10
+
+
+class Work(NamedTuple):
+    """A graph of the executor, what it is fed, and what is fetched of it, run by run."""
+
+    key: str
+    feeds: Feeds
+    groups: Sequence[Sequence[str]]
+
+
+class Profile(NamedTuple):
+    """What running a graph costs.
+
+    Attributes:
+        seconds: of a run, the median of RUNS; under several fetch groups the sum over them.
+        runs: how many were timed.
+        slowest: its slowest nodes in one further run that was traced, the slowest first.
+    """
+
+    seconds: float
+    runs: int
+    slowest: tuple[NodeTime, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For reports."""
+        return {"seconds": self.seconds, "runs": self.runs, "slowest": [node._asdict() for node in self.slowest]}
+
+
+def measured(executor: Executor, work: Sequence[Work]) -> list[list[float]]:
+    """The seconds of runs of each graph, by turns, so that a busy machine slows all of them; all have run before.
+
+    Raises:
+        Refused: TensorFlow refuses a run.
+    """
+    times: list[list[float]] = [[] for _ in work]
+    started = time.monotonic()
+    while len(times[0]) < MOST_RUNS and (time.monotonic() - started < LONGEST_MEASURING or len(times[0]) < 3):
+        for seconds, item in zip(times, work, strict=True):
+            seconds.append(_run(executor, item))
+    return times
+
+
+def _run(executor: Executor, work: Work) -> float:
+    result = f"{work.key} measured"
+    runs = [executor.wait(executor.run(work.key, result, work.feeds, names)) for names in work.groups]
+    executor.drop(result)
+    return sum(run.seconds for run in runs)
+
+
+def profiles(executor: Executor, work: Sequence[Work]) -> list[Profile]:
+    """A profile of each graph. Raises Refused."""
+    times = measured(executor, work)
+    return [
+        Profile(median(seconds), len(seconds), tuple(_slowest(executor, item)))
+        for seconds, item in zip(times, work, strict=True)
+    ]
+
+
+def _slowest(executor: Executor, work: Work) -> list[NodeTime]:
+    found: list[NodeTime] = []
+    result = f"{work.key} traced"
+    for names in work.groups:
+        run = executor.wait(executor.run(work.key, result, work.feeds, names, trace=True))
+        found += node_times(run.metadata or b"")
+        executor.drop(result)
+    return sorted(found, key=lambda node: -node.seconds)[:MOST_NODES]

@@ -1,0 +1,224 @@
+"""A model on its own: it is run on made-up feeds, and held against recorded outputs where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gdsurgeon.analysis.signature import input_nodes
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.execute.comparing import (
+    DO_WITHOUT,
+    ORIGINAL,
+    await_loaded,
+    difference,
+    initialize,
+    nothing_to_run,
+    show_values,
+    warn_of_variables,
+)
+from gdsurgeon.execute.executor import Executor, Refused
+from gdsurgeon.execute.given_feeds import check_names
+from gdsurgeon.execute.proof import DiffersError, OutputProof, Proof
+from gdsurgeon.execute.recording import Recording
+from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.execute.subject import Feeds, Subject
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.runtime.protocol import RunSummary
+from gdsurgeon.runtime.statistics import Statistics as Statistics
+from gdsurgeon.runtime.tensor import Tensor, from_numpy
+
+GOLDEN = "golden"
+
+
+class ModelRun:
+    """Runs a model that the executor is loading as ORIGINAL.
+
+    Args:
+        executor: see above.
+        graph: the model.
+        overrides: what the user says of feeds.
+        outputs: tensors to fetch; none: its outputs.
+        golden: recorded outputs by name, one mapping for each sample.
+        golden_name: what they are called in messages.
+        rtol, atol: by how much floats may differ from the recorded ones.
+        recording: is told of each sample.
+
+    Attributes:
+        proof: what was run, and compared.
+        statistics: of each output, over all samples.
+        fed: what was fed in the last sample.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        graph: Graph,
+        overrides: Overrides,
+        *,
+        outputs: Sequence[str] = (),
+        golden: Sequence[Mapping[str, Any]] = (),
+        golden_name: str = "",
+        rtol: float = 0.0,
+        atol: float = 0.0,
+        recording: Recording | None = None,
+    ) -> None:
+        self.executor = executor
+        self.graph = graph
+        self.golden = list(golden)
+        self.golden_name = golden_name
+        self.recording = recording
+        self.name = printable(graph.source_name)
+        check_names(overrides, [node.name for node in input_nodes(graph)])
+        tensors = [graph.tensor(name).name for name in outputs]
+        nodes = list(dict.fromkeys(parse_tensor(name).node for name in tensors)) or None
+        self.subject = Subject(executor, ORIGINAL, graph, outputs=nodes, overrides=overrides)
+        if tensors:
+            groups = [[name for name in names if name in tensors] for names in self.subject.plan.groups]
+            self.subject.plan.groups = [names for names in groups if names]
+        statement = f"model(x) = {golden_name}" if golden else ""
+        self.proof = Proof("run", statement=statement, rtol=rtol, atol=atol)
+        self.statistics: dict[str, Statistics] = {}
+        self.fed: Feeds = {}
+
+    def run(self) -> Proof:
+        """Runs all samples.
+
+        Raises:
+            ValidationError: TensorFlow does not load it, or it differs from what was recorded.
+            NotValidatedError: nothing can be run here, or compared.
+        """
+        await_loaded(self.executor, ORIGINAL, f"TensorFlow does not load {self.name}")
+        plan = self.subject.plan
+        self.proof.skipped = [(s.name, s.reason) for s in plan.skipped]
+        if not plan.fetches:
+            raise nothing_to_run(self.subject, self.name)
+        self._pair_golden()
+        warn_of_variables(self.subject, self.proof)
+        initialize(self.subject, self.name)
+        for sample in range(self.subject.samples):
+            self._sample(sample)
+            self.proof.samples = sample + 1
+            self.proof.batches = sorted({*self.proof.batches, self.subject.batch})
+        if self.golden and not any(self.proof.elements.values()):
+            raise NotValidatedError(f"nothing could be compared with {self.golden_name}", hint=DO_WITHOUT)
+        return self.proof
+
+    def _sample(self, sample: int) -> None:
+        try:
+            feeds, runs = self.subject.start(sample, {})
+            summaries = [self.executor.wait(run) for run in runs]
+        except Refused as refused:
+            raise ValidationError(f"{self.name} does not run: {printable(refused.text)}") from refused
+        self.fed = feeds
+        outputs = [
+            self._output(sample, group, i, name, summary)
+            for group, (names, summary) in enumerate(zip(self.subject.plan.groups, summaries, strict=True))
+            for i, name in enumerate(names)
+        ]
+        self.proof.note(outputs)
+        if sample == 0:
+            self.proof.outputs = outputs
+            self.proof.feeds = self.subject.describe_feeds(feeds)
+            self.proof.made = self.subject.made
+            show_values(self.executor, outputs, self.subject.plan.groups, key=ORIGINAL)
+        self._look_at(sample)
+        if self.recording is not None:
+            self.recording.note(self.executor, sample, feeds, self.subject)
+        self._judge(outputs, sample)
+        self.subject.finish(sample)
+
+    def _look_at(self, sample: int) -> None:
+        """Keeps the statistics of what was returned."""
+        for group, names in enumerate(self.subject.plan.groups):
+            found = self.executor.statistics(self.subject.result(sample, group))
+            for name, statistics in zip(names, found, strict=True):
+                known = self.statistics.get(name)
+                self.statistics[name] = statistics if known is None else _together(known, statistics)
+
+    # -- recorded outputs ---------------------------------------------------------------------------------------
+
+    def _pair_golden(self) -> None:
+        """Raises ValidationError where something has no partner."""
+        if not self.golden:
+            return
+        mine, theirs = set(self.subject.plan.fetches), set(self.golden[0])
+        lonely = [f"{self.name} gives {quoted(n)}, which was not recorded" for n in sorted(mine - theirs)]
+        lonely += [f"{quoted(n)} was recorded, and {self.name} does not give it" for n in sorted(theirs - mine)]
+        if lonely:
+            raise ValidationError(
+                f"the outputs of {self.name} are not those of {self.golden_name}:",
+                details=tuple(lonely[:20]),
+                hint="--outputs NAME,... says what is compared",
+            )
+        if len(self.golden) < self.subject.samples:
+            raise NotValidatedError(
+                f"{self.golden_name} has {len(self.golden)} of the {self.subject.samples} samples",
+                hint=f"--samples {len(self.golden)} runs as many",
+            )
+
+    def _output(self, sample: int, group: int, i: int, name: str, summary: RunSummary) -> OutputProof:
+        info = summary.outputs[i]
+        output = OutputProof(name, name, info.dtype, info.shape)
+        if not self.golden:
+            return output
+        output.reason = self._chance.get(name, "")
+        if not output.reason:
+            self.executor.put(GOLDEN, [_tensor(self.golden[sample][name], info.dtype)])
+            pending = self.executor.compare(
+                GOLDEN,
+                self.subject.result(sample, group),
+                [(0, i)],
+                rtol=self.proof.rtol,
+                atol=self.proof.atol,
+            )
+            output.comparison = self.executor.comparisons(pending)[0]
+        return output
+
+    @property
+    def _chance(self) -> dict[str, str]:
+        """The outputs that another process would give otherwise, and why."""
+        plan = self.subject.plan
+        out = dict.fromkeys(plan.random, f"random: {', '.join(plan.random_ops[:3])}")
+        drawn = list(dict.fromkeys(parse_tensor(name).node for name in plan.draws))
+        if drawn:
+            topology = Topology(self.graph)
+            reached = topology.downstream([topology.id_of(self.graph[n]) for n in drawn], topology.consumers())
+            for name in plan.fetches:
+                if reached[topology.id_of(self.graph[parse_tensor(name).node])]:
+                    out.setdefault(name, f"random: {', '.join(drawn[:3])}")
+        return out
+
+    def _judge(self, outputs: list[OutputProof], sample: int) -> None:
+        exact = not self.proof.rtol and not self.proof.atol
+        wrong = [o for o in outputs if (c := o.comparison) is not None and not (c.equal if exact else c.close)]
+        if wrong:
+            self.proof.outputs = outputs
+            compared = sum(o.comparison is not None for o in outputs)
+            raise DiffersError(
+                f"{self.name} differs from {self.golden_name} in {len(wrong)} of {compared} outputs "
+                f"(feed {sample + 1})",
+                self.proof,
+                details=tuple(f"{printable(o.after)}: {difference(o.comparison)}" for o in wrong if o.comparison),
+            )
+
+
+def _together(a: Statistics, b: Statistics) -> Statistics:
+    """The statistics of the elements of both."""
+    lows = [low for low in (a.minimum, b.minimum) if low is not None]
+    highs = [high for high in (a.maximum, b.maximum) if high is not None]
+    return Statistics(
+        a.count + b.count, a.nan + b.nan, a.infinite + b.infinite, min(lows, default=None), max(highs, default=None)
+    )
+
+
+def _tensor(value: Any, dtype: int) -> Tensor:
+    """A recorded value; plain words of DTYPE's size stand for that."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return from_numpy(value)
+    except TypeError:
+        return from_numpy(value.view(f"u{value.dtype.itemsize}"), dtype)

@@ -1,0 +1,169 @@
+"""What a validation has found, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gdsurgeon.analysis.shapes import format_shape
+from gdsurgeon.errors import GdsurgeonError, printable
+from gdsurgeon.execute.divergence import Divergence, Guilty
+from gdsurgeon.execute.profile import Profile
+from gdsurgeon.execute.proof import OutputProof, Proof
+from gdsurgeon.execute.run_model import Statistics
+from gdsurgeon.execute.validate import Verdict, difference_report
+from gdsurgeon.graph.dtypes import dtype_name
+from gdsurgeon.view.summary import compared_counts, equality, proven_counts
+from gdsurgeon.view.text import counted, listed, size
+
+MOST_LINES = 8
+
+
+def verdict_lines(verdict: Verdict, error: GdsurgeonError | None = None) -> list[str]:
+    """What was found, a line each, level by level; ERROR is what ended it, if something did."""
+    lines = [
+        f"{printable(graph.name)}  {size(graph.bytes)}, {counted(graph.nodes, 'node')}" for graph in verdict.graphs
+    ]
+    lines += [f"  {label:<9}{text}" for label, text in _entries(verdict, error)]
+    return lines
+
+
+def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[str, str]]:
+    if verdict.graphs:
+        yield "checked", "the structure is sound"
+    if verdict.loaded:
+        yield "loaded", f"{verdict.loaded}, {_manner(verdict)}"
+    proof = verdict.proof
+    if proof is not None:
+        yield from _proof(verdict, proof, error)
+    for name, profile in verdict.profiles.items():
+        yield from _profile(name, profile)
+    if verdict.as_written:
+        yield "written", _as_written(verdict.as_written)
+    if verdict.divergence is not None:
+        yield from _divergence(verdict.divergence)
+    if verdict.reduced is not None:
+        piece = verdict.reduced
+        nodes = counted(piece.nodes, "node")
+        yield "reduced", f"{nodes}: {printable(piece.mine)} and {printable(piece.theirs)}: {piece.text}"
+    for path in verdict.written:
+        yield "saved", printable(path)
+
+
+def _manner(verdict: Verdict) -> str:
+    return "optimised by Grappler" if verdict.request.settings.optimize else "as it is written (Grappler off)"
+
+
+def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iterator[tuple[str, str]]:
+    for name, text in list(proof.feeds.items())[:MOST_LINES]:
+        made = proof.made.get(name, "")
+        yield "fed", f"{printable(name)}  {text}" + (f": {printable(made)}" if made else "")
+    if len(proof.feeds) > MOST_LINES:
+        yield "fed", f"and {counted(len(proof.feeds) - MOST_LINES, 'input')} more"
+    for output in proof.outputs[:MOST_LINES]:
+        yield ("behind" if output.inside else "returned"), _returned(output, verdict.statistics.get(output.after))
+    if len(proof.outputs) > MOST_LINES:
+        yield "returned", f"and {counted(len(proof.outputs) - MOST_LINES, 'output')} more"
+    for name, reason in proof.skipped[:3]:
+        yield "not run", f"{printable(name)}: {printable(reason)}"
+    if len(proof.skipped) > 3:
+        yield "not run", f"and {counted(len(proof.skipped) - 3, 'output')} more"
+    yield from _conclusion(verdict, proof, error)
+
+
+def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iterator[tuple[str, str]]:
+    where = f"({proof.device}, {proof.seconds:.1f} s)"
+    if not proof.compared:
+        label = "ran" if error is None else "stopped"
+        yield label, f"{counted(len(proof.outputs), 'output')}, {proven_counts(proof)}, nothing to compare with {where}"
+        return
+    counts = f"{proof.statement}: {compared_counts(proof)}, {proven_counts(proof)}"
+    if error is not None:
+        yield "differs", f"{counts}, by up to {proof.largest_difference:.3g} {where}"
+    elif verdict.request.devices and proof.largest_difference and not proof.rtol and not proof.atol:
+        yield "drift", f"{counts}: up to {proof.largest_difference:.3g}{_needed(proof)} {where}"
+    else:
+        yield "proven", f"{counts}, {equality(proof)} {where}"
+
+
+def _needed(proof: Proof) -> str:
+    needed = [o.comparison.needed for o in proof.compared if o.comparison is not None and o.comparison.needed]
+    return f", within a tolerance of {max(needed):.3g}" if needed else ""
+
+
+def _returned(output: OutputProof, statistics: Statistics | None) -> str:
+    line = f"{printable(output.after)}  {dtype_name(output.dtype)} {format_shape(output.shape)}"
+    line += f" = {printable(output.value)}" if output.value else ""
+    if statistics is not None:
+        line += _range(statistics) if not output.value else ""
+        for count, what in ((statistics.nan, "NaN"), (statistics.infinite, "infinite")):
+            line += f", {count:,} of {statistics.count:,} {what}" if count else ""
+        line += ", no elements" if not statistics.count else ""
+    return line + (f"  (not compared: {printable(output.reason)})" if output.reason else "")
+
+
+def _range(statistics: Statistics) -> str:
+    if statistics.minimum is None or statistics.maximum is None:
+        return ""
+    return f", {statistics.minimum:.3g} to {statistics.maximum:.3g}"
+
+
+def _as_written(text: str) -> str:
+    if text == "equal":
+        return "without Grappler the two are equal: the difference is its doing"
+    if text == "differ":
+        return "without Grappler they differ, too"
+    return f"without Grappler they {printable(text)}"
+
+
+def _profile(name: str, profile: Profile) -> Iterator[tuple[str, str]]:
+    yield "measured", f"{name}: {profile.seconds * 1000:.3g} ms a run (median of {profile.runs})"
+    total = sum(node.seconds for node in profile.slowest) or 1.0
+    for node in profile.slowest[:5]:
+        yield "", f"{node.seconds * 1000:8.3f} ms  {100 * node.seconds / total:3.0f} %  {printable(node.name)}"
+
+
+def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
+    looked = f"{counted(found.compared, 'tensor')} compared"
+    if found.left_out:
+        looked += f", {found.left_out:,} cannot be fetched"
+    if not found.guilty:
+        yield "first", f"no tensor inside differs ({looked})"
+        return
+    for i, guilty in enumerate(found.guilty[:MOST_LINES]):
+        yield ("first" if not i else "also"), f"{printable(guilty.node)} ({printable(guilty.op)}): {guilty.text}"
+        yield from (("", line) for line in _reasons(guilty))
+    if len(found.guilty) > MOST_LINES:
+        yield "also", f"and {counted(len(found.guilty) - MOST_LINES, 'node')} more"
+    yield "", looked
+
+
+def _reasons(guilty: Guilty) -> Iterator[str]:
+    for why in guilty.why:
+        yield f"  {why}"
+    if guilty.inputs:
+        yield f"  its inputs agree: {listed((printable(pair.after) for pair in guilty.inputs), 4)}"
+    if guilty.between:
+        yield f"  between those and it, not compared: {listed(map(printable, guilty.between), 4)}"
+
+
+def verdict_json(verdict: Verdict, error: GdsurgeonError | None = None) -> dict[str, Any]:
+    """The whole verdict for machines; ERROR is what ended it, if something did."""
+    request = verdict.request
+    return {
+        "model": request.model,
+        "other": request.other,
+        "passed": error is None,
+        "error": error.message if error is not None else None,
+        "exit_code": error.exit_code if error is not None else 0,
+        "graphs": [vars(graph) for graph in verdict.graphs],
+        "loaded": verdict.loaded or None,
+        "optimized": request.settings.optimize,
+        "proof": verdict.proof.as_json() if verdict.proof is not None else None,
+        "statistics": {name: found._asdict() for name, found in verdict.statistics.items()},
+        **difference_report(verdict),
+        "profiles": {name: profile.as_json() for name, profile in verdict.profiles.items()},
+        "written": verdict.written,
+        "warnings": verdict.warnings,
+        "seconds": round(verdict.seconds, 3),
+    }
