@@ -182,7 +182,7 @@ def _groups(step: Step) -> Iterator[_Group]:
         yield _Group(dense, dense_types, sizes(f"{part}dense_shapes", len(dense)), at, is_list)
         at += len(dense) * (2 if is_list and op != "ParseSingleSequenceExample" else 1)
         yield _Group(ragged, place.listed(f"{part}ragged_value_types"), [2] * len(ragged), at, is_list)
-        at += len(ragged) * (3 if is_list else 2)
+        at += 2 * len(ragged)  # lists have a third output, and nothing comes after them
 
 
 def _key_inputs(step: Step) -> dict[str, list[bytes]]:

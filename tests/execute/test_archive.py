@@ -139,6 +139,8 @@ def test_an_archive_is_the_same_bytes_whenever_it_is_made(tmp_path: Path) -> Non
     for name in ("a", "b"):
         save(str(tmp_path / f"{name}.npz"), [{"x": tensor(14, (2, 2)), "y": texts(b"t\0")}])
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 # -- what cannot be written --------------------------------------------------------------------------------

@@ -496,14 +496,17 @@ def test_an_embedding_in_a_branch_or_a_loop(op: str) -> None:
 
 
 def test_a_function_that_calls_itself_comes_to_an_end() -> None:
-    m = Builder()
-    m.placeholder("x", "int32", (4,))
-    f = m.function("again", {"a": "int32"}, {"out": "int32"})
-    attrs = {"Tin": ["int32"], "Tout": ["int32"], "f": function_attr("again"), **CALL}
-    body_node(f, "call", "PartitionedCall", ["a"], **attrs)
+    """The table is handed over from call to call: nobody goes back all the way to look at it."""
+    m = indices()
+    f = m.function("again", {"table": "float32", "a": "int32"}, {"out": "float32"})
+    attrs = {"Tin": ["float32", "int32"], "Tout": ["float32"], "f": function_attr("again"), **CALL}
+    body_node(f, "axis", "Const", dtype="int32", value=attr_tensor(np.int32(0)))
+    types = {"Tparams": "float32", "Tindices": "int32", "Taxis": "int32"}
+    body_node(f, "emb", "GatherV2", ["table", "a", "axis:output:0"], **types)
+    body_node(f, "call", "PartitionedCall", ["table", "a"], **attrs)
     f.ret["out"] = "call:output:0"
-    m.node("y", "PartitionedCall", ["x"], **attrs)
-    assert made(m) == "small whole numbers"
+    m.node("y", "PartitionedCall", ["rows", "x"], **attrs)
+    assert made(m) == "indices below 3, for GatherV2 'emb'"
 
 
 @pytest.mark.tensorflow

@@ -21,7 +21,7 @@ from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.dtypes import NUMBERS
 from gdsurgeon.runtime.tensor import Tensor
 
-from .build import Builder, Shape, body_node, function_attr
+from .build import Builder, Shape, body_node, function_attr, tensor
 from .test_feeds import feed_of, returned, spec_of
 
 CALL: dict[str, Any] = {"config": b"", "config_proto": b"", "executor_type": b""}
@@ -285,6 +285,43 @@ def test_features_of_an_example_are_what_they_are_used_for(executor: Executor) -
     assert 0.5 < found["scaled"].numpy().max() <= 1
     assert spec_of(m.graph()).content.features[3].content.choices == (b"cat", b"dog")
     assert made(m) == "tf.Example with image, id, raw, label, for ParseSingleExample 'parsed'"
+
+
+@pytest.mark.tensorflow
+def test_features_inside_a_function_are_what_they_are_used_for_there(executor: Executor) -> None:
+    """Outputs have names in a body: the second dense feature is an index, and so are the values of the sparse one."""
+    m = text_input()
+    f = m.function("serve", {"text": "string"}, {"dense": "float32", "sparse": "float32"})
+    for name, value, dtype in (
+        ("no_a", [], "float32"),
+        ("no_b", [], "int64"),
+        ("rows", [[1.0], [2.0]], "float32"),
+        ("axis", 0, "int32"),
+    ):
+        body_node(f, name, "Const", dtype=dtype, value=tensor(value, dtype))
+    body_node(
+        f,
+        "parsed",
+        "ParseSingleExample",
+        ["text", "no_a:output:0", "no_b:output:0"],
+        num_sparse=2,
+        sparse_keys=[b"r", b"s"],
+        sparse_types=["float32", "int64"],
+        dense_keys=[b"a", b"b"],
+        Tdense=["float32", "int64"],
+        dense_shapes=[Shape(()), Shape((20,))],
+    )
+    types = {"Tparams": "float32", "Tindices": "int64", "Taxis": "int32"}
+    for out, index in (("dense", "parsed:dense_values:1"), ("sparse", "parsed:sparse_values:1")):
+        body_node(f, out, "GatherV2", ["rows:output:0", index, "axis:output:0"], **types)
+        f.ret[out] = f"{out}:output:0"
+    call: dict[str, Any] = {"Tin": ["string"], "Tout": ["float32", "float32"], "f": function_attr("serve"), **CALL}
+    m.node("y", "PartitionedCall", ["x"], **call)
+    assert set(returned(executor, m)["y"].numpy().reshape(-1)) == {1.0, 2.0}
+    made_for = {feature.key: feature.content.made for feature in spec_of(m.graph()).content.features}
+    assert made_for["b"] == "indices below 2, for GatherV2 'dense'"
+    assert made_for["s"] == "indices below 2, for GatherV2 'sparse'"
+    assert made_for["a"].startswith("numbers from 0 to 1")
 
 
 def test_only_the_first_keys_are_listed() -> None:
