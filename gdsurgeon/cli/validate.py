@@ -28,7 +28,7 @@ from gdsurgeon.cli.terminal import terminal
 @click.option("--post", metavar="POST", help="A graph behind MODEL: OTHER(x) = POST(MODEL(x)).")
 @click.option("--post-map", metavar="OUTPUT=RAW,RESULT", multiple=True, help="Likewise for POST.")
 @tolerance_options
-@click.option("--no-grappler", is_flag=True, help="Run graphs as they are written, not as TensorFlow optimises them.")
+@click.option("--no-grappler", is_flag=True, help="Leave it at the graphs as they are written.")
 @click.option("--first-divergence", is_flag=True, help="Where the models differ: find the node that is to blame.")
 @click.option("--lockstep", is_flag=True, help="With that: give every node of both models MODEL's tensors.")
 @click.option("--reduce", metavar="OUT", help="Where the models differ: write the smallest piece that does.")
@@ -41,10 +41,10 @@ from gdsurgeon.cli.terminal import terminal
 def command(model: str, other: str | None, as_json: bool, **options: Any) -> None:
     """Prove that a model is sound, loads and runs, or that OTHER gives what MODEL gives.
 
-    Outputs are paired by name; what has no partner is a failure. The verdict is on the graphs as TensorFlow runs them
-    in deployment, optimised; --first-divergence and --reduce look at them as they are written. With two devices
-    (--device cpu,gpu) MODEL is compared with itself, and the drift reported. --reduce, --save-feeds and
-    --save-outputs write where the models differ, too.
+    Outputs are paired by name; what has no partner is a failure. The graphs are run as they are written, and then as
+    TensorFlow's optimiser (Grappler) makes them, as in deployment. With two devices (--device cpu,gpu) MODEL is
+    compared with itself, and the drift reported. --reduce, --save-feeds and --save-outputs write where the models
+    differ, too.
 
     \b
     Examples:
@@ -56,7 +56,7 @@ def command(model: str, other: str | None, as_json: bool, **options: Any) -> Non
     from gdsurgeon.errors import GdsurgeonError
     from gdsurgeon.execute.validate import ValidateRequest, Verdict, carry_out
 
-    settings = options.pop("settings")._replace(optimize=not options["no_grappler"], target=options["target"])
+    settings = options.pop("settings")._replace(target=options["target"])
     request = ValidateRequest(
         model=model,
         other=other,
@@ -77,6 +77,7 @@ def command(model: str, other: str | None, as_json: bool, **options: Any) -> Non
         save_outputs=options["save_outputs"],
         save_feeds=options["save_feeds"],
         golden=options["golden"],
+        grappler=not options["no_grappler"],
         settings=settings,
         overrides=options["overrides"],
     )

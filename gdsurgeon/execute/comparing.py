@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gdsurgeon.analysis.decisions import deciding_nodes
 from gdsurgeon.analysis.signature import input_nodes
@@ -206,6 +206,9 @@ class Comparing:
         self.fed = feeds, edited_feeds
         summaries = finished(self.executor, edited_runs, self.change.called)
         outputs = self.compared(sample, summaries)
+        wrong = self.differing(outputs)
+        if wrong:
+            self.excuse(wrong, unsteady(self.executor, self.original, sample, feeds))
         self.proof.note(outputs)
         if sample == 0:
             self.proof.outputs = outputs
@@ -214,6 +217,15 @@ class Comparing:
             show_values(self.executor, outputs, self.edited_groups())
         self.judge(outputs, sample)
         self.finish(sample)
+
+    def excuse(self, wrong: list[OutputProof], spread: Mapping[str, float]) -> None:
+        """Makes those of WRONG not comparable that differ no more than the original does from itself."""
+        for output in wrong:
+            own, found = spread.get(output.before, 0.0), output.comparison
+            if own and found is not None and found.max_abs is not None and found.max_abs <= MOST_SPREAD * own:
+                output.comparison = None
+                output.reason = f"{self.name} does not give it twice: two of its runs differ by {own:.3g}"
+                self.incomparable[output.before] = output.reason
 
     def finish(self, sample: int) -> None:
         """Gives back what the runs of SAMPLE have returned."""
@@ -302,6 +314,39 @@ class Comparing:
             )
 
 
+CONTROL = "control"
+CONTROLS = 4
+"""Runs of the original that are compared with the first one where something differs."""
+MOST_SPREAD = 8.0
+"""By how many times the original's own spread a difference may exceed it and still be laid to chance."""
+
+
+def unsteady(executor: Executor, subject: Subject, sample: int, feeds: Feeds) -> dict[str, float]:
+    """By how much fetches of a graph differ from run to run on the same FEEDS; what is always the same is left out.
+
+    Kernels may sum in another order each time: what differs no more than that differs by chance. The graph is loaded
+    anew for it, and run by turns in both sessions.
+    """
+    spread: dict[str, float] = {}
+    executor.load_source(CONTROL, subject.graph)
+    try:
+        executor.loaded(CONTROL)
+        executor.initialize(CONTROL, subject.plan.initializers)
+        for turn in range(2 * CONTROLS):
+            for group, names in enumerate(subject.plan.groups):
+                executor.wait(executor.run(subject.key if turn % 2 else CONTROL, CONTROL, feeds, names))
+                pairs = [(i, i) for i in range(len(names))]
+                pending = executor.compare(subject.result(sample, group), CONTROL, pairs)
+                for name, found in zip(names, executor.comparisons(pending), strict=True):
+                    if found.max_abs:
+                        spread[name] = max(spread.get(name, 0.0), found.max_abs)
+                executor.drop(CONTROL)
+    except Refused:
+        pass  # nothing can be said of it
+    executor.unload(CONTROL)
+    return spread
+
+
 def edited_result(sample: int, group: int) -> str:
     """The name of what a run of the edited graph returns."""
     return f"{EDITED} {sample} {group}"
@@ -360,7 +405,7 @@ def difference(comparison: Comparison) -> str:
     """A comparison that failed, in words, with the tolerance that would have passed."""
     if comparison.reason is not None:
         return comparison.reason
-    text = f"{comparison.differing:,} of {comparison.count:,} elements differ"
+    text = f"{comparison.differing:,} of {comparison.count:,} elements differ{'s' * (comparison.differing == 1)}"
     if comparison.max_abs is not None:
         text += f", by up to {comparison.max_abs:.3g}"
     if comparison.needed:

@@ -76,10 +76,11 @@ class Executor:
 
     # -- graphs --------------------------------------------------------------------------------------------
 
-    def load_source(self, key: str, graph: Graph, *, device: str | None = None, optimize: bool | None = None) -> None:
+    def load_source(self, key: str, graph: Graph, *, device: str | None = None, optimize: bool = False) -> None:
         """Begins to load the file that GRAPH came from, as it is, without its edits.
 
-        DEVICE and OPTIMIZE are those of the settings where they are None.
+        DEVICE is that of the settings where it is None. With OPTIMIZE TensorFlow optimises the graph (Grappler) before
+        it runs it, as it does in deployment; else it is run as it is written.
         """
         source = graph.source
         if source.path is not None:
@@ -102,7 +103,7 @@ class Executor:
         path: str | None = None,
         data: bytes | None = None,
         device: str | None = None,
-        optimize: bool | None = None,
+        optimize: bool = False,
     ) -> None:
         settings = self.settings
         device = settings.device if device is None else device
@@ -111,7 +112,7 @@ class Executor:
             path=path,
             data=data,
             default_device=device if device.startswith("/") else "",
-            optimize=settings.optimize if optimize is None else optimize,
+            optimize=optimize,
             target=settings.target,
             cpu_only=device == "cpu" or device.startswith("/device:CPU"),
         )

@@ -31,16 +31,19 @@ class Profile(NamedTuple):
     Attributes:
         seconds: of a run, the median of RUNS; under several fetch groups the sum over them.
         runs: how many were timed.
-        slowest: its slowest nodes in one further run that was traced, the slowest first.
+        node_seconds: of all nodes together in one further run that was traced.
+        slowest: its slowest nodes in that run, the slowest first.
     """
 
     seconds: float
     runs: int
+    node_seconds: float
     slowest: tuple[NodeTime, ...]
 
     def as_json(self) -> dict[str, Any]:
         """For reports."""
-        return {"seconds": self.seconds, "runs": self.runs, "slowest": [node._asdict() for node in self.slowest]}
+        slowest = [node._asdict() for node in self.slowest]
+        return {"seconds": self.seconds, "runs": self.runs, "node_seconds": self.node_seconds, "slowest": slowest}
 
 
 def measured(executor: Executor, work: Sequence[Work]) -> list[list[float]]:
@@ -67,17 +70,19 @@ def _run(executor: Executor, work: Work) -> float:
 def profiles(executor: Executor, work: Sequence[Work]) -> list[Profile]:
     """A profile of each graph. Raises Refused."""
     times = measured(executor, work)
-    return [
-        Profile(median(seconds), len(seconds), tuple(_slowest(executor, item)))
-        for seconds, item in zip(times, work, strict=True)
-    ]
+    out: list[Profile] = []
+    for seconds, item in zip(times, work, strict=True):
+        nodes = _nodes(executor, item)
+        total = sum(node.seconds for node in nodes)
+        out.append(Profile(median(seconds), len(seconds), total, tuple(nodes[:MOST_NODES])))
+    return out
 
 
-def _slowest(executor: Executor, work: Work) -> list[NodeTime]:
+def _nodes(executor: Executor, work: Work) -> list[NodeTime]:
     found: list[NodeTime] = []
     result = f"{work.key} traced"
     for names in work.groups:
         run = executor.wait(executor.run(work.key, result, work.feeds, names, trace=True))
         found += node_times(run.metadata or b"")
         executor.drop(result)
-    return sorted(found, key=lambda node: -node.seconds)[:MOST_NODES]
+    return sorted(found, key=lambda node: -node.seconds)

@@ -93,6 +93,7 @@ class Proof:
         batches: the batch sizes of the samples.
         elements: how many elements were compared of each output, in all samples.
         made: how the feeds were made, and why so, by name.
+        optimized: whether TensorFlow has optimised the graphs before it ran them, or ran them as they are written.
     """
 
     level: str
@@ -112,6 +113,7 @@ class Proof:
     batches: list[int] = field(default_factory=list)
     elements: dict[str, int] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
+    optimized: bool = False
 
     @property
     def compared(self) -> list[OutputProof]:
@@ -130,6 +132,7 @@ class Proof:
         return {
             "level": self.level,
             "statement": self.statement or None,
+            "optimized": self.optimized,
             "samples": self.samples,
             "batches": self.batches,
             "device": self.device or None,

@@ -13,7 +13,7 @@ from gdsurgeon.execute.executor import Executor
 from gdsurgeon.execute.feeds import InputSpec, input_spec, make_feed, overridden
 from gdsurgeon.execute.given_feeds import check_names
 from gdsurgeon.execute.plan import Plan, Skipped, make_plan
-from gdsurgeon.execute.proof import OutputProof
+from gdsurgeon.execute.proof import OutputProof, Proof
 from gdsurgeon.execute.prove_composed import ComposedProof
 from gdsurgeon.execute.recording import Recording
 from gdsurgeon.execute.settings import Overrides
@@ -64,6 +64,17 @@ class ModelsProof(ComposedProof):
         inner = f"{_stem(change.before)}({'pre(x)' if front is not None else 'x'})"
         self.proof.statement = f"{_stem(change.after)}(x) = " + (f"post({inner})" if back is not None else inner)
         self._pair_inputs(overrides)
+
+    def again(self) -> Proof:
+        """Runs the same once more on the graphs that are loaded now, which TensorFlow optimises.
+
+        Raises:
+            ValidationError, NotValidatedError: see `run`.
+        """
+        first = self.proof
+        self.proof = Proof("run", statement=first.statement, rtol=first.rtol, atol=first.atol, optimized=True)
+        self.recording = None
+        return self.run()
 
     # -- pairing ------------------------------------------------------------------------------------------------
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from gdsurgeon.analysis.signature import input_nodes
+from gdsurgeon.analysis.decisions import deciding_nodes
+from gdsurgeon.analysis.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.execute.comparing import (
@@ -50,6 +52,8 @@ class ModelRun:
         proof: what was run, and compared.
         statistics: of each output, over all samples.
         fed: what was fed in the last sample.
+
+    What the samples have returned stays in the executor.
     """
 
     def __init__(
@@ -73,8 +77,13 @@ class ModelRun:
         self.name = printable(graph.source_name)
         check_names(overrides, [node.name for node in input_nodes(graph)])
         tensors = [graph.tensor(name).name for name in outputs]
-        nodes = list(dict.fromkeys(parse_tensor(name).node for name in tensors)) or None
-        self.subject = Subject(executor, ORIGINAL, graph, outputs=nodes, overrides=overrides)
+        nodes = dict.fromkeys(parse_tensor(name).node for name in tensors)
+        served = [graph[name] for name in nodes] or output_nodes(graph)
+        # What a class was decided by is run, kept and compared with it: the class alone hides most differences.
+        deciding = [node.name for node in deciding_nodes(served)] if not tensors else []
+        self.inside = set(deciding) - {node.name for node in served}
+        names = list(dict.fromkeys([*(node.name for node in served), *deciding]))
+        self.subject = Subject(executor, ORIGINAL, graph, outputs=names, overrides=overrides)
         if tensors:
             groups = [[name for name in names if name in tensors] for names in self.subject.plan.groups]
             self.subject.plan.groups = [names for names in groups if names]
@@ -98,13 +107,34 @@ class ModelRun:
         self._pair_golden()
         warn_of_variables(self.subject, self.proof)
         initialize(self.subject, self.name)
+        self._samples()
+        if self.golden and not any(self.proof.elements.values()):
+            raise NotValidatedError(f"nothing could be compared with {self.golden_name}", hint=DO_WITHOUT)
+        return self.proof
+
+    def again(self, key: str) -> Proof:
+        """Runs the same once more on the graph that is loaded as KEY, which TensorFlow optimises.
+
+        What it returns is compared with what it returned as it was written, to see how far the optimiser takes it from
+        that. That is a failure where a tolerance was given and it goes beyond.
+
+        Raises:
+            ValidationError: it does not load or run, or differs by more than is allowed.
+        """
+        await_loaded(self.executor, key, f"TensorFlow does not load {self.name}, optimised")
+        first = self.proof
+        self.proof = Proof("run", statement="optimised(x) = model(x)", rtol=first.rtol, atol=first.atol, optimized=True)
+        self.recording = None
+        self.subject.key = key
+        initialize(self.subject, self.name)
+        self._samples()
+        return self.proof
+
+    def _samples(self) -> None:
         for sample in range(self.subject.samples):
             self._sample(sample)
             self.proof.samples = sample + 1
             self.proof.batches = sorted({*self.proof.batches, self.subject.batch})
-        if self.golden and not any(self.proof.elements.values()):
-            raise NotValidatedError(f"nothing could be compared with {self.golden_name}", hint=DO_WITHOUT)
-        return self.proof
 
     def _sample(self, sample: int) -> None:
         try:
@@ -123,12 +153,12 @@ class ModelRun:
             self.proof.outputs = outputs
             self.proof.feeds = self.subject.describe_feeds(feeds)
             self.proof.made = self.subject.made
-            show_values(self.executor, outputs, self.subject.plan.groups, key=ORIGINAL)
-        self._look_at(sample)
+            show_values(self.executor, outputs, self.subject.plan.groups, key=self.subject.key)
+        if not self.proof.optimized:
+            self._look_at(sample)
         if self.recording is not None:
             self.recording.note(self.executor, sample, feeds, self.subject)
         self._judge(outputs, sample)
-        self.subject.finish(sample)
 
     def _look_at(self, sample: int) -> None:
         """Keeps the statistics of what was returned."""
@@ -145,7 +175,8 @@ class ModelRun:
         if not self.golden:
             return
         mine, theirs = set(self.subject.plan.fetches), set(self.golden[0])
-        lonely = [f"{self.name} gives {quoted(n)}, which was not recorded" for n in sorted(mine - theirs)]
+        served = {name for name in mine if parse_tensor(name).node not in self.inside}
+        lonely = [f"{self.name} gives {quoted(n)}, which was not recorded" for n in sorted(served - theirs)]
         lonely += [f"{quoted(n)} was recorded, and {self.name} does not give it" for n in sorted(theirs - mine)]
         if lonely:
             raise ValidationError(
@@ -161,23 +192,28 @@ class ModelRun:
 
     def _output(self, sample: int, group: int, i: int, name: str, summary: RunSummary) -> OutputProof:
         info = summary.outputs[i]
-        output = OutputProof(name, name, info.dtype, info.shape)
-        if not self.golden:
+        output = OutputProof(name, name, info.dtype, info.shape, inside=parse_tensor(name).node in self.inside)
+        if not self.golden and not self.proof.optimized:
             return output
         output.reason = self._chance.get(name, "")
+        if not self.proof.optimized and name not in self.golden[sample]:
+            output.reason = output.reason or f"not in {self.golden_name}"
         if not output.reason:
-            self.executor.put(GOLDEN, [_tensor(self.golden[sample][name], info.dtype)])
+            other, at = self._counterpart(sample, group, i, name, info.dtype)
             pending = self.executor.compare(
-                GOLDEN,
-                self.subject.result(sample, group),
-                [(0, i)],
-                rtol=self.proof.rtol,
-                atol=self.proof.atol,
+                other, self.subject.result(sample, group), [(at, i)], rtol=self.proof.rtol, atol=self.proof.atol
             )
             output.comparison = self.executor.comparisons(pending)[0]
         return output
 
-    @property
+    def _counterpart(self, sample: int, group: int, i: int, name: str, dtype: int) -> tuple[str, int]:
+        """What an output is compared with: the result, and the place in it."""
+        if self.proof.optimized:
+            return f"{ORIGINAL} {sample} {group}", i
+        self.executor.put(GOLDEN, [_tensor(self.golden[sample][name], dtype)])
+        return GOLDEN, 0
+
+    @cached_property
     def _chance(self) -> dict[str, str]:
         """The outputs that another process would give otherwise, and why."""
         plan = self.subject.plan
@@ -191,14 +227,20 @@ class ModelRun:
                     out.setdefault(name, f"random: {', '.join(drawn[:3])}")
         return out
 
+    @property
+    def _other_name(self) -> str:
+        return "itself as it is written, when it is optimised," if self.proof.optimized else self.golden_name
+
     def _judge(self, outputs: list[OutputProof], sample: int) -> None:
         exact = not self.proof.rtol and not self.proof.atol
+        if exact and self.proof.optimized:
+            return
         wrong = [o for o in outputs if (c := o.comparison) is not None and not (c.equal if exact else c.close)]
         if wrong:
             self.proof.outputs = outputs
             compared = sum(o.comparison is not None for o in outputs)
             raise DiffersError(
-                f"{self.name} differs from {self.golden_name} in {len(wrong)} of {compared} outputs "
+                f"{self.name} differs from {self._other_name} in {len(wrong)} of {compared} outputs "
                 f"(feed {sample + 1})",
                 self.proof,
                 details=tuple(f"{printable(o.after)}: {difference(o.comparison)}" for o in wrong if o.comparison),

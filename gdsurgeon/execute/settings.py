@@ -21,8 +21,6 @@ class Settings(NamedTuple):
         seed: of the feeds.
         samples: feeds tried.
         verbose: whether TensorFlow's own log goes to standard error.
-        optimize: whether TensorFlow optimises graphs (Grappler) before it runs them, as it does in deployment; else
-            they are run as they are written.
         target: a ``grpc://host:port`` of the TensorFlow server that runs them; '' is this machine.
     """
 
@@ -33,7 +31,6 @@ class Settings(NamedTuple):
     seed: int = 0
     samples: int = 2
     verbose: bool = False
-    optimize: bool = False
     target: str = ""
 
 

@@ -22,7 +22,7 @@ from gdsurgeon.execute.plan import Plan, make_plan
 from gdsurgeon.execute.proof import describe_tensor
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.attrs import shape_of
-from gdsurgeon.graph.dtypes import BOOL, SIZES, base_dtype
+from gdsurgeon.graph.dtypes import SIZES, base_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.protocol import Result, RunSummary
@@ -105,7 +105,6 @@ class Subject:
         self.problem = ""  # what TensorFlow says where it has refused all feeds
         self.batch = 1  # of the last sample
         self._settled = False
-        self._has_rehearsed = False
         self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
 
     @property
@@ -215,13 +214,9 @@ class Subject:
         self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
     ) -> tuple[Feeds, list[Pending[RunSummary]]]:
         problem = ""
-        combinations = list(islice(_combinations(self.specs), MOST_TRIALS))
-        rehearsed = self.executor.settings.optimize and len(combinations) > 1
-        for shapes in combinations:
+        for shapes in islice(_combinations(self.specs), MOST_TRIALS):
             self.shapes = shapes
             try:
-                if rehearsed:
-                    self._rehearse(sample, shapes, bound)
                 feeds, runs = self._begin(sample, shapes, bound, alongside)
                 for run in runs:
                     self.executor.wait(run)
@@ -229,8 +224,6 @@ class Subject:
                 problem = problem or refused.text
                 continue
             self._settled = True
-            if rehearsed:
-                self.executor.unload(f"{self.key} as written")
             return feeds, runs
         self.problem = printable(problem)
         names = ", ".join(f"{s.name} {format_shape(s.shapes[0])}" for s in self.specs)
@@ -240,22 +233,6 @@ class Subject:
             hint=_UNSEEN_DEVICE if "Cannot assign a device" in problem else _OTHER_FEEDS,
         )
 
-    def _rehearse(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> None:
-        """Runs the graph as it is written on feeds that may not fit. Raises Refused.
-
-        An optimised graph has kernels that check less: a shape that does not fit can end the process.
-        """
-        key = f"{self.key} as written"
-        if not self._has_rehearsed:
-            self.executor.load_source(key, self.graph, optimize=False)
-            self.executor.loaded(key)
-            self.executor.initialize(key, self.plan.initializers)
-            self._has_rehearsed = True
-        feeds = self._feeds(sample, shapes, bound) | bound
-        for names in self.plan.groups:
-            self.executor.wait(self.executor.run(key, key, feeds, names))
-            self.executor.drop(key)
-
     def _feeds(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Feeds:
         """Values for the inputs and variables that are not BOUND; equal names get equal values in every graph."""
         out: Feeds = {}
@@ -263,9 +240,6 @@ class Subject:
             if spec.name not in bound:
                 seed = self._seed(sample, spec.name)
                 feed = make_feed(spec, shapes[spec.name], seed, self.picture, wide=sample % 2 == 1, sample=sample)
-                if spec.dtype == BOOL and not shapes[spec.name] and not spec.given:
-                    side = (sample + input_seed(0, spec.name)) & 1  # of a conditional: one, then the other
-                    feed = Tensor(BOOL, (), bytes([side]))
                 out[spec.name] = self.executor.encoded(feed)
         for variable in self.variables:
             if variable.name not in bound:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gdsurgeon.analysis.check import require_sound
 from gdsurgeon.edits.parts import Mapped, bind
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.execute.archive import load as load_archive
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import EDITED, ORIGINAL, await_loaded
@@ -32,6 +32,7 @@ from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.wire.output import OutputFile
 
 LEVELS = ("structure", "load", "run")
+OPTIMIZED = "optimised original"
 
 
 @dataclass
@@ -54,6 +55,7 @@ class ValidateRequest:
         profile: measure.
         save_outputs, save_feeds: .npz files to write, or None.
         golden: an .npz file with recorded outputs, or None.
+        grappler: whether the verdict is also on the graphs as TensorFlow's optimiser makes them, as deployed ones run.
         settings, overrides: how to run.
     """
 
@@ -76,6 +78,7 @@ class ValidateRequest:
     save_outputs: str | None = None
     save_feeds: str | None = None
     golden: str | None = None
+    grappler: bool = True
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
 
@@ -98,7 +101,8 @@ class Verdict:
         loaded: how they were loaded, as text; '' where they were not.
         proof: what was run and compared.
         statistics: of the outputs of a single model.
-        as_written: where the models differ under TensorFlow's optimiser: what they do without it, as text.
+        optimized: the same with the graphs optimised by TensorFlow, as they run in deployment; `proof` is about the
+            graphs as they are written.
         profiles: by the name of the model or the device.
         divergence: where they begin to differ.
         reduced: the piece that was written.
@@ -112,7 +116,7 @@ class Verdict:
     loaded: str = ""
     proof: Proof | None = None
     statistics: dict[str, Statistics] = field(default_factory=dict)
-    as_written: str = ""
+    optimized: Proof | None = None
     profiles: dict[str, Profile] = field(default_factory=dict)
     divergence: Divergence | None = None
     reduced: Reduced | None = None
@@ -211,7 +215,7 @@ class _Validation:
         self.post = self._sound(request.post) if request.post is not None else None
         if request.level == "structure":
             return
-        self._load(request.settings.optimize)
+        self._load()
         if request.level == "load":
             return
         try:
@@ -231,9 +235,11 @@ class _Validation:
         self.verdict.graphs.append(Checked(graph.source_name, graph.file_bytes, graph.node_count))
         return graph
 
-    def _load(self, optimize: bool) -> None:
+    def _load(self, optimize: bool = False) -> None:
         """Has everything loaded, and waits for it."""
-        self._begin_loading(optimize)
+        devices: Sequence[str | None] = self.request.devices or (None, None)
+        for (key, graph), device in zip(self._graphs(), devices, strict=False):
+            self.executor.load_source(key, graph, device=device, optimize=optimize)
         for key, graph in self._graphs():
             await_loaded(self.executor, key, f"TensorFlow does not load {printable(graph.source_name)}")
         self.verdict.loaded = self.executor.version()
@@ -241,11 +247,6 @@ class _Validation:
     def _graphs(self) -> list[tuple[str, Graph]]:
         other = self.model if self.request.devices else self.other
         return [(ORIGINAL, self.model), *([(EDITED, other)] if other is not None else [])]
-
-    def _begin_loading(self, optimize: bool) -> None:
-        devices: Sequence[str | None] = self.request.devices or (None, None)
-        for (key, graph), device in zip(self._graphs(), devices, strict=False):
-            self.executor.load_source(key, graph, device=device, optimize=optimize)
 
     def _devices(self) -> str:
         devices = [self.executor.check_device(device) for device in self.request.devices]
@@ -275,8 +276,16 @@ class _Validation:
                 self.verdict.proof = run.proof
                 self.verdict.statistics = run.statistics
                 self._finish(run.proof, device)
+        if request.grappler:
+            self.executor.load_source(OPTIMIZED, self.model, optimize=True)
+            try:
+                run.again(OPTIMIZED)
+            finally:
+                if run.proof.optimized and run.proof.outputs:
+                    self.verdict.optimized = run.proof
+                    self._finish(run.proof, device)
         if request.profile:
-            work = Work(ORIGINAL, run.fed, run.subject.plan.groups)
+            work = Work(run.subject.key, run.fed, run.subject.plan.groups)
             self._profile({printable(self.model.source_name): work})
 
     def _finish(self, proof: Proof, device: str) -> None:
@@ -294,23 +303,37 @@ class _Validation:
 
     def _compare(self) -> None:
         device = self._devices()
-        proof = self._models_proof(self.recording)
+        proof = self._models_proof()
         try:
-            proof.run()
+            self.verdict.proof = proof.run()
+            self._finish(proof.proof, device)
         except DiffersError as differs:
             self.verdict.proof = differs.proof
             self._finish(differs.proof, device)
             self._attribute(proof)
             raise
-        self.verdict.proof = proof.proof
-        self._finish(proof.proof, device)
+        if self.request.grappler:
+            self._compare_optimized(proof, device)
         if self.request.profile:
             names = self.request.devices or [graph.source_name for _, graph in self._graphs()]
             work = [Work(ORIGINAL, proof.fed[0], proof.original.plan.groups)]
             work.append(Work(EDITED, proof.fed[1], proof.edited_groups()))
             self._profile(dict(zip(_apart(names), work, strict=True)))
 
-    def _models_proof(self, recording: Recording | None = None) -> ModelsProof:
+    def _compare_optimized(self, proof: ModelsProof, device: str) -> None:
+        """The same in the shapes that have been found to fit: optimised kernels may not survive others."""
+        self._load(optimize=True)
+        try:
+            self.verdict.optimized = proof.again()
+            self._finish(self.verdict.optimized, device)
+        except DiffersError as differs:
+            self.verdict.optimized = differs.proof
+            self._finish(differs.proof, device)
+            differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
+            differs.hint = "--rtol and --atol allow a difference, --no-grappler leaves the optimiser out"
+            raise
+
+    def _models_proof(self) -> ModelsProof:
         request = self.request
         change = self._change()
         front = self._front() if self.pre is not None else None
@@ -325,7 +348,7 @@ class _Validation:
             front=front,
             back=back,
             judged=not request.devices or request.rtol is not None or request.atol is not None,
-            recording=recording,
+            recording=self.recording,
         )
 
     def _change(self) -> Change:
@@ -359,9 +382,7 @@ class _Validation:
     def _attribute(self, proof: ModelsProof) -> None:
         """Looks for the reason of a difference in the graphs as they are written: an optimiser merges nodes."""
         request = self.request
-        if request.settings.optimize:
-            proof = self._again_as_written(proof)
-        if not (request.first_divergence or request.reduce) or self.verdict.as_written == "equal":
+        if not (request.first_divergence or request.reduce):
             return
         ends = [output.after for output in proof.differing(proof.proof.outputs)]
         search = Search(
@@ -370,20 +391,6 @@ class _Validation:
         self.verdict.divergence = search.lockstep() if request.lockstep else search.first()
         if request.reduce is not None:
             self._reduce(search, request.reduce)
-
-    def _again_as_written(self, proof: ModelsProof) -> ModelsProof:
-        self._load(False)
-        again = self._models_proof()
-        try:
-            again.run()
-        except DiffersError:
-            self.verdict.as_written = "differ"
-        except GdsurgeonError as error:
-            self.verdict.as_written = f"could not be compared: {error.message}"
-            return proof
-        else:
-            self.verdict.as_written = "equal"
-        return again
 
     def _reduce(self, search: Search, path: str) -> None:
         assert self.verdict.divergence is not None
@@ -415,7 +422,6 @@ def _apart(names: Sequence[str]) -> list[str]:
 def difference_report(verdict: Verdict) -> dict[str, Any]:
     """What a difference comes from, for reports."""
     return {
-        "as_written": verdict.as_written or None,
         "divergence": verdict.divergence.as_json() if verdict.divergence is not None else None,
         "reduced": verdict.reduced.as_json() if verdict.reduced is not None else None,
     }

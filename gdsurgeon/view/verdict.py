@@ -32,14 +32,12 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
     if verdict.graphs:
         yield "checked", "the structure is sound"
     if verdict.loaded:
-        yield "loaded", f"{verdict.loaded}, {_manner(verdict)}"
+        yield "loaded", verdict.loaded
     proof = verdict.proof
     if proof is not None:
         yield from _proof(verdict, proof, error)
     for name, profile in verdict.profiles.items():
         yield from _profile(name, profile)
-    if verdict.as_written:
-        yield "written", _as_written(verdict.as_written)
     if verdict.divergence is not None:
         yield from _divergence(verdict.divergence)
     if verdict.reduced is not None:
@@ -48,10 +46,6 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
         yield "reduced", f"{nodes}: {printable(piece.mine)} and {printable(piece.theirs)}: {piece.text}"
     for path in verdict.written:
         yield "saved", printable(path)
-
-
-def _manner(verdict: Verdict) -> str:
-    return "optimised by Grappler" if verdict.request.settings.optimize else "as it is written (Grappler off)"
 
 
 def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iterator[tuple[str, str]]:
@@ -68,22 +62,39 @@ def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iter
         yield "not run", f"{printable(name)}: {printable(reason)}"
     if len(proof.skipped) > 3:
         yield "not run", f"and {counted(len(proof.skipped) - 3, 'output')} more"
-    yield from _conclusion(verdict, proof, error)
+    yield _conclusion(verdict, proof, error)
+    if verdict.optimized is not None:
+        yield "deployed", _optimized(verdict, verdict.optimized, error)
 
 
-def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iterator[tuple[str, str]]:
+def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> tuple[str, str]:
     where = f"({proof.device}, {proof.seconds:.1f} s)"
     if not proof.compared:
         label = "ran" if error is None else "stopped"
-        yield label, f"{counted(len(proof.outputs), 'output')}, {proven_counts(proof)}, nothing to compare with {where}"
-        return
+        what = "" if error is not None else ", nothing to compare with"
+        outputs = sum(not output.inside for output in proof.outputs)
+        return label, f"{counted(outputs, 'output')}, {proven_counts(proof)}{what} {where}"
     counts = f"{proof.statement}: {compared_counts(proof)}, {proven_counts(proof)}"
-    if error is not None:
-        yield "differs", f"{counts}, by up to {proof.largest_difference:.3g} {where}"
-    elif verdict.request.devices and proof.largest_difference and not proof.rtol and not proof.atol:
-        yield "drift", f"{counts}: up to {proof.largest_difference:.3g}{_needed(proof)} {where}"
-    else:
-        yield "proven", f"{counts}, {equality(proof)} {where}"
+    if error is not None and verdict.optimized is None:
+        return "differs", f"{counts}, by up to {proof.largest_difference:.3g} {where}"
+    if verdict.request.devices and proof.largest_difference and not proof.rtol and not proof.atol:
+        return "drift", f"{counts}: up to {proof.largest_difference:.3g}{_needed(proof)} {where}"
+    return "proven", f"{counts}, {equality(proof)} {where}"
+
+
+def _optimized(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> str:
+    """What becomes of it under TensorFlow's optimiser."""
+    if not proof.compared:
+        return "optimised by Grappler it runs, too"
+    if verdict.request.other is None and not verdict.request.devices:
+        return f"optimised by Grappler it runs, too, and gives the same{_but(proof)}"
+    return f"optimised by Grappler the two {'differ' if error is not None else 'give the same'}{_but(proof)}"
+
+
+def _but(proof: Proof) -> str:
+    if not proof.largest_difference:
+        return ", bit-identical"
+    return f" but for up to {proof.largest_difference:.3g}{_needed(proof)}"
 
 
 def _needed(proof: Proof) -> str:
@@ -108,17 +119,9 @@ def _range(statistics: Statistics) -> str:
     return f", {statistics.minimum:.3g} to {statistics.maximum:.3g}"
 
 
-def _as_written(text: str) -> str:
-    if text == "equal":
-        return "without Grappler the two are equal: the difference is its doing"
-    if text == "differ":
-        return "without Grappler they differ, too"
-    return f"without Grappler they {printable(text)}"
-
-
 def _profile(name: str, profile: Profile) -> Iterator[tuple[str, str]]:
     yield "measured", f"{name}: {profile.seconds * 1000:.3g} ms a run (median of {profile.runs})"
-    total = sum(node.seconds for node in profile.slowest) or 1.0
+    total = profile.node_seconds or 1.0
     for node in profile.slowest[:5]:
         yield "", f"{node.seconds * 1000:8.3f} ms  {100 * node.seconds / total:3.0f} %  {printable(node.name)}"
 
@@ -158,8 +161,8 @@ def verdict_json(verdict: Verdict, error: GdsurgeonError | None = None) -> dict[
         "exit_code": error.exit_code if error is not None else 0,
         "graphs": [vars(graph) for graph in verdict.graphs],
         "loaded": verdict.loaded or None,
-        "optimized": request.settings.optimize,
         "proof": verdict.proof.as_json() if verdict.proof is not None else None,
+        "optimized_proof": verdict.optimized.as_json() if verdict.optimized is not None else None,
         "statistics": {name: found._asdict() for name, found in verdict.statistics.items()},
         **difference_report(verdict),
         "profiles": {name: profile.as_json() for name, profile in verdict.profiles.items()},

@@ -1,0 +1,451 @@
+"""Wrong variants of an edited graph: each is done behind the back of the edit's journal, one node or function at a time.
+
+`mutations` finds them: every node of the graph after an edit is looked at, and every kind of mutation that fits it is
+given. Nothing here knows the edits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from execute.build import attr, body_node, function_attr, tensor
+
+from gdsurgeon.graph.attrs import functions_in, string_value
+from gdsurgeon.graph.dtypes import FLOAT32, base_dtype
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import EditResult
+from gdsurgeon.graph.node import Node, Output
+
+ADDED, SAID, TOUCHED, UNTOUCHED = "added", "said to be another", "touched", "untouched"
+"""What the edit has done to a node: made it; listed it in `Journal.changed`; renamed or rewired it or a neighbour."""
+
+CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+A_LITTLE = 1 + 2**-20
+
+_TWO_SIDED = {"Sub": 0, "MatMul": 0, "ConcatV2": 0, "Less": 0, "Assert": 1, "StringJoin": 0, **dict.fromkeys(CALLS, 0)}
+"""Ops whose inputs must not change places, and the first of the two that do."""
+
+_OTHER_OP = {
+    "Sub": "AddV2",
+    "Mul": "AddV2",
+    "Neg": "Abs",
+    "Relu": "Elu",
+    "Less": "Greater",
+    "ArgMax": "ArgMin",
+    "PartitionedCall": "StatefulPartitionedCall",
+}
+_OTHER_ATTR: dict[str, tuple[str, Any]] = {
+    "Conv2D": ("padding", b"VALID"),
+    "MatMul": ("transpose_b", True),
+    "Assert": ("summarize", 7),
+    "Enter": ("parallel_iterations", 1),
+    "HashTableV2": ("use_node_name_sharing", True),
+    "VariableV2": ("container", b"elsewhere"),
+    "TensorArrayV3": ("clear_after_read", True),
+    "LookupTableFindV2": ("_output_shapes", b""),
+    "PartitionedCall": ("executor_type", b"SINGLE_THREADED_EXECUTOR"),
+    "StatefulPartitionedCall": ("executor_type", b"SINGLE_THREADED_EXECUTOR"),
+    "Identity": ("_XlaMustCompile", True),
+    "Sub": ("_XlaMustCompile", True),
+    "Const": ("_note", b"other"),
+    "Placeholder": ("_note", b"other"),
+}
+_CPU = "/device:CPU:0"
+
+
+class Mutation(NamedTuple):
+    """A wrong variant: `kind` of `target`, to which the edit has done `where`; SPOIL does it."""
+
+    kind: str
+    target: str
+    where: str
+    spoil: Callable[[Graph], None]
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}, {self.where}: {self.target}"
+
+
+def mutations(graph: Graph, result: EditResult) -> Iterator[Mutation]:
+    """All mutations of GRAPH, which an edit with RESULT has changed. They are for another such graph."""
+    said, touched = set(result.journal.changed), set(graph.touched())
+
+    def where(node: Node) -> str:
+        if node.base_name is None:
+            return ADDED
+        return SAID if node.name in said else TOUCHED if node in touched else UNTOUCHED
+
+    for node in graph.nodes():
+        for kind, spoil in _of_node(graph, node):
+            yield Mutation(kind, node.name, where(node), partial(_on_node, node.name, spoil))
+    for a, b in _exchangeable(graph):
+        yield Mutation("names exchanged", f"{a.name} and {b.name}", where(a), partial(_exchange_names, a.name, b.name))
+    yield from _too_many(graph, result)
+    yield from _of_functions(graph, result)
+
+
+def _on_node(name: str, spoil: Callable[[Graph, Node], None], graph: Graph) -> None:
+    spoil(graph, graph[name])
+
+
+Found = Iterator[tuple[str, Callable[[Graph, Node], None]]]
+
+
+def _of_node(graph: Graph, node: Node) -> Found:
+    yield from _of_edges(graph, node)
+    yield from _of_names(graph, node)
+    if node.op == "Const" and node.output.dtype == FLOAT32:
+        yield "weight scaled", partial(_scale, 2.0)
+        yield "weight scaled by a little", partial(_scale, A_LITTLE)
+        yield "weight of another sign", partial(_scale, -1.0)
+        yield "another dtype", _as_double
+    if node.op in _OTHER_OP:
+        yield "another op", lambda g, n: g.set_op(n, _OTHER_OP[n.op])
+    if node.op in _OTHER_ATTR:
+        yield "another attr", _another_attr
+    yield "another device", lambda g, n: g.set_device(n, "" if n.device else _CPU)
+    if node.op == "Placeholder":
+        yield "another shape", _wider
+        yield "a shape that is not known", lambda g, n: g.set_attr(n, "shape", _unknown_shape())
+        yield "another dtype", lambda g, n: g.set_attr(n, "dtype", attr("float64").SerializeToString())
+    if node.op == "Cast":
+        yield "another dtype", lambda g, n: g.set_attr(n, "DstT", attr("float64").SerializeToString())
+    if not graph.users(node) and not graph.colocated_with(node):
+        yield "node lost", lambda g, n: g.remove([n])
+    yield "name that nobody knows", lambda g, n: g.rename({n: n.name + "_nobody"})
+
+
+def _of_edges(graph: Graph, node: Node) -> Found:
+    first = _TWO_SIDED.get(node.op)
+    if first is not None and len(node.inputs) > first + 1:
+        a, b = node.inputs[first : first + 2]
+        if a != b and base_dtype(a.dtype) == base_dtype(b.dtype):
+            yield "inputs swapped", partial(_swap, first)
+    for control in node.controls:
+        yield "control edge dropped", partial(_drop_control, control.name)
+    yield "control edge added", lambda g, n: g.set_controls(n, [*n.controls, g["nothing"]])
+    for slot, read in enumerate(node.inputs):
+        if (read.node.output_count or 1) > 1:
+            yield "next output", partial(_next_output, slot)
+    others = [n for n in graph.nodes() if n.base_name is not None and n is not node]
+    for slot, read in enumerate(node.inputs):
+        if node.base_name is None and read.node.base_name is None and read.node.name.startswith("u/"):
+            original = next((n for n in others if n.name == "t/" + read.node.name[2:]), None)
+            if original is not None:
+                yield "original read", partial(_read_original, slot, Output(original, read.index).name)
+    if any(read.dtype == FLOAT32 for read in node.inputs) and node.op != "Merge":
+        yield "another tensor read", _read_another
+
+
+def _of_names(graph: Graph, node: Node) -> Found:
+    if node.colocated:
+        yield "colocation dropped", lambda g, n: g.set_colocated(n, ())
+    else:
+        yield "colocation added", lambda g, n: g.set_colocated(n, [g["nothing"]])
+    if node.op == "Enter":
+        for frame in sorted({_text(n, "frame_name") for n in graph.nodes() if n.op == "Enter"}):
+            if frame != _text(node, "frame_name"):
+                yield "frame of another loop", partial(_set_frame, frame)
+                yield "one Enter in the frame of another loop", partial(_set_text, "frame_name", frame)
+    if node.has_attr("shared_name"):
+        for name in sorted({_text(n, "shared_name") for n in graph.nodes() if n.op == node.op}):
+            if name != _text(node, "shared_name"):
+                yield "shared name of another", partial(_set_text, "shared_name", name)
+
+
+def _text(node: Node, key: str) -> str:
+    value = node.plain_attr(key)
+    return value.decode() if isinstance(value, bytes) else ""
+
+
+# -- what is done to a node ------------------------------------------------------------------------------------
+
+
+def _swap(first: int, graph: Graph, node: Node) -> None:
+    inputs = list(node.inputs)
+    inputs[first], inputs[first + 1] = inputs[first + 1], inputs[first]
+    graph.set_inputs(node, inputs)
+
+
+def _drop_control(name: str, graph: Graph, node: Node) -> None:
+    kept = [control for control in node.controls if control.name != name]
+    assert len(kept) < len(node.controls)
+    graph.set_controls(node, kept)
+
+
+def _next_output(slot: int, graph: Graph, node: Node) -> None:
+    read = node.inputs[slot]
+    count = read.node.output_count or 1
+    graph.set_slots({node: {slot: Output(read.node, (read.index + 1) % count)}})
+
+
+def _read_original(slot: int, tensor_name: str, graph: Graph, node: Node) -> None:
+    graph.set_slots({node: {slot: graph.tensor(tensor_name)}})
+
+
+def _read_another(graph: Graph, node: Node) -> None:
+    """A constant of the graph that has nothing to do with it."""
+    slot = next(i for i, read in enumerate(node.inputs) if read.dtype == FLOAT32)
+    graph.set_slots({node: {slot: graph["nothing"].output}})
+
+
+def _scale(factor: float, graph: Graph, node: Node) -> None:
+    proto = node.attr("value").tensor
+    shape = tuple(dim.size for dim in proto.tensor_shape.dim)
+    values = np.frombuffer(proto.tensor_content, np.float32).reshape(shape)
+    scaled = (values * np.float32(factor)).astype(np.float32)
+    assert not np.array_equal(values, scaled)
+    graph.set_attr(node, "value", tensor(scaled, "float32").SerializeToString())
+
+
+def _as_double(graph: Graph, node: Node) -> None:
+    proto = node.attr("value").tensor
+    shape = tuple(dim.size for dim in proto.tensor_shape.dim)
+    values = np.frombuffer(proto.tensor_content, np.float32).reshape(shape).astype(np.float64)
+    graph.set_attr(node, "value", tensor(values, "float64").SerializeToString())
+    graph.set_attr(node, "dtype", attr("float64").SerializeToString())
+
+
+def _another_attr(graph: Graph, node: Node) -> None:
+    key, new = _OTHER_ATTR[node.op]
+    if node.plain_attr(key) == new:
+        new = not new if isinstance(new, bool) else b"SAME" if key == "padding" else new * 2
+    graph.set_attr(node, key, attr(new).SerializeToString())
+
+
+def _wider(graph: Graph, node: Node) -> None:
+    """All dims unknown: what the placeholder took it takes."""
+    shape = node.attr("shape")
+    for dim in shape.shape.dim:
+        dim.size = -1 if dim.size >= 0 else 1
+    graph.set_attr(node, "shape", shape.SerializeToString())
+
+
+def _unknown_shape() -> bytes:
+    shape = attr(1)
+    shape.shape.unknown_rank = True
+    return bytes(shape.SerializeToString())
+
+
+def _set_text(key: str, text: str, graph: Graph, node: Node) -> None:
+    graph.set_attr(node, key, string_value(text).SerializeToString())
+
+
+def _set_frame(frame: str, graph: Graph, node: Node) -> None:
+    """All of the loop of NODE leads into FRAME."""
+    own = _text(node, "frame_name")
+    for other in list(graph.nodes()):
+        if other.op == "Enter" and _text(other, "frame_name") == own:
+            _set_text("frame_name", frame, graph, other)
+
+
+# -- names, and nodes that are too many ------------------------------------------------------------------------
+
+
+def _exchangeable(graph: Graph) -> Iterator[tuple[Node, Node]]:
+    """Nodes that nobody reads, and their next of the same op and dtypes."""
+    last: dict[tuple[Any, ...], Node] = {}
+    for node in graph.nodes():
+        if not graph.users(node) and node.output_dtypes:
+            key = tuple(node.output_dtypes)
+            if key in last:
+                yield last[key], node
+                yield node, last[key]
+            last[key] = node
+
+
+def _exchange_names(a: str, b: str, graph: Graph) -> None:
+    one, other = graph[a], graph[b]
+    graph.rename({one: b, other: a})
+
+
+def _too_many(graph: Graph, result: EditResult) -> Iterator[Mutation]:
+    value = {"dtype": attr("float32").SerializeToString(), "value": tensor(1.0, "float32").SerializeToString()}
+
+    def constant(name: str, g: Graph) -> None:
+        g.add(name, "Const", attrs=value)
+
+    def placeholder(g: Graph) -> None:
+        g.add("extra", "Placeholder", attrs={"dtype": attr("float32").SerializeToString()})
+
+    def output(g: Graph) -> None:
+        g.add("extra", "Neg", [g["nothing"].output], attrs={"T": attr("float32").SerializeToString()})
+
+    def check(g: Graph) -> None:
+        inputs = [g["true"].output, g["nothing"].output]
+        g.add("extra", "Assert", inputs, attrs={"T": attr(["float32"]).SerializeToString()})
+
+    def between(name: str, slot: int, g: Graph) -> None:
+        node = g[name]
+        attrs = {"T": attr("float32").SerializeToString()}
+        added = g.add(name + "_between", "Identity", [node.inputs[slot]], attrs=attrs)
+        g.set_slots({node: {slot: added.output}})
+
+    yield Mutation("node too many", "an unread constant", ADDED, partial(constant, "extra"))
+    yield Mutation("node too many", "an input", ADDED, placeholder)
+    yield Mutation("node too many", "an output", ADDED, output)
+    yield Mutation("node too many", "an Assert", ADDED, check)
+    for name in sorted(set(result.journal.removed)):
+        if name not in graph:
+            yield Mutation("node too many", f"one called {name}, as one that went", ADDED, partial(constant, name))
+    touched = set(graph.touched())
+    for node in graph.nodes():
+        for slot, read in enumerate(node.inputs[:2]):
+            if read.dtype == FLOAT32 and node.op in ("Sub", "Mul", "MatMul", "Neg", *CALLS):
+                where = ADDED if node.base_name is None else TOUCHED if node in touched else UNTOUCHED
+                what = f"in front of input {slot} of {node.name}"
+                yield Mutation("node too many", what, where, partial(between, node.name, slot))
+
+
+# -- functions -------------------------------------------------------------------------------------------------
+
+
+def _of_functions(graph: Graph, result: EditResult) -> Iterator[Mutation]:
+    known = {function.signature.name for function in graph.pristine().functions}
+    for function in graph.functions:
+        name = function.signature.name
+        where = UNTOUCHED if name in known else ADDED
+        for kind, change in _of_body(function):
+            yield Mutation(kind, name, where, partial(_replace, name, change))
+        yield Mutation("another device in a function", name, where, partial(_replace, name, _device_in_body))
+    called = {func.name for node in graph.nodes() for key in node.attr_keys for func in functions_in(node.attr(key))}
+    for node in graph.nodes():
+        for key in node.attr_keys:
+            if "func" in str(node.attr(key).WhichOneof("value")):
+                for other in _alike(graph, node.attr(key).func.name):
+                    where = ADDED if node.base_name is None else UNTOUCHED
+                    yield Mutation(
+                        "another function called",
+                        f"{key} of {node.name}: {other}",
+                        where,
+                        partial(_call, node.name, key, other),
+                    )
+    for name in sorted(known - called):
+        if name in graph.functions and not any(_calls(f, name) for f in graph.functions):
+            yield Mutation("function lost", name, UNTOUCHED, lambda g, n=name: g.functions.remove([n]))  # type: ignore[misc]
+    yield Mutation("function too many", "an uncalled one", ADDED, _add_function)
+
+
+def _calls(function: Any, name: str) -> bool:
+    return any(value.func.name == name for node in function.node_def for value in node.attr.values())
+
+
+def _of_body(function: Any) -> Iterator[tuple[str, Callable[[Any], None]]]:
+    ops = {node.op for node in function.node_def}
+    if "Sub" in ops:
+        yield "inputs swapped in a function", _swap_in_body
+        yield "another op in a function", _other_op_in_body
+    if any(_is_float(node) for node in function.node_def):
+        yield "weight of another sign in a function", partial(_scale_in_body, -1.0)
+        yield "weight scaled by a little in a function", partial(_scale_in_body, A_LITTLE)
+    if len(function.signature.output_arg) > 1:
+        yield "results of a function exchanged", _exchange_results
+    args = [arg.type for arg in function.signature.input_arg]
+    if len(args) > 1 and args[0] == args[-1]:
+        yield "arguments of a function exchanged", _exchange_arguments
+    yield "attr of a function", _another_function_attr
+    if any(inner.startswith("^") for node in function.node_def for inner in node.input):
+        yield "control edge dropped in a function", _drop_in_body
+    if function.control_ret:
+        yield "control result of a function dropped", lambda f: f.control_ret.clear()
+
+
+def _replace(name: str, change: Callable[[Any], None], graph: Graph) -> None:
+    copy = type(graph.functions.get(name))()
+    copy.CopyFrom(graph.functions.get(name))
+    change(copy)
+    assert copy != graph.functions.get(name)
+    graph.functions.replace(copy)
+
+
+def _node_of(function: Any, op: str) -> Any:
+    return next(node for node in function.node_def if node.op == op)
+
+
+def _swap_in_body(function: Any) -> None:
+    inputs = _node_of(function, "Sub").input
+    inputs[0], inputs[1] = inputs[1], inputs[0]
+
+
+def _other_op_in_body(function: Any) -> None:
+    _node_of(function, "Sub").op = "AddV2"
+
+
+def _device_in_body(function: Any) -> None:
+    node = function.node_def[0]
+    node.device = "" if node.device else _CPU
+
+
+def _is_float(node: Any) -> bool:
+    return bool(node.op == "Const" and node.attr["dtype"].type == FLOAT32)
+
+
+def _scale_in_body(factor: float, function: Any) -> None:
+    node = next(node for node in function.node_def if _is_float(node))
+    proto = node.attr["value"].tensor
+    shape = tuple(dim.size for dim in proto.tensor_shape.dim)
+    count = math.prod(shape)
+    values = np.frombuffer(proto.tensor_content, np.float32, count).reshape(shape)
+    node.attr["value"].CopyFrom(tensor((values * np.float32(factor)).astype(np.float32), "float32"))
+
+
+def _exchange_results(function: Any) -> None:
+    first, last = (function.signature.output_arg[i].name for i in (0, -1))
+    function.ret[first], function.ret[last] = function.ret[last], function.ret[first]
+
+
+def _exchange_arguments(function: Any) -> None:
+    args = function.signature.input_arg
+    args[0].name, args[-1].name = args[-1].name, args[0].name
+
+
+def _another_function_attr(function: Any) -> None:
+    if "_noinline" in function.attr:
+        del function.attr["_noinline"]
+    else:
+        function.attr["_noinline"].b = True
+
+
+def _drop_in_body(function: Any) -> None:
+    for node in function.node_def:
+        kept = [inner for inner in node.input if not inner.startswith("^")]
+        if len(kept) < len(node.input):
+            del node.input[:]
+            node.input.extend(kept)
+            return
+
+
+def _alike(graph: Graph, name: str) -> list[str]:
+    """Other functions with the same types."""
+    own = graph.functions.get(name)
+
+    def types(function: Any) -> tuple[list[int], list[int]]:
+        signature = function.signature
+        return [arg.type for arg in signature.input_arg], [arg.type for arg in signature.output_arg]
+
+    if own is None:
+        return []
+    names = [f.signature.name for f in graph.functions if f.signature.name != name and types(f) == types(own)]
+    return sorted(names)[:1]
+
+
+def _call(name: str, key: str, function: str, graph: Graph) -> None:
+    value = graph[name].attr(key)
+    value.func.name = function
+    graph.set_attr(graph[name], key, value.SerializeToString())
+
+
+def _add_function(graph: Graph) -> None:
+    copy = type(next(iter(graph.functions)))()
+    copy.signature.name = "extra_function"
+    copy.signature.output_arg.add(name="out", type=FLOAT32)
+    body_node(copy, "one", "Const", dtype="float32", value=tensor(1.0, "float32"))
+    copy.ret["out"] = "one:output:0"
+    graph.functions.add(copy)
+
+
+__all__ = ["ADDED", "SAID", "TOUCHED", "UNTOUCHED", "Mutation", "function_attr", "mutations"]
