@@ -90,6 +90,7 @@ class Proof:
         rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
         timing: how long both graphs take, where that was asked.
         largest_difference: the largest absolute difference of all outputs and samples that were compared.
+        needed: the tolerance, as both rtol and atol, within which all floats are that were compared.
         batches: the batch sizes of the samples.
         elements: how many elements were compared of each output, in all samples.
         made: how the feeds were made, and why so, by name.
@@ -110,6 +111,7 @@ class Proof:
     atol: float = 0.0
     largest_difference: float = 0.0
     timing: Timing | None = None
+    needed: float = 0.0
     batches: list[int] = field(default_factory=list)
     elements: dict[str, int] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
@@ -125,6 +127,7 @@ class Proof:
         for output in outputs:
             if output.comparison is not None:
                 self.largest_difference = max(self.largest_difference, output.comparison.max_abs or 0.0)
+                self.needed = max(self.needed, output.comparison.needed or 0.0)
                 self.elements[output.after] = self.elements.get(output.after, 0) + output.comparison.count
 
     def as_json(self) -> dict[str, Any]:
@@ -164,6 +167,7 @@ def merged(proofs: Sequence[Proof]) -> Proof:
         out.skipped += [item for item in proof.skipped if item not in out.skipped]
         out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]
         out.rtol, out.atol = max(out.rtol, proof.rtol), max(out.atol, proof.atol)
+        out.needed = max(out.needed, proof.needed)
         out.largest_difference = max(out.largest_difference, proof.largest_difference)
     return out
 

@@ -98,8 +98,7 @@ def _but(proof: Proof) -> str:
 
 
 def _needed(proof: Proof) -> str:
-    needed = [o.comparison.needed for o in proof.compared if o.comparison is not None and o.comparison.needed]
-    return f", within a tolerance of {max(needed):.3g}" if needed else ""
+    return f", within a tolerance of {proof.needed:.3g}" if proof.needed else ""
 
 
 def _returned(output: OutputProof, statistics: Statistics | None) -> str:

@@ -41,6 +41,8 @@ pytestmark = pytest.mark.tensorflow
 
 Edit = Callable[[Graph], EditResult]
 
+KERNEL, BIAS = [[[[0.5]], [[2.0]]], [[[3.0]], [[0.75]]]], [0.125]
+
 
 # -- what is edited --------------------------------------------------------------------------------------------
 
@@ -66,9 +68,18 @@ def model() -> Builder:
     m.node("go", "NoOp", ["^t/check", "^called"])
     m.node("y", "Sub", ["sum", "nothing", "^go"], T="float32", _output_shapes=[Shape((1, 2))])
     m.node("label", "Identity", ["t/label", "^go"], T="string")
-    m.const("kernel", [[[[0.5]], [[-2.0]]], [[[3.0]], [[0.75]]]])
-    m.node("convolved", "Conv2D", ["image", "kernel"], T="float32", strides=[1, 1, 1, 1], padding=b"SAME")
-    m.node("map", "Relu", ["convolved"], T="float32")
+    # Of positive numbers, all of them: what the Relu does shows on others only.
+    m.node("positive", "Square", ["image"], T="float32")
+    m.const("kernel", KERNEL)
+    m.node("convolved", "Conv2D", ["positive", "kernel"], T="float32", strides=[1, 1, 1, 1], padding=b"SAME")
+    m.const("bias", BIAS)
+    m.node("biased", "BiasAdd", ["convolved", "bias"], T="float32", data_format=b"NHWC")
+    m.node("map", "Relu", ["biased"], T="float32")
+    m.const("flat_shape", [1, 16], "int32")
+    m.node("flat", "Reshape", ["image", "flat_shape"], T="float32", Tshape="int32")
+    m.node("flat_too", "Reshape", ["image", "flat_shape_too"], T="float32", Tshape="int32")
+    m.const("flat_shape_too", [1, 16], "int32")
+    m.node("shape_itself", "Neg", ["flat_shape_too"], T="int32")
     m.node("values", "TopKV2", ["z", "one_of"], T="float32", sorted=True)
     m.const("one_of", 1, "int32")
     m.node("best_value", "Sub", ["values", "nothing"], T="float32", )
@@ -109,12 +120,16 @@ def _scope(m: Builder) -> None:
     m.const("t/size", 1, "int32")
     m.const("t/first", 0, "int32")
     m.node("t/array", "TensorArrayV3", ["t/size"], dtype="float32", clear_after_read=False, tensor_array_name=b"t/a")
-    m.node("t/write", "TensorArrayWriteV3", ["t/array", "t/first", "t/shifted", "t/array:1"], T="float32")
+    m.node("t/turned", "PartitionedCall", ["t/shifted"], Tin=["float32"], Tout=["float32"], f=function_attr("turn"))
+    m.node("t/write", "TensorArrayWriteV3", ["t/array", "t/first", "t/turned", "t/array:1"], T="float32")
     m.node("t/stored", "TensorArrayReadV3", ["t/array", "t/first", "t/array:1", "^t/write"], dtype="float32")
     m.node("t/result", "Sub", ["t/stored", "t/scaled", "^t/check"], T="float32")
     m.graph_def.node[-1].device = "/device:CPU:0"
     # Nobody waits for it: only its name is asked for.
-    m.node("t/report", "Assert", ["t/fine", "t/result", "t/scaled", "^t/check"], T=["float32", "float32"], summarize=3)
+    m.const("t/hundred", 100.0)
+    m.node("t/percent", "Sub", ["t/hundred", "t/scaled"], T="float32")
+    m.node("t/told", "PartitionedCall", ["t/percent"], Tin=["float32"], Tout=["float32"], f=function_attr("turn"))
+    m.node("t/report", "Assert", ["t/fine", "t/told", "t/scaled", "^t/check"], T=["float32", "float32"], summarize=3)
 
 
 def loop(m: Builder, scope: str, source: str) -> str:
@@ -237,11 +252,11 @@ EDITS: dict[str, Edit] = {
     "rename": lambda g: rename(g, [("y", "result"), ("x", "input"), ("t/difference", "d")]),
     "rename --scope": lambda g: rename(g, scopes=[("t", "u")]),
     "reroute": lambda g: reroute(g, [("t/scaled", "t/halves")], only="^t/difference$"),
-    "set-attr": lambda g: set_attr(g, named("convolved", "t/scores"), [("_note:string", "a")]),
+    "set-attr": lambda g: set_attr(g, named("sum", "t/halves", "t/check"), [("_note:string", "a")]),
     "set-attr padding": lambda g: set_attr(g, named("convolved"), [("padding", "VALID")]),
     "set-device": lambda g: set_device(g, clear=True),
     "set-shape": lambda g: set_shape(g, [("x", (-1, 4)), ("z", (-1, 2))]),
-    "set-shape of another size": lambda g: set_shape(g, [("image", (1, 6, 6, 1))]),
+    "set-shape --fix-batch": lambda g: set_shape(g, [("image", (2, 4, 4, 1))], fix_batch=True),
 }
 
 

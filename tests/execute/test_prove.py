@@ -300,7 +300,7 @@ def test_a_difference_is_said_with_its_size_and_the_tolerance_that_would_have_pa
     assert error.message == (
         "the result differs: edited(x) = original(x) under the new names does not hold for 1 of 1 outputs (feed 1)"
     )
-    assert error.details == ("z: 1 of 2 elements differ, by up to 0.5 (a tolerance of 0.143 would have passed)",)
+    assert error.details == ("z: 1 of 2 elements differs, by up to 0.5 (a tolerance of 0.143 would have passed)",)
 
 
 def test_only_the_outputs_that_differ_are_named(tmp_path: Path) -> None:
@@ -654,7 +654,7 @@ def test_the_tables_of_an_added_graph_are_initialised(tmp_path: Path) -> None:
         graph.set_attr(graph["words"], "value", tensor(["six", "five"], "string").SerializeToString())
         return result
 
-    assert refused(tmp_path, m, wrong, overrides=Overrides({"key": "[6]"})).details == ("y: 1 of 1 elements differ",)
+    assert refused(tmp_path, m, wrong, overrides=Overrides({"key": "[6]"})).details == ("y: 1 of 1 elements differs",)
 
 
 # -- variables ---------------------------------------------------------------------------------------------

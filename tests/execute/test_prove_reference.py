@@ -766,7 +766,7 @@ def test_a_difference_is_said_with_its_size(executor: Executor) -> None:
     assert error.message == (
         "the result differs: edited(x) = original(x, z := its value) does not hold for 1 of 1 outputs (feed 1)"
     )
-    assert error.details == ("y: 1 of 2 elements differ, by up to 0.5 (a tolerance of 0.2 would have passed)",)
+    assert error.details == ("y: 1 of 2 elements differs, by up to 0.5 (a tolerance of 0.2 would have passed)",)
 
 
 # -- feeds by the user --------------------------------------------------------------------------------------------

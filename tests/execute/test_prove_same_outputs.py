@@ -443,7 +443,7 @@ def test_a_tolerance_is_absolute_or_relative(executor: Executor) -> None:
         error = caught(executor, numbers(), claiming(wrong, **fails), ONES)
         assert error.exit_code == 5
         assert error.details == (
-            "served: 1 of 2 elements differ, by up to 0.5 (a tolerance of 0.143 would have passed)",
+            "served: 1 of 2 elements differs, by up to 0.5 (a tolerance of 0.143 would have passed)",
         )
 
 
@@ -461,7 +461,7 @@ def test_a_tolerance_is_none_for_integers_texts_and_what_is_no_number(executor: 
     m.const("k", ["a", "b"], "string")
     m.node("y", "StringJoin", ["x", "k"], N=2, separator=b"")
     error = caught(executor, m, claiming(spoilt(edit, value("k", ["a", "c"], "string")), **loose))
-    assert error.exit_code == 5 and error.details == ("z: 1 of 2 elements differ",)
+    assert error.exit_code == 5 and error.details == ("z: 1 of 2 elements differs",)
     m = numbers()
     error = caught(executor, m, claiming(spoilt(renaming, value("one", [1.0, float("nan")])), **loose))
     assert error.exit_code == 5 and "inf" in error.details[0] and "tolerance" not in error.details[0]

@@ -46,7 +46,6 @@ _OTHER_ATTR: dict[str, tuple[str, Any]] = {
     "HashTableV2": ("use_node_name_sharing", True),
     "VariableV2": ("container", b"elsewhere"),
     "TensorArrayV3": ("clear_after_read", True),
-    "LookupTableFindV2": ("_output_shapes", b""),
     "PartitionedCall": ("executor_type", b"SINGLE_THREADED_EXECUTOR"),
     "StatefulPartitionedCall": ("executor_type", b"SINGLE_THREADED_EXECUTOR"),
     "Identity": ("_XlaMustCompile", True),
@@ -129,14 +128,12 @@ def _of_edges(graph: Graph, node: Node) -> Found:
         yield "control edge dropped", partial(_drop_control, control.name)
     yield "control edge added", lambda g, n: g.set_controls(n, [*n.controls, g["nothing"]])
     for slot, read in enumerate(node.inputs):
-        if (read.node.output_count or 1) > 1:
+        if (read.node.output_count or 1) > 1 and read.node.op != "Merge":
             yield "next output", partial(_next_output, slot)
-    others = [n for n in graph.nodes() if n.base_name is not None and n is not node]
     for slot, read in enumerate(node.inputs):
-        if node.base_name is None and read.node.base_name is None and read.node.name.startswith("u/"):
-            original = next((n for n in others if n.name == "t/" + read.node.name[2:]), None)
-            if original is not None:
-                yield "original read", partial(_read_original, slot, Output(original, read.index).name)
+        original = _original(graph, read.node) if node.base_name is None else None
+        if original is not None:
+            yield "original read", partial(_read_original, slot, Output(original, read.index).name)
     if any(read.dtype == FLOAT32 for read in node.inputs) and node.op != "Merge":
         yield "another tensor read", _read_another
 
@@ -155,6 +152,13 @@ def _of_names(graph: Graph, node: Node) -> Found:
         for name in sorted({_text(n, "shared_name") for n in graph.nodes() if n.op == node.op}):
             if name != _text(node, "shared_name"):
                 yield "shared name of another", partial(_set_text, "shared_name", name)
+
+
+def _original(graph: Graph, copy: Node) -> Node | None:
+    """The node of the model that has the name which COPY would have if it were not a copy."""
+    name = "t/" + copy.name[2:] if copy.name.startswith("u/") else copy.name.removesuffix("_1")
+    found = graph.find(name) if copy.base_name is None and name != copy.name else None
+    return found if found is not None and found.op == copy.op else None
 
 
 def _text(node: Node, key: str) -> str:

@@ -310,6 +310,7 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
         "proof": {
             "level": "run",
             "statement": "edited(x) = original(x) under the new names",
+            "optimized": False,
             "samples": 1,
             "batches": [1],
             "device": "CPU",
@@ -397,12 +398,13 @@ def test_the_report_of_what_was_not_run(level: str, fixtures: Path, capsys: pyte
     assert report["proof"] == {
         "level": level,
         "statement": None,
+        "optimized": False,
         "samples": 0,
-            "batches": [],
+        "batches": [],
         "device": None,
         "runtime": None,
         "feeds": {},
-            "made": {},
+        "made": {},
         "outputs": [],
         "compared": 0,
         "largest_difference": None,
