@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_device import set_device
     from gdsurgeon.edits.set_shape import set_shape
     from gdsurgeon.errors import GdsurgeonError
+    from gdsurgeon.execute.validate import validate
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.graph.journal import EditResult
     from gdsurgeon.graph.load import from_bytes, load
@@ -83,6 +84,7 @@ _HOMES = {
     "set_device": "edits.set_device",
     "set_shape": "edits.set_shape",
     "signature": "analysis.signature",
+    "validate": "execute.validate",
 }
 
 __all__ = [
@@ -121,6 +123,7 @@ __all__ = [
     "set_device",
     "set_shape",
     "signature",
+    "validate",
 ]
 
 

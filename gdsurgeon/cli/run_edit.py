@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.execute.operate import Edit, Outcome, Request, operate
 from gdsurgeon.wire.output import OutputFile
 
@@ -13,11 +14,11 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
         OutputFile(request.report) if request.report is not None else None
     )  # refused now rather than after the work
 
-    def write_report(outcome: Outcome) -> None:
+    def write_report(outcome: Outcome, error: GdsurgeonError | None = None) -> None:
         if report is not None:
-            _write_report(report, outcome, command)
+            _write_report(report, outcome, command, error)
 
-    outcome = operate(request, edit, before_publishing=write_report)
+    outcome = operate(request, edit, before_publishing=write_report, on_difference=write_report)
     terminal.warn(dict.fromkeys(outcome.warnings))
     if not terminal.quiet:
         from gdsurgeon.view.summary import summary
@@ -25,12 +26,12 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
         terminal.summary(summary(outcome))
 
 
-def _write_report(report: OutputFile, outcome: Outcome, command: str) -> None:
+def _write_report(report: OutputFile, outcome: Outcome, command: str, error: GdsurgeonError | None) -> None:
     import json
 
     from gdsurgeon.view.summary import report as make_report
 
-    data = json.dumps(make_report(outcome, command), indent=2).encode() + b"\n"
+    data = json.dumps(make_report(outcome, command, error), indent=2).encode() + b"\n"
     with report:
         if report.is_stream:
             report.stream([data])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError, ValidationError, printable
 from gdsurgeon.execute.paths import back_up, check_apart, output_path
-from gdsurgeon.execute.proof import Proof
+from gdsurgeon.execute.proof import DiffersError, Proof
 from gdsurgeon.execute.settings import Overrides, Settings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult
@@ -86,7 +86,13 @@ class Outcome:
     seconds: float
 
 
-def operate(request: Request, edit: Edit, *, before_publishing: Callable[[Outcome], None] | None = None) -> Outcome:
+def operate(
+    request: Request,
+    edit: Edit,
+    *,
+    before_publishing: Callable[[Outcome], None] | None = None,
+    on_difference: Callable[[Outcome, DiffersError], None] | None = None,
+) -> Outcome:
     """Applies EDIT to the model and publishes the result, proven as far as the request says.
 
     Args:
@@ -94,6 +100,8 @@ def operate(request: Request, edit: Edit, *, before_publishing: Callable[[Outcom
         edit: called with the graph, once.
         before_publishing: called with the outcome when everything is proven and nothing has appeared yet; what it
             raises keeps the output from appearing.
+        on_difference: called with what there is to say where the result differs from what the edit claims; nothing
+            appears then, and the error is raised.
 
     Raises:
         GdsurgeonError: of any kind; the input is untouched, an earlier output as it was, and nothing left behind.
@@ -109,17 +117,27 @@ def operate(request: Request, edit: Edit, *, before_publishing: Callable[[Outcom
         if before_publishing is not None:
             before_publishing(outcome)
 
+    def differing(error: DiffersError, outcome: Outcome) -> None:
+        outcome.seconds = time.monotonic() - started
+        if on_difference is not None:
+            on_difference(outcome, error)
+
     with OutputFile(out) as output:
         if request.level in ("load", "run"):
             from gdsurgeon.execute.proving import Proving
 
             with Proving(request.settings, request.overrides, request.level) as proving:
-                return _operate(request, edit, output, proving, publishing)
-        return _operate(request, edit, output, None, publishing)
+                return _operate(request, edit, output, proving, publishing, differing)
+        return _operate(request, edit, output, None, publishing, differing)
 
 
 def _operate(
-    request: Request, edit: Edit, output: OutputFile, proving: Proving | None, publishing: Callable[[Outcome], None]
+    request: Request,
+    edit: Edit,
+    output: OutputFile,
+    proving: Proving | None,
+    publishing: Callable[[Outcome], None],
+    differing: Callable[[DiffersError, Outcome], None],
 ) -> Outcome:
     graph = load(request.model)
     text = _is_text(request, graph, output)
@@ -158,6 +176,8 @@ def _operate(
                 proof = proving.prove(graph, result, edited if edited is not None else staged)
             except GdsurgeonError as error:
                 error.warnings = (*warnings, *result.warnings)
+                if isinstance(error, DiffersError):
+                    differing(error, outcome(error.proof))
                 raise
         done = outcome(proof)
         if request.backup is not None and not request.dry_run:

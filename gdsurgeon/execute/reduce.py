@@ -135,7 +135,10 @@ def _tensors(search: Search, feeds: Mapping[str, Tensor | Result]) -> dict[str, 
 def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[str, Tensor]) -> bytes:
     """What of GRAPH computes END from STARTS, which are constants, and so are the inputs that are left."""
     graph = graph.pristine()
-    needed = _needed(graph, end, starts)
+    nodes, needed = _needed(graph, end, starts)
+    for node in nodes:  # what the piece only waits for is no part of it
+        if any(control not in nodes for control in node.controls):
+            graph.set_controls(node, [control for control in node.controls if control in nodes])
     drawn = {n: v for n, v in feeds.items() if n in needed and graph[parse_tensor(n).node].op not in PLACEHOLDERS}
     values = {**starts, **drawn}
     names: dict[str, str] = {}
@@ -153,8 +156,8 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
     return read_chunks(graph.chunks())
 
 
-def _needed(graph: Graph, end: str, starts: Iterable[str]) -> set[str]:
-    """The names of the tensors above END that are read without a look behind STARTS."""
+def _needed(graph: Graph, end: str, starts: Iterable[str]) -> tuple[set[Node], set[str]]:
+    """The nodes that compute END, without a look behind STARTS, and the names of the tensors that they read."""
     given = set(starts)
     first = graph[parse_tensor(end).node]
     seen = {first}
@@ -168,7 +171,7 @@ def _needed(graph: Graph, end: str, starts: Iterable[str]) -> set[str]:
             if read.node.exists and read.node not in seen:
                 seen.add(read.node)
                 pending.append(read.node)
-    return out
+    return seen, out
 
 
 def _make_constant(graph: Graph, node: Node, value: Tensor) -> None:

@@ -125,13 +125,18 @@ class Verdict:
     seconds: float = 0.0
 
 
-def validate(request: ValidateRequest) -> Verdict:
-    """Carries out REQUEST.
+def validate(model: str, other: str | None = None, **options: Any) -> Verdict:
+    """Validates the graph in the file MODEL, or against it the one in the file OTHER.
+
+    Args:
+        model: a path.
+        other: a path, or None.
+        options: see `ValidateRequest`.
 
     Raises:
         GdsurgeonError: see `carry_out`.
     """
-    verdict = Verdict(request)
+    verdict = Verdict(ValidateRequest(model, other, **options))
     carry_out(verdict)
     return verdict
 

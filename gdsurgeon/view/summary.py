@@ -8,7 +8,7 @@ from typing import Any
 
 from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.analysis.signature import Signature, TensorInfo
-from gdsurgeon.errors import printable
+from gdsurgeon.errors import GdsurgeonError, printable
 from gdsurgeon.execute.operate import Outcome
 from gdsurgeon.execute.proof import Proof, Timing
 from gdsurgeon.graph.dtypes import base_dtype, dtype_name
@@ -175,11 +175,13 @@ def equality(proof: Proof) -> str:
     return f"within rtol {proof.rtol:g}, atol {proof.atol:g}: they differ by up to {proof.largest_difference:.3g}"
 
 
-def report(outcome: Outcome, command: str) -> dict[str, Any]:
-    """The whole outcome for machines."""
+def report(outcome: Outcome, command: str, error: GdsurgeonError | None = None) -> dict[str, Any]:
+    """The whole outcome for machines; ERROR is what kept the output from appearing, if something did."""
     journal = outcome.result.journal
     return {
         "command": command,
+        "passed": error is None,
+        "error": error.message if error is not None else None,
         "model": outcome.request.model,
         "output": outcome.out,
         "dry_run": outcome.request.dry_run,

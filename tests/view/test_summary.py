@@ -288,6 +288,8 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
     placeholder = {"dtype": "float32", "shape": [None, 4], "op": "Placeholder"}
     assert report == {
         "command": "rename",
+        "passed": True,
+        "error": None,
         "model": "control_edges.pb",
         "output": "out.pb",
         "dry_run": False,
