@@ -41,7 +41,10 @@ def await_loaded(executor: Executor, key: str, what: str) -> None:
                 f"this TensorFlow cannot run the graph: {printable(refused.text)}",
                 hint="--op-lib FILE.so brings custom ops; --validate structure does without running",
             ) from refused
-        raise ValidationError(f"{what}: {printable(refused.text)}", hint=DO_WITHOUT) from refused
+        # Of a result that does not load there is nothing to be had by not looking.
+        raise ValidationError(
+            f"{what}: {printable(refused.text)}", hint=None if key == EDITED else DO_WITHOUT
+        ) from refused
 
 
 class Comparing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable
 from gdsurgeon.execute.change import Change
-from gdsurgeon.execute.comparing import DO_WITHOUT, EDITED, ORIGINAL, Comparing, initialize
+from gdsurgeon.execute.comparing import EDITED, ORIGINAL, Comparing, initialize
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.feeds import input_seed
 from gdsurgeon.execute.numbers import numbers
@@ -92,7 +92,7 @@ class PieceProof(Comparing):
         try:
             summary = self.executor.wait(self.executor.run(EDITED, "other piece", fed, [new for _, new in self.pairs]))
         except Refused as refused:
-            raise ValidationError(f"the result does not run: {printable(refused.text)}", hint=DO_WITHOUT) from refused
+            raise ValidationError(f"the result does not run: {printable(refused.text)}") from refused
         pending = self.executor.compare(
             "piece",
             "other piece",

@@ -232,11 +232,11 @@ own)
                     pass  # not every value may be turned round: a shape, say
             return self._started(sample, observed)
         except Refused as refused:
-            raise ValidationError(f"the result does not run: {printable(refused.text)}", hint=DO_WITHOUT) from refused
+            raise ValidationError(f"the result does not run: {printable(refused.text)}") from refused
         except NotValidatedError as error:
             if not self.new_inputs and self._original_runs():
                 text = f"the result does not run: {self.edited.problem}"
-                raise ValidationError(text, hint=DO_WITHOUT) from error
+                raise ValidationError(text) from error
             raise
 
     def _started(self, sample: int, bound: Feeds) -> tuple[Feeds, list[RunSummary]]:

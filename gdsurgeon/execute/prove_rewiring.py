@@ -7,7 +7,6 @@ from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import (
-    DO_WITHOUT,
     EDITED,
     Comparing,
     await_loaded,
@@ -104,7 +103,7 @@ class RewiringProof(Comparing):
         except NotValidatedError as error:
             # The original ran on feeds for the same inputs: that the result does not is the edit's doing.
             if shared or not self.edited.specs:
-                raise ValidationError(f"the result does not run: {self.edited.problem}", hint=DO_WITHOUT) from error
+                raise ValidationError(f"the result does not run: {self.edited.problem}") from error
             raise
         return feeds, finished(self.executor, runs, self.change.called)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gdsurgeon.analysis.check import require_sound
 from gdsurgeon.edits.parts import Mapped, bind
-from gdsurgeon.errors import NotValidatedError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.execute.archive import load as load_archive
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import EDITED, ORIGINAL, await_loaded
@@ -155,6 +155,10 @@ def carry_out(verdict: Verdict) -> None:
     try:
         with Executor(_settings(verdict.request)) as executor:
             _Validation(verdict, executor).run()
+    except GdsurgeonError as error:
+        if error.hint is not None:  # the same advice under the name that the option has here
+            error.hint = error.hint.replace("--validate ", "--level ")
+        raise
     finally:
         verdict.seconds = time.monotonic() - started
 

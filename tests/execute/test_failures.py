@@ -364,7 +364,7 @@ def test_what_does_not_load_is_found_by_loading(level: str, tmp_path: Path) -> N
     error = refused(tmp_path, simple(), not_a_dtype, level=level)
     assert error.exit_code == 5
     assert error.message.startswith("the result does not load: ")
-    assert error.hint == "--validate structure does without running it"
+    assert error.hint is None
 
 
 @pytest.mark.parametrize("level", ["load", "run"])
