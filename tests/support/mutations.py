@@ -6,7 +6,6 @@ given. Nothing here knows the edits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -109,7 +108,8 @@ def _of_node(graph: Graph, node: Node) -> Found:
     yield "another device", lambda g, n: g.set_device(n, "" if n.device else _CPU)
     if node.op == "Placeholder":
         yield "another shape", _wider
-        yield "a shape that is not known", lambda g, n: g.set_attr(n, "shape", _unknown_shape())
+        if len(node.attr("shape").shape.dim) < 4:  # as a picture TensorFlow takes no scalar, and crashes
+            yield "a shape that is not known", lambda g, n: g.set_attr(n, "shape", _unknown_shape())
         yield "another dtype", lambda g, n: g.set_attr(n, "dtype", attr("float64").SerializeToString())
     if node.op == "Cast":
         yield "another dtype", lambda g, n: g.set_attr(n, "DstT", attr("float64").SerializeToString())
@@ -197,19 +197,22 @@ def _read_another(graph: Graph, node: Node) -> None:
     graph.set_slots({node: {slot: graph["nothing"].output}})
 
 
-def _scale(factor: float, graph: Graph, node: Node) -> None:
-    proto = node.attr("value").tensor
+def _floats(proto: Any) -> np.ndarray[Any, Any]:
     shape = tuple(dim.size for dim in proto.tensor_shape.dim)
-    values = np.frombuffer(proto.tensor_content, np.float32).reshape(shape)
+    if proto.tensor_content:
+        return np.frombuffer(proto.tensor_content, np.float32).reshape(shape)
+    return np.array(proto.float_val, np.float32).reshape(shape)
+
+
+def _scale(factor: float, graph: Graph, node: Node) -> None:
+    values = _floats(node.attr("value").tensor)
     scaled = (values * np.float32(factor)).astype(np.float32)
     assert not np.array_equal(values, scaled)
     graph.set_attr(node, "value", tensor(scaled, "float32").SerializeToString())
 
 
 def _as_double(graph: Graph, node: Node) -> None:
-    proto = node.attr("value").tensor
-    shape = tuple(dim.size for dim in proto.tensor_shape.dim)
-    values = np.frombuffer(proto.tensor_content, np.float32).reshape(shape).astype(np.float64)
+    values = _floats(node.attr("value").tensor).astype(np.float64)
     graph.set_attr(node, "value", tensor(values, "float64").SerializeToString())
     graph.set_attr(node, "dtype", attr("float64").SerializeToString())
 
@@ -292,7 +295,8 @@ def _too_many(graph: Graph, result: EditResult) -> Iterator[Mutation]:
     yield Mutation("node too many", "an unread constant", ADDED, partial(constant, "extra"))
     yield Mutation("node too many", "an input", ADDED, placeholder)
     yield Mutation("node too many", "an output", ADDED, output)
-    yield Mutation("node too many", "an Assert", ADDED, check)
+    if "true" in graph:
+        yield Mutation("node too many", "an Assert", ADDED, check)
     for name in sorted(set(result.journal.removed)):
         if name not in graph:
             yield Mutation("node too many", f"one called {name}, as one that went", ADDED, partial(constant, name))
@@ -390,11 +394,8 @@ def _is_float(node: Any) -> bool:
 
 def _scale_in_body(factor: float, function: Any) -> None:
     node = next(node for node in function.node_def if _is_float(node))
-    proto = node.attr["value"].tensor
-    shape = tuple(dim.size for dim in proto.tensor_shape.dim)
-    count = math.prod(shape)
-    values = np.frombuffer(proto.tensor_content, np.float32, count).reshape(shape)
-    node.attr["value"].CopyFrom(tensor((values * np.float32(factor)).astype(np.float32), "float32"))
+    scaled = (_floats(node.attr["value"].tensor) * np.float32(factor)).astype(np.float32)
+    node.attr["value"].CopyFrom(tensor(scaled, "float32"))
 
 
 def _exchange_results(function: Any) -> None:
