@@ -109,17 +109,20 @@ def edit_options(command: F) -> F:
 
 
 def validate_options(command: F) -> F:
-    """The options of validate that say how graphs are run; they arrive as `settings`, `overrides` and `devices`."""
+    """The options of validate that say how graphs are run.
+
+    They arrive as `settings`, `overrides`, `devices` (two that are to be compared, or none) and `read` (paths).
+    """
 
     @functools.wraps(command)
     def wrapper(**options: Any) -> Any:
         devices = tuple(_device(text) for text in options["device"].split(","))
-        if len(devices) > 2 or len(devices) != len(set(options["device"].split(","))):
+        if len(devices) > 2 or len(devices) != len(set(devices)):
             raise UsageError(f"--device {options['device']}: one device, or two that are to be compared")
         options["device"] = devices[0]
-        settings, overrides, _ = _running(options)
+        settings, overrides, read = _running(options)
         compared = devices if len(devices) == 2 else ()
-        return command(settings=settings, overrides=overrides, devices=compared, **options)
+        return command(settings=settings, overrides=overrides, devices=compared, read=read, **options)
 
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     for option in reversed((*_RUNNING, as_json, *_MANNERS)):
@@ -243,7 +246,7 @@ def pair(text: str, what: str = "", *, last: bool = False) -> tuple[str, str]:
     return old, new
 
 
-def pairs(texts: tuple[str, ...], file: str | None) -> list[tuple[str, str]]:
+def pairs(texts: tuple[str, ...], file: str | None, option: str = "--map") -> list[tuple[str, str]]:
     """The pairs OLD=NEW on the command line, and those in FILE, one a line; empty lines and # lines are skipped."""
     out = [pair(text) for text in texts]
     if file is not None:
@@ -252,8 +255,8 @@ def pairs(texts: tuple[str, ...], file: str | None) -> list[tuple[str, str]]:
                 found = [line.strip() for line in lines]
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise UsageError(f"--map {printable(file)} cannot be read: {reason}") from error
+            raise UsageError(f"{option} {printable(file)} cannot be read: {reason}") from error
         except UnicodeDecodeError as error:
-            raise UsageError(f"--map {printable(file)} is not UTF-8 text") from error
-        out += [pair(line, f"--map {file}:") for line in found if line and not line.startswith("#")]
+            raise UsageError(f"{option} {printable(file)} is not UTF-8 text") from error
+        out += [pair(line, f"{option} {file}:") for line in found if line and not line.startswith("#")]
     return out

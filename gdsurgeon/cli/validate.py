@@ -36,9 +36,10 @@ from gdsurgeon.cli.terminal import terminal
 @click.option("--save-outputs", metavar="FILE.npz", help="Keep what MODEL gives.")
 @click.option("--save-feeds", metavar="FILE.npz", help="Keep what was fed; --feeds takes it.")
 @click.option("--golden", metavar="FILE.npz", help="Compare MODEL with kept outputs.")
-@click.option("--target", metavar="grpc://HOST:PORT", default="", help="Run on a TensorFlow server.")
+@click.option("--target", metavar="grpc://HOST:PORT", help="Run on a TensorFlow server.")
 @validate_options
-def command(model: str, other: str | None, as_json: bool, **options: Any) -> None:
+@click.pass_context
+def command(context: click.Context, /, model: str, other: str | None, as_json: bool, **options: Any) -> None:
     """Prove that a model is sound, loads and runs, or that OTHER gives what MODEL gives.
 
     Outputs are paired by name; what has no partner is a failure. The graphs are run as they are written, and then as
@@ -53,15 +54,18 @@ def command(model: str, other: str | None, as_json: bool, **options: Any) -> Non
       gdsurgeon validate model.pb --feeds feeds.npz --golden outputs.npz
     """
     from gdsurgeon.cli.parts import mappings
-    from gdsurgeon.errors import GdsurgeonError
+    from gdsurgeon.errors import GdsurgeonError, UsageError
     from gdsurgeon.execute.validate import ValidateRequest, Verdict, carry_out
 
-    settings = options.pop("settings")._replace(target=options["target"])
+    if options["target"] == "":
+        raise UsageError("--target takes the address of a TensorFlow server, a grpc://host:port")
+    settings = options.pop("settings")._replace(target=options["target"] or "")
+    map_file = options["map_file"]
     request = ValidateRequest(
         model=model,
         other=other,
         level=options["level"],
-        names=pairs(options["mapped"], options["map_file"]),
+        names=pairs(options["mapped"], map_file, "--map-file"),
         pre=options["pre"],
         post=options["post"],
         pre_map=mappings(options["pre_map"], "--pre-map"),
@@ -80,10 +84,15 @@ def command(model: str, other: str | None, as_json: bool, **options: Any) -> Non
         grappler=not options["no_grappler"],
         settings=settings,
         overrides=options["overrides"],
+        all_recorded=context.get_parameter_source("samples") == click.core.ParameterSource.DEFAULT,
+        others=(*options["read"], *((map_file,) if map_file is not None else ())),
+        as_json=as_json,
     )
     verdict = Verdict(request)
     try:
         carry_out(verdict)
+    except UsageError:
+        raise
     except GdsurgeonError as error:
         _show(verdict, as_json, error)
         raise

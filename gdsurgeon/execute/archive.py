@@ -91,7 +91,7 @@ def _text_arrays(texts: list[bytes], shape: tuple[int, ...]) -> list[tuple[str, 
     return [("", array), lengths] if any(text.endswith(b"\0") for text in texts) else [("", array)]
 
 
-def load(path: str) -> list[dict[str, Any]]:
+def load(path: str, what: str = "the feeds") -> list[dict[str, Any]]:
     """The values in the .npz file PATH by input name, one mapping for each sample; at least one mapping.
 
     A value is a Tensor, or a numpy array where that can be none as it is: of a dtype that TensorFlow does not have, or
@@ -100,7 +100,7 @@ def load(path: str) -> list[dict[str, Any]]:
     Raises:
         UsageError: the file cannot be read.
     """
-    with Archive(path) as archive:
+    with Archive(path, what) as archive:
         out: list[dict[str, Any]] = [{} for _ in range(max((split_key(key)[1] for key in archive.keys), default=0) + 1)]
         for key in archive.keys:
             name, sample = split_key(key)
@@ -118,8 +118,9 @@ class Archive:
         UsageError: the file cannot be read, or is no archive.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, what: str = "the feeds") -> None:
         self.path = path
+        self._what = what
         try:
             self._zip = zipfile.ZipFile(path)
             entries = [entry.removesuffix(".npy") for entry in self._zip.namelist() if entry.endswith(".npy")]
@@ -181,7 +182,7 @@ class Archive:
             raise self._unreadable(_first_line(error)) from error
 
     def _unreadable(self, reason: str) -> UsageError:
-        return UsageError(f"the feeds {printable(self.path)} cannot be read: {reason}")
+        return UsageError(f"{self._what} {printable(self.path)} cannot be read: {reason}")
 
 
 def _texts(array: Any, lengths: Any) -> Tensor:

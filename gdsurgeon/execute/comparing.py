@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from gdsurgeon.analysis.decisions import deciding_nodes
 from gdsurgeon.analysis.signature import input_nodes
-from gdsurgeon.errors import NotValidatedError, ValidationError, printable
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.given_feeds import check_names
 from gdsurgeon.execute.plan import make_plan
-from gdsurgeon.execute.proof import MOST_SHOWN_BYTES, DiffersError, OutputProof, Proof, shown_value
+from gdsurgeon.execute.proof import MOST_SHOWN_BYTES, DiffersError, OutputProof, Proof, rounded_up, shown_value
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph.journal import Journal
@@ -47,6 +48,15 @@ def await_loaded(executor: Executor, key: str, what: str) -> None:
         ) from refused
 
 
+class Failure(NamedTuple):
+    """The first sample in which outputs differed: its number, the outputs, how many do, and what was fed."""
+
+    sample: int
+    outputs: list[OutputProof]
+    differing: int
+    fed: tuple[Feeds, Feeds]
+
+
 class Comparing:
     """A proof in which the edited graph gives what the original gives, output by output.
 
@@ -66,6 +76,8 @@ class Comparing:
         self.name = change.name
         self.original_graph = change.before
         self.overrides = self.checked(overrides)
+        self.failure: Failure | None = None
+        self.worst: dict[str, Comparison] = {}  # how the outputs that differ do so most
         self.inside: set[str] = set()  # nodes that are no outputs, and compared because outputs are decided by them
         self.original = self.subject()
         self.proof = Proof("run", statement=self.statement)
@@ -132,7 +144,7 @@ class Comparing:
         """
         self.load()
         plan = self.original.plan
-        self.proof.skipped = [(s.name, s.reason) for s in plan.skipped]
+        self.proof.note_plan(plan)
         if not plan.fetches:
             raise nothing_to_run(self.original, self.name)
         warn_of_variables(self.original, self.proof)
@@ -145,14 +157,23 @@ class Comparing:
         """Runs and compares COUNT samples."""
         for sample in range(count):
             try:
-                self.sample(sample)
-            except (Refused, NotValidatedError):
-                # Parts that are run apart may each take a larger batch, and not take each other's.
-                if not sample or not self.hold_batch():
+                self._sample_in_some_batch(sample)
+            except (GdsurgeonError, Refused):
+                if self.failure is None:
                     raise
-                self.sample(sample)
+                break
             self.proof.samples = sample + 1
             self.proof.batches = sorted({*self.proof.batches, self.batch()})
+        self.conclude()
+
+    def _sample_in_some_batch(self, sample: int) -> None:
+        try:
+            self.sample(sample)
+        except (Refused, NotValidatedError):
+            # Parts that are run apart may each take a larger batch, and not take each other's.
+            if not sample or not self.hold_batch():
+                raise
+            self.sample(sample)
 
     def batch(self) -> int:
         """The batch size of the last sample."""
@@ -210,16 +231,16 @@ class Comparing:
         summaries = finished(self.executor, edited_runs, self.change.called)
         outputs = self.compared(sample, summaries)
         wrong = self.differing(outputs)
-        if wrong:
-            self.excuse(wrong, unsteady(self.executor, self.original, sample, feeds))
+        if wrong and self.failure is None:
+            self.excuse(wrong, unsteady(self.executor, self.original, sample, feeds, optimize=self.proof.optimized))
         self.proof.note(outputs)
         if sample == 0:
             self.proof.outputs = outputs
             self.proof.feeds = self.described(feeds, edited_feeds)
             self.proof.made = self.made()
             show_values(self.executor, outputs, self.edited_groups())
-        self.judge(outputs, sample)
-        self.finish(sample)
+        if not self.judge(outputs, sample):
+            self.finish(sample)  # else what was returned is still needed, to find out what is to blame
 
     def excuse(self, wrong: list[OutputProof], spread: Mapping[str, float]) -> None:
         """Makes those of WRONG not comparable that differ no more than the original does from itself."""
@@ -272,25 +293,37 @@ class Comparing:
                 info.shape,
                 comparison=comparisons.get(name),
                 reason=self.incomparable.get(name, ""),
-                inside=parse_tensor(name).node in self.inside,
+                inside=parse_tensor(name).node in self.inside or name in self.original.plan.beside,
             )
             for names, summary in zip(self.original.plan.groups, summaries, strict=True)
             for name, info in zip(names, summary.outputs[: len(names)], strict=True)
         ]
 
-    def judge(self, outputs: list[OutputProof], sample: int) -> None:
-        """Raises ValidationError where an output differs."""
+    def judge(self, outputs: list[OutputProof], sample: int) -> bool:
+        """Whether an output differs; then `conclude` raises, when the other samples have shown how much it does."""
         wrong = self.differing(outputs)
-        if not wrong:
+        if wrong and self.failure is None:
+            self.failure = Failure(sample, outputs, len(wrong), self.fed)
+        for output in wrong:
+            found, known = output.comparison, self.worst.get(output.after)
+            if found is not None and (known is None or (found.needed or 0.0) > (known.needed or 0.0)):
+                self.worst[output.after] = found
+        return bool(wrong)
+
+    def conclude(self) -> None:
+        """Raises DiffersError where a sample differed."""
+        if self.failure is None:
             return
-        details = tuple(f"{printable(o.after)}: {difference(o.comparison)}" for o in wrong if o.comparison is not None)
-        count = f"{len(wrong)} of {sum(o.comparison is not None for o in outputs)} outputs"
+        sample, outputs, wrong, _ = self.failure
         self.proof.outputs = outputs
-        self.proof.samples = sample + 1
+        self.proof.samples = max(self.proof.samples, sample + 1)
+        compared = [output for output in outputs if output.comparison is not None]
+        what = "tensors" if any(output.inside for output in compared) else "outputs"
         raise DiffersError(
-            f"{self.change.called} differs: {self.proof.statement} does not hold for {count} (feed {sample + 1})",
+            f"{self.change.called} differs: {self.proof.statement} does not hold for {wrong} of {len(compared)} {what} "
+            f"(feed {sample + 1})",
             self.proof,
-            details=details,
+            details=tuple(f"{printable(name)}: {difference(found)}" for name, found in self.worst.items()),
         )
 
     def differing(self, outputs: list[OutputProof]) -> list[OutputProof]:
@@ -300,8 +333,8 @@ class Comparing:
 
     def check_compared(self) -> None:
         """Raises NotValidatedError where nothing was compared; a pass has to rest on something."""
-        if not self.proof.compared:
-            reasons = "; ".join(dict.fromkeys(o.reason for o in self.proof.outputs))
+        if not any(not output.inside for output in self.proof.compared):
+            reasons = "; ".join(dict.fromkeys(o.reason for o in self.proof.outputs if o.reason))
             raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", hint=DO_WITHOUT)
         empty = [o.after for o in self.proof.compared if not self.proof.elements.get(o.after)]
         if len(empty) == len(self.proof.compared):
@@ -324,14 +357,19 @@ MOST_SPREAD = 8.0
 """By how many times the original's own spread a difference may exceed it and still be laid to chance."""
 
 
-def unsteady(executor: Executor, subject: Subject, sample: int, feeds: Feeds) -> dict[str, float]:
+def unsteady(
+    executor: Executor, subject: Subject, sample: int, feeds: Feeds, *, optimize: bool = False
+) -> dict[str, float]:
     """By how much fetches of a graph differ from run to run on the same FEEDS; what is always the same is left out.
 
     Kernels may sum in another order each time: what differs no more than that differs by chance. The graph is loaded
-    anew for it, and run by turns in both sessions.
+    anew for it, OPTIMIZE as it was, and run by turns in both sessions. Random ops are another matter: what they draw
+    goes on from run to run, and would excuse anything.
     """
     spread: dict[str, float] = {}
-    executor.load_source(CONTROL, subject.graph)
+    if subject.plan.chance:
+        return spread
+    executor.load_source(CONTROL, subject.graph, optimize=optimize)
     try:
         executor.loaded(CONTROL)
         executor.initialize(CONTROL, subject.plan.initializers)
@@ -412,5 +450,5 @@ def difference(comparison: Comparison) -> str:
     if comparison.max_abs is not None:
         text += f", by up to {comparison.max_abs:.3g}"
     if comparison.needed:
-        text += f" (a tolerance of {comparison.needed:.3g} would have passed)"
+        text += f" (a tolerance of {rounded_up(comparison.needed)} would have passed)"
     return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -13,9 +13,9 @@ from gdsurgeon.analysis.order import topological_order
 from gdsurgeon.analysis.shape_inference import infer_shapes
 from gdsurgeon.analysis.shapes import PLACEHOLDERS
 from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.errors import NotValidatedError, ValidationError, printable
+from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.execute.change import Change
-from gdsurgeon.execute.comparing import EDITED, ORIGINAL, difference
+from gdsurgeon.execute.comparing import EDITED, difference
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.plan import make_plan
 from gdsurgeon.execute.subject import Feeds
@@ -36,10 +36,37 @@ MOST_GUILTY = 20
 
 
 class Pair(NamedTuple):
-    """A tensor of the model and its partner in the other one."""
+    """A tensor of the model and its partner in the other one; SOURCE numbers the reference that the first is of."""
 
     before: str
     after: str
+    source: int = 0
+
+
+class Reference(NamedTuple):
+    """A graph with which the other model is compared: the model itself, or what stands before or behind it.
+
+    Attributes:
+        key: its name in the executor.
+        graph: as it is in its file.
+        feeds: what it is fed.
+        partner: for a tensor of the other model the one of this graph, or None.
+        counterpart: what a tensor of this graph is called in the other model.
+    """
+
+    key: str
+    graph: Graph
+    feeds: Feeds
+    partner: Callable[[str], str | None]
+    counterpart: Callable[[str], str]
+
+
+class End(NamedTuple):
+    """An output of the two that differs, and how."""
+
+    before: str
+    after: str
+    comparison: Comparison
 
 
 class Guilty(NamedTuple):
@@ -112,10 +139,11 @@ class Search:
     Both graphs are loaded as they are written: what an optimiser folds together belongs to no node.
 
     Args:
-        executor: has loaded the model as ORIGINAL and the other one as EDITED.
-        change: the two.
-        feeds: what to feed the one and the other.
-        ends: tensors of the other model that differ; what they do not depend on is not looked at.
+        executor: has loaded all of them, the other model as EDITED.
+        change: the two models.
+        references: the model, and what stands before and behind it.
+        feeds: what to feed the other model.
+        ends: the outputs that differ; what they do not depend on is not looked at.
         rtol, atol: by how much floats may differ.
     """
 
@@ -123,54 +151,60 @@ class Search:
         self,
         executor: Executor,
         change: Change,
-        feeds: tuple[Feeds, Feeds],
-        ends: Sequence[str],
+        references: Sequence[Reference],
+        feeds: Feeds,
+        ends: Sequence[End],
         *,
         rtol: float = 0.0,
         atol: float = 0.0,
     ) -> None:
         self.executor = executor
         self.change = change
+        self.references = references
         self.feeds = feeds
+        self.ends = ends
         self.rtol, self.atol = rtol, atol
         self.topology = Topology(change.after)
         self.found = Divergence()
-        above = self.topology.upstream([self.topology.id_of(change.after[parse_tensor(t).node]) for t in ends])
+        nodes = {parse_tensor(end.after).node for end in ends}
+        above = self.topology.upstream([self.topology.id_of(change.after[name]) for name in nodes])
         self._order = [number for number in topological_order(self.topology) if above[number]]
-        self._before_of = {new: old for old, new in change.journal.renamed.items()}
-        self._moved = {new: old for old, new in change.journal.moved.items()}
         self.pairs, self._groups = self._fetchable()
 
     # -- what can be compared -----------------------------------------------------------------------------------
 
-    def _fetchable(self) -> tuple[list[Pair], dict[Pair, tuple[int, int]]]:
+    def _fetchable(self) -> tuple[list[Pair], dict[Pair, tuple[int, int, int]]]:
         """The pairs that can be fetched in both graphs, in topological order, and the runs that can fetch them."""
-        after, before = self.change.after, self.change.before
+        graph = self.change.after
         names = [self.topology.name(number) for number in self._order]
-        paired = [name for name in names if self._old_name(name) in before and after[name].op not in PLACEHOLDERS]
-        theirs = _fetches(self.executor, after, paired)
-        mine = _fetches(self.executor, before, [self._old_name(name) for name in paired])
-        groups: dict[Pair, tuple[int, int]] = {}
-        by_node: dict[str, list[str]] = {}
-        for tensor in theirs:
-            by_node.setdefault(parse_tensor(tensor).node, []).append(tensor)
-        for name in names:
-            for tensor in by_node.get(name, ()):
-                old = self.old_tensor(tensor)
-                if old in mine and tensor not in self.feeds[1]:
-                    groups[Pair(old, tensor)] = mine[old], theirs[tensor]
-        self.found.left_out = sum(len(after[name].output_dtypes or ()) for name in paired) - len(groups)
+        partners = [
+            Pair(mine, theirs, source)
+            for name in names
+            if graph[name].op not in PLACEHOLDERS
+            for theirs in _tensors_of(graph[name])
+            if theirs not in self.feeds
+            for source, mine in self._partner(theirs)
+        ]
+        theirs = _fetches(self.executor, graph, [parse_tensor(pair.after).node for pair in partners])
+        mine = [
+            _fetches(self.executor, r.graph, [parse_tensor(p.before).node for p in partners if p.source == i])
+            for i, r in enumerate(self.references)
+        ]
+        groups = {
+            pair: (pair.source, mine[pair.source][pair.before], theirs[pair.after])
+            for pair in partners
+            if pair.after in theirs and pair.before in mine[pair.source]
+        }
+        self.found.left_out = len(partners) - len(groups)
         return list(groups), groups
 
-    def _old_name(self, name: str) -> str:
-        return self._before_of.get(name, name)
-
-    def old_tensor(self, tensor: str) -> str:
-        """What a tensor of the other model is called in the model."""
-        if tensor in self._moved:
-            return self._moved[tensor]
-        ref = parse_tensor(tensor)
-        return format_input(self._old_name(ref.node), ref.port)
+    def _partner(self, tensor: str) -> Iterator[tuple[int, str]]:
+        """The first of the references that has a partner for a tensor of the other model, and that partner."""
+        for source, reference in enumerate(self.references):
+            mine = reference.partner(tensor)
+            if mine is not None and _has(reference.graph, mine) and mine not in reference.feeds:
+                yield source, mine
+                return
 
     @cached_property
     def partners(self) -> dict[str, Pair]:
@@ -196,7 +230,7 @@ class Search:
         graph = self.change.after
         given = {
             Output(graph[parse_tensor(name).node], 0): value.shape
-            for name, value in self.feeds[1].items()
+            for name, value in self.feeds.items()
             if isinstance(value, Tensor) and parse_tensor(name).node in graph
         }
         shapes = infer_shapes(graph, given)
@@ -219,15 +253,24 @@ class Search:
             ValidationError, NotValidatedError: a run that went before does not go again.
         """
         for chunk in self._chunks():
-            self._run(ORIGINAL, "mine", self.feeds[0], [pair.before for pair in chunk])
-            self._run(EDITED, "theirs", self.feeds[1], [pair.after for pair in chunk])
-            differing = self._differing(chunk, list(range(len(chunk))), list(range(len(chunk))))
+            self._run_reference(chunk[0].source, chunk)
+            self._run(EDITED, "theirs", self.feeds, [pair.after for pair in chunk])
+            places = [(f"mine {pair.source}", i) for i, pair in enumerate(chunk)]
+            differing = self._differing(chunk, places)
             self.found.compared += len(chunk)
-            self._drop("mine", "theirs")
+            self._drop("theirs", *(f"mine {i}" for i in range(len(self.references))))
             if differing:
                 self._blame(differing)
                 break
+        if not self.found.guilty:
+            self._blame_ends()
         return self.found
+
+    def _blame_ends(self) -> None:
+        """Nothing that has a partner differs above the outputs that do: what lies between is to blame."""
+        for end in self.ends:
+            if end.after not in self.partners:
+                self._note(Pair(end.before, end.after), end.comparison)
 
     def _blame(self, differing: Mapping[Pair, Comparison]) -> None:
         """Of the tensors that differ those above which none does."""
@@ -251,24 +294,43 @@ class Search:
         for chunk in self._chunks():
             read = {pair: [self.partners[t] for t in self._reads(pair) if t in self.partners] for pair in chunk}
             wanted = list(dict.fromkeys([*chunk, *(p for pairs in read.values() for p in pairs)]))
-            at = {pair: i for i, pair in enumerate(wanted)}
-            self._run_reference(wanted)
+            places: dict[Pair, tuple[str, int]] = {}
+            for source in range(len(self.references)):
+                of_source = [pair for pair in wanted if pair.source == source]
+                places |= {pair: (f"mine {source}", i) for i, pair in enumerate(of_source)}
+                self._run_reference(source, of_source)
             for colour in self._colours(chunk):
-                fed = dict(self.feeds[1])
-                fed |= {p.after: Result("mine", at[p]) for pair in colour for p in read[pair]}
-                self._run(EDITED, "theirs", fed, [pair.after for pair in colour])
-                differing = self._differing(colour, [at[pair] for pair in colour], list(range(len(colour))))
-                for pair, comparison in differing.items():
-                    self._note(pair, comparison)
-                self._drop("theirs")
-            self.found.compared += len(chunk)
-            self._drop("mine")
+                self._try(colour, read, places)
+            self._drop(*(f"mine {i}" for i in range(len(self.references))))
+        if not self.found.guilty:
+            self._blame_ends()
         order = {pair.after: i for i, pair in enumerate(self.pairs)}
-        self.found.guilty.sort(key=lambda guilty: order[guilty.tensor.after])
+        self.found.guilty.sort(key=lambda guilty: order.get(guilty.tensor.after, len(order)))
         return self.found
 
-    def _run_reference(self, wanted: Sequence[Pair]) -> None:
-        self._run(ORIGINAL, "mine", self.feeds[0], [pair.before for pair in wanted])
+    def _try(
+        self, pairs: Sequence[Pair], read: Mapping[Pair, list[Pair]], places: Mapping[Pair, tuple[str, int]]
+    ) -> None:
+        """Runs nodes of the other model on the references' tensors; one that does not take them is left out."""
+        fed = dict(self.feeds) | {p.after: Result(*places[p]) for pair in pairs for p in read[pair]}
+        try:
+            self.executor.wait(self.executor.run(EDITED, "theirs", fed, [pair.after for pair in pairs]))
+        except Refused:
+            if len(pairs) > 1:
+                for pair in pairs:
+                    self._try([pair], read, places)
+            else:
+                self.found.left_out += 1
+            return
+        for pair, comparison in self._differing(pairs, [places[pair] for pair in pairs]).items():
+            self._note(pair, comparison)
+        self.found.compared += len(pairs)
+        self._drop("theirs")
+
+    def _run_reference(self, source: int, wanted: Sequence[Pair]) -> None:
+        if wanted:
+            reference = self.references[source]
+            self._run(reference.key, f"mine {source}", reference.feeds, [pair.before for pair in wanted])
 
     def _reads(self, pair: Pair) -> list[str]:
         return [output.name for output in self.change.after[parse_tensor(pair.after).node].inputs]
@@ -293,31 +355,46 @@ class Search:
         try:
             self.executor.wait(self.executor.run(key, result, feeds, fetches))
         except Refused as refused:
-            kind = NotValidatedError if key == ORIGINAL else ValidationError
-            name = self.change.name if key == ORIGINAL else self.change.called
+            kind = ValidationError if key == EDITED else NotValidatedError
+            name = self.change.called if key == EDITED else self.change.name
             raise kind(f"{name} does not run while its tensors are looked at: {printable(refused.text)}") from refused
 
     def _drop(self, *results: str) -> None:
         for result in results:
             self.executor.drop(result)
 
-    def _differing(self, pairs: Sequence[Pair], mine: list[int], theirs: list[int]) -> dict[Pair, Comparison]:
-        places = list(zip(mine, theirs, strict=True))
-        pending = self.executor.compare("mine", "theirs", places, rtol=self.rtol, atol=self.atol)
+    def _differing(self, pairs: Sequence[Pair], places: Sequence[tuple[str, int]]) -> dict[Pair, Comparison]:
+        """Those of PAIRS that differ; of the references they are at PLACES, of the other model in their order."""
         exact = not self.rtol and not self.atol
-        compared = zip(pairs, self.executor.comparisons(pending), strict=True)
-        return {pair: c for pair, c in compared if not (c.equal if exact else c.close)}
+        out: dict[Pair, Comparison] = {}
+        for result in dict.fromkeys(result for result, _ in places):
+            of_result = [(i, place[1]) for i, place in enumerate(places) if place[0] == result]
+            at = [(mine, theirs) for theirs, mine in of_result]
+            pending = self.executor.compare(result, "theirs", at, rtol=self.rtol, atol=self.atol)
+            for (i, _), found in zip(of_result, self.executor.comparisons(pending), strict=True):
+                if not (found.equal if exact else found.close):
+                    out[pairs[i]] = found
+        return out
 
     def _note(self, pair: Pair, comparison: Comparison) -> None:
         if len(self.found.guilty) >= MOST_GUILTY:
             return
         node = self.change.after[parse_tensor(pair.after).node]
-        other = self.change.before.find(parse_tensor(pair.before).node)
-        why = node_differences(other, node, self.change.journal.counterpart) if other is not None else []
         inputs, between = self._frontier(pair)
+        why = self._why(node) if pair.after in self.partners else []
+        for name in between:
+            why += [f"{quoted(name)}: {line}" for line in self._why(self.change.after[name])]
         self.found.guilty.append(
             Guilty(node.name, node.op, pair, difference(comparison), comparison, inputs, between, tuple(why))
         )
+
+    def _why(self, node: Node) -> list[str]:
+        """What is different about a node as the files have it; [] where it has no partner."""
+        for source, mine in self._partner(node.name):
+            reference = self.references[source]
+            other = reference.graph.find(parse_tensor(mine).node)
+            return node_differences(other, node, reference.counterpart) if other is not None else []
+        return []
 
     def _frontier(self, pair: Pair) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
         """The nearest tensors above PAIR that are compared, and the nodes on the way to them."""
@@ -340,6 +417,16 @@ def frontier(graph: Graph, end: str, known: Mapping[str, Pair]) -> tuple[list[Pa
                 seen.add(read.node)
                 pending.append(read.node)
     return list(found), pending[1:]
+
+
+def _tensors_of(node: Node) -> list[str]:
+    return [format_input(node.name, index) for index in range(len(node.output_dtypes or (0,)))]
+
+
+def _has(graph: Graph, tensor: str) -> bool:
+    ref = parse_tensor(tensor)
+    node = graph.find(ref.node)
+    return node is not None and ref.port < len(node.output_dtypes or (0,))
 
 
 def _fetches(executor: Executor, graph: Graph, names: Sequence[str]) -> dict[str, int]:

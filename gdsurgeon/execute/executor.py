@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TypeVar
 
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
@@ -46,6 +47,7 @@ class Executor:
         self.settings = settings
         self._worker = Worker(settings.device, settings.op_libraries, verbose=settings.verbose)
         self._loads: dict[str, Pending[None]] = {}
+        self.called: dict[str, str] = {}  # what graphs are called in messages, where that is not their key
 
     def start(self) -> Executor:
         """Starts the process.
@@ -210,8 +212,8 @@ class Executor:
                 return found.name.rpartition("device:")[2]
         names = ", ".join(d.name.rpartition("device:")[2] for d in seen)
         raise NotValidatedError(
-            f"TensorFlow sees no {wanted.rstrip(':')} here, only {names}",
-            hint="--device cpu runs the proof on the CPU",
+            f"TensorFlow sees no {wanted.rstrip(':')} {f'at {target}' if target else 'here'}, only {names}",
+            hint="--device cpu runs it on the CPU",
         )
 
     def version(self) -> str:
@@ -231,19 +233,22 @@ class Executor:
                 if error.message.startswith(os.path.abspath(library)):
                     raise UsageError(f"--op-lib {printable(library)} cannot be loaded: {error.message}") from error
             if self.settings.target and error.code in _UNREACHABLE:
-                text = f"the TensorFlow server at {printable(self.settings.target)} does not answer"
-                raise NotValidatedError(f"{text}: {printable(first_line(error.message))}") from error
+                raise NotValidatedError(printable(first_line(error.message))) from error
             raise Refused(error) from error
         except RuntimeFailure as failure:
-            raise _translated(failure) from failure
+            raise _translated(failure, self.called) from failure
 
 
-def _translated(failure: RuntimeFailure) -> GdsurgeonError:
+def _translated(failure: RuntimeFailure, called: Mapping[str, str] = MappingProxyType({})) -> GdsurgeonError:
     if isinstance(failure, TensorFlowMissing):
         return NotValidatedError(
             f"{failure}: the result cannot be run here", hint="--validate structure does without TensorFlow"
         )
-    return ValidationError(str(failure), hint="--timeout gives it longer" if "did not finish" in str(failure) else None)
+    def its_name(match: re.Match[str]) -> str:
+        return f"{match[1]} {printable(called.get(match[2], match[2]))}"
+
+    text = re.sub(r"\b(loading|unloading|inspecting|running) (.+?)(?= or | within |$)", its_name, str(failure))
+    return ValidationError(text, hint="--timeout gives it longer" if "did not finish" in text else None)
 
 
 def first_line(message: str) -> str:

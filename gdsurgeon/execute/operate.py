@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError, ValidationError, printable
-from gdsurgeon.execute.paths import back_up, check_apart, output_path
+from gdsurgeon.execute.paths import back_up, check_apart, is_text_name, output_path
 from gdsurgeon.execute.proof import DiffersError, Proof
 from gdsurgeon.execute.settings import Overrides, Settings
 from gdsurgeon.graph.graph import Graph
@@ -253,10 +253,9 @@ def _is_text(request: Request, graph: Graph, output: OutputFile) -> bool:
     if request.text is not None:
         return request.text
     if request.out is not None and not output.is_stream:
-        suffix = os.path.splitext(request.out)[1].lower()
-        if suffix in (".pbtxt", ".txt", ".prototxt", ".textproto"):
+        if is_text_name(request.out):
             return True
-        if suffix == ".pb":
+        if os.path.splitext(request.out)[1].lower() == ".pb":
             return False
     return graph.text
 

@@ -54,6 +54,8 @@ class Plan:
             run, and are never compared.
         random_ops: names of those ops.
         skipped: outputs that are not run.
+        beside: fetches that are no outputs: what the random ops read that are fed, which nothing else would show.
+        chance: the names of all random ops that the fetches depend on, seeded or not.
     """
 
     groups: list[list[str]] = field(default_factory=list)
@@ -65,6 +67,8 @@ class Plan:
     random: set[str] = field(default_factory=set)
     random_ops: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    chance: list[str] = field(default_factory=list)
 
     @property
     def fetches(self) -> list[str]:
@@ -110,6 +114,7 @@ class _Planner:
         self.custom_ops = custom_ops
         self.obstacles: dict[int, str] = {}
         self.random: list[int] = []
+        self.chance: list[int] = []
         self._look_at_ops()
         self._look_at_tables()
 
@@ -148,6 +153,8 @@ class _Planner:
         # Seeds inside functions are not looked at: what depends on such a call is run and not compared. A seeded op
         # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
         # from run to run.
+        if is_random(op) or any(is_random(name) for name in inside):
+            self.chance.append(number)
         if any(is_random(name) for name in inside) or (
             is_random(op) and (self.flow.runs_once(number) or not self.trust_seeds or not is_seeded(node))
         ):
@@ -178,9 +185,13 @@ class _Planner:
                 wanted.append(number)
             elif reason:
                 plan.skipped.append(Skipped(node.name, reason))
-        wanted += self._mark_random(wanted, plan)
+        beside = self._mark_random(wanted, plan)
+        plan.beside = [name for number in beside for name in self._tensors(number)]
+        wanted += beside
         plan.groups = self._groups(wanted)
-        self._add_needs(plan, self.top.upstream(wanted))
+        above = self.top.upstream(wanted)
+        plan.chance = [self.top.name(number) for number in self.chance if above[number]]
+        self._add_needs(plan, above)
         return plan
 
     def _why_not(self, number: int) -> str | None:

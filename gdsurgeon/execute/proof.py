@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.dtypes import dtype_name
+from gdsurgeon.graph.names import parse_tensor
 
 if TYPE_CHECKING:
+    from gdsurgeon.execute.plan import Plan
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.tensor import Tensor
 
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
 class DiffersError(ValidationError):
     """Two graphs give different values; PROOF says what was run and how the outputs compare."""
 
-    def __init__(self, message: str, proof: Proof, *, details: tuple[str, ...] = ()) -> None:
-        super().__init__(message, details=details)
+    def __init__(
+        self, message: str, proof: Proof, *, details: tuple[str, ...] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, details=details, hint=hint)
         self.proof = proof
 
 
@@ -94,6 +98,8 @@ class Proof:
         batches: the batch sizes of the samples.
         elements: how many elements were compared of each output, in all samples.
         made: how the feeds were made, and why so, by name.
+        chance: the random ops that the outputs depend on.
+        drawn: those of them that were drawn once, and whose values were fed.
         optimized: whether TensorFlow has optimised the graphs before it ran them, or ran them as they are written.
     """
 
@@ -115,12 +121,20 @@ class Proof:
     batches: list[int] = field(default_factory=list)
     elements: dict[str, int] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
+    chance: list[str] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)
     optimized: bool = False
 
     @property
     def compared(self) -> list[OutputProof]:
         """The outputs that were compared."""
         return [output for output in self.outputs if output.comparison is not None]
+
+    def note_plan(self, plan: Plan) -> None:
+        """Keeps what PLAN does not run, and what is random about the rest."""
+        self.skipped = [(item.name, item.reason) for item in plan.skipped]
+        self.chance = list(plan.chance)
+        self.drawn = list(dict.fromkeys(parse_tensor(name).node for name in plan.draws))
 
     def note(self, outputs: Iterable[OutputProof]) -> None:
         """Keeps the largest difference, and how much was compared."""
@@ -142,6 +156,7 @@ class Proof:
             "runtime": self.runtime or None,
             "feeds": self.feeds,
             "made": self.made,
+            "random": self.chance,
             "outputs": [output.as_json() for output in self.outputs],
             "compared": sum(not output.inside for output in self.compared),
             "largest_difference": self.largest_difference if self.compared else None,
@@ -163,6 +178,8 @@ def merged(proofs: Sequence[Proof]) -> Proof:
         out.elements = proof.elements | out.elements
         out.feeds = out.feeds | proof.feeds
         out.made = out.made | proof.made
+        out.chance = list(dict.fromkeys([*out.chance, *proof.chance]))
+        out.drawn = list(dict.fromkeys([*out.drawn, *proof.drawn]))
         out.outputs += [o for o in proof.outputs if (o.before, o.after) not in known]
         out.skipped += [item for item in proof.skipped if item not in out.skipped]
         out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]
@@ -170,6 +187,16 @@ def merged(proofs: Sequence[Proof]) -> Proof:
         out.needed = max(out.needed, proof.needed)
         out.largest_difference = max(out.largest_difference, proof.largest_difference)
     return out
+
+
+def rounded_up(tolerance: float) -> str:
+    """TOLERANCE as text of three digits that is not less than it: whoever gives it back gets by."""
+    text = f"{tolerance:.3g}"
+    if float(text) >= tolerance:
+        return text
+    mantissa, exponent = f"{tolerance:.2e}".split("e")
+    above = float(f"{float(mantissa) + 0.01:.2f}e{exponent}")
+    return f"{above:.3g}"
 
 
 MOST_SHOWN_BYTES = 4096

@@ -45,6 +45,7 @@ class ComposedProof(Comparing):
     ) -> None:
         self.taken: tuple[Interface, ...] = front.inputs if front is not None else ()
         self.served: tuple[Interface, ...] = back.outputs if back is not None else ()
+        self.part_feeds: dict[str, Feeds] = {}
         super().__init__(executor, change, overrides)
         inner = "original(pre(raw))" if front is not None else "original(x)"
         given = "raw" if front is not None else "x"
@@ -143,6 +144,7 @@ class ComposedProof(Comparing):
         feeds, runs = self.pre.start(sample, {})
         for run in runs:
             self.executor.wait(run)
+        self._keep(PRE, feeds)
         for interface in self.taken:
             place = self.pre.place(interface.part_result)
             assert place is not None
@@ -152,6 +154,11 @@ class ComposedProof(Comparing):
         for variable in self.pre.variables:
             to_edited[self._copied(variable.name)] = feeds[variable.name]
         return to_original, to_edited
+
+    def _keep(self, key: str, feeds: Feeds) -> None:
+        """Keeps what a part was fed, up to the first sample that differs."""
+        if self.failure is None:
+            self.part_feeds[key] = feeds
 
     def hold_batch(self) -> bool:
         held = [part.hold_batch() for part in (self.original, *self._parts())]
@@ -210,7 +217,8 @@ class ComposedProof(Comparing):
         for interface in self.served:
             group, i = self._place(interface)
             feeds[interface.part_input] = Result(self.original.result(sample, group), i)
-        _, runs = self.post.start(sample, feeds)
+        feeds, runs = self.post.start(sample, feeds)
+        self._keep(POST, feeds)
         for run in runs:
             self.executor.wait(run)
         groups = self.edited_groups()

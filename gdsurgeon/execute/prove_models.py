@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gdsurgeon.analysis.shapes import compatible
 from gdsurgeon.analysis.signature import input_nodes, output_nodes
 from gdsurgeon.errors import UsageError, ValidationError, printable, quoted
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import ORIGINAL
+from gdsurgeon.execute.divergence import End, Reference, Search
 from gdsurgeon.execute.executor import Executor
-from gdsurgeon.execute.feeds import InputSpec, input_spec, make_feed, overridden
+from gdsurgeon.execute.feeds import InputSpec, description, input_spec, make_feed, overridden
 from gdsurgeon.execute.given_feeds import check_names
 from gdsurgeon.execute.plan import Plan, Skipped, make_plan
-from gdsurgeon.execute.proof import OutputProof, Proof
-from gdsurgeon.execute.prove_composed import ComposedProof
+from gdsurgeon.execute.proof import OutputProof, Proof, describe_tensor
+from gdsurgeon.execute.prove_composed import POST, PRE, ComposedProof
 from gdsurgeon.execute.recording import Recording
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph import dtypes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Postprocessed, Preprocessed
-from gdsurgeon.graph.names import near_miss, parse_tensor
+from gdsurgeon.graph.names import format_input, near_miss, parse_tensor
 from gdsurgeon.runtime.protocol import RunSummary
+from gdsurgeon.runtime.tensor import Tensor
 
+OPTIMIZED_TOLERANCE = 1e-4
+"""By how much floats may differ by default, relatively or absolutely, where TensorFlow has optimised the graphs.
+
+It merges and reorders arithmetic, and does so by what stands around it: two graphs that give the same bits as they are
+written need not do so then.
+"""
 HOW_TO_PAIR = "--map OLD=NEW pairs names, --outputs NAME,... says what is compared"
 
 
@@ -72,7 +80,9 @@ class ModelsProof(ComposedProof):
             ValidationError, NotValidatedError: see `run`.
         """
         first = self.proof
-        self.proof = Proof("run", statement=first.statement, rtol=first.rtol, atol=first.atol, optimized=True)
+        given = first.rtol or first.atol
+        rtol, atol = (first.rtol, first.atol) if given else (OPTIMIZED_TOLERANCE, OPTIMIZED_TOLERANCE)
+        self.proof = Proof("run", statement=first.statement, rtol=rtol, atol=atol, optimized=True)
         self.recording = None
         return self.run()
 
@@ -163,6 +173,8 @@ class ModelsProof(ComposedProof):
                 lonely.append(name)
             else:
                 self._fit(fed[name], spec)
+        if self.extra:
+            self.original.hold_batch()  # what one of them alone is given is of one batch
         lonely += [name for name in plan.variables if name not in variables]
         if lonely:
             names = ", ".join(map(quoted, lonely[:8]))
@@ -225,6 +237,13 @@ class ModelsProof(ComposedProof):
             to_edited[spec.name] = self.executor.encoded(feed)
         return to_original, to_edited
 
+    def described(self, feeds: Feeds, edited_feeds: Feeds) -> dict[str, str]:
+        extra = {s.name: describe_tensor(v) for s in self.extra if isinstance(v := edited_feeds[s.name], Tensor)}
+        return super().described(feeds, edited_feeds) | extra
+
+    def made(self) -> dict[str, str]:
+        return super().made() | {spec.name: description(spec) for spec in self.extra}
+
     def shared(self, feeds: Feeds, to_original: Feeds) -> Feeds:
         fed = super().shared(feeds, to_original)
         return {name: value for name, value in fed.items() if parse_tensor(name).node not in self.alone}
@@ -238,9 +257,57 @@ class ModelsProof(ComposedProof):
             self.recording.note(self.executor, sample, fed, self.original)
         return outputs
 
-    def judge(self, outputs: list[OutputProof], sample: int) -> None:
+    def excuse(self, wrong: list[OutputProof], spread: Mapping[str, float]) -> None:
         if self.judged:
-            super().judge(outputs, sample)
+            super().excuse(wrong, spread)
+
+    def judge(self, outputs: list[OutputProof], sample: int) -> bool:
+        return self.judged and super().judge(outputs, sample)
+
+    # -- what is to blame ---------------------------------------------------------------------------------------
+
+    def search(self) -> Search:
+        """The search for what is to blame for the first sample that differed; its values are still there."""
+        assert self.failure is not None
+        to_model, to_other = self.failure.fed
+        back = {theirs: mine for mine, theirs in self.journal.renamed.items()}
+        moved = {theirs: mine for mine, theirs in self.journal.moved.items()}
+        served = {i.name: i.part_result for i in self.served}
+
+        def of_model(tensor: str) -> str | None:
+            ref = parse_tensor(tensor)
+            if ref.node in served:
+                return None
+            return moved.get(tensor) or format_input(back.get(ref.node, ref.node), ref.port)
+
+        taken = {i.name: i.part_result for i in self.taken}
+        references = [
+            Reference(
+                ORIGINAL,
+                self.original_graph,
+                to_model,
+                of_model,
+                lambda tensor: taken.get(tensor) or self.after(tensor),
+            )
+        ]
+        for part, fed in ((self.pre, self.part_feeds.get(PRE)), (self.post, self.part_feeds.get(POST))):
+            if part is not None and fed is not None:
+                results = served if part is self.post else {}
+                names = {i.part_input: i.name for i in (self.served if part is self.post else self.taken)}
+                references.append(
+                    Reference(
+                        part.key,
+                        part.graph,
+                        fed,
+                        lambda tensor, results=results: results.get(tensor, tensor),  # type: ignore[misc]
+                        lambda tensor, names=names: names.get(tensor, tensor),  # type: ignore[misc]
+                    )
+                )
+        wrong = self.differing(self.failure.outputs)
+        ends = [End(o.before, o.after, o.comparison) for o in wrong if o.comparison is not None]
+        return Search(
+            self.executor, self.change, references, to_other, ends, rtol=self.proof.rtol, atol=self.proof.atol
+        )
 
 
 def _named(specs: Sequence[InputSpec], name: str) -> InputSpec:

@@ -71,6 +71,7 @@ class PieceProof(Comparing):
             if not self._ran(sample):
                 break
             self.proof.samples = sample + 1
+        self.conclude()
         if self.proof.samples:
             names = ", ".join(printable(tensor) for tensor in self.inputs[:3])
             more = ", ..." if len(self.inputs) > 3 else ""

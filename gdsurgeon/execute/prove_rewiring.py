@@ -73,6 +73,7 @@ class RewiringProof(Comparing):
         for sample in range(self.edited.samples):
             self._run_sample(sample, comparable)
             self.proof.samples = sample + 1
+        self.conclude()
         return self.proof
 
     def _run_sample(self, sample: int, comparable: list[str]) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.shapes import PLACEHOLDERS
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.errors import EditError, NotValidatedError, quoted
-from gdsurgeon.execute.comparing import ORIGINAL, difference
-from gdsurgeon.execute.divergence import Guilty, Search, frontier
-from gdsurgeon.execute.executor import Refused
+from gdsurgeon.execute.comparing import difference
+from gdsurgeon.execute.divergence import Guilty, Pair, Reference, Search, frontier
+from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.dtypes import STRING
@@ -60,10 +60,16 @@ def reduced(search: Search, guilty: Guilty) -> Reduced:
     Raises:
         NotValidatedError: no piece of that kind differs on its own.
     """
+    if guilty.tensor.after not in search.partners:
+        raise NotValidatedError(f"{quoted(guilty.node)} has no partner to stand beside it: nothing was reduced")
     given: set[str] = set()
     for _ in range(MOST_ROUNDS):
         starts = _Starts(search, guilty, given)
-        piece = _piece(search, guilty, starts)
+        try:
+            piece = _piece(search, guilty, starts)
+        except EditError as error:
+            text = f"the piece around {quoted(guilty.node)} cannot be cut out: {error.message}"
+            raise NotValidatedError(text) from error
         text = _difference(search, piece)
         if text:
             return piece._replace(text=text)
@@ -81,36 +87,45 @@ class _Starts:
     """The tensors at which the piece begins, in each of the graphs, and their values."""
 
     def __init__(self, search: Search, guilty: Guilty, without: set[str]) -> None:
-        change = search.change
-        known = {pair for pair in search.pairs if pair.after not in without}
-        self.mine = frontier(change.before, guilty.tensor.before, {p.before: p for p in known})[0]
-        self.theirs = frontier(change.after, guilty.tensor.after, {p.after: p for p in known})[0]
+        source = guilty.tensor.source
+        known = [pair for pair in search.pairs if pair.after not in without]
+        graph = search.references[source].graph
+        self.mine = frontier(graph, guilty.tensor.before, {p.before: p for p in known if p.source == source})[0]
+        self.theirs = frontier(search.change.after, guilty.tensor.after, {p.after: p for p in known})[0]
         self.pairs = list(dict.fromkeys((*self.mine, *self.theirs)))
-        self.values = dict(zip(self.pairs, _values(search, [p.before for p in self.pairs]), strict=True))
+        self.values: dict[Pair, Tensor] = {}
+        for number, reference in enumerate(search.references):
+            self.values |= _values(search.executor, reference, [p for p in self.pairs if p.source == number])
 
 
-def _values(search: Search, tensors: list[str]) -> list[Tensor]:
-    if not tensors:
-        return []
-    executor = search.executor
+def _values(executor: Executor, reference: Reference, pairs: list[Pair]) -> dict[Pair, Tensor]:
+    if not pairs:
+        return {}
+    result = "inputs of the piece"
     try:
-        executor.wait(executor.run(ORIGINAL, "inputs of the piece", search.feeds[0], tensors))
+        executor.wait(executor.run(reference.key, result, reference.feeds, [pair.before for pair in pairs]))
     except Refused as refused:
         raise NotValidatedError(f"the inputs of the piece cannot be had together: {refused.text}") from refused
-    values = [executor.tensor("inputs of the piece", i) for i in range(len(tensors))]
-    executor.drop("inputs of the piece")
+    values = {pair: executor.tensor(result, i) for i, pair in enumerate(pairs)}
+    executor.drop(result)
     return values
 
 
 def _piece(search: Search, guilty: Guilty, starts: _Starts) -> Reduced:
-    change = search.change
-    feeds = [_tensors(search, fed) for fed in search.feeds]
+    reference = search.references[guilty.tensor.source]
     mine = _side(
-        change.before, guilty.tensor.before, {p.before: starts.values[p] for p in starts.mine}, feeds[0]
+        reference.graph,
+        guilty.tensor.before,
+        {p.before: starts.values[p] for p in starts.mine},
+        _tensors(search, reference.feeds),
     )
-    theirs = _side(change.after, guilty.tensor.after, {p.after: starts.values[p] for p in starts.theirs}, feeds[1])
-    other = from_bytes(theirs, "other")
-    graph = from_bytes(mine, "model")
+    theirs = _side(
+        search.change.after,
+        guilty.tensor.after,
+        {p.after: starts.values[p] for p in starts.theirs},
+        _tensors(search, search.feeds),
+    )
+    graph, other = from_bytes(mine, "model"), from_bytes(theirs, "other")
     scope = "other"
     while any(name == scope or name.startswith(scope + "/") for name in graph.names()):
         scope += "_"
@@ -135,18 +150,17 @@ def _tensors(search: Search, feeds: Mapping[str, Tensor | Result]) -> dict[str, 
 def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[str, Tensor]) -> bytes:
     """What of GRAPH computes END from STARTS, which are constants, and so are the inputs that are left."""
     graph = graph.pristine()
-    nodes, needed = _needed(graph, end, starts)
+    drawn = {name: value for name, value in feeds.items() if graph[parse_tensor(name).node].op not in PLACEHOLDERS}
+    fixed = {**starts, **drawn}
+    nodes, read = _needed(graph, end, fixed)
     for node in nodes:  # what the piece only waits for is no part of it
         if any(control not in nodes for control in node.controls):
             graph.set_controls(node, [control for control in node.controls if control in nodes])
-    drawn = {n: v for n, v in feeds.items() if n in needed and graph[parse_tensor(n).node].op not in PLACEHOLDERS}
-    values = {**starts, **drawn}
+    values = {name: value for name, value in fixed.items() if name in read}
     names: dict[str, str] = {}
-    try:
+    if values or len(nodes) < graph.node_count:
         result = extract(graph, list(values), [end])
         names = {new: old for old, new in result.claims[0].given.items()}  # type: ignore[attr-defined]
-    except EditError:
-        pass  # the piece is the whole graph
     for node in list(graph.nodes()):
         if node.op not in PLACEHOLDERS:
             continue
@@ -156,19 +170,16 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
     return read_chunks(graph.chunks())
 
 
-def _needed(graph: Graph, end: str, starts: Iterable[str]) -> tuple[set[Node], set[str]]:
-    """The nodes that compute END, without a look behind STARTS, and the names of the tensors that they read."""
-    given = set(starts)
+def _needed(graph: Graph, end: str, given: Container[str]) -> tuple[set[Node], set[str]]:
+    """The nodes that compute END, without a look behind the tensors GIVEN, and the names of all that they read."""
     first = graph[parse_tensor(end).node]
     seen = {first}
     pending = [first]
     out: set[str] = set()
     for node in pending:  # grows while it is walked
         for read in node.inputs:
-            if read.name in given:
-                continue
             out.add(read.name)
-            if read.node.exists and read.node not in seen:
+            if read.name not in given and read.node.exists and read.node not in seen:
                 seen.add(read.node)
                 pending.append(read.node)
     return seen, out

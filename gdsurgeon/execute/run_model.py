@@ -10,6 +10,7 @@ from gdsurgeon.analysis.decisions import deciding_nodes
 from gdsurgeon.analysis.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.execute.archive import of_dtype
 from gdsurgeon.execute.comparing import (
     DO_WITHOUT,
     ORIGINAL,
@@ -30,9 +31,9 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.runtime.statistics import Statistics as Statistics
-from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 GOLDEN = "golden"
+_SAME_FEEDS = "--feeds FILE.npz has it fed what --save-feeds has kept, where seed and samples are not the same"
 
 
 class ModelRun:
@@ -81,9 +82,11 @@ class ModelRun:
         served = [graph[name] for name in nodes] or output_nodes(graph)
         # What a class was decided by is run, kept and compared with it: the class alone hides most differences.
         deciding = [node.name for node in deciding_nodes(served)] if not tensors else []
-        self.inside = set(deciding) - {node.name for node in served}
+        own = {node.name for node in served}
         names = list(dict.fromkeys([*(node.name for node in served), *deciding]))
         self.subject = Subject(executor, ORIGINAL, graph, outputs=names, overrides=overrides)
+        plan = self.subject.plan
+        self.inside = {n for n in plan.fetches if parse_tensor(n).node not in own or n in plan.beside}
         if tensors:
             groups = [[name for name in names if name in tensors] for names in self.subject.plan.groups]
             self.subject.plan.groups = [names for names in groups if names]
@@ -101,15 +104,18 @@ class ModelRun:
         """
         await_loaded(self.executor, ORIGINAL, f"TensorFlow does not load {self.name}")
         plan = self.subject.plan
-        self.proof.skipped = [(s.name, s.reason) for s in plan.skipped]
+        self.proof.note_plan(plan)
         if not plan.fetches:
             raise nothing_to_run(self.subject, self.name)
         self._pair_golden()
         warn_of_variables(self.subject, self.proof)
         initialize(self.subject, self.name)
         self._samples()
-        if self.golden and not any(self.proof.elements.values()):
-            raise NotValidatedError(f"nothing could be compared with {self.golden_name}", hint=DO_WITHOUT)
+        if self.golden and not any(self.proof.elements.get(o.after) for o in self.proof.compared if not o.inside):
+            reasons = "; ".join(dict.fromkeys(o.reason for o in self.proof.outputs if o.reason)) or "no elements"
+            raise NotValidatedError(
+                f"nothing could be compared with {self.golden_name}: {printable(reasons)}", hint=DO_WITHOUT
+            )
         return self.proof
 
     def again(self, key: str) -> Proof:
@@ -175,9 +181,14 @@ class ModelRun:
         if not self.golden:
             return
         mine, theirs = set(self.subject.plan.fetches), set(self.golden[0])
-        served = {name for name in mine if parse_tensor(name).node not in self.inside}
+        served = mine - self.inside
         lonely = [f"{self.name} gives {quoted(n)}, which was not recorded" for n in sorted(served - theirs)]
         lonely += [f"{quoted(n)} was recorded, and {self.name} does not give it" for n in sorted(theirs - mine)]
+        for sample, recorded in enumerate(self.golden[1:], 1):
+            lonely += [
+                f"{quoted(n)} was recorded of sample {1 if n in theirs else sample + 1} alone"
+                for n in sorted(theirs ^ set(recorded))
+            ]
         if lonely:
             raise ValidationError(
                 f"the outputs of {self.name} are not those of {self.golden_name}:",
@@ -192,7 +203,7 @@ class ModelRun:
 
     def _output(self, sample: int, group: int, i: int, name: str, summary: RunSummary) -> OutputProof:
         info = summary.outputs[i]
-        output = OutputProof(name, name, info.dtype, info.shape, inside=parse_tensor(name).node in self.inside)
+        output = OutputProof(name, name, info.dtype, info.shape, inside=name in self.inside)
         if not self.golden and not self.proof.optimized:
             return output
         output.reason = self._chance.get(name, "")
@@ -210,7 +221,12 @@ class ModelRun:
         """What an output is compared with: the result, and the place in it."""
         if self.proof.optimized:
             return f"{ORIGINAL} {sample} {group}", i
-        self.executor.put(GOLDEN, [_tensor(self.golden[sample][name], dtype)])
+        try:
+            recorded = of_dtype(self.golden[sample][name], dtype)
+        except (TypeError, ValueError) as error:
+            what = f"what {self.golden_name} has for {quoted(name)} cannot be compared"
+            raise ValidationError(f"{what}: {printable(str(error))}") from error
+        self.executor.put(GOLDEN, [recorded])
         return GOLDEN, 0
 
     @cached_property
@@ -238,12 +254,14 @@ class ModelRun:
         wrong = [o for o in outputs if (c := o.comparison) is not None and not (c.equal if exact else c.close)]
         if wrong:
             self.proof.outputs = outputs
+            self.proof.samples = sample + 1
             compared = sum(o.comparison is not None for o in outputs)
             raise DiffersError(
                 f"{self.name} differs from {self._other_name} in {len(wrong)} of {compared} outputs "
                 f"(feed {sample + 1})",
                 self.proof,
                 details=tuple(f"{printable(o.after)}: {difference(o.comparison)}" for o in wrong if o.comparison),
+                hint=None if self.proof.optimized or any(s.given for s in self.subject.specs) else _SAME_FEEDS,
             )
 
 
@@ -256,11 +274,3 @@ def _together(a: Statistics, b: Statistics) -> Statistics:
     )
 
 
-def _tensor(value: Any, dtype: int) -> Tensor:
-    """A recorded value; plain words of DTYPE's size stand for that."""
-    if isinstance(value, Tensor):
-        return value
-    try:
-        return from_numpy(value)
-    except TypeError:
-        return from_numpy(value.view(f"u{value.dtype.itemsize}"), dtype)

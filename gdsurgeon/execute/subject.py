@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes import format_shape
-from gdsurgeon.errors import NotValidatedError, printable
+from gdsurgeon.errors import NotValidatedError, ValidationError, printable
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.feeds import (
     InputSpec,
@@ -221,6 +221,9 @@ class Subject:
                 for run in runs:
                     self.executor.wait(run)
             except Refused as refused:
+                if refused.code == "resource_exhausted":  # no other shape would be smaller
+                    name = printable(self.graph.source_name)
+                    raise ValidationError(f"{name} does not run: {printable(refused.text)}") from refused
                 problem = problem or refused.text
                 continue
             self._settled = True

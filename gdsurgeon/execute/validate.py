@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -9,14 +10,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gdsurgeon.analysis.check import require_sound
-from gdsurgeon.edits.parts import Mapped, bind
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.edits.parts import Binding, Mapped, bind
+from gdsurgeon.errors import (
+    EditError,
+    GdsurgeonError,
+    NotValidatedError,
+    OutputError,
+    UsageError,
+    ValidationError,
+    printable,
+    quoted,
+)
 from gdsurgeon.execute.archive import load as load_archive
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import EDITED, ORIGINAL, await_loaded
 from gdsurgeon.execute.divergence import Divergence, Search
 from gdsurgeon.execute.executor import Executor, Refused
-from gdsurgeon.execute.paths import check_written
+from gdsurgeon.execute.paths import check_written, is_text_name
 from gdsurgeon.execute.profile import Profile, Work, profiles
 from gdsurgeon.execute.proof import DiffersError, Proof
 from gdsurgeon.execute.prove import finish
@@ -28,8 +38,11 @@ from gdsurgeon.execute.settings import Overrides, Settings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Interface, Journal, Postprocessed, Preprocessed
 from gdsurgeon.graph.load import load
+from gdsurgeon.runtime.failures import TensorFlowError
+from gdsurgeon.runtime.server import parse_target
 from gdsurgeon.runtime.statistics import Statistics
-from gdsurgeon.wire.output import OutputFile
+from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
+from gdsurgeon.wire.text import to_text
 
 LEVELS = ("structure", "load", "run")
 OPTIMIZED = "optimised original"
@@ -57,6 +70,9 @@ class ValidateRequest:
         golden: an .npz file with recorded outputs, or None.
         grappler: whether the verdict is also on the graphs as TensorFlow's optimiser makes them, as deployed ones run.
         settings, overrides: how to run.
+        all_recorded: whether as many samples are run as were recorded, if those are more.
+        others: paths of what else is read.
+        as_json: whether standard output is taken by the verdict.
     """
 
     model: str
@@ -81,6 +97,9 @@ class ValidateRequest:
     grappler: bool = True
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
+    all_recorded: bool = True
+    others: tuple[str, ...] = ()
+    as_json: bool = False
 
 
 @dataclass
@@ -157,7 +176,8 @@ def carry_out(verdict: Verdict) -> None:
             _Validation(verdict, executor).run()
     except GdsurgeonError as error:
         if error.hint is not None:  # the same advice under the name that the option has here
-            error.hint = error.hint.replace("--validate ", "--level ")
+            advice = error.hint.replace("--validate ", "--level ")
+            error.hint = advice if "--level none" not in advice else None
         raise
     finally:
         verdict.seconds = time.monotonic() - started
@@ -175,21 +195,46 @@ def _check(request: ValidateRequest) -> None:
         (bool(request.names), "--map", request.other is not None),
         (request.pre is not None, "--pre", request.other is not None),
         (request.post is not None, "--post", request.other is not None),
+        (bool(request.pre_map), "--pre-map", request.pre is not None),
+        (bool(request.post_map), "--post-map", request.post is not None),
+        (request.rtol is not None, "--rtol", two or request.golden is not None),
+        (request.atol is not None, "--atol", two or request.golden is not None),
         (request.lockstep, "--lockstep", request.first_divergence or request.reduce is not None),
     ):
         if given and not needed:
-            what = "--first-divergence" if option == "--lockstep" else "two models"
-            raise UsageError(f"{option} needs {what}")
+            raise UsageError(f"{option} needs {_NEEDS.get(option, 'two models')}")
+    for option, tolerance in (("--rtol", request.rtol), ("--atol", request.atol)):
+        if tolerance is not None and not math.isfinite(tolerance):
+            raise UsageError(f"{option} {tolerance}: a tolerance is a number")
     if request.devices and request.other is not None:
         raise UsageError("two devices compare a model with itself: give one MODEL, or one device")
     if request.golden is not None and two:
         raise UsageError("--golden compares one model with recorded outputs")
-    if request.level != "run" and (two or request.golden or request.profile or request.save_outputs):
+    idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
+    if request.level != "run" and (two or any(idle)):
         raise UsageError(f"--level {request.level} runs nothing, so that nothing can be compared, measured or saved")
     saved = (("--save-outputs", request.save_outputs), ("--save-feeds", request.save_feeds))
     options = (("--reduce", request.reduce), *saved)
-    read = [path for path in (*sources, request.golden, request.overrides.archive) if path not in (None, "-")]
-    check_written([(option, path) for option, path in options if path is not None], [p for p in read if p is not None])
+    written = [(option, path) for option, path in options if path is not None]
+    streams = [option for option, path in written if path in STANDARD_OUTPUT] + ["--json"] * request.as_json
+    if len(streams) > 1:
+        raise UsageError(f"{' and '.join(streams)} cannot all go to standard output")
+    read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
+    check_written(written, [path for path in read if path != "-"])
+    if request.settings.target:
+        try:
+            parse_target(request.settings.target)
+        except TensorFlowError as error:
+            raise UsageError(f"--target: {error.message}") from error
+
+
+_NEEDS = {
+    "--lockstep": "--first-divergence",
+    "--pre-map": "--pre",
+    "--post-map": "--post",
+    "--rtol": "two models, or --golden",
+    "--atol": "two models, or --golden",
+}
 
 
 def _settings(request: ValidateRequest) -> Settings:
@@ -210,9 +255,14 @@ class _Validation:
         self.verdict = verdict
         self.request = verdict.request
         self.executor = executor
+        paths = {ORIGINAL: self.request.model, EDITED: self.request.other or self.request.model}
+        executor.called = {**paths, OPTIMIZED: f"{self.request.model}, optimised"}
         self.started = time.monotonic()
         # A place that cannot be written is refused now rather than after the work.
         self.piece_file = OutputFile(self.request.reduce) if self.request.reduce is not None else None
+        for path in (self.request.save_feeds, self.request.save_outputs, self.request.reduce):
+            if path is not None and OutputFile(path).is_terminal():
+                raise UsageError("what would be written is binary and the output is a terminal", hint="FILE, or a pipe")
         self.recording = Recording(self.request.save_feeds, self.request.save_outputs)
 
     def run(self) -> None:
@@ -232,8 +282,17 @@ class _Validation:
                 self._compare()
             else:
                 self._run_alone()
-        finally:
+        except GdsurgeonError:
+            self._keep_what_there_is()
+            raise
+        self.verdict.written += self.recording.write()
+
+    def _keep_what_there_is(self) -> None:
+        """Writes what was recorded up to a failure; that it cannot be written must not hide the failure."""
+        try:
             self.verdict.written += self.recording.write()
+        except OutputError as error:
+            self.verdict.warnings.append(error.message)
 
     # -- structure and loading ----------------------------------------------------------------------------------
 
@@ -266,7 +325,9 @@ class _Validation:
     def _run_alone(self) -> None:
         request = self.request
         device = self._devices()
-        golden = load_archive(request.golden) if request.golden is not None else []
+        golden = load_archive(request.golden, "the recorded outputs") if request.golden is not None else []
+        if request.all_recorded and len(golden) > self.executor.settings.samples:
+            self.executor.settings = self.executor.settings._replace(samples=len(golden))
         run = ModelRun(
             self.executor,
             self.model,
@@ -319,15 +380,24 @@ class _Validation:
         except DiffersError as differs:
             self.verdict.proof = differs.proof
             self._finish(differs.proof, device)
+            if self.request.profile:
+                self._profile_both(proof)
             self._attribute(proof)
             raise
+        finally:
+            if self.verdict.proof is None and proof.proof.outputs:
+                self.verdict.proof = proof.proof
+                self._finish(proof.proof, device)
         if self.request.grappler:
             self._compare_optimized(proof, device)
         if self.request.profile:
-            names = self.request.devices or [graph.source_name for _, graph in self._graphs()]
-            work = [Work(ORIGINAL, proof.fed[0], proof.original.plan.groups)]
-            work.append(Work(EDITED, proof.fed[1], proof.edited_groups()))
-            self._profile(dict(zip(_apart(names), work, strict=True)))
+            self._profile_both(proof)
+
+    def _profile_both(self, proof: ModelsProof) -> None:
+        names = self.request.devices or [graph.source_name for _, graph in self._graphs()]
+        work = [Work(ORIGINAL, proof.fed[0], proof.original.plan.groups)]
+        work.append(Work(EDITED, proof.fed[1], proof.edited_groups()))
+        self._profile(dict(zip(_apart(names), work, strict=True)))
 
     def _compare_optimized(self, proof: ModelsProof, device: str) -> None:
         """The same in the shapes that have been found to fit: optimised kernels may not survive others."""
@@ -372,16 +442,23 @@ class _Validation:
                 raise UsageError(f"--map pairs {quoted(mine.node.name)} with two nodes")
         return Change(self.model, self.other, EditResult(journal), printable(self.other.source_name))
 
+    def _bound(self, part: Graph, suffix: str, mapped: Sequence[Mapped], option: str) -> list[Binding]:
+        try:
+            return bind(self.model, part, suffix, mapped)
+        except EditError as error:
+            hint = error.hint.replace("--map", option) if error.hint is not None else None
+            raise ValidationError(error.message, hint=hint) from error
+
     def _front(self) -> Preprocessed:
         assert self.pre is not None
-        bindings = bind(self.model, self.pre, "_preprocessed", self.request.pre_map)
+        bindings = self._bound(self.pre, "_preprocessed", self.request.pre_map, "--pre-map")
         return Preprocessed(
             self.pre, tuple(Interface(b.node.name, b.placeholder.name, b.result.name, "") for b in bindings)
         )
 
     def _back(self) -> Postprocessed:
         assert self.post is not None
-        bindings = bind(self.model, self.post, "_postprocessed", self.request.post_map)
+        bindings = self._bound(self.post, "_postprocessed", self.request.post_map, "--post-map")
         return Postprocessed(
             self.post, tuple(Interface(b.node.name, b.placeholder.name, b.result.name, "") for b in bindings)
         )
@@ -393,10 +470,7 @@ class _Validation:
         request = self.request
         if not (request.first_divergence or request.reduce):
             return
-        ends = [output.after for output in proof.differing(proof.proof.outputs)]
-        search = Search(
-            self.executor, proof.change, proof.fed, ends, rtol=request.rtol or 0.0, atol=request.atol or 0.0
-        )
+        search = proof.search()
         self.verdict.divergence = search.lockstep() if request.lockstep else search.first()
         if request.reduce is not None:
             self._reduce(search, request.reduce)
@@ -413,10 +487,11 @@ class _Validation:
             return
         assert self.piece_file is not None
         with self.piece_file as output:
+            data = to_text(piece.data) if is_text_name(path) else piece.data
             if output.is_stream:
-                output.stream([piece.data])
+                output.stream([data])
             else:
-                output.stage([piece.data])
+                output.stage([data])
                 output.publish()
         self.verdict.reduced = piece
         self.verdict.written.append(path)

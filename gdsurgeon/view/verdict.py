@@ -9,7 +9,7 @@ from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.errors import GdsurgeonError, printable
 from gdsurgeon.execute.divergence import Divergence, Guilty
 from gdsurgeon.execute.profile import Profile
-from gdsurgeon.execute.proof import OutputProof, Proof
+from gdsurgeon.execute.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.execute.run_model import Statistics
 from gdsurgeon.execute.validate import Verdict, difference_report
 from gdsurgeon.graph.dtypes import dtype_name
@@ -62,9 +62,21 @@ def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iter
         yield "not run", f"{printable(name)}: {printable(reason)}"
     if len(proof.skipped) > 3:
         yield "not run", f"and {counted(len(proof.skipped) - 3, 'output')} more"
+    if proof.chance:
+        yield "random", _random(proof, two=verdict.request.other is not None or bool(verdict.request.devices))
     yield _conclusion(verdict, proof, error)
     if verdict.optimized is not None:
         yield "deployed", _optimized(verdict, verdict.optimized, error)
+
+
+def _random(proof: Proof, *, two: bool) -> str:
+    """What becomes of the random ops."""
+    drawn = [printable(name) for name in proof.chance if name in proof.drawn]
+    others = [printable(name) for name in proof.chance if name not in proof.drawn]
+    what = "drawn once, and fed to both" if two else "drawn anew in each run"
+    parts = [f"{listed(drawn, 3)}: {what}"] if drawn else []
+    parts += [f"{listed(others, 3)}: in a loop or a function"] if others else []
+    return "; ".join(parts)
 
 
 def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> tuple[str, str]:
@@ -75,8 +87,9 @@ def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) ->
         outputs = sum(not output.inside for output in proof.outputs)
         return label, f"{counted(outputs, 'output')}, {proven_counts(proof)}{what} {where}"
     counts = f"{proof.statement}: {compared_counts(proof)}, {proven_counts(proof)}"
-    if error is not None and verdict.optimized is None:
-        return "differs", f"{counts}, by up to {proof.largest_difference:.3g} {where}"
+    if isinstance(error, DiffersError) and verdict.optimized is None:
+        largest = f", by up to {proof.largest_difference:.3g}" if proof.largest_difference else ""
+        return "differs", f"{counts}{largest} {where}"
     if verdict.request.devices and proof.largest_difference and not proof.rtol and not proof.atol:
         return "drift", f"{counts}: up to {proof.largest_difference:.3g}{_needed(proof)} {where}"
     return "proven", f"{counts}, {equality(proof)} {where}"
@@ -88,7 +101,8 @@ def _optimized(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> 
         return "optimised by Grappler it runs, too"
     if verdict.request.other is None and not verdict.request.devices:
         return f"optimised by Grappler it runs, too, and gives the same{_but(proof)}"
-    return f"optimised by Grappler the two {'differ' if error is not None else 'give the same'}{_but(proof)}"
+    what = "differ" if isinstance(error, DiffersError) else "give the same"
+    return f"optimised by Grappler the two {what}{_but(proof)}"
 
 
 def _but(proof: Proof) -> str:
@@ -98,7 +112,7 @@ def _but(proof: Proof) -> str:
 
 
 def _needed(proof: Proof) -> str:
-    return f", within a tolerance of {proof.needed:.3g}" if proof.needed else ""
+    return f", within a tolerance of {rounded_up(proof.needed)}" if proof.needed else ""
 
 
 def _returned(output: OutputProof, statistics: Statistics | None) -> str:
@@ -146,7 +160,8 @@ def _reasons(guilty: Guilty) -> Iterator[str]:
     if guilty.inputs:
         yield f"  its inputs agree: {listed((printable(pair.after) for pair in guilty.inputs), 4)}"
     if guilty.between:
-        yield f"  between those and it, not compared: {listed(map(printable, guilty.between), 4)}"
+        where = "between those and it" if guilty.inputs else "above it"
+        yield f"  {where}, not compared: {listed(map(printable, guilty.between), 4)}"
 
 
 def verdict_json(verdict: Verdict, error: GdsurgeonError | None = None) -> dict[str, Any]:
@@ -157,6 +172,8 @@ def verdict_json(verdict: Verdict, error: GdsurgeonError | None = None) -> dict[
         "other": request.other,
         "passed": error is None,
         "error": error.message if error is not None else None,
+        "details": list(error.details) if error is not None else [],
+        "hint": error.hint if error is not None else None,
         "exit_code": error.exit_code if error is not None else 0,
         "graphs": [vars(graph) for graph in verdict.graphs],
         "loaded": verdict.loaded or None,

@@ -33,10 +33,6 @@ CLASSIFIER, DECODE, LOOKUP = (str(FIXTURES / n) for n in ("classifier.pb", "deco
 published = pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)
 
 
-def wrong(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
 # -- what is validated ------------------------------------------------------------------------------------------
 
 
@@ -398,7 +394,6 @@ def test_text_graphs(bench: Bench) -> None:
     assert guilty(bench.verdict("m.pbtxt", "other.pbtxt", "--first-divergence", code=5)) == ["c"]
 
 
-@wrong("--reduce writes binary whatever the suffix says, where -o goes by it")
 def test_a_reduced_file_is_text_where_its_suffix_says_so(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled(3.0))
     assert bench.run("m.pb", "other.pb", "--reduce", "r.pbtxt").code == 5
@@ -436,13 +431,12 @@ def test_a_difference_is_said_with_the_tolerance_that_it_takes(bench: Bench) -> 
     bench.put(m=scaled(), other=scaled(2.0001))
     ran = bench.run("m.pb", "other.pb")
     assert ran.code == 5 and ran.out == b""
-    check_said(ran, "other.pb differs", "y: 4 of 4 elements differ, by up to", "a tolerance of")
+    check_said(ran, "other.pb differs", "elements differ, by up to", "a tolerance of")
     assert bench.run("m.pb", "other.pb", "--rtol", "1e-3").code == 0
     ran = bench.run("m.pb", "other.pb", "--rtol", "1e-6", "--atol", "1e-6")
     assert ran.code == 5 and "a tolerance of" in ran.err
 
 
-@wrong("the tolerance is that of the first feed; the next one takes a larger one")
 def test_the_tolerance_that_would_have_passed_does_pass(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled(2.0001))
     ran = bench.run("m.pb", "other.pb")
@@ -465,7 +459,6 @@ def test_what_is_no_float_has_to_be_exact(bench: Bench, dtype: str, mine: Any, t
         check_said(ran, "y: 1 of 2 elements differ")
 
 
-@wrong("texts that differ are summed up as 'by up to 0'")
 def test_texts_that_differ_do_not_differ_by_nothing(bench: Bench) -> None:
     bench.put(m=joined("!"), other=joined("?"))
     ran = bench.run("m.pb", "other.pb")
@@ -484,7 +477,6 @@ def test_nans_are_equal_to_nans_and_to_nothing_else(bench: Bench) -> None:
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
 @pytest.mark.parametrize("option", ["--rtol", "--atol"])
-@wrong("--rtol inf passes everything, and nan is taken for a number")
 def test_a_tolerance_is_a_number(bench: Bench, option: str, value: str) -> None:
     bench.put(m=scaled(), other=scaled(3.0))
     assert bench.run("m.pb", "other.pb", option, value).code == 2
@@ -522,7 +514,6 @@ def test_names_that_are_not_there(bench: Bench) -> None:
         assert "--map NAME" not in ran.err
 
 
-@wrong("details are left out of the JSON: its 'error' ends with a colon")
 def test_json_says_all_that_the_error_says(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled(y="z"))
     assert "m.pb gives 'y'" in json.dumps(bench.verdict("m.pb", "other.pb", code=5))
@@ -562,7 +553,6 @@ def test_an_input_of_one_model_alone_is_fed(bench: Bench) -> None:
         assert bench.run(*pair, "--feed", "keep_prob=0.5").code == 5
 
 
-@wrong("a value that OTHER alone is given is not among what was fed, and its batch is not varied the other way round")
 def test_an_input_of_one_model_alone_is_reported_either_way(bench: Bench) -> None:
     bench.put(plain=dropping(False), keeping=dropping(True))
     found = [bench.verdict(*pair, "--feed", "keep_prob=1")["proof"]
@@ -590,7 +580,6 @@ def test_chance_outside_of_functions_is_drawn_for_both(bench: Bench) -> None:
     assert guilty(verdict) == ["louder"]
 
 
-@wrong("the piece is the whole of both graphs, each with chance of its own: it would differ if the models were equal")
 def test_a_reduced_file_has_what_was_drawn(bench: Bench) -> None:
     bench.put(m=noisy(), other=noisy("AddV2"))
     verdict = bench.verdict("m.pb", "other.pb", "--reduce", "r.pb", code=5)
@@ -612,32 +601,27 @@ def test_chance_in_functions_is_not_compared(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("model", [noisy(), calling_chance(), looping(seed=3)], ids=["drawn", "called", "looped"])
-@wrong("a random graph on its own is not named as one")
 def test_a_random_graph_is_named(bench: Bench, model: Builder) -> None:
     bench.put(m=model)
     assert "random" in bench.run("m.pb").err
 
 
-@wrong("what the user sees of two random models does not say that chance was the same for both")
 def test_that_chance_was_drawn_for_both_is_said(bench: Bench) -> None:
     bench.put(m=noisy())
     assert "noise" in bench.run("m.pb", "m.pb").err
 
 
-@wrong("the seeded op goes on from run to run: taken for chance, it excuses a difference that is none")
 def test_chance_in_a_loop_is_no_excuse_for_a_difference(bench: Bench) -> None:
     bench.put(m=looping(1.0, seed=5), other=looping(1.5, seed=5))
     assert bench.run("m.pb", "m.pb").code == 0
     assert bench.run("m.pb", "other.pb").code in (5, 7)
 
 
-@wrong("what a random op reads counts as an output")
 def test_what_a_random_op_reads_is_no_output(bench: Bench) -> None:
     bench.put(m=noisy())
     assert [o["edited"] for o in bench.verdict("m.pb")["proof"]["outputs"] if not o["inside"]] == ["y"]
 
 
-@wrong("its only output is random, and what the random op reads passes for it")
 def test_a_random_model_does_not_pass_against_recorded_outputs(bench: Bench) -> None:
     bench.put(m=noisy())
     assert bench.run("m.pb", "--save-outputs", "out.npz").code == 0
@@ -655,14 +639,15 @@ def test_chance_in_functions_does_not_pass_against_recorded_outputs(bench: Bench
 # -- what TensorFlow's optimiser does ---------------------------------------------------------------------------
 
 
-@wrong("the control run is of the graph as it is written, so that the optimiser's doing is taken for chance")
 def test_a_difference_that_only_the_optimiser_makes(bench: Bench) -> None:
     bench.put(m=divided(hidden=False), other=divided(hidden=True))
     assert bench.run("m.pb", "other.pb", "--no-grappler").code == 0
-    assert bench.run("m.pb", "other.pb", "--rtol", "1e-5").code == 0
-    ran = bench.run("m.pb", "other.pb", "--first-divergence")
+    ran = bench.run("m.pb", "other.pb")
+    assert ran.code == 0 and "Grappler the two give the same but for up to" in ran.err
+    ran = bench.run("m.pb", "other.pb", "--rtol", "1e-12", "--first-divergence")
     assert "does not give it twice" not in ran.err
-    assert ran.code == 5 and "Grappler" in ran.err
+    assert ran.code == 5 and "Grappler the two differ" in ran.err
+    check_said(ran, "it is the doing of TensorFlow's optimiser")
 
 
 def test_what_the_optimiser_does_to_one_model_is_said(bench: Bench) -> None:
@@ -719,7 +704,6 @@ def test_the_first_divergence(
         assert f"by up to {largest:.3g}" in reduced["difference"]
 
 
-@wrong("of what stands in a loop nothing is named, though the files differ in one node of it")
 def test_what_differs_in_a_loop_is_named(bench: Bench) -> None:
     bench.put(m=looping(), other=looping(2.0))
     assert "w/step" in bench.run("m.pb", "other.pb", "--first-divergence").err
@@ -764,8 +748,7 @@ def split_after(size: int) -> Builder:
 
 @pytest.mark.parametrize(
     "mode",
-    [(), pytest.param(("--lockstep",), marks=wrong("the other graph does not take tensors of the model's shapes: "
-                                                   "'does not run while its tensors are looked at'"))],
+    [(), ("--lockstep",)],
     ids=["own", "lockstep"],
 )  # fmt: skip
 def test_shapes_that_differ(bench: Bench, mode: tuple[str, ...]) -> None:
@@ -796,7 +779,6 @@ def test_an_extra_node_between(bench: Bench) -> None:
     assert guilty(verdict) == ["y"] and "'dropped'" in why(verdict)
 
 
-@wrong("'between those and it' where there are no those")
 def test_an_extra_node_between_is_said_in_words(bench: Bench) -> None:
     bench.put(plain=dropping(False), keeping=dropping(True))
     err = bench.run("plain.pb", "keeping.pb", "--feed", "keep_prob=0.5", "--first-divergence").err
@@ -884,7 +866,6 @@ def test_a_part_that_is_left_out_is_missed(bench: Bench, surgery: Path) -> None:
         check_said(ran, *words)
 
 
-@wrong("what is served is compared by name with the raw value in the model: 'int64 against string'")
 def test_the_first_divergence_behind_a_post_graph(bench: Bench, surgery: Path) -> None:
     wrong_one = str(surgery / "labelled_wrong.pb")
     arguments = (CLASSIFIER, wrong_one, "--pre", DECODE, "--post", LOOKUP, "--first-divergence")
@@ -892,13 +873,11 @@ def test_the_first_divergence_behind_a_post_graph(bench: Bench, surgery: Path) -
     assert "int64 against string" not in err and "labels" in err
 
 
-@wrong("nothing of PRE is compared: the first reader of its result gets the blame")
 def test_the_first_divergence_in_front(bench: Bench, surgery: Path) -> None:
     err = bench.run(CLASSIFIER, str(surgery / "served_wrong.pb"), "--pre", DECODE, "--first-divergence").err
     assert "dct_method" in err
 
 
-@wrong("the hint names --map, which is --pre-map here")
 def test_the_hint_names_the_option_of_this_command(bench: Bench, surgery: Path) -> None:
     ran = bench.run(CLASSIFIER, str(surgery / "served.pb"), "--pre", LOOKUP)
     assert ran.code != 0
@@ -917,7 +896,6 @@ def test_two_devices_where_there_is_one(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("devices", ["cpu,/device:CPU:0", "/device:cpu,cpu", "CPU,cpu"])
-@wrong("one device under two names is compared with itself, and passes")
 def test_two_devices_are_two(bench: Bench, devices: str) -> None:
     bench.put(m=scaled())
     assert bench.run("m.pb", "--device", devices).code == 2
@@ -935,10 +913,9 @@ def test_a_server(bench: Bench) -> None:
         server.kill()
         ran = bench.run("m.pb", *target)
         assert ran.code == 7
-        check_said(ran, server.target, "does not answer")
+        check_said(ran, "no TensorFlow server answers", server.target)
 
 
-@wrong("it is said twice that the server does not answer")
 def test_a_server_that_is_not_there(bench: Bench) -> None:
     bench.put(m=scaled())
     ran = bench.run("m.pb", "--target", f"grpc://127.0.0.1:{free_port()}")
@@ -947,7 +924,6 @@ def test_a_server_that_is_not_there(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("target", ["somewhere", "grpc://", "http://127.0.0.1:1", ""])
-@wrong("an address that is none is laid to the model: 'TensorFlow does not load m.pb'; an empty one is none")
 def test_an_address_that_is_none(bench: Bench, target: str) -> None:
     bench.put(m=scaled())
     assert bench.run("m.pb", "--target", target).code == 2
@@ -998,7 +974,6 @@ def test_an_archive_to_standard_output(bench: Bench) -> None:
         assert set(out) == {"y", "y@1"}
 
 
-@wrong("where the outputs differ, the sample that differs does not count: '0 samples'")
 def test_a_difference_from_recorded_outputs_is_of_one_sample(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled(3.0))
     assert bench.run("m.pb", "--save-outputs", "out.npz").code == 0
@@ -1027,7 +1002,6 @@ def test_recorded_outputs_that_do_not_fit(bench: Bench, name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["longdouble", "datetime64[D]", "V3", "f4,i8"])
-@wrong("an internal fault: elements that no tensor has are looked at as words of the output's size")
 def test_recorded_outputs_of_dtypes_that_no_tensor_has(bench: Bench, dtype: str) -> None:
     bench.put(m=scaled())
     bench.archive("bad.npz", y=np.zeros((1, 4), dtype))
@@ -1036,7 +1010,6 @@ def test_recorded_outputs_of_dtypes_that_no_tensor_has(bench: Bench, dtype: str)
     check_said(ran, "y")
 
 
-@wrong("only the first sample's names are paired: the second is neither compared nor missed")
 def test_every_sample_of_recorded_outputs_has_its_partners(bench: Bench) -> None:
     bench.put(m=scaled())
     assert bench.run("m.pb", "--save-outputs", "out.npz").code == 0
@@ -1054,7 +1027,6 @@ def test_too_few_recorded_samples(bench: Bench) -> None:
     assert bench.run("m.pb", "--golden", "out.npz", "--samples", "1").code == 0
 
 
-@wrong("recorded samples beyond the two that are run by default are passed over in silence")
 def test_all_recorded_samples_are_looked_at(bench: Bench) -> None:
     bench.put(m=scaled())
     assert bench.run("m.pb", "--save-outputs", "out.npz", "--samples", "5").code == 0
@@ -1086,7 +1058,6 @@ def test_an_archive_with_a_broken_entry(bench: Bench) -> None:
         check_said(ran, "bad.npz")
 
 
-@wrong("recorded outputs that cannot be read are called feeds")
 def test_recorded_outputs_are_no_feeds(bench: Bench) -> None:
     bench.put(m=scaled())
     assert "feeds" not in bench.run("m.pb", "--golden", "nowhere.npz").err.partition("Error")[2]
@@ -1172,12 +1143,11 @@ def test_contradictions(bench: Bench, line: str) -> None:
     contradiction(bench, line)
 
 
-@pytest.mark.parametrize("line", [pytest.param(line, marks=wrong(why)) for line, why in TAKEN_FOR_GOOD.items()])
+@pytest.mark.parametrize("line", [line for line, why in TAKEN_FOR_GOOD.items()])
 def test_contradictions_that_are_taken_for_good(bench: Bench, line: str) -> None:
     contradiction(bench, line)
 
 
-@wrong("what --feed NAME=@FILE and --map-file read is not looked at: a file that is read is replaced")
 @pytest.mark.parametrize(
     "line", ["m.pb --feed x=@x.npy --save-outputs x.npy", "m.pb other.pb --map-file pairs.txt --reduce pairs.txt"]
 )
@@ -1190,7 +1160,6 @@ def test_nothing_that_is_read_is_replaced(bench: Bench, line: str) -> None:
     assert bench.desk.files() == before and ran.code == 2
 
 
-@wrong("the option is called --map in the message")
 def test_a_list_of_pairs_that_is_not_there(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled())
     check_said(bench.run("m.pb", "other.pb", "--map-file", "nowhere.txt"), "--map-file nowhere.txt")
@@ -1209,7 +1178,6 @@ def test_hints_name_options_of_this_command(bench: Bench, name: str) -> None:
     assert ran.code == 7 and "--validate" not in ran.err and "--level" in ran.err
 
 
-@wrong("'--level none lets an edit through': there is no such level, and there is no edit")
 def test_the_hint_for_a_broken_graph_names_options_of_this_command(bench: Bench) -> None:
     bench.put(m=CRASHING)
     ran = bench.run("m.pb")
@@ -1225,19 +1193,18 @@ def test_files_that_cannot_be_written(bench: Bench, option: str, place: str) -> 
     (bench.desk.folder / "folder").mkdir()
     bench.put(m=scaled(), other=scaled(3.0))
     ran = bench.run("m.pb", "other.pb", option, place)
-    assert ran.code == 6
-    check_said(ran, place, "cannot be written")
+    # /dev/full can be opened; that the models differ is then the greater news.
+    assert ran.code == (5 if place == "/dev/full" and option != "--reduce" else 6)
+    assert place in ran.err and "cannot be written" in ran.err
     assert sorted(bench.desk.files()) == ["m.pb", "other.pb"]
 
 
-@wrong("models that are equal are said to differ where a file cannot be written")
 def test_equal_models_do_not_differ_because_of_a_file(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled())
     ran = bench.run("m.pb", "other.pb", "--save-outputs", "nowhere/o.npz")
     assert ran.code == 6 and "differ" not in ran.err
 
 
-@wrong("that a place for --save-outputs cannot be written comes out after all the work, and hides the difference")
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled(3.0))
     for option in ("--save-outputs", "--save-feeds"):
@@ -1258,7 +1225,6 @@ def test_an_earlier_archive_stays_where_nothing_was_run(bench: Bench, option: st
 
 
 @pytest.mark.parametrize("arguments", [("m.pb", "--save-outputs", "-"), ("m.pb", "other.pb", "--reduce", "-")])
-@wrong("binary goes to a terminal")
 def test_binary_does_not_go_to_a_terminal(bench: Bench, arguments: tuple[str, ...]) -> None:
     bench.put(m=scaled(), other=scaled(3.0))
     terminal, end = pty.openpty()
@@ -1297,7 +1263,6 @@ def test_a_graph_that_hangs(bench: Bench) -> None:
         assert workers() <= before
 
 
-@wrong("a graph that hangs is called 'original' or 'edited', which no user has heard of")
 def test_a_graph_that_hangs_is_named(bench: Bench) -> None:
     bench.put(m=looping(endless=True), fine=looping())
     for arguments in (("m.pb",), ("fine.pb", "m.pb")):
@@ -1314,7 +1279,7 @@ def test_a_graph_that_waits_for_ever_is_not_run(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [pytest.param(("giant.pb",), marks=wrong("laid to the feeds: exit code 7")), ("m.pb", "giant.pb")]
+    "arguments", [("giant.pb",), ("m.pb", "giant.pb")]
 )
 def test_a_graph_that_asks_for_64_gib(bench: Bench, arguments: tuple[str, ...]) -> None:
     bench.put(m=scaled(), giant=giant())

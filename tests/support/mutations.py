@@ -14,7 +14,7 @@ import numpy as np
 from execute.build import attr, body_node, function_attr, tensor
 
 from gdsurgeon.graph.attrs import functions_in, string_value
-from gdsurgeon.graph.dtypes import FLOAT32, base_dtype
+from gdsurgeon.graph.dtypes import FLOAT32, INT32, INT64, base_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult
 from gdsurgeon.graph.node import Node, Output
@@ -37,6 +37,7 @@ _OTHER_OP = {
     "ArgMax": "ArgMin",
     "PartitionedCall": "StatefulPartitionedCall",
 }
+_NOTE = "_note"
 _OTHER_ATTR: dict[str, tuple[str, Any]] = {
     "Conv2D": ("padding", b"VALID"),
     "MatMul": ("transpose_b", True),
@@ -47,12 +48,13 @@ _OTHER_ATTR: dict[str, tuple[str, Any]] = {
     "TensorArrayV3": ("clear_after_read", True),
     "PartitionedCall": ("executor_type", b"SINGLE_THREADED_EXECUTOR"),
     "StatefulPartitionedCall": ("executor_type", b"SINGLE_THREADED_EXECUTOR"),
-    "Identity": ("_XlaMustCompile", True),
-    "Sub": ("_XlaMustCompile", True),
-    "Const": ("_note", b"other"),
-    "Placeholder": ("_note", b"other"),
+    "Identity": (_NOTE, True),
+    "Sub": (_NOTE, True),
+    "Const": (_NOTE, True),
+    "Placeholder": (_NOTE, True),
 }
 _CPU = "/device:CPU:0"
+_XLA = "_XlaMustCompile"
 
 
 class Mutation(NamedTuple):
@@ -99,10 +101,13 @@ def _of_node(graph: Graph, node: Node) -> Found:
     if node.op == "Const" and node.output.dtype == FLOAT32:
         yield "weight scaled", partial(_scale, 2.0)
         yield "weight scaled by a little", partial(_scale, A_LITTLE)
-        yield "weight of another sign", partial(_scale, -1.0)
         yield "another dtype", _as_double
+    if node.op == "Const" and _is_vector(node):
+        yield "vector turned round", _turn_round
     if node.op in _OTHER_OP:
         yield "another op", lambda g, n: g.set_op(n, _OTHER_OP[n.op])
+    if node.has_attr(_XLA):
+        yield "XLA taken away", lambda g, n: g.set_attr(n, _XLA, None)
     if node.op in _OTHER_ATTR:
         yield "another attr", _another_attr
     yield "another device", lambda g, n: g.set_device(n, "" if n.device else _CPU)
@@ -211,6 +216,23 @@ def _scale(factor: float, graph: Graph, node: Node) -> None:
     graph.set_attr(node, "value", tensor(scaled, "float32").SerializeToString())
 
 
+def _is_vector(node: Node) -> bool:
+    values = _integers(node)
+    return len(values) > 1 and len(set(values)) > 1
+
+
+def _integers(node: Node) -> list[int]:
+    proto = node.attr("value").tensor
+    if len(proto.tensor_shape.dim) != 1 or proto.dtype not in (INT32, INT64):
+        return []
+    return [int(v) for v in np.frombuffer(proto.tensor_content, np.int32 if proto.dtype == INT32 else np.int64)]
+
+
+def _turn_round(graph: Graph, node: Node) -> None:
+    dtype = "int32" if node.output.dtype == INT32 else "int64"
+    graph.set_attr(node, "value", tensor(_integers(node)[::-1], dtype).SerializeToString())
+
+
 def _as_double(graph: Graph, node: Node) -> None:
     values = _floats(node.attr("value").tensor).astype(np.float64)
     graph.set_attr(node, "value", tensor(values, "float64").SerializeToString())
@@ -299,7 +321,7 @@ def _too_many(graph: Graph, result: EditResult) -> Iterator[Mutation]:
         yield Mutation("node too many", "an Assert", ADDED, check)
     for name in sorted(set(result.journal.removed)):
         if name not in graph:
-            yield Mutation("node too many", f"one called {name}, as one that went", ADDED, partial(constant, name))
+            yield Mutation("another node in the place of one that went", name, ADDED, partial(constant, name))
     touched = set(graph.touched())
     for node in graph.nodes():
         for slot, read in enumerate(node.inputs[:2]):

@@ -70,7 +70,8 @@ def test_add_preprocessing(fixtures: Path, capsys: pytest.CaptureFixture[str]) -
         "  fed      image string []\n"
         "  returned classes  int64 [1] = [0]\n"
         "  behind   probabilities  float32 [1,10] = [0]\n"
-        "  proven   edited(raw) = original(pre(raw)): 1 output and 1 tensor behind it, 2 samples, bit-identical (CPU, 0.0 s)\n"
+        "  proven   edited(raw) = original(pre(raw)): 1 output and 1 tensor behind it, 2 samples, "
+        "bit-identical (CPU, 0.0 s)\n"
     )
 
 
@@ -318,6 +319,7 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
             "device": "CPU",
             "feeds": {"v": "float32 [1,4]"},
             "made": {"v": "given"},
+            "random": [],
             "outputs": [
                 {
                     "original": "total",
@@ -407,6 +409,7 @@ def test_the_report_of_what_was_not_run(level: str, fixtures: Path, capsys: pyte
         "runtime": None,
         "feeds": {},
         "made": {},
+        "random": [],
         "outputs": [],
         "compared": 0,
         "largest_difference": None,
