@@ -315,7 +315,7 @@ def test_a_device_that_is_not_there(device: str, wanted: str, tmp_path: Path) ->
         error = refused(tmp_path, simple(), renaming, device=device, level=level)
         assert error.exit_code == 7
         assert re.fullmatch(rf"TensorFlow sees no {wanted} here, only CPU:0(, .*)?", error.message)
-        assert error.hint == "--device cpu runs the proof on the CPU"
+        assert error.hint == "--device cpu runs it on the CPU"
 
 
 def test_the_cpu_by_its_device_name(tmp_path: Path) -> None:
