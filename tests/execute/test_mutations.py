@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from support.mutations import ADDED, SAID, TOUCHED, UNTOUCHED, Mutation, mutations
 
@@ -25,7 +26,7 @@ from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.edits.set_attr import set_attr
 from gdsurgeon.edits.set_device import set_device
 from gdsurgeon.edits.set_shape import set_shape
-from gdsurgeon.errors import ValidationError
+from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.execute.comparing import EDITED, ORIGINAL
 from gdsurgeon.execute.executor import Executor
 from gdsurgeon.execute.proof import Proof
@@ -83,7 +84,7 @@ def model() -> Builder:
     m.node("shape_itself", "Neg", ["flat_shape_too"], T="int32")
     m.node("values", "TopKV2", ["z", "one_of"], T="float32", sorted=True)
     m.const("one_of", 1, "int32")
-    m.node("best_value", "Sub", ["values", "nothing"], T="float32", )
+    m.node("best_value", "Sub", ["values", "nothing"], T="float32")
     m.node("which", "Cast", ["values:1"], SrcT="int32", DstT="float32")
     branches = {"then_branch": function_attr("turn"), "else_branch": function_attr("other_turn")}
     m.node("either", "StatelessIf", ["true", "z"], Tcond="bool", Tin=["float32"], Tout=["float32"], **branches)
@@ -124,6 +125,8 @@ def _scope(m: Builder) -> None:
     m.node("t/turned", "PartitionedCall", ["t/shifted"], Tin=["float32"], Tout=["float32"], f=function_attr("turn"))
     m.node("t/write", "TensorArrayWriteV3", ["t/array", "t/first", "t/turned", "t/array:1"], T="float32")
     m.node("t/stored", "TensorArrayReadV3", ["t/array", "t/first", "t/array:1", "^t/write"], dtype="float32")
+    # What reads the write as data serves nothing, so that nobody fetches it: the control edge alone has it run.
+    m.node("t/written", "Assert", ["true", "t/write"], T=["float32"], summarize=3)
     m.node("t/result", "Sub", ["t/stored", "t/scaled", "^t/check"], T="float32")
     m.graph_def.node[-1].device = "/device:CPU:0"
     # Nobody waits for it: only its name is asked for.
@@ -290,7 +293,9 @@ def test_a_right_edit_passes(name: str, both: Executor) -> None:
 # -- what is done wrong ------------------------------------------------------------------------------------------
 
 UNSEEN = frozenset(
-    f"{scope}{name}" for scope in ("", "t/", "u/") for name in "check report percent told lonely all hundred".split()
+    f"{scope}{name}"
+    for scope in ("", "t/", "u/")
+    for name in "check report percent told written lonely all hundred".split()
 )
 """Nodes that no output shows: an Assert that holds, what only an Assert reads, what is there to be run by name."""
 
@@ -363,8 +368,8 @@ def is_wrong(name: str, mutation: Mutation) -> bool:
 COLOCATIONS = "the audit compares no colocations"
 LIBRARY = "the audit does not look at the function library"
 RENAMED = "where one function has got another name, the audit lets any node call any function"
-CHANGED = "of a node that the journal lists as changed the audit compares nothing: the journal does not say what changed"
-COPY = "of a copy the audit compares no device, no control edge too many, nothing that it reads elsewhere, no shared name"
+CHANGED = "of a node that the journal lists as changed the audit compares nothing: it is not said what changed"
+COPY = "of a copy the audit compares no device, no control edge too many, no shared name, and not which node it reads"
 MADE = "of a node that an edit has made, and that is no copy, the audit compares nothing"
 BACK = "the audit takes any node for the one of that name that the journal says is gone"
 LOOSE = "the tolerance is that of all outputs, and not of those alone that the edit reaches"
@@ -429,7 +434,9 @@ RUN_FAILS: dict[tuple[str, str], tuple[str, ...]] = {
     ("extract", "node lost"): ("t/init",),
     ("remove --dangling", "control edge dropped"): ("t/stored",),
 }
-LOOKED_FOR = [("extract", "t/scaled"), ("remove --dangling", "t/scaled"), ("freeze-input", "z"), ("clone-scope", "t/result")]
+LOOKED_FOR = [
+    ("extract", "t/scaled"), ("remove --dangling", "t/scaled"), ("freeze-input", "z"), ("clone-scope", "t/result")
+]  # fmt: skip
 
 
 def slip(name: str, mutation: Mutation) -> str:
@@ -439,7 +446,7 @@ def slip(name: str, mutation: Mutation) -> str:
         return COLOCATIONS
     if kind in IN_FUNCTIONS:
         return LIBRARY
-    if kind.endswith(" in a function") or kind.endswith(" of a function exchanged"):
+    if kind.endswith((" in a function", " of a function exchanged")):
         if (name, kind, target) == ("fuse-ops --xla", "weight scaled by a little in a function", "turn"):
             return LOOSE
         return LIBRARY if target in UNREAD_FUNCTIONS or (name, target) in BELOW_CHANGES else ""
@@ -482,5 +489,73 @@ CASES = cases()
 
 @pytest.mark.parametrize(("name", "mutation"), CASES)
 def test_a_wrong_edit_is_caught(name: str, mutation: Mutation, both: Executor) -> None:
-    with pytest.raises(ValidationError):
+    try:
         proven(both, EDITS[name], mutation.spoil)
+    except ValidationError as error:
+        assert error.exit_code == 5
+    except GdsurgeonError as error:
+        pytest.fail(f"exit code {error.exit_code}: {error.message}", pytrace=False)
+    else:
+        pytest.fail("nobody notices", pytrace=False)
+
+
+# -- folds -------------------------------------------------------------------------------------------------------
+
+
+def folded(
+    *,
+    kernel: Any = 1.0,
+    bias: float = 1.0,
+    order: str = "conv bias relu",
+    last: str = "Relu",
+) -> Builder:
+    """A convolution, a bias and a Relu: the kernel and the bias times these, the steps in this ORDER."""
+    p = Builder()
+    p.placeholder("positive", "float32", (1, 4, 4, 1))
+    p.const("w", np.multiply(KERNEL, kernel))
+    p.const("b", np.multiply(BIAS, bias))
+    value = "positive"
+    for i, step in enumerate(order.split()):
+        if step == "conv":
+            value = p.node(f"n{i}", "Conv2D", [value, "w"], T="float32", strides=[1, 1, 1, 1], padding=b"SAME")
+        elif step == "bias":
+            value = p.node(f"n{i}", "BiasAdd", [value, "b"], T="float32", data_format=b"NHWC")
+        else:
+            value = p.node(f"n{i}", last if step == "relu" else step, [value], T="float32")
+    p.node("map", "Identity", [value], T="float32")
+    return p
+
+
+def folding(body: Builder) -> Edit:
+    nodes = named("convolved", "biased", "map", "kernel", "bias")
+    return lambda g: fuse_ops(g, nodes, "f", body=body.graph("body.pb"))
+
+
+WRONG_FOLDS: dict[str, Builder] = {
+    "the bias has another sign": folded(bias=-1.0),
+    "the kernel has another sign": folded(kernel=-1.0),
+    "the sum has another sign": folded(order="conv bias Neg relu"),
+    "the bias is added behind the Relu": folded(order="conv relu bias"),
+    "no Relu": folded(order="conv bias"),
+    "another sign behind the Relu": folded(order="conv bias relu Neg"),
+    "Abs in the place of Relu": folded(last="Abs"),
+    "Relu6 in the place of Relu": folded(last="Relu6"),
+    "Elu in the place of Relu": folded(last="Elu"),
+    "Relu in front, where all is positive": folded(order="relu conv bias"),
+    "a Relu in front, too": folded(order="relu conv bias relu"),
+    "the kernel by a little": folded(kernel=1 + 2**-20),
+    "the bias by a little": folded(bias=1 + 2**-20),
+    "a weight of the kernel is that of another": folded(kernel=[[[[4.0]], [[0.25]]], [[[1.0]], [[1.0]]]]),
+}
+"""Bodies that give what they are to give, or nearly, of the positive numbers that the model has there."""
+
+
+def test_a_right_fold_passes(both: Executor) -> None:
+    assert proven(both, folding(folded())).compared
+
+
+@pytest.mark.parametrize("what", WRONG_FOLDS)
+def test_a_wrong_fold_is_caught(what: str, both: Executor) -> None:
+    with pytest.raises(ValidationError) as error:
+        proven(both, folding(WRONG_FOLDS[what]))
+    assert error.value.message.startswith("the result differs: ")

@@ -1,7 +1,7 @@
-"""Wrong variants of an edited graph: each is done behind the back of the edit's journal, one node or function at a time.
+"""Wrong variants of an edited graph: each is one thing done behind the back of the edit's journal.
 
-`mutations` finds them: every node of the graph after an edit is looked at, and every kind of mutation that fits it is
-given. Nothing here knows the edits.
+`mutations` finds them: every node and function of the graph after an edit is looked at, and every kind of mutation that
+fits it is given. Nothing here knows the edits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from execute.build import attr, body_node, function_attr, tensor
+from execute.build import attr, body_node, tensor
 
 from gdsurgeon.graph.attrs import functions_in, string_value
 from gdsurgeon.graph.dtypes import FLOAT32, INT32, INT64, base_dtype
@@ -202,7 +202,7 @@ def _read_another(graph: Graph, node: Node) -> None:
     graph.set_slots({node: {slot: graph["nothing"].output}})
 
 
-def _floats(proto: Any) -> np.ndarray[Any, Any]:
+def _floats(proto: Any) -> Any:
     shape = tuple(dim.size for dim in proto.tensor_shape.dim)
     if proto.tensor_content:
         return np.frombuffer(proto.tensor_content, np.float32).reshape(shape)
@@ -210,8 +210,8 @@ def _floats(proto: Any) -> np.ndarray[Any, Any]:
 
 
 def _scale(factor: float, graph: Graph, node: Node) -> None:
-    values = _floats(node.attr("value").tensor)
-    scaled = (values * np.float32(factor)).astype(np.float32)
+    values: Any = _floats(node.attr("value").tensor)
+    scaled: Any = (values * np.float32(factor)).astype(np.float32)
     assert not np.array_equal(values, scaled)
     graph.set_attr(node, "value", tensor(scaled, "float32").SerializeToString())
 
@@ -356,7 +356,7 @@ def _of_functions(graph: Graph, result: EditResult) -> Iterator[Mutation]:
                     )
     for name in sorted(known - called):
         if name in graph.functions and not any(_calls(f, name) for f in graph.functions):
-            yield Mutation("function lost", name, UNTOUCHED, lambda g, n=name: g.functions.remove([n]))  # type: ignore[misc]
+            yield Mutation("function lost", name, UNTOUCHED, partial(_remove_function, name))
     yield Mutation("function too many", "an uncalled one", ADDED, _add_function)
 
 
@@ -466,6 +466,10 @@ def _call(name: str, key: str, function: str, graph: Graph) -> None:
     graph.set_attr(graph[name], key, value.SerializeToString())
 
 
+def _remove_function(name: str, graph: Graph) -> None:
+    graph.functions.remove([name])
+
+
 def _add_function(graph: Graph) -> None:
     copy = type(next(iter(graph.functions)))()
     copy.signature.name = "extra_function"
@@ -473,6 +477,3 @@ def _add_function(graph: Graph) -> None:
     body_node(copy, "one", "Const", dtype="float32", value=tensor(1.0, "float32"))
     copy.ret["out"] = "one:output:0"
     graph.functions.add(copy)
-
-
-__all__ = ["ADDED", "SAID", "TOUCHED", "UNTOUCHED", "Mutation", "function_attr", "mutations"]
