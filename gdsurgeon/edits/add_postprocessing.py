@@ -59,6 +59,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     journal.added.extend(node.name for node in copied.nodes.values())
     journal.copied = {old.name: new.name for old, new in copied.nodes.items()}
     journal.renamed_functions = copied.renamed_functions
+    journal.functions.added = copied.functions
     for binding in bindings:
         if binding not in direct:
             _serve_by_identity(graph, served[binding], copied.output(binding.result))

@@ -48,6 +48,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     journal = Journal(added=[node.name for node in copied.nodes.values()])
     journal.copied = {old.name: new.name for old, new in copied.nodes.items()}
     journal.renamed_functions = copied.renamed_functions
+    journal.functions.added = copied.functions
     for binding in bindings:
         result = copied.output(binding.result)
         for use in uses[binding]:

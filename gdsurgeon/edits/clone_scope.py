@@ -72,6 +72,7 @@ def clone_scope(
     copied = plan.apply()
     journal = Journal(added=[node.name for node in copied.nodes.values()])
     journal.functions.added.extend(copied.functions.values())
+    journal.renamed_functions = copied.functions
     claims = (SameOutputs(), _claim(before[:-1], after[:-1], read, served, copied, replace))
     return EditResult(journal, claims, warnings, list(_notes(copied, assigned, shared)))
 

@@ -10,7 +10,7 @@ from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.journal import EditResult, Journal, SameOutputs
+from gdsurgeon.graph.journal import Altered, EditResult, Journal, SameOutputs
 from gdsurgeon.graph.node import Node
 
 Edge = tuple[str | Node, str | Node]
@@ -48,11 +48,13 @@ def control(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = 
         _check_order(graph, added, removed)
         warnings = list(_branch_warnings(graph, added))
     notes = _notes(added, removed)
+    journal = Journal(changed=[node.name for node in dict.fromkeys([*added, *removed])])
     for node in dict.fromkeys([*removed, *added]):
         gone, new = removed.get(node, {}), added.get(node, {})
-        graph.set_controls(node, [*(c for c in node.controls if c not in gone), *new])
+        controls = dict.fromkeys([*(c for c in node.controls if c not in gone), *new])
+        graph.set_controls(node, controls)
+        journal.altered.append(Altered(node.name, "controls", tuple(control.name for control in controls)))
     notes += _unread(graph, removed)
-    journal = Journal(changed=[node.name for node in dict.fromkeys([*added, *removed])])
     return EditResult(journal, (SameOutputs(),), warnings=warnings, notes=notes)
 
 

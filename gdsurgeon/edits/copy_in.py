@@ -38,12 +38,14 @@ class Copied:
         replaced: the tensors that stand for nodes that were not copied.
         renamed: names that were taken and have become others, as (name in the other graph, name now).
         renamed_functions: likewise for functions.
+        functions: the names of the functions that have come into the library.
     """
 
     nodes: dict[Node, Node] = field(default_factory=dict)
     replaced: dict[Node, Output] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     renamed_functions: dict[str, str] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
 
     def output(self, original: Output) -> Output:
         """Where a tensor of the other graph is now."""
@@ -71,7 +73,11 @@ class CopyPlan:
 
     def apply(self, graph: Graph, after: Node | None = None) -> Copied:
         """Makes the copy; the copies are written behind the node AFTER of GRAPH, or (None) at the end."""
-        copied = Copied(replaced=self.replace, renamed_functions=self.functions.apply(graph.functions))
+        copied = Copied(
+            replaced=self.replace,
+            renamed_functions=self.functions.apply(graph.functions),
+            functions=[function.signature.name for function in self.functions.added],
+        )
         for node, name in self.names.items():
             copied.nodes[node] = graph.add_copy(name, node, after=after)
             if name != node.name and node not in self.forced:

@@ -13,7 +13,7 @@ from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, kno
 from gdsurgeon.edits.unused_functions import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, check_name
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven
+from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, made
 from gdsurgeon.graph.node import Node, Output
 
 
@@ -60,6 +60,7 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     if taken:
         graph.rename({node: name for name, node in taken.items()})
     journal.removed = [name for name in journal.removed if name not in set(names.values())]
+    journal.altered = [item for node in names for item in made(node)]
     journal.functions.removed = drop_unused_functions(graph)
     given = dict(zip((output.name for output in cut), names.values(), strict=True))
     pairs = tuple((output.name, output.name) for output in ends if output not in cut)

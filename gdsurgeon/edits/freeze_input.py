@@ -12,7 +12,7 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.dtypes import BOOL, NUMBERS, dtype_name
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal, SameGiven
+from gdsurgeon.graph.journal import Altered, EditResult, Journal, SameGiven
 from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
 from gdsurgeon.wire.messages import message
@@ -55,6 +55,10 @@ def freeze_input(graph: Graph, values: Mapping[str, Any]) -> EditResult:
         graph.set_attr(node, "dtype", type_value(dtype).SerializeToString())
         graph.set_attr(node, "value", value)
     journal = Journal(changed=[item.node.name for item in frozen])
+    for node, value, dtype in frozen:
+        now = {"op": "Const", "inputs": (), "attr value": value, "attr shape": None, "attr _output_shapes": None}
+        now["attr dtype"] = type_value(dtype).SerializeToString()
+        journal.altered += [Altered(node.name, what, its) for what, its in now.items()]
     journal.removed = _remove_unread(graph, defaults)
     names = {item.node.name: item.node.name for item in frozen}
     shown = ", ".join(f"{printable(name)} := its value" for name in list(names)[:3])

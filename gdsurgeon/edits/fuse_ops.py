@@ -26,7 +26,16 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
 from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph, Use, check_name
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameOutputs, SamePiece
+from gdsurgeon.graph.journal import (
+    Altered,
+    EditResult,
+    Journal,
+    Rewired,
+    SameOutputs,
+    SamePiece,
+    altered_function,
+    made,
+)
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.wire.messages import message
@@ -300,6 +309,7 @@ def _replace(graph: Graph, fusion: _Fusion, plan: Body, name: str, xla: bool) ->
     if plan.function.signature.name not in graph.functions:
         graph.functions.add(plan.function)
     journal.functions.added = [f.signature.name for f in (*plan.library, plan.function)]
+    journal.altered.append(altered_function(plan.function))
     call_name = name
     if name in graph:  # a member's, which is about to go
         call_name = graph.unique_names()(name)
@@ -323,6 +333,9 @@ def _replace(graph: Graph, fusion: _Fusion, plan: Body, name: str, xla: bool) ->
     if call_name != name:
         graph.rename({call: name})
     journal.added.append(name)
+    told = [item._replace(value=tuple(name if n == call_name else n for n in item.value))
+            if isinstance(item.value, tuple) else item for item in journal.altered]  # fmt: skip
+    journal.altered = [*told, *(item for added in journal.added for item in made(graph[added]))]
     journal.rewired = [Rewired(user.name, slot, old, new.name) for user, slot, old, new in rewired]
     still = {node.name for node in kept}
     journal.removed = [n for n in journal.removed if n not in still and n != name]
@@ -363,14 +376,17 @@ def _rewire(
     graph.set_slots(changes)
     members = set(fusion.members)
     for user in dict.fromkeys(u for users in fusion.edges.controls_out.values() for u in users):
-        graph.set_controls(user, [call if control in members else control for control in user.controls])
+        controls = dict.fromkeys(call if control in members else control for control in user.controls)
+        graph.set_controls(user, controls)
         journal.changed.append(user.name)
+        journal.altered.append(Altered(user.name, "controls", tuple(control.name for control in controls)))
     for node in fusion.members:
         for other in graph.colocated_with(node):
             if other not in members:
                 graph.set_colocated(other, [o for o in other.colocated if o not in members])
                 fusion.notes.append(f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}")
                 journal.changed.append(other.name)
+                journal.altered.append(Altered(other.name, "colocated", tuple(o.name for o in other.colocated)))
     journal.changed = list(dict.fromkeys(journal.changed))
     return rewired
 

@@ -54,6 +54,7 @@ def import_graph(
     journal = Journal(added=[node.name for node in copied.nodes.values()])
     journal.copied = {old.name: new.name for old, new in copied.nodes.items()}
     journal.renamed_functions = copied.renamed_functions
+    journal.functions.added = copied.functions
     notes = [f"{quoted(old)} of {printable(other.source_name)} has become {quoted(new)}: the name was taken"
              for old, new in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
     served = [Output(node, i) for node in output_nodes(other) for i in range(len(node.output_dtypes or (0,)))]

@@ -23,7 +23,7 @@ from gdsurgeon.graph.attrs import string_value, type_value, types_value
 from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameOutputs
+from gdsurgeon.graph.journal import Altered, EditResult, Journal, Rewired, SameOutputs, made
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 
@@ -125,7 +125,12 @@ class _Inlining:
         for node, slot, old in self.rewired:
             if self._is_here(node) and node.inputs[slot].name != old:
                 journal.rewired.append(Rewired(node.name, slot, old, node.inputs[slot].name))
-        journal.changed = [node.name for node in dict.fromkeys(self.waiting) if self._is_here(node)]
+        waiting = [node for node in dict.fromkeys(self.waiting) if self._is_here(node)]
+        journal.changed = [node.name for node in waiting]
+        journal.altered = [
+            Altered(node.name, "controls", tuple(control.name for control in node.controls)) for node in waiting
+        ]
+        journal.altered += [item for node in self.added if self._is_here(node) for item in made(node)]
         return journal
 
     def _is_here(self, node: Node) -> bool:

@@ -57,6 +57,7 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     journal = Journal(added=[node.name for node in copied.nodes.values()])
     journal.copied = {old.name: node.name for old, node in copied.nodes.items()}
     journal.renamed_functions = copied.renamed_functions
+    journal.functions.added = copied.functions
     journal.rewired = [Rewired(use.node.name, use.slot, output.name, new.name) for use in uses]
     graph.reroute(uses, new)
     claims = (

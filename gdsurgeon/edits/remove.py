@@ -14,7 +14,7 @@ from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, kno
 from gdsurgeon.edits.unused_functions import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, check_name
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, SameTensors
+from gdsurgeon.graph.journal import Altered, EditResult, Journal, Rewired, SameGiven, SameTensors, made
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.select import Selection, is_constant, nodes_of
 
@@ -69,6 +69,7 @@ def remove(
     for user, controls in waiting.items():
         graph.set_controls(user, controls)
         journal.changed.append(user.name)
+        journal.altered.append(Altered(user.name, "controls", tuple(dict.fromkeys(c.name for c in controls))))
     for node in nodes:
         for other in graph.colocated_with(node):
             if other not in members:
@@ -76,6 +77,7 @@ def remove(
     _redirect(graph, read, place, journal)
     dtypes = {output: output.dtype for output in placeholders}
     _exchange(graph, nodes, read, placeholders, dtypes, shapes, journal)
+    journal.altered += [item for name in journal.added for item in made(graph[name])]
     journal.functions.removed = drop_unused_functions(graph)
     statement = "edited(x) = original(x)"
     if given:

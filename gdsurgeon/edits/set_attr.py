@@ -12,7 +12,7 @@ from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, kind_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.journal import EditResult, Journal
+from gdsurgeon.graph.journal import Altered, EditResult, Journal
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.op_defs import OpDef
@@ -58,12 +58,16 @@ def set_attr(
         raise EditError(_nothing_changed(targets, wanted))
     _check_fit(changes)
     notes = _notes(changes, len(targets))
+    journal = Journal(changed=[node.name for node in changes])
     for node, attrs in changes.items():
         for key, value in attrs.items():
             if key == COLOCATION_ATTR:
                 graph.set_colocated(node, ())
-            graph.set_attr(node, key, None if value is None else value.SerializeToString(deterministic=True))
-    return EditResult(Journal(changed=[node.name for node in changes]), warnings=list(plan.warnings), notes=notes)
+                journal.altered.append(Altered(node.name, "colocated", ()))
+            data = None if value is None else value.SerializeToString(deterministic=True)
+            graph.set_attr(node, key, data)
+            journal.altered.append(Altered(node.name, f"attr {key}", data))
+    return EditResult(journal, warnings=list(plan.warnings), notes=notes)
 
 
 class _Wanted(NamedTuple):

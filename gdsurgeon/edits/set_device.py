@@ -9,7 +9,7 @@ from typing import Any
 from gdsurgeon.analysis.devices import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, FunctionChanges, Journal, SameOutputs
+from gdsurgeon.graph.journal import Altered, EditResult, FunctionChanges, Journal, SameOutputs, altered_function
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Selection, select_nodes
 
@@ -65,6 +65,10 @@ def set_device(
     journal = Journal(
         changed=[node.name for node in changed],
         functions=FunctionChanges(changed=[function.signature.name for function in functions]),
+        altered=[
+            *(Altered(node.name, "device", new) for node, new in changed.items()),
+            *map(altered_function, functions),
+        ],
     )
     return EditResult(journal, (SameOutputs(even_alone=True),), notes=notes)
 

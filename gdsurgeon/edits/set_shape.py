@@ -18,7 +18,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value
 from gdsurgeon.graph.dtypes import INT32, INT64
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, SameOutputs, Unchanged
+from gdsurgeon.graph.journal import Altered, EditResult, Journal, Rewired, SameGiven, SameOutputs, Unchanged, made
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.op_defs import op_def
@@ -67,9 +67,12 @@ def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: b
 
     journal = Journal(changed=list(dict.fromkeys(node.name for node in (*new, *stale))))
     for node, shape in new.items():
-        graph.set_attr(node, "shape", shape_value(shape).SerializeToString(deterministic=True))
+        data = shape_value(shape).SerializeToString(deterministic=True)
+        graph.set_attr(node, "shape", data)
+        journal.altered.append(Altered(node.name, "attr shape", data))
     for node in stale:
         graph.set_attr(node, STALE, None)
+        journal.altered.append(Altered(node.name, f"attr {STALE}", None))
     for item in plan:
         item.apply(graph, journal)
     notes = _notes(stale, found.fixes)
@@ -191,12 +194,14 @@ class _NewShape(NamedTuple):
         if not self.name:
             graph.set_attr(original, "value", self.value)
             journal.changed.append(original.name)
+            journal.altered.append(Altered(original.name, "attr value", self.value))
             return
         # What holds a constant to its place, such as a branch, is a control input.
         controls = original.controls if original.op == "Const" else ()
         attrs = {"dtype": type_value(self.dtype).SerializeToString(deterministic=True), "value": self.value}
         added = graph.add(self.name, "Const", (), controls, attrs=attrs, device=original.device, after=original)
         journal.added.append(added.name)
+        journal.altered += made(added)
         for node in self.nodes:
             journal.rewired.append(Rewired(node.name, 1, self.source.name, added.name))
         graph.set_slots({node: {1: added.output} for node in self.nodes})

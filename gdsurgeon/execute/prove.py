@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from gdsurgeon.analysis.audit import audit
-from gdsurgeon.errors import ValidationError
+from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.execute.change import Change, edited
 from gdsurgeon.execute.comparing import EDITED, Comparing, await_loaded
 from gdsurgeon.execute.executor import Executor
@@ -65,11 +65,20 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
     except DiffersError as differs:
         finish(differs.proof, executor, device, started)
         raise
-    faults = audit(change.before, graph, result)
-    if faults:
-        raise ValidationError("the result differs from what the edit says of it:", details=tuple(faults[:100]))
+    except ValidationError:
+        raise
+    except GdsurgeonError:
+        _check_journal(change)  # that it could not be run may be the edit's doing
+        raise
+    _check_journal(change)
     finish(proof, executor, device, started)
     return proof
+
+
+def _check_journal(change: Change) -> None:
+    faults = audit(change.before, change.after, change.result)
+    if faults:
+        raise ValidationError("the result differs from what the edit says of it:", details=tuple(faults[:100]))
 
 
 def finish(proof: Proof, executor: Executor, device: str, started: float) -> None:

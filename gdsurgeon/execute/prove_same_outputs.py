@@ -5,13 +5,15 @@ from __future__ import annotations
 from statistics import median
 
 from gdsurgeon.analysis.signature import output_nodes
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.analysis.walks import members
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import EDITED, ORIGINAL, Comparing
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.plan import Skipped
 from gdsurgeon.execute.profile import Work, measured
-from gdsurgeon.execute.proof import Proof, Timing
+from gdsurgeon.execute.proof import OutputProof, Proof, Timing
 from gdsurgeon.execute.prove_rewiring import AloneProof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
@@ -31,6 +33,7 @@ class SameOutputsProof(Comparing):
         self.proof.statement = f"edited(x) = original(x){renamed}"
         self.proof.rtol, self.proof.atol = claim.rtol, claim.atol
         self.incomparable |= claim.except_for
+        self.reached = self._reached() if claim.rtol or claim.atol else frozenset()
 
     def run(self) -> Proof:
         if not self.claim.even_alone:
@@ -62,6 +65,23 @@ class SameOutputsProof(Comparing):
         ]
         subject.plan.groups = [names for names in groups if names]
         return subject
+
+    def _reached(self) -> frozenset[str]:
+        """The nodes of the edited graph that the edit reaches: a tolerance is theirs alone."""
+        topology = Topology(self.graph)
+        names = [*self.journal.added, *self.journal.changed, *(slot.node for slot in self.journal.rewired)]
+        seeds = [topology.id_of(node) for name in names if (node := self.graph.find(name)) is not None]
+        found = topology.downstream(seeds, topology.consumers())
+        return frozenset(topology.name(number) for number in members(found))
+
+    def differing(self, outputs: list[OutputProof]) -> list[OutputProof]:
+        beyond = super().differing(outputs)
+        return [
+            o
+            for o in outputs
+            if o in beyond
+            or ((c := o.comparison) is not None and not c.equal and parse_tensor(o.after).node not in self.reached)
+        ]
 
     def _may_reach_others(self) -> bool:
         """Whether what is fetched may depend on ops that it did not depend on before."""
