@@ -363,25 +363,25 @@ def unsteady(
     """By how much fetches of a graph differ from run to run on the same FEEDS; what is always the same is left out.
 
     Kernels may sum in another order each time: what differs no more than that differs by chance. The graph is loaded
-    anew for it, OPTIMIZE as it was, and run by turns in both sessions. Random ops are another matter: what they draw
-    goes on from run to run, and would excuse anything.
+    anew for it, OPTIMIZE as it was, and run by turns in both sessions. What a seeded random op draws goes on from run
+    to run: such a graph is compared with itself in fresh sessions alone, each of which begins with the seed.
     """
     spread: dict[str, float] = {}
-    if subject.plan.chance:
-        return spread
-    executor.load_source(CONTROL, subject.graph, optimize=optimize)
     try:
-        executor.loaded(CONTROL)
-        executor.initialize(CONTROL, subject.plan.initializers)
         for turn in range(2 * CONTROLS):
+            if not turn or subject.plan.chance:
+                executor.load_source(CONTROL, subject.graph, optimize=optimize)
+                executor.loaded(CONTROL)
+                executor.initialize(CONTROL, subject.plan.initializers)
+            key = subject.key if turn % 2 and not subject.plan.chance else CONTROL
             for group, names in enumerate(subject.plan.groups):
-                executor.wait(executor.run(subject.key if turn % 2 else CONTROL, CONTROL, feeds, names))
-                pairs = [(i, i) for i in range(len(names))]
-                pending = executor.compare(subject.result(sample, group), CONTROL, pairs)
+                result = f"{CONTROL} {min(turn, 1)} {group}"
+                executor.wait(executor.run(key, result, feeds, names))
+                first = f"{CONTROL} 0 {group}" if subject.plan.chance else subject.result(sample, group)
+                pending = executor.compare(first, result, [(i, i) for i in range(len(names))])
                 for name, found in zip(names, executor.comparisons(pending), strict=True):
                     if found.max_abs:
                         spread[name] = max(spread.get(name, 0.0), found.max_abs)
-                executor.drop(CONTROL)
     except Refused:
         pass  # nothing can be said of it
     executor.unload(CONTROL)

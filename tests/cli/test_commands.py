@@ -21,7 +21,7 @@ from .conftest import Desk, check_refused, check_said
 
 QUICK = ("--validate", "structure")
 EARLIER = b"an earlier output"
-QUERIES = ("inspect", "select")
+QUERIES = ("inspect", "select", "validate")
 THERE = [name for name in COMMANDS if find_spec(f"gdsurgeon.cli.{name.replace('-', '_')}") is not None]
 EDITING = [name for name in THERE if name not in QUERIES]
 
@@ -105,6 +105,7 @@ CASES = {
     ),
     "rename": Case((MODEL, "scores=classes"), ((MODEL,),), ((MODEL, "score=classes"), "'scores'")),
     "reroute": Case((MODEL, "tower/same=tower/scaled"), ((MODEL,),), ((MODEL, "tower/sam=image"), "'tower/same'")),
+    "validate": Case((MODEL,), (), ((MODEL, "--outputs", "score"), "'scores'")),
     "select": Case((MODEL, "--op", "Mul"), (), ((MODEL, "--op", "Mull"), "'Mul'")),
     "set-attr": Case(
         (MODEL, "tower/same", "_note:string=hello"),
@@ -204,7 +205,7 @@ def test_missing_arguments(files: Desk, name: str) -> None:
 @for_each
 def test_unknown_options_and_too_many_arguments(files: Desk, name: str) -> None:
     check_refused(files, 2, ("--nonsense",), *good(name), "--nonsense")
-    if name not in ("rename", "reroute", "freeze-input", "set-attr", "set-shape"):
+    if name not in ("rename", "reroute", "freeze-input", "set-attr", "set-shape", "validate"):
         check_refused(files, 2, ("surplus",), *good(name), "surplus")
 
 
@@ -485,7 +486,7 @@ def test_proven_in_a_pipe(files: Desk, name: str) -> None:
     assert files.files() == FILES
 
 
-@pytest.mark.parametrize("name", [name for name in QUERIES if name in THERE])
+@pytest.mark.parametrize("name", [name for name in QUERIES if name in THERE and name != "validate"])
 def test_queries_print_and_write_nothing(files: Desk, name: str) -> None:
     ran = files.run(*good(name))
     assert ran.code == 0 and ran.out and not ran.err

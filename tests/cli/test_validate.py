@@ -613,8 +613,9 @@ def test_that_chance_was_drawn_for_both_is_said(bench: Bench) -> None:
 
 def test_chance_in_a_loop_is_no_excuse_for_a_difference(bench: Bench) -> None:
     bench.put(m=looping(1.0, seed=5), other=looping(1.5, seed=5))
-    assert bench.run("m.pb", "m.pb").code == 0
-    assert bench.run("m.pb", "other.pb").code in (5, 7)
+    # The loop's iterations may overlap: what they draw is added in another order, and the sum rounds otherwise.
+    assert bench.run("m.pb", "m.pb", "--rtol", "1e-5").code == 0
+    assert bench.run("m.pb", "other.pb", "--rtol", "1e-5").code == 5
 
 
 def test_what_a_random_op_reads_is_no_output(bench: Bench) -> None:
