@@ -341,6 +341,7 @@ def falls_over(graph: Graph) -> EditResult:
 def not_an_op(graph: Graph) -> EditResult:
     result = renaming(graph)
     graph.set_op(graph["z"], "NobodyKnowsThisOp")
+    result.journal.changed.append("z")
     return result
 
 
