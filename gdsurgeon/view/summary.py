@@ -131,6 +131,8 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         yield "not run", f"{printable(name)}: {printable(reason)}"
     if len(proof.skipped) > 3:
         yield "not run", f"and {counted(len(proof.skipped) - 3, 'output')} more"
+    if proof.chance:
+        yield "random", chance(proof)
     if proof.timing is not None:
         yield "measured", _timing(proof.timing)
     where = f"({proof.device}, {proof.seconds:.1f} s)"
@@ -142,6 +144,16 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
         what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
     yield "proven", f"{what} {where}"
+
+
+def chance(proof: Proof, *, two: bool = True) -> str:
+    """What becomes of the random ops, where one graph is run, or TWO on the same draws."""
+    drawn = [printable(name) for name in proof.chance if name in proof.drawn]
+    others = [printable(name) for name in proof.chance if name not in proof.drawn]
+    what = "drawn once, and fed to both" if two else "drawn anew in each run"
+    parts = [f"{listed(drawn, 3)}: {what}"] if drawn else []
+    parts += [f"{listed(others, 3)}: in a loop or a function"] if others else []
+    return "; ".join(parts)
 
 
 def compared_counts(proof: Proof) -> str:

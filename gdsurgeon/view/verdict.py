@@ -13,7 +13,7 @@ from gdsurgeon.execute.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.execute.run_model import Statistics
 from gdsurgeon.execute.validate import Verdict, difference_report
 from gdsurgeon.graph.dtypes import dtype_name
-from gdsurgeon.view.summary import compared_counts, equality, proven_counts
+from gdsurgeon.view.summary import chance, compared_counts, equality, proven_counts
 from gdsurgeon.view.text import counted, listed, size
 
 MOST_LINES = 8
@@ -63,20 +63,10 @@ def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iter
     if len(proof.skipped) > 3:
         yield "not run", f"and {counted(len(proof.skipped) - 3, 'output')} more"
     if proof.chance:
-        yield "random", _random(proof, two=verdict.request.other is not None or bool(verdict.request.devices))
+        yield "random", chance(proof, two=verdict.request.other is not None or bool(verdict.request.devices))
     yield _conclusion(verdict, proof, error)
     if verdict.optimized is not None:
         yield "deployed", _optimized(verdict, verdict.optimized, error)
-
-
-def _random(proof: Proof, *, two: bool) -> str:
-    """What becomes of the random ops."""
-    drawn = [printable(name) for name in proof.chance if name in proof.drawn]
-    others = [printable(name) for name in proof.chance if name not in proof.drawn]
-    what = "drawn once, and fed to both" if two else "drawn anew in each run"
-    parts = [f"{listed(drawn, 3)}: {what}"] if drawn else []
-    parts += [f"{listed(others, 3)}: in a loop or a function"] if others else []
-    return "; ".join(parts)
 
 
 def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> tuple[str, str]:

@@ -13,7 +13,7 @@ import pytest
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.execute.proof import OutputProof, Proof
 from gdsurgeon.runtime.compare import Comparison
-from gdsurgeon.view.summary import proof_entries
+from gdsurgeon.view.summary import chance, proof_entries
 from gdsurgeon.view.text import change, counted, listed, ops, size
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -455,3 +455,11 @@ def test_counts_and_lists() -> None:
     assert ops({"Const": 4, "Neg": 1, "Abs": 1}) == "Abs, Neg, Const x 4"
     assert ops(dict.fromkeys("ABCDE", 1), 3) == "A, B, C and 2 other ops"
     assert ops(dict.fromkeys("ABCD", 1), 3) == "A, B, C and 1 other op"
+
+
+def test_random_ops_are_named() -> None:
+    proof = Proof("run", chance=["noise", "w/chance", "mask"], drawn=["noise", "mask"])
+    assert chance(proof) == "noise, mask: drawn once, and fed to both; w/chance: in a loop or a function"
+    assert chance(proof, two=False).startswith("noise, mask: drawn anew in each run")
+    assert ("random", chance(proof)) in list(proof_entries(proof))
+    assert "random" not in dict(proof_entries(Proof("run")))
