@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,11 @@ from gdsurgeon.execute.operate import Outcome
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult
-from gdsurgeon.graph.node import Output
 
 from .build import Builder, Shape, body_node, function_attr, operated, refused, tensor
+from .spoiling import Edit, Spoil, exchanged, next_output, reads, spoilt, value, without_controls
 
 pytestmark = pytest.mark.tensorflow
-
-Edit = Callable[[Graph], EditResult]
-Spoil = Callable[[Graph, EditResult], None]
-
 
 def model() -> Builder:
     """`x` -> `y` and `total` by arithmetic that no exchange leaves as it is, and `stored` by way of a TensorArray."""
@@ -91,66 +86,12 @@ EDITS: dict[str, Edit] = {
 }
 
 
-def spoilt(edit: Edit, spoil: Spoil) -> Edit:
-    """EDIT, with SPOIL done to the graph behind its back."""
-
-    def wrong(graph: Graph) -> EditResult:
-        result = edit(graph)
-        spoil(graph, result)
-        return result
-
-    return wrong
-
-
 # -- what is done wrong ------------------------------------------------------------------------------------
-
-
-def exchange_inputs(name: str) -> Spoil:
-    def spoil(graph: Graph, _: EditResult) -> None:
-        node = graph[name]
-        graph.set_inputs(node, reversed(node.inputs))
-
-    return spoil
-
-
-def next_output(name: str, slot: int) -> Spoil:
-    """Node NAME reads the other half."""
-
-    def spoil(graph: Graph, _: EditResult) -> None:
-        node = graph[name]
-        read = node.inputs[slot]
-        graph.set_slots({node: {slot: Output(read.node, 1 - read.index)}})
-
-    return spoil
-
-
-def reads(name: str, slot: int, other: str) -> Spoil:
-    """Node NAME reads OTHER."""
-
-    def spoil(graph: Graph, _: EditResult) -> None:
-        graph.set_slots({graph[name]: {slot: graph.tensor(other)}})
-
-    return spoil
-
-
-def weight(name: str, value: object) -> Spoil:
-    def spoil(graph: Graph, _: EditResult) -> None:
-        graph.set_attr(graph[name], "value", tensor(value, "float32").SerializeToString())
-
-    return spoil
 
 
 def other_op(name: str, op: str) -> Spoil:
     def spoil(graph: Graph, _: EditResult) -> None:
         graph.set_op(graph[name], op)
-
-    return spoil
-
-
-def without_controls(name: str) -> Spoil:
-    def spoil(graph: Graph, _: EditResult) -> None:
-        assert graph[name].controls
-        graph.set_controls(graph[name], [])
 
     return spoil
 
@@ -166,10 +107,10 @@ def journal_says(old: str, new: str) -> Spoil:
 DIFFERENT = "the result differs: "
 WRONG: dict[str, list[tuple[str, Spoil, str]]] = {
     "rename": [
-        ("inputs exchanged", exchange_inputs("difference"), DIFFERENT),
-        ("inputs exchanged behind the output", exchange_inputs("total"), DIFFERENT),
+        ("inputs exchanged", exchanged("difference"), DIFFERENT),
+        ("inputs exchanged behind the output", exchanged("total"), DIFFERENT),
         ("next output index", next_output("scaled", 0), DIFFERENT),
-        ("a weight, by one part in a million", weight("scale", [2.000002, 3.0]), DIFFERENT),
+        ("a weight, by one part in a million", value("scale", [2.000002, 3.0]), DIFFERENT),
         ("another op", other_op("difference", "AddV2"), DIFFERENT),
         ("a control edge dropped", without_controls("kept"), "the result does not run: "),
         ("reads what is not there", next_output("doubled", 0), "the result does not load: "),
@@ -179,10 +120,10 @@ WRONG: dict[str, list[tuple[str, Spoil, str]]] = {
     "add-preprocessing": [
         ("result taken from another node", reads("halves", 1, "twice"), DIFFERENT),
         ("the raw input is read", reads("halves", 1, "x"), DIFFERENT),
-        ("inputs exchanged in the added graph", exchange_inputs("x_preprocessed"), DIFFERENT),
-        ("inputs exchanged in the model", exchange_inputs("difference"), DIFFERENT),
-        ("a weight of the added graph", weight("two", 2.000002), DIFFERENT),
-        ("a weight of the model", weight("scale", [2.000002, 3.0]), DIFFERENT),
+        ("inputs exchanged in the added graph", exchanged("x_preprocessed"), DIFFERENT),
+        ("inputs exchanged in the model", exchanged("difference"), DIFFERENT),
+        ("a weight of the added graph", value("two", 2.000002), DIFFERENT),
+        ("a weight of the model", value("scale", [2.000002, 3.0]), DIFFERENT),
         ("next output index", next_output("scaled", 0), DIFFERENT),
         ("a control edge dropped", without_controls("stored"), "the result does not run: "),
     ],
@@ -190,14 +131,14 @@ WRONG: dict[str, list[tuple[str, Spoil, str]]] = {
         ("served from the raw value", reads("thrice", 0, "doubled"), DIFFERENT),
         ("the raw value is not raw", reads("y_raw", 0, "scaled"), DIFFERENT),
         ("a reader in the model gets what is served", reads("doubled", 0, "y"), DIFFERENT),
-        ("inputs exchanged in the added graph", exchange_inputs("y"), DIFFERENT),
-        ("a weight of the added graph", weight("ten", 10.00001), DIFFERENT),
-        ("a weight of the model", weight("scale", [2.000002, 3.0]), DIFFERENT),
+        ("inputs exchanged in the added graph", exchanged("y"), DIFFERENT),
+        ("a weight of the added graph", value("ten", 10.00001), DIFFERENT),
+        ("a weight of the model", value("scale", [2.000002, 3.0]), DIFFERENT),
         ("a control edge dropped", without_controls("stored"), "the result does not run: "),
     ],
     "reroute": [
         ("an output that it does not reach", other_op("other", "Abs"), DIFFERENT),
-        ("a weight beside its way", weight("apart", 1.000002), DIFFERENT),
+        ("a weight beside its way", value("apart", 1.000002), DIFFERENT),
         ("what it reaches does not load", next_output("doubled", 0), "the result does not load: "),
     ],
 }
@@ -295,7 +236,7 @@ def test_a_difference_is_said_with_its_size_and_the_tolerance_that_would_have_pa
     m.placeholder("x", "float32", (2,))
     m.const("offset", [1.0, 1.0])
     m.node("y", "AddV2", ["x", "offset"], T="float32")
-    edit = spoilt(lambda graph: gds.rename(graph, [("y", "z")]), weight("offset", [1.0, 1.5]))
+    edit = spoilt(lambda graph: gds.rename(graph, [("y", "z")]), value("offset", [1.0, 1.5]))
     error = refused(tmp_path, m, edit, overrides=Overrides({"x": "[1, 1]"}))
     assert error.message == (
         "the result differs: edited(x) = original(x) under the new names does not hold for 1 of 1 outputs (feed 1)"
@@ -306,7 +247,7 @@ def test_a_difference_is_said_with_its_size_and_the_tolerance_that_would_have_pa
 def test_only_the_outputs_that_differ_are_named(tmp_path: Path) -> None:
     m = model()
     m.node("fine", "Neg", ["halves:1"], T="float32")
-    error = refused(tmp_path, m, spoilt(renaming, exchange_inputs("total")))
+    error = refused(tmp_path, m, spoilt(renaming, exchanged("total")))
     assert "for 1 of 3 outputs (feed 1)" in error.message
     assert [detail.split(":")[0] for detail in error.details] == ["total"]
 
@@ -503,7 +444,7 @@ def test_what_a_random_op_reads_is_compared_too(tmp_path: Path) -> None:
     right = operated(tmp_path, m, edit, overrides=Overrides({"n": "4"}))
     assert "shape_now" in {o.after for o in right.proof.compared}
     (tmp_path / "out.pb").unlink()
-    error = refused(tmp_path, m, spoilt(edit, exchange_inputs("rows")), overrides=Overrides({"n": "4"}))
+    error = refused(tmp_path, m, spoilt(edit, exchanged("rows")), overrides=Overrides({"n": "4"}))
     assert error.exit_code == 5
 
 

@@ -14,25 +14,18 @@ from gdsurgeon.edits.freeze_input import freeze_input
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.edits.remove import remove
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError
-from gdsurgeon.execute.comparing import EDITED, ORIGINAL
+from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.execute.executor import Executor
-from gdsurgeon.execute.proof import Proof
-from gdsurgeon.execute.prove import prove
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Journal, SameGiven, SamePart
-from gdsurgeon.graph.node import Output
 from gdsurgeon.select import Selection
-from gdsurgeon.wire.write import read_chunks
 
-from .build import Builder, Shape, body_node, function_attr, operated, refused, tensor
+from .build import Builder, Shape, body_node, function_attr, operated, refused
+from .spoiling import Edit, Spoil, caught, exchanged, next_output, proven, reads, spoilt, value, without_controls
 
 pytestmark = pytest.mark.tensorflow
-
-Edit = Callable[[Graph], EditResult]
-Spoil = Callable[[Graph, EditResult], None]
 
 DIFFERS, FAILS, UNLOADABLE = "the result differs: ", "the result does not run: ", "the result does not load: "
 
@@ -125,76 +118,7 @@ EDITS: dict[str, Edit] = {
 }
 
 
-def proven(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | None = None) -> Proof:
-    """The proof of EDIT on M, in a process that many tests share."""
-    graph = m.graph("model.pb")
-    executor.load_source(ORIGINAL, graph)
-    result = edit(graph)
-    executor.load_bytes(EDITED, read_chunks(graph.chunks()))
-    return prove(executor, graph, result, overrides or Overrides())
-
-
-def caught(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | None = None) -> GdsurgeonError:
-    """The error with which the proof ends."""
-    with pytest.raises(GdsurgeonError) as error:
-        proven(executor, m, edit, overrides)
-    return error.value
-
-
-def spoilt(edit: Edit, *spoils: Spoil) -> Edit:
-    """EDIT, with SPOILS done to the graph behind its back."""
-
-    def wrong(graph: Graph) -> EditResult:
-        result = edit(graph)
-        for spoil in spoils:
-            spoil(graph, result)
-        return result
-
-    return wrong
-
-
 # -- what is done wrong ----------------------------------------------------------------------------------------
-
-
-def exchanged(name: str) -> Spoil:
-    def spoil(graph: Graph, _: EditResult) -> None:
-        assert len(graph[name].inputs) == 2
-        graph.set_inputs(graph[name], reversed(graph[name].inputs))
-
-    return spoil
-
-
-def next_output(name: str, slot: int) -> Spoil:
-    """Node NAME reads the other half."""
-
-    def spoil(graph: Graph, _: EditResult) -> None:
-        read = graph[name].inputs[slot]
-        graph.set_slots({graph[name]: {slot: Output(read.node, 1 - read.index)}})
-
-    return spoil
-
-
-def reads(name: str, slot: int, other: str) -> Spoil:
-    def spoil(graph: Graph, _: EditResult) -> None:
-        assert graph[name].inputs[slot] != graph.tensor(other)
-        graph.set_slots({graph[name]: {slot: graph.tensor(other)}})
-
-    return spoil
-
-
-def value(name: str, new: object, dtype: str = "float32") -> Spoil:
-    def spoil(graph: Graph, _: EditResult) -> None:
-        graph.set_attr(graph[name], "value", tensor(new, dtype).SerializeToString())
-
-    return spoil
-
-
-def without_controls(name: str) -> Spoil:
-    def spoil(graph: Graph, _: EditResult) -> None:
-        assert graph[name].controls
-        graph.set_controls(graph[name], [])
-
-    return spoil
 
 
 def text_attr(key: str, text: str, *names: str) -> Spoil:
