@@ -12,7 +12,15 @@ from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.given_feeds import check_names
 from gdsurgeon.execute.plan import make_plan
-from gdsurgeon.execute.proof import MOST_SHOWN_BYTES, DiffersError, OutputProof, Proof, rounded_up, shown_value
+from gdsurgeon.execute.proof import (
+    MOST_SHOWN_BYTES,
+    DiffersError,
+    OutputProof,
+    Proof,
+    agrees,
+    rounded_up,
+    shown_value,
+)
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.graph.journal import Journal
@@ -328,8 +336,8 @@ class Comparing:
 
     def differing(self, outputs: list[OutputProof]) -> list[OutputProof]:
         """Those that differ by more than is allowed."""
-        exact = not self.proof.rtol and not self.proof.atol
-        return [o for o in outputs if (c := o.comparison) is not None and not (c.equal if exact else c.close)]
+        rtol, atol = self.proof.rtol, self.proof.atol
+        return [o for o in outputs if o.comparison is not None and not agrees(o.comparison, rtol, atol)]
 
     def check_compared(self) -> None:
         """Raises NotValidatedError where nothing was compared; a pass has to rest on something."""

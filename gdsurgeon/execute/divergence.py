@@ -18,6 +18,7 @@ from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import EDITED, difference
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.plan import make_plan
+from gdsurgeon.execute.proof import agrees
 from gdsurgeon.execute.subject import Feeds
 from gdsurgeon.graph.dtypes import SIZES, base_dtype
 from gdsurgeon.graph.graph import Graph
@@ -365,14 +366,13 @@ class Search:
 
     def _differing(self, pairs: Sequence[Pair], places: Sequence[tuple[str, int]]) -> dict[Pair, Comparison]:
         """Those of PAIRS that differ; of the references they are at PLACES, of the other model in their order."""
-        exact = not self.rtol and not self.atol
         out: dict[Pair, Comparison] = {}
         for result in dict.fromkeys(result for result, _ in places):
             of_result = [(i, place[1]) for i, place in enumerate(places) if place[0] == result]
             at = [(mine, theirs) for theirs, mine in of_result]
             pending = self.executor.compare(result, "theirs", at, rtol=self.rtol, atol=self.atol)
             for (i, _), found in zip(of_result, self.executor.comparisons(pending), strict=True):
-                if not (found.equal if exact else found.close):
+                if not agrees(found, self.rtol, self.atol):
                     out[pairs[i]] = found
         return out
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.execute import encoded
 from gdsurgeon.execute.feeds import Feed, Jpeg
-from gdsurgeon.execute.settings import Settings
+from gdsurgeon.execute.settings import Settings, is_cpu
 from gdsurgeon.graph.dtypes import STRING, UINT8
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
@@ -116,7 +116,7 @@ class Executor:
             default_device=device if device.startswith("/") else "",
             optimize=optimize,
             target=settings.target,
-            cpu_only=device == "cpu" or device.startswith("/device:CPU"),
+            cpu_only=is_cpu(device),
         )
 
     def loaded(self, key: str) -> None:

@@ -27,6 +27,11 @@ class DiffersError(ValidationError):
         self.proof = proof
 
 
+def agrees(comparison: Comparison, rtol: float, atol: float) -> bool:
+    """Whether two tensors are the same as far as is asked: bit for bit where no tolerance is given."""
+    return comparison.close if rtol or atol else comparison.equal
+
+
 @dataclass
 class OutputProof:
     """An output of the edited graph.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from gdsurgeon.analysis.shapes import compatible
 from gdsurgeon.analysis.signature import input_nodes, output_nodes
@@ -299,8 +300,8 @@ class ModelsProof(ComposedProof):
                         part.key,
                         part.graph,
                         fed,
-                        lambda tensor, results=results: results.get(tensor, tensor),  # type: ignore[misc]
-                        lambda tensor, names=names: names.get(tensor, tensor),  # type: ignore[misc]
+                        partial(_renamed, results),
+                        partial(_renamed, names),
                     )
                 )
         wrong = self.differing(self.failure.outputs)
@@ -315,6 +316,10 @@ def _named(specs: Sequence[InputSpec], name: str) -> InputSpec:
     if found is None:
         raise UsageError(f"the graph in front has no input {quoted(name)}")
     return found
+
+
+def _renamed(names: Mapping[str, str], tensor: str) -> str:
+    return names.get(tensor, tensor)
 
 
 def _stem(graph: Graph) -> str:

@@ -12,10 +12,12 @@ from gdsurgeon.errors import EditError, NotValidatedError, quoted
 from gdsurgeon.execute.comparing import difference
 from gdsurgeon.execute.divergence import Guilty, Pair, Reference, Search, frontier
 from gdsurgeon.execute.executor import Executor, Refused
+from gdsurgeon.execute.proof import agrees
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.dtypes import STRING
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import SameGiven
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
@@ -159,8 +161,9 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
     values = {name: value for name, value in fixed.items() if name in read}
     names: dict[str, str] = {}
     if values or len(nodes) < graph.node_count:
-        result = extract(graph, list(values), [end])
-        names = {new: old for old, new in result.claims[0].given.items()}  # type: ignore[attr-defined]
+        (claim,) = extract(graph, list(values), [end]).claims
+        assert isinstance(claim, SameGiven)
+        names = {new: old for old, new in claim.given.items()}
     for node in list(graph.nodes()):
         if node.op not in PLACEHOLDERS:
             continue
@@ -222,5 +225,4 @@ def _difference(search: Search, piece: Reduced) -> str:
     )
     executor.drop("both")
     executor.unload(PIECE)
-    same = comparison.equal if not search.rtol and not search.atol else comparison.close
-    return "" if same else difference(comparison)
+    return "" if agrees(comparison, search.rtol, search.atol) else difference(comparison)

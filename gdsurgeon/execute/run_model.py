@@ -23,7 +23,7 @@ from gdsurgeon.execute.comparing import (
 )
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.given_feeds import check_names
-from gdsurgeon.execute.proof import DiffersError, OutputProof, Proof
+from gdsurgeon.execute.proof import DiffersError, OutputProof, Proof, agrees
 from gdsurgeon.execute.recording import Recording
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds, Subject
@@ -248,10 +248,10 @@ class ModelRun:
         return "itself as it is written, when it is optimised," if self.proof.optimized else self.golden_name
 
     def _judge(self, outputs: list[OutputProof], sample: int) -> None:
-        exact = not self.proof.rtol and not self.proof.atol
-        if exact and self.proof.optimized:
+        rtol, atol = self.proof.rtol, self.proof.atol
+        if self.proof.optimized and not (rtol or atol):
             return
-        wrong = [o for o in outputs if (c := o.comparison) is not None and not (c.equal if exact else c.close)]
+        wrong = [o for o in outputs if o.comparison is not None and not agrees(o.comparison, rtol, atol)]
         if wrong:
             self.proof.outputs = outputs
             self.proof.samples = sample + 1

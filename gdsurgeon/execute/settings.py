@@ -10,6 +10,11 @@ DEFAULT_TIMEOUT = 300.0
 """Seconds that one step, loading or running, may take."""
 
 
+def is_cpu(device: str) -> bool:
+    """Whether a device, as the settings name it, is the CPU."""
+    return device == "cpu" or device.startswith("/device:CPU")
+
+
 class Settings(NamedTuple):
     """How and where graphs are run.
 

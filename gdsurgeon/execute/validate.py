@@ -34,7 +34,7 @@ from gdsurgeon.execute.prove_models import ModelsProof
 from gdsurgeon.execute.recording import Recording
 from gdsurgeon.execute.reduce import Reduced, reduced
 from gdsurgeon.execute.run_model import ModelRun
-from gdsurgeon.execute.settings import Overrides, Settings
+from gdsurgeon.execute.settings import Overrides, Settings, is_cpu
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Interface, Journal, Postprocessed, Preprocessed
 from gdsurgeon.graph.load import load
@@ -241,11 +241,7 @@ def _settings(request: ValidateRequest) -> Settings:
     """One process for both devices: GPUs are in sight of it where one of them is asked for."""
     if not request.devices:
         return request.settings
-    return request.settings._replace(device=next((d for d in request.devices if not _is_cpu(d)), "cpu"))
-
-
-def _is_cpu(device: str) -> bool:
-    return device == "cpu" or device.startswith("/device:CPU")
+    return request.settings._replace(device=next((d for d in request.devices if not is_cpu(d)), "cpu"))
 
 
 class _Validation:
@@ -488,11 +484,8 @@ class _Validation:
         assert self.piece_file is not None
         with self.piece_file as output:
             data = to_text(piece.data) if is_text_name(path) else piece.data
-            if output.is_stream:
-                output.stream([data])
-            else:
-                output.stage([data])
-                output.publish()
+            output.stage([data])
+            output.publish()
         self.verdict.reduced = piece
         self.verdict.written.append(path)
 
@@ -501,11 +494,3 @@ def _apart(names: Sequence[str]) -> list[str]:
     """Two names for people, told apart where they are the same."""
     first, second = (printable(name) for name in names)
     return [first, second if second != first else f"{second} (other)"]
-
-
-def difference_report(verdict: Verdict) -> dict[str, Any]:
-    """What a difference comes from, for reports."""
-    return {
-        "divergence": verdict.divergence.as_json() if verdict.divergence is not None else None,
-        "reduced": verdict.reduced.as_json() if verdict.reduced is not None else None,
-    }

@@ -10,7 +10,7 @@ from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.analysis.signature import Signature, TensorInfo
 from gdsurgeon.errors import GdsurgeonError, printable
 from gdsurgeon.execute.operate import Outcome
-from gdsurgeon.execute.proof import Proof, Timing
+from gdsurgeon.execute.proof import OutputProof, Proof, Timing
 from gdsurgeon.graph.dtypes import base_dtype, dtype_name
 from gdsurgeon.view.text import change, counted, listed, named, ops, size
 
@@ -121,16 +121,10 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     if proof.feeds:
         yield "fed", listed((f"{printable(n)} {t}" for n, t in proof.feeds.items()), 4)
     for output in proof.outputs[:MOST_LINES]:
-        line = f"{printable(output.after)}  {dtype_name(output.dtype)} {format_shape(output.shape)}"
-        line += f" = {printable(output.value)}" if output.value else ""
+        line = returned(output)
         line += f"  (not compared: {printable(output.reason)})" if output.comparison is None else ""
         yield ("behind" if output.inside else "returned"), line
-    if len(proof.outputs) > MOST_LINES:
-        yield "returned", f"and {counted(len(proof.outputs) - MOST_LINES, 'output')} more"
-    for name, reason in proof.skipped[:3]:
-        yield "not run", f"{printable(name)}: {printable(reason)}"
-    if len(proof.skipped) > 3:
-        yield "not run", f"and {counted(len(proof.skipped) - 3, 'output')} more"
+    yield from left_out(proof)
     if proof.chance:
         yield "random", chance(proof)
     if proof.timing is not None:
@@ -144,6 +138,22 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
         what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
     yield "proven", f"{what} {where}"
+
+
+def returned(output: OutputProof) -> str:
+    """An output with its type, and its value where that is small."""
+    line = f"{printable(output.after)}  {dtype_name(output.dtype)} {format_shape(output.shape)}"
+    return line + (f" = {printable(output.value)}" if output.value else "")
+
+
+def left_out(proof: Proof) -> Iterator[tuple[str, str]]:
+    """The outputs that are not listed, and those that were not run."""
+    if len(proof.outputs) > MOST_LINES:
+        yield "returned", f"and {counted(len(proof.outputs) - MOST_LINES, 'output')} more"
+    for name, reason in proof.skipped[:3]:
+        yield "not run", f"{printable(name)}: {printable(reason)}"
+    if len(proof.skipped) > 3:
+        yield "not run", f"and {counted(len(proof.skipped) - 3, 'output')} more"
 
 
 def chance(proof: Proof, *, two: bool = True) -> str:

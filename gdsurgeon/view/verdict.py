@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.errors import GdsurgeonError, printable
 from gdsurgeon.execute.divergence import Divergence, Guilty
 from gdsurgeon.execute.profile import Profile
 from gdsurgeon.execute.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.execute.run_model import Statistics
-from gdsurgeon.execute.validate import Verdict, difference_report
-from gdsurgeon.graph.dtypes import dtype_name
-from gdsurgeon.view.summary import chance, compared_counts, equality, proven_counts
+from gdsurgeon.execute.validate import Verdict
+from gdsurgeon.view.summary import MOST_LINES, chance, compared_counts, equality, left_out, proven_counts, returned
 from gdsurgeon.view.text import counted, listed, size
-
-MOST_LINES = 8
 
 
 def verdict_lines(verdict: Verdict, error: GdsurgeonError | None = None) -> list[str]:
@@ -56,12 +52,7 @@ def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iter
         yield "fed", f"and {counted(len(proof.feeds) - MOST_LINES, 'input')} more"
     for output in proof.outputs[:MOST_LINES]:
         yield ("behind" if output.inside else "returned"), _returned(output, verdict.statistics.get(output.after))
-    if len(proof.outputs) > MOST_LINES:
-        yield "returned", f"and {counted(len(proof.outputs) - MOST_LINES, 'output')} more"
-    for name, reason in proof.skipped[:3]:
-        yield "not run", f"{printable(name)}: {printable(reason)}"
-    if len(proof.skipped) > 3:
-        yield "not run", f"and {counted(len(proof.skipped) - 3, 'output')} more"
+    yield from left_out(proof)
     if proof.chance:
         yield "random", chance(proof, two=verdict.request.other is not None or bool(verdict.request.devices))
     yield _conclusion(verdict, proof, error)
@@ -106,8 +97,7 @@ def _needed(proof: Proof) -> str:
 
 
 def _returned(output: OutputProof, statistics: Statistics | None) -> str:
-    line = f"{printable(output.after)}  {dtype_name(output.dtype)} {format_shape(output.shape)}"
-    line += f" = {printable(output.value)}" if output.value else ""
+    line = returned(output)
     if statistics is not None:
         line += _range(statistics) if not output.value else ""
         for count, what in ((statistics.nan, "NaN"), (statistics.infinite, "infinite")):
@@ -170,7 +160,8 @@ def verdict_json(verdict: Verdict, error: GdsurgeonError | None = None) -> dict[
         "proof": verdict.proof.as_json() if verdict.proof is not None else None,
         "optimized_proof": verdict.optimized.as_json() if verdict.optimized is not None else None,
         "statistics": {name: found._asdict() for name, found in verdict.statistics.items()},
-        **difference_report(verdict),
+        "divergence": verdict.divergence.as_json() if verdict.divergence is not None else None,
+        "reduced": verdict.reduced.as_json() if verdict.reduced is not None else None,
         "profiles": {name: profile.as_json() for name, profile in verdict.profiles.items()},
         "written": verdict.written,
         "warnings": verdict.warnings,
