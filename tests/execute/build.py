@@ -138,6 +138,32 @@ def tensor(value: Any, dtype: str) -> Any:
     return out
 
 
+def loop(m: Builder, scope: str, source: str, rounds: int = 3) -> str:
+    """A v1 loop in which SOURCE becomes 2 s - 1, ROUNDS times."""
+    enter = {"frame_name": f"{scope}/frame".encode(), "is_constant": False, "parallel_iterations": 10}
+    n = f"{scope}/"
+    m.const(n + "zero", 0, "int32")
+    m.const(n + "rounds", rounds, "int32")
+    m.node(n + "enter_i", "Enter", [n + "zero"], T="int32", **enter)
+    m.node(n + "enter_s", "Enter", [source], T="float32", **enter)
+    m.node(n + "limit", "Enter", [n + "rounds"], T="int32", **enter | {"is_constant": True})
+    m.node(n + "merge_i", "Merge", [n + "enter_i", n + "next_i"], T="int32", N=2)
+    m.node(n + "merge_s", "Merge", [n + "enter_s", n + "next_s"], T="float32", N=2)
+    m.node(n + "less", "Less", [n + "merge_i", n + "limit"], T="int32")
+    m.node(n + "cond", "LoopCond", [n + "less"])
+    m.node(n + "switch_i", "Switch", [n + "merge_i", n + "cond"], T="int32")
+    m.node(n + "switch_s", "Switch", [n + "merge_s", n + "cond"], T="float32")
+    m.const(n + "one", 1, "int32", controls=[f"^{n}again"])
+    m.const(n + "shift", 1.0, controls=[f"^{n}again"])
+    m.node(n + "again", "Identity", [n + "switch_i:1"], T="int32")
+    m.node(n + "add_i", "AddV2", [n + "again", n + "one"], T="int32")
+    m.node(n + "twice", "AddV2", [n + "switch_s:1", n + "switch_s:1"], T="float32")
+    m.node(n + "less_s", "Sub", [n + "twice", n + "shift"], T="float32")
+    m.node(n + "next_i", "NextIteration", [n + "add_i"], T="int32")
+    m.node(n + "next_s", "NextIteration", [n + "less_s"], T="float32")
+    return m.node(n + "done", "Exit", [n + "switch_s"], T="float32")
+
+
 def operated(
     folder: Path,
     model: Builder,

@@ -37,7 +37,7 @@ from gdsurgeon.graph.journal import EditResult
 from gdsurgeon.select import Selection
 from gdsurgeon.wire.write import read_chunks
 
-from .build import Builder, Shape, body_node, function_attr, tensor
+from .build import Builder, Shape, body_node, function_attr, loop, tensor
 
 pytestmark = pytest.mark.tensorflow
 
@@ -116,7 +116,7 @@ def _scope(m: Builder) -> None:
     m.node("t/init", "InitializeTableV2", ["t/table", "t/numbers", "t/words"], Tkey="int64", Tval="string")
     m.node("t/label", "LookupTableFindV2", ["t/table", "t/kind", "t/unknown"], Tin="int64", Tout="string")
     m.node("t/kind2", "ArgMax", ["t/difference", "axis", "^t/check"], T="float32", Tidx="int32", output_type="int64")
-    looped = loop(m, "t/while", "t/difference")
+    looped = loop(m, "t/while", "t/difference", rounds=2)
     m.node("t/v", "VariableV2", shape=Shape((1, 2)), dtype="float32", container=b"", shared_name=b"t/v")
     m.node("t/shifted", "Sub", [looped, "t/v"], T="float32")
     m.const("t/size", 1, "int32")
@@ -134,32 +134,6 @@ def _scope(m: Builder) -> None:
     m.node("t/percent", "Sub", ["t/hundred", "t/scaled"], T="float32")
     m.node("t/told", "PartitionedCall", ["t/percent"], Tin=["float32"], Tout=["float32"], f=function_attr("turn"))
     m.node("t/report", "Assert", ["t/fine", "t/told", "t/scaled", "^t/check"], T=["float32", "float32"], summarize=3)
-
-
-def loop(m: Builder, scope: str, source: str) -> str:
-    """A v1 loop in which SOURCE becomes 2 s - 1, twice."""
-    enter = {"frame_name": f"{scope}/frame".encode(), "is_constant": False, "parallel_iterations": 10}
-    n = f"{scope}/"
-    m.const(n + "zero", 0, "int32")
-    m.const(n + "rounds", 2, "int32")
-    m.node(n + "enter_i", "Enter", [n + "zero"], T="int32", **enter)
-    m.node(n + "enter_s", "Enter", [source], T="float32", **enter)
-    m.node(n + "limit", "Enter", [n + "rounds"], T="int32", **enter | {"is_constant": True})
-    m.node(n + "merge_i", "Merge", [n + "enter_i", n + "next_i"], T="int32", N=2)
-    m.node(n + "merge_s", "Merge", [n + "enter_s", n + "next_s"], T="float32", N=2)
-    m.node(n + "less", "Less", [n + "merge_i", n + "limit"], T="int32")
-    m.node(n + "cond", "LoopCond", [n + "less"])
-    m.node(n + "switch_i", "Switch", [n + "merge_i", n + "cond"], T="int32")
-    m.node(n + "switch_s", "Switch", [n + "merge_s", n + "cond"], T="float32")
-    m.const(n + "one", 1, "int32", controls=[f"^{n}again"])
-    m.const(n + "shift", 1.0, controls=[f"^{n}again"])
-    m.node(n + "again", "Identity", [n + "switch_i:1"], T="int32")
-    m.node(n + "add_i", "AddV2", [n + "again", n + "one"], T="int32")
-    m.node(n + "twice", "AddV2", [n + "switch_s:1", n + "switch_s:1"], T="float32")
-    m.node(n + "less_s", "Sub", [n + "twice", n + "shift"], T="float32")
-    m.node(n + "next_i", "NextIteration", [n + "add_i"], T="int32")
-    m.node(n + "next_s", "NextIteration", [n + "less_s"], T="float32")
-    return m.node(n + "done", "Exit", [n + "switch_s"], T="float32")
 
 
 def _functions(m: Builder) -> None:
@@ -198,7 +172,7 @@ def part(source: str, result: str, size: int) -> Builder:
     p.node("report", "Assert", ["true", "less", "twice", "^check"], T=["float32", "float32"], summarize=3)
     _turn(p, "turn", -3.0)
     p.node("turned", "PartitionedCall", ["joined"], Tin=["float32"], Tout=["float32"], f=function_attr("turn"))
-    looped = loop(p, "t/while", "turned")
+    looped = loop(p, "t/while", "turned", rounds=2)
     p.node("t/table", "HashTableV2", key_dtype="int64", value_dtype="float32", shared_name=b"t/labels")
     p.const("numbers", [1, 2], "int64")
     p.const("prices", [1.5, 2.5])

@@ -22,7 +22,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Journal, SameGiven, SamePart
 from gdsurgeon.select import Selection
 
-from .build import Builder, Shape, body_node, function_attr, operated, refused
+from .build import Builder, Shape, body_node, function_attr, loop, operated, refused
 from .spoiling import Edit, Spoil, caught, exchanged, next_output, proven, reads, spoilt, value, without_controls
 
 pytestmark = pytest.mark.tensorflow
@@ -31,34 +31,6 @@ DIFFERS, FAILS, UNLOADABLE = "the result differs: ", "the result does not run: "
 
 
 # -- what is edited ------------------------------------------------------------------------------------------
-
-
-def loop(m: Builder, scope: str, source: str, rounds: int = 3) -> str:
-    """A v1 loop in which SOURCE becomes 2 s - 1, ROUNDS times."""
-    frame = f"{scope}/frame".encode()
-    enter = {"frame_name": frame, "is_constant": False, "parallel_iterations": 10}
-    n = f"{scope}/"
-    m.const(n + "zero", 0, "int32")
-    m.const(n + "rounds", rounds, "int32")
-    m.node(n + "enter_i", "Enter", [n + "zero"], T="int32", **enter)
-    m.node(n + "enter_s", "Enter", [source], T="float32", **enter)
-    m.node(n + "limit", "Enter", [n + "rounds"], T="int32", **enter | {"is_constant": True})
-    m.node(n + "merge_i", "Merge", [n + "enter_i", n + "next_i"], T="int32", N=2)
-    m.node(n + "merge_s", "Merge", [n + "enter_s", n + "next_s"], T="float32", N=2)
-    m.node(n + "less", "Less", [n + "merge_i", n + "limit"], T="int32")
-    m.node(n + "cond", "LoopCond", [n + "less"])
-    m.node(n + "switch_i", "Switch", [n + "merge_i", n + "cond"], T="int32")
-    m.node(n + "switch_s", "Switch", [n + "merge_s", n + "cond"], T="float32")
-    m.const(n + "one", 1, "int32", controls=[f"^{n}again"])
-    m.const(n + "shift", 1.0, controls=[f"^{n}again"])
-    m.node(n + "again", "Identity", [n + "switch_i:1"], T="int32")
-    m.node(n + "add_i", "AddV2", [n + "again", n + "one"], T="int32")
-    m.node(n + "twice", "AddV2", [n + "switch_s:1", n + "switch_s:1"], T="float32")
-    m.node(n + "less_s", "Sub", [n + "twice", n + "shift"], T="float32")
-    m.node(n + "next_i", "NextIteration", [n + "add_i"], T="int32")
-    m.node(n + "next_s", "NextIteration", [n + "less_s"], T="float32")
-    m.node(n + "done_i", "Exit", [n + "switch_i"], T="int32")
-    return m.node(n + "done", "Exit", [n + "switch_s"], T="float32")
 
 
 def model() -> Builder:
@@ -73,6 +45,7 @@ def model() -> Builder:
     m.node("t/scaled", "Mul", ["t/halves:1", "t/scale"], T="float32")
     m.node("t/difference", "Sub", ["t/halves", "t/scaled"], T="float32")
     looped = loop(m, "t/while", "t/difference")
+    m.node("t/while/done_i", "Exit", ["t/while/switch_i"], T="int32")
     m.const("t/size", 1, "int32")
     m.const("t/first", 0, "int32")
     m.node("t/array", "TensorArrayV3", ["t/size"], dtype="float32", clear_after_read=False)
@@ -473,6 +446,7 @@ def seeded_loop(seed: int) -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (2,))
     done = loop(m, "t/while", "x", rounds=2)
+    m.node("t/while/done_i", "Exit", ["t/while/switch_i"], T="int32")
     m.const("t/while/shape", [2], "int32", controls=["^t/while/again"])
     m.node("t/while/draw", "RandomUniform", ["t/while/shape"], T="int32", dtype="float32", seed=seed, seed2=seed)
     for node in m.graph_def.node:
