@@ -18,6 +18,7 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable
 
 COMMANDS = {
+    "add-gradients": "Add nodes that compute gradients.",
     "add-postprocessing": "Put a graph behind a model's outputs.",
     "add-preprocessing": "Put a graph in front of a model's inputs.",
     "clone-scope": "Copy a name scope, with its own weights, loops and variables.",

@@ -11,6 +11,7 @@ from gdsurgeon.execute.comparing import EDITED, Comparing, await_loaded
 from gdsurgeon.execute.executor import Executor
 from gdsurgeon.execute.proof import DiffersError, Proof, merged
 from gdsurgeon.execute.prove_composed import ComposedProof
+from gdsurgeon.execute.prove_gradients import GradientsProof
 from gdsurgeon.execute.prove_piece import PieceProof
 from gdsurgeon.execute.prove_reference import ReferenceProof, original_reference, part_reference
 from gdsurgeon.execute.prove_rewiring import RewiringProof
@@ -20,6 +21,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import (
     Claim,
     EditResult,
+    Gradients,
     Postprocessed,
     Preprocessed,
     SameGiven,
@@ -98,6 +100,8 @@ def _prover(executor: Executor, change: Change, overrides: Overrides, claim: Cla
         return ReferenceProof(executor, change, overrides, original_reference(change, claim))
     if isinstance(claim, SamePiece):
         return PieceProof(executor, change, overrides, claim)
+    if isinstance(claim, Gradients):
+        return GradientsProof(executor, change, overrides, claim)
     if isinstance(claim, SameTensors):
         return SameTensorsProof(executor, change, overrides, claim)
     if isinstance(claim, SamePart):

@@ -232,6 +232,26 @@ class Postprocessed(Claim):
     outputs: tuple[Interface, ...]
 
 
+@dataclass(frozen=True)
+class Gradients(Claim):
+    """Nodes that were added give the gradients that TensorFlow itself makes of the original; outputs are what they were.
+
+    Attributes:
+        ys, xs, grad_ys: tensors of the original; see `gdsurgeon.edits.add_gradients.add_gradients`.
+        names: the nodes of the results, one for each of XS.
+        scope: the name scope of the nodes that were added.
+        differentiator: what can be asked for TensorFlow's own gradients, a
+            `gdsurgeon.runtime.differentiator.Differentiator`; None: whoever asks has to make one.
+    """
+
+    ys: tuple[str, ...]
+    xs: tuple[str, ...]
+    grad_ys: tuple[str, ...]
+    names: tuple[str, ...]
+    scope: str
+    differentiator: Any
+
+
 @dataclass
 class EditResult:
     """What an edit returns.

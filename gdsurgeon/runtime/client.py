@@ -19,6 +19,7 @@ from gdsurgeon.runtime.failures import (
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import Device, Operation, Signature
     from gdsurgeon.runtime.compare import Comparison
+    from gdsurgeon.runtime.gradients import Backward
     from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
     from gdsurgeon.runtime.statistics import Statistics
     from gdsurgeon.runtime.tensor import Tensor
@@ -53,6 +54,7 @@ _STAGES = {
     "compare": "comparing results",
     "statistics": "measuring a result",
     "devices": "listing devices",
+    "derive": "making gradients",
     "load_op_library": "loading {path}",
 }
 
@@ -403,6 +405,24 @@ class Worker:
     def drop(self, result_id: str) -> Pending[None]:
         """Free the tensors of the run RESULT_ID once what was asked about them before is answered."""
         return self.submit("drop", result_id=result_id)
+
+    def derive(
+        self,
+        data: bytes,
+        ys: Sequence[str],
+        xs: Sequence[str],
+        *,
+        grad_ys: Sequence[str] = (),
+        scope: str = "gradients",
+        own: bool = True,
+    ) -> Pending[Backward]:
+        """Make the nodes of a backward pass; the worker's runtime must be 'python'.
+
+        See `gdsurgeon.runtime.gradients.derive` for the arguments.
+        """
+        return self.submit(
+            "derive", data=data, ys=list(ys), xs=list(xs), grad_ys=list(grad_ys), scope=scope, own=own
+        )
 
     def devices(self, target: str = "") -> Pending[list[Device]]:
         """The devices that TensorFlow sees here, or those of the server at TARGET (see `load`)."""

@@ -24,6 +24,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from gdsurgeon.runtime.base import Device, LoadedGraph, Operation, Runtime, SessionOptions, Signature
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
+from gdsurgeon.runtime.gradients import Backward
 from gdsurgeon.runtime.protocol import (
     Answer,
     Begun,
@@ -329,6 +330,27 @@ class Child:
             return self._runtime.get().devices(SessionOptions(cpu_only=self._cpu_only, target=target))
 
         return Job(" devices", work)
+
+    def derive(
+        self,
+        data: bytes | bytearray | memoryview,
+        ys: Sequence[str],
+        xs: Sequence[str],
+        grad_ys: Sequence[str],
+        scope: str,
+        own: bool,
+    ) -> Job:
+        """The Backward pass from the tensors YS to XS of the GraphDef in DATA; see `gradients.derive`."""
+
+        def work() -> Backward:
+            from gdsurgeon.runtime.python_tf import PythonRuntime
+
+            runtime = self._runtime.get()
+            if not isinstance(runtime, PythonRuntime):
+                raise RuntimeFailure("gradients need TensorFlow's Python package")
+            return runtime.derive(data, ys, xs, grad_ys, scope, own)
+
+        return Job(" gradients", work)
 
     def load_op_library(self, path: str) -> Job:
         """Load a library of custom ops; None."""

@@ -1,0 +1,136 @@
+"""The nodes of a backward pass, as TensorFlow's gradient functions make them, ready to be brought into the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.control_flow import while_frames
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.edits.gradient_request import Wanted
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.attrs import type_value
+from gdsurgeon.graph.dtypes import base_dtype
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Output
+from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.reverse_walk import LOOP_OPS, NoGradient
+from gdsurgeon.wire.messages import message
+
+MOST_LISTED = 100
+
+
+class BackwardPass(NamedTuple):
+    """A backward pass.
+
+    Attributes:
+        definition: a GraphDef: its nodes, those of the graph that become others, and its functions.
+        wanted: the request, without the sources that were left out.
+        unconnected: the sources through which no gradient flows: zeros are their results.
+        own: whether it was made by the reverse walk; else by TensorFlow's own `gradients`.
+        calls: function calls on the way that have no gradient function of their own.
+    """
+
+    definition: Any
+    wanted: Wanted
+    unconnected: tuple[Output, ...]
+    own: bool
+    calls: tuple[str, ...]
+
+
+def backward_pass(
+    graph: Graph,
+    wanted: Wanted,
+    known: Any,
+    differentiator: Differentiator,
+    *,
+    own: bool = True,
+    zeros: bool = False,
+    faults: Sequence[str] = (),
+) -> BackwardPass:
+    """Asks TensorFlow for the nodes of a backward pass.
+
+    Args:
+        graph: left as it is.
+        wanted: the request.
+        known: the part of the graph that it is about, a GraphDef; see `skeleton`.
+        differentiator: is asked.
+        own: by the reverse walk; else by TensorFlow's own `gradients`.
+        zeros: give zeros for the sources on which the targets do not depend.
+        faults: what is wrong with the request, to be told along with what turns out to be.
+
+    Raises:
+        EditError: no gradient can be made; all reasons are listed.
+    """
+    names = [[tensor.name for tensor in tensors] for tensors in (wanted.ys, wanted.xs, wanted.grad_ys)]
+    if any(tensor.node.name not in graph for tensor in wanted.tensors):
+        raise EditError("a tensor belongs to another graph")
+    found = differentiator.derive(
+        known.SerializeToString(), names[0], names[1], grad_ys=names[2], scope=wanted.scope, own=own
+    )
+    reasons = [*faults, *_reasons(graph, found.missing)]
+    if reasons:
+        raise _refused(reasons)
+    lost = [x for x, result in zip(wanted.xs, found.results, strict=True) if result is None]
+    left_out = set(lost) & set(wanted.xs[len(wanted.xs) - wanted.optional :])
+    lost = [x for x in lost if x not in left_out]
+    if lost and not zeros:
+        raise _unconnected(wanted, lost)
+    definition = message("tensorflow.GraphDef").FromString(found.graph)
+    kept = [i for i, x in enumerate(wanted.xs) if x not in left_out]
+    wanted = wanted._replace(
+        xs=tuple(wanted.xs[i] for i in kept), names=tuple(wanted.names[i] for i in kept), optional=0
+    )
+    definition.node.extend(_results(wanted, [found.results[i] for i in kept], definition))
+    return BackwardPass(definition, wanted, tuple(lost), found.own, found.calls)
+
+
+def _refused(reasons: Sequence[str]) -> EditError:
+    if len(reasons) == 1:
+        return EditError(f"no gradients can be made: {reasons[0]}")
+    more = (f"and {len(reasons) - MOST_LISTED} more",) if len(reasons) > MOST_LISTED else ()
+    return EditError(
+        f"no gradients can be made, for {len(reasons)} reasons:", details=(*reasons[:MOST_LISTED], *more)
+    )
+
+
+def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[str]:
+    loops: list[str] = []
+    for item in missing:
+        if item.op in LOOP_OPS:
+            loops.append(item.node)
+        elif item.reason:
+            yield (
+                f"{quoted(item.node)} ({printable(item.op)}) has a gradient of its own, {quoted(item.reason)}, "
+                "which is Python and not in the file"
+            )
+        else:
+            yield f"{quoted(item.node)}: {printable(item.op)} has no gradient in TensorFlow"
+    if loops:
+        topology = Topology(graph)
+        frames = while_frames(topology)
+        names = [frames.names[frame] for name in loops if (frame := frames.of[topology.id_of(graph[name])]) >= 0]
+        for frame in dict.fromkeys(names):
+            yield f"the v1 while loop {quoted(frame)} is on the way: TensorFlow keeps no gradient of loops in a file"
+
+
+def _unconnected(wanted: Wanted, lost: Sequence[Output]) -> EditError:
+    names = ", ".join(quoted(x.name) for x in lost[:10]) + (f" and {len(lost) - 10} more" if len(lost) > 10 else "")
+    ys = ", ".join(quoted(y.name) for y in wanted.ys[:3]) + (" and others" if len(wanted.ys) > 3 else "")
+    verb = "does" if len(wanted.ys) == 1 else "do"
+    return EditError(
+        f"{ys} {verb} not depend on {names} in a way that has a gradient",
+        hint="--unconnected zero gives zeros for them",
+    )
+
+
+def _results(wanted: Wanted, results: Sequence[str | None], definition: Any) -> Iterator[Any]:
+    """The nodes that give the gradients under their names."""
+    taken = {node.name for node in definition.node}
+    for source, name, tensor in zip(wanted.xs, wanted.names, results, strict=True):
+        if name in taken:
+            raise EditError(f"the name {quoted(name)} is that of a node of the backward pass: another one is needed")
+        op = "Identity" if tensor is not None else "ZerosLike"
+        node = message("tensorflow.NodeDef")(name=name, op=op, input=[tensor or source.name])
+        node.attr["T"].CopyFrom(type_value(base_dtype(source.dtype)))
+        yield node

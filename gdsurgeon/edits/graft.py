@@ -1,0 +1,74 @@
+"""Brings the nodes and functions of a GraphDef message into a graph whose nodes they read."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.journal import Journal, made
+from gdsurgeon.graph.names import CONTROL, parse_input
+from gdsurgeon.graph.node import Node, Output
+
+
+class Read(NamedTuple):
+    """The inputs of a node as a NodeDef spells them: (node, index) of the data inputs, nodes of the control inputs."""
+
+    data: list[tuple[str, int]]
+    controls: list[str]
+
+
+def read_of(definition: Any) -> Read:
+    """The inputs of a NodeDef."""
+    out = Read([], [])
+    for text in definition.input:
+        ref = parse_input(text)
+        assert ref is not None  # TensorFlow has written it
+        if ref.port == CONTROL:
+            out.controls.append(ref.node)
+        else:
+            out.data.append((ref.node, ref.port))
+    return out
+
+
+def graft(graph: Graph, definition: Any) -> Journal:
+    """Adds the nodes of DEFINITION to GRAPH; those whose names are taken take the place of what is there.
+
+    Its functions are added to the library. Everything that a node reads is in GRAPH or in DEFINITION.
+    """
+    journal = Journal()
+    nodes: dict[str, Node] = {}
+    for function in definition.library.function:
+        graph.functions.add(function)
+        journal.functions.added.append(function.signature.name)
+    for item in definition.node:
+        there = graph.find(item.name)
+        if there is None:
+            attrs = {key: value.SerializeToString() for key, value in item.attr.items() if key != COLOCATION_ATTR}
+            there = graph.add(item.name, item.op, attrs=attrs, device=item.device)
+            journal.added.append(item.name)
+        else:
+            _become(graph, there, item)
+            journal.changed.append(item.name)
+        nodes[item.name] = there
+    for item in definition.node:
+        read = read_of(item)
+        node = nodes[item.name]
+        graph.set_inputs(node, [Output(graph[name], index) for name, index in read.data])
+        if read.controls or node.controls:
+            graph.set_controls(node, [graph[name] for name in read.controls])
+    for node in nodes.values():
+        journal.altered += made(node)
+    return journal
+
+
+def _become(graph: Graph, node: Node, definition: Any) -> None:
+    """Gives NODE the op and the attrs of a NodeDef."""
+    if node.op != definition.op:
+        graph.set_op(node, definition.op)
+    for key in node.attr_keys:
+        if key not in definition.attr and key != COLOCATION_ATTR:
+            graph.set_attr(node, key, None)
+    for key, value in definition.attr.items():
+        if key != COLOCATION_ATTR and node.attr(key) != value:
+            graph.set_attr(node, key, value.SerializeToString())

@@ -1,0 +1,169 @@
+"""Makes the nodes of a backward pass with the gradient functions that TensorFlow's Python package has registered.
+
+Runs in the worker process, where TensorFlow has been imported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gdsurgeon.runtime.reverse_walk import NoGradient, Walk, path, without_gradient
+
+_MOST_UIDS = 1 << 20
+
+
+class Backward(NamedTuple):
+    """A backward pass.
+
+    Attributes:
+        graph: a serialised GraphDef: the nodes that are new, those that were there and have become others, and the
+            functions that are new.
+        changed: names of those that were there.
+        results: for each source the tensor that is its gradient, or None where none flows.
+        missing: operations on the way that have no gradient; where there are some, nothing else is here.
+        own: whether it was made by the reverse walk; else by tf.compat.v1.gradients.
+        calls: the function calls on the way that have no gradient function of their own.
+    """
+
+    graph: bytes = b""
+    changed: tuple[str, ...] = ()
+    results: tuple[str | None, ...] = ()
+    missing: tuple[NoGradient, ...] = ()
+    own: bool = True
+    calls: tuple[str, ...] = ()
+
+
+class Modules:
+    """What the reverse walk uses of TensorFlow, in one place: the parts that are not public may move."""
+
+    def __init__(self, tf: Any) -> None:
+        from tensorflow.python.eager import backprop_util
+        from tensorflow.python.framework import ops
+        from tensorflow.python.ops import control_flow_state, default_gradient
+
+        self.tf = tf
+        self.gradient_function = ops.get_gradient_function
+        self.is_trainable = backprop_util.IsTrainable
+        self.name_scope = tf.compat.v1.name_scope
+        self.uid = ops.uid
+        self._add_slices = backprop_util.AggregateIndexedSlicesGradients
+        self._has_zeros = default_gradient.supports_default_grad
+        self._zeros_like = control_flow_state.ZerosLike
+
+    def zeros_like(self, output: Any) -> Any:
+        """Zeros in the place of a gradient that there is not; None where the tensor cannot have one."""
+        return self._zeros_like(output.op, output.value_index) if self._has_zeros(output) else None
+
+    def add(self, gradients: Sequence[Any]) -> Any:
+        """The sum of gradients, in their order."""
+        if any(isinstance(gradient, self.tf.IndexedSlices) for gradient in gradients):
+            return self._add_slices(gradients)
+        return self.tf.add_n(gradients)
+
+    def merge_shape(self, gradient: Any, tensor: Any) -> None:
+        """Tells TensorFlow that GRADIENT has the shape of TENSOR."""
+        if isinstance(gradient, self.tf.Tensor) and tensor.dtype != self.tf.resource:
+            gradient.set_shape(tensor.shape)
+
+    def is_function(self, graph: Any, name: str) -> bool:
+        """Whether an op is a function of GRAPH."""
+        return bool(graph._is_function(name))
+
+
+def derive(
+    tf: Any,
+    data: bytes | bytearray | memoryview,
+    ys: Sequence[str],
+    xs: Sequence[str],
+    grad_ys: Sequence[str],
+    scope: str,
+    own: bool,
+) -> Backward:
+    """Differentiates the sum of YS with respect to XS.
+
+    Args:
+        tf: the package.
+        data: a serialised GraphDef; the values of large constants are not needed, a Placeholder does for them.
+        ys: tensors (``node`` or ``node:1``).
+        xs: tensors.
+        grad_ys: the gradient that comes in for each of YS; none at all: ones.
+        scope: the name scope for the new nodes.
+        own: by the reverse walk, where all function calls on the way have gradient functions; else (and where they
+            do not) by `tf.compat.v1.gradients`.
+    """
+    v1 = tf.compat.v1
+    graph_def = v1.GraphDef.FromString(bytes(data))
+    modules = Modules(tf)
+    _pass_function_numbers(modules, graph_def)
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.graph_util.import_graph_def(graph_def, name="")
+        targets, sources, given = ([_tensor(graph, name) for name in names] for names in (ys, xs, grad_ys))
+        before = graph.as_graph_def()
+        between = path(modules, targets, sources)
+        missing, calls = without_gradient(modules, between, sources)
+        if missing:
+            return Backward(missing=tuple(missing))
+        if own and not calls:
+            with v1.name_scope(scope) as opened:
+                first = given or [
+                    tf.ones(tf.shape(y), y.dtype, name=f"grad_ys_{number}") for number, y in enumerate(targets)
+                ]
+                found = Walk(modules, between, sources).run(targets, first)
+        else:
+            found = v1.gradients(targets, sources, given or None, name=scope)
+            opened = scope + "/"
+        with v1.name_scope(opened):
+            results = [_dense(tf, gradient) for gradient in found]
+    return _difference(v1, graph, before, results, own=own and not calls, calls=calls)
+
+
+def _tensor(graph: Any, name: str) -> Any:
+    return graph.get_tensor_by_name(name if ":" in name else name + ":0")
+
+
+def _dense(tf: Any, gradient: Any) -> Any:
+    return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _pass_function_numbers(modules: Modules, graph_def: Any) -> None:
+    """Has TensorFlow number new functions behind those of the graph: it looks at no names that are taken."""
+    ends = [re.search(r"_(\d+)$", function.signature.name) for function in graph_def.library.function]
+    highest = max((int(end[1]) for end in ends if end is not None), default=0)
+    while highest and highest < _MOST_UIDS and modules.uid() <= highest:
+        pass
+
+
+def _difference(
+    v1: Any, graph: Any, before: Any, results: Sequence[Any], *, own: bool, calls: Sequence[str]
+) -> Backward:
+    """What has come into GRAPH since it was BEFORE, as far as RESULTS depend on it."""
+    after = graph.as_graph_def()
+    old = {node.name: node for node in before.node}
+    new = {node.name: node for node in after.node}
+    names = [None if tensor is None else tensor.name.removesuffix(":0") for tensor in results]
+    changed = [name for name, node in old.items() if new[name] != node]
+    wanted: set[str] = set()
+    pending = [name.partition(":")[0] for name in names if name is not None]
+    while pending:
+        name = pending.pop()
+        if name not in wanted:
+            wanted.add(name)
+            pending.extend(text.lstrip("^").partition(":")[0] for text in new[name].input)
+    out = v1.GraphDef()
+    for node in after.node:
+        if node.name in wanted and (node.name not in old or node.name in changed):
+            out.node.add().CopyFrom(node)
+    known = {function.signature.name for function in before.library.function}
+    for function in after.library.function:
+        if function.signature.name not in known:
+            out.library.function.add().CopyFrom(function)
+    return Backward(
+        out.SerializeToString(),
+        tuple(name for name in changed if name in wanted),
+        tuple(names),
+        own=own,
+        calls=tuple(calls),
+    )
