@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.shape_inference import infer_shapes
     from gdsurgeon.analysis.signature import signature
     from gdsurgeon.analysis.subgraph import Subgraph
+    from gdsurgeon.edits.add_gradients import add_gradients
     from gdsurgeon.edits.add_postprocessing import add_postprocessing
     from gdsurgeon.edits.add_preprocessing import add_preprocessing
     from gdsurgeon.edits.clone_scope import clone_scope
@@ -59,6 +60,7 @@ _HOMES = {
     "Selection": "select",
     "Subgraph": "analysis.subgraph",
     "TreeExpr": "analysis.match",
+    "add_gradients": "edits.add_gradients",
     "add_postprocessing": "edits.add_postprocessing",
     "add_preprocessing": "edits.add_preprocessing",
     "boundary": "analysis.boundary",
@@ -97,6 +99,7 @@ __all__ = [
     "Selection",
     "Subgraph",
     "TreeExpr",
+    "add_gradients",
     "add_postprocessing",
     "add_preprocessing",
     "boundary",

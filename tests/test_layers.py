@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "graph": "errors wire",
     "analysis": "errors wire graph",
     "select": "errors wire graph analysis",
-    "edits": "errors wire graph analysis select",
+    "edits": "errors wire graph analysis select runtime",
     "runtime": "errors",
     "execute": "errors wire graph analysis select edits runtime",
     "view": "errors wire graph analysis select edits execute",

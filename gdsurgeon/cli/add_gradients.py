@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where --ys do not depend on one of --xs.",
 )
+@click.option(
+    "--checkpoints",
+    metavar="none|speed|memory|collection|TENSOR,...",
+    default="none",
+    show_default=True,
+    help="What is kept of the forward pass; the rest is computed again.",
+)
+@click.option(
+    "--budget", type=click.FloatRange(0, min_open=True), metavar="MIB", help="Keep as much as fits into so much memory."
+)
 def command(
     request: Request,
     ys: tuple[str, ...],
@@ -36,6 +46,8 @@ def command(
     scope: str,
     names: tuple[str, ...],
     unconnected: str,
+    checkpoints: str,
+    budget: float | None,
 ) -> None:
     """Add nodes that compute the gradients of tensors with respect to others.
 
@@ -48,6 +60,7 @@ def command(
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_gradients import add_gradients
+    from gdsurgeon.edits.checkpoints import MODES
     from gdsurgeon.runtime.differentiator import Differentiator
 
     settings = request.settings
@@ -64,6 +77,9 @@ def command(
                 scope=scope,
                 names=names_in(names),
                 unconnected=unconnected,
+                checkpoints=checkpoints if checkpoints in MODES else names_in((checkpoints,)),
+                budget=budget,
+                shapes=request.overrides.shapes,
                 differentiator=differentiator,
             ),
         )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 from gdsurgeon.edits.backward_pass import BackwardPass, backward_pass
+from gdsurgeon.edits.checkpoints import MIB, MODES, Checkpointed, Checkpoints, checkpointed, facts_of
+from gdsurgeon.edits.early_sums import many_partial_gradients, with_early_sums
 from gdsurgeon.edits.gradient_request import wanted_gradients
 from gdsurgeon.edits.graft import graft
 from gdsurgeon.edits.skeleton import skeleton
+from gdsurgeon.edits.tensor_sizes import tensor_sizes
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Gradients
@@ -17,6 +21,7 @@ from gdsurgeon.runtime.differentiator import Differentiator
 
 UNCONNECTED = ("error", "zero")
 MOST_NAMED = 8
+XLA = "_XlaMustCompile"
 
 
 def add_gradients(
@@ -29,6 +34,9 @@ def add_gradients(
     scope: str = "",
     names: Sequence[str] = (),
     unconnected: str = "error",
+    checkpoints: str | Sequence[str] = "none",
+    budget: float | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
     differentiator: Differentiator | None = None,
 ) -> EditResult:
     """Adds nodes that compute the gradient of the sum of YS with respect to each of XS.
@@ -44,20 +52,40 @@ def add_gradients(
         names: of the nodes that hold the results, one for each of XS; by default the node's own name under SCOPE.
         unconnected: what the gradient with respect to a tensor is that YS do not depend on: ``error`` refuses,
             ``zero`` gives zeros.
+        checkpoints: what is kept of the forward pass, while all else that the backward pass needs is computed again:
+            ``none`` keeps everything, ``speed`` the outputs of convolutions and matrix products, ``memory`` what takes
+            the least memory, ``collection`` the nodes with an attr ``_checkpoint``; or the names of tensors.
+        budget: MiB that a run may use at most; what is kept is then what takes the least time.
+        shapes: of inputs, for what memory a plan takes; open dimensions count as 1.
         differentiator: is asked for TensorFlow's gradient functions; by default a process for this call alone.
 
     Raises:
         EditError: a tensor is not there or not floating, an op on the way has no gradient, a v1 while loop is on the
-            way, YS do not depend on one of XS, or a name is taken; GRAPH is as it was.
+            way, YS do not depend on one of XS, a name is taken, or no plan stays under the budget; GRAPH is as it was.
         ValidationError, NotValidatedError: TensorFlow's Python package crashes, or is not there.
     """
     if unconnected not in UNCONNECTED:
         raise UsageError(f"unconnected gradients are {' or '.join(UNCONNECTED)}, not {quoted(unconnected)}")
+    plan = _checkpoints(checkpoints, budget)
     wanted, faults = wanted_gradients(graph, ys, xs, weights=weights, grad_ys=grad_ys, scope=scope, names=names)
     known = skeleton(graph, wanted.tensors)
     with nullcontext(differentiator) if differentiator is not None else Differentiator() as asked:
         made = backward_pass(graph, wanted, known, asked, zeros=unconnected == "zero", faults=faults)
-    wanted = made.wanted
+        wanted = made.wanted
+        told, facts, warnings = _told(made), _facts(made), [*_warnings(known, plan)]
+        if plan.wanted or many_partial_gradients(made.definition):
+            sizes = tensor_sizes(graph, known, made.definition, shapes or {}, asked)
+            definition, early = with_early_sums(made.definition, sizes.tensors)
+            if early:
+                told += [("summed", f"{name} in parts, as its gradients come") for name in early[:MOST_NAMED]]
+                made = made._replace(definition=definition)
+                sizes = tensor_sizes(graph, known, made.definition, shapes or {}, asked)
+        if plan.wanted:
+            found = checkpointed(graph, known, made, plan, sizes)
+            made = made._replace(definition=found.definition)
+            told += _told_of_plan(found, plan)
+            facts["plan"] = facts_of(found)
+            warnings += sizes.warnings
     journal = graft(graph, made.definition)
     claim = Gradients(
         tuple(y.name for y in wanted.ys),
@@ -67,15 +95,69 @@ def add_gradients(
         wanted.scope,
         differentiator,
     )
-    return EditResult(journal, (claim,), notes=[*_notes(made)])
+    return EditResult(journal, (claim,), warnings, told=told, facts={"gradients": facts})
 
 
-def _notes(made: BackwardPass) -> Iterator[str]:
-    for source, name in list(zip(made.wanted.xs, made.wanted.names, strict=True))[:MOST_NAMED]:
-        yield f"d/d {source.name} is {name}"
-    if len(made.wanted.names) > MOST_NAMED:
-        yield f"and {len(made.wanted.names) - MOST_NAMED} more, by their own names under {made.wanted.scope}/"
+def _checkpoints(checkpoints: str | Sequence[str], budget: float | None) -> Checkpoints:
+    if budget is not None and (checkpoints != "none" or budget <= 0):
+        raise UsageError(
+            "a budget of MiB is above 0" if budget <= 0 else "a budget chooses the checkpoints: give one or the other"
+        )
+    nbytes = None if budget is None else int(budget * MIB)
+    if isinstance(checkpoints, str) and checkpoints in MODES:
+        return Checkpoints(checkpoints, budget=nbytes)
+    tensors = (checkpoints,) if isinstance(checkpoints, str) else tuple(checkpoints)
+    if not tensors:
+        raise UsageError(f"checkpoints are {', '.join(MODES)}, or names of tensors")
+    return Checkpoints("", tensors, nbytes)
+
+
+def _told(made: BackwardPass) -> list[tuple[str, str]]:
+    """The results, for the summary."""
+    pairs = list(zip(made.wanted.xs, made.wanted.names, strict=True))
+    out = [("gradient", f"{name}  of {source.name}") for source, name in pairs[:MOST_NAMED]]
+    if len(pairs) > MOST_NAMED:
+        out.append(("gradient", f"and {len(pairs) - MOST_NAMED:,} more under {made.wanted.scope}/"))
     if made.unconnected:
-        yield f"zeros for {', '.join(x.name for x in made.unconnected[:MOST_NAMED])}: no gradient flows there"
+        names = ", ".join(x.name for x in made.unconnected[:MOST_NAMED])
+        out.append(("zeros", f"for {names}: no gradient flows there"))
     if made.calls:
-        yield f"by TensorFlow's own gradients: the function call {made.calls[0]} has no gradient function of its own"
+        out.append(("made", f"by TensorFlow's own gradients: {made.calls[0]} is a call without a gradient of its own"))
+    return out
+
+
+def _facts(made: BackwardPass) -> dict[str, Any]:
+    """The results, for the report."""
+    wanted = made.wanted
+    return {
+        "ys": [y.name for y in wanted.ys],
+        "results": {x.name: name for x, name in zip(wanted.xs, wanted.names, strict=True)},
+        "unconnected": [x.name for x in made.unconnected],
+        "scope": wanted.scope,
+        "by": "reverse walk" if made.own else "tf.gradients",
+    }
+
+
+def _warnings(known: Any, plan: Checkpoints) -> Iterator[str]:
+    compiled = [node.name for node in known.node if node.attr[XLA].b] if plan.wanted else []
+    if compiled:
+        yield f"XLA compiles {quoted(compiled[0])} as a whole: what is inside is kept or computed again as XLA decides"
+
+
+def _told_of_plan(found: Checkpointed, wanted: Checkpoints) -> list[tuple[str, str]]:
+    plan = found.plan
+    if not found.again:
+        return [("plan", f"everything is kept: {found.plain_peak / MIB:,.0f} MiB at most, as predicted")]
+    kept = sum(nbytes for _, nbytes in found.kept)
+    names = ", ".join(f"{name} {nbytes / MIB:,.1f}" for name, nbytes in found.kept[:4])
+    more = f" and {len(found.kept) - 4:,} more" if len(found.kept) > 4 else ""
+    chosen = wanted.mode or f"{len(wanted.tensors)} given"
+    if wanted.budget is not None:
+        chosen = f"the fastest under {wanted.budget / MIB:,.0f} MiB"
+    return [
+        ("plan", f"{chosen}: {len(plan.cuts.positions) + 1} segments, {plan.extra:+.0%} work"),
+        ("kept", f"{len(found.kept)} tensors, {kept / MIB:,.0f} MiB: {names}{more}"),
+        ("again", f"{len(found.again)} nodes are computed again"),
+        ("memory", f"{plan.peak.nbytes / MIB:,.0f} MiB at most, {found.plain_peak / MIB:,.0f} without checkpoints "
+                   f"({found.plain_peak / max(plan.peak.nbytes, 1):.2f} x), as predicted"),
+    ]  # fmt: skip

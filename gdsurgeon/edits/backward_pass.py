@@ -14,6 +14,7 @@ from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.gradients import SEED
 from gdsurgeon.runtime.reverse_walk import LOOP_OPS, NoGradient
 from gdsurgeon.wire.messages import message
 
@@ -29,6 +30,7 @@ class BackwardPass(NamedTuple):
         unconnected: the sources through which no gradient flows: zeros are their results.
         own: whether it was made by the reverse walk; else by TensorFlow's own `gradients`.
         calls: function calls on the way that have no gradient function of their own.
+        seeds: the nodes that are the gradients of the targets.
     """
 
     definition: Any
@@ -36,6 +38,7 @@ class BackwardPass(NamedTuple):
     unconnected: tuple[Output, ...]
     own: bool
     calls: tuple[str, ...]
+    seeds: tuple[str, ...]
 
 
 def backward_pass(
@@ -82,7 +85,8 @@ def backward_pass(
         xs=tuple(wanted.xs[i] for i in kept), names=tuple(wanted.names[i] for i in kept), optional=0
     )
     definition.node.extend(_results(wanted, [found.results[i] for i in kept], definition))
-    return BackwardPass(definition, wanted, tuple(lost), found.own, found.calls)
+    seeds = tuple(node.name for node in definition.node if node.name.startswith(f"{wanted.scope}/{SEED}"))
+    return BackwardPass(definition, wanted, tuple(lost), found.own, found.calls, seeds)
 
 
 def _refused(reasons: Sequence[str]) -> EditError:
@@ -109,8 +113,8 @@ def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[str]:
     if loops:
         topology = Topology(graph)
         frames = while_frames(topology)
-        names = [frames.names[frame] for name in loops if (frame := frames.of[topology.id_of(graph[name])]) >= 0]
-        for frame in dict.fromkeys(names):
+        inside = dict.fromkeys(frames.of[topology.id_of(graph[name])] for name in loops)
+        for frame in dict.fromkeys(frames.names[number] for number in inside if number >= 0):
             yield f"the v1 while loop {quoted(frame)} is on the way: TensorFlow keeps no gradient of loops in a file"
 
 

@@ -141,7 +141,7 @@ def _type_faults(
         for tensor in tensors:
             dtype = base_dtype(tensor.dtype)
             if dtype and dtype not in right:
-                yield f"{quoted(tensor.name)} of the {what} is {dtype_name(dtype)}: only floating tensors have gradients"
+                yield f"{quoted(tensor.name)} of the {what} is {dtype_name(dtype)}: only floating ones have gradients"
     if not given:
         for tensor in targets:
             if base_dtype(tensor.dtype) in COMPLEX:

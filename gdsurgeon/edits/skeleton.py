@@ -22,7 +22,7 @@ MOST_ELEMENTS = 1024
 def skeleton(graph: Graph, tensors: Iterable[Output]) -> Any:
     """The part of GRAPH on which TENSORS depend, as a GraphDef; Placeholders stand for its weights.
 
-    Colocations are left out. The function library is whole.
+    Colocations are left out. The function library is whole. The order is that of the file.
     """
     topology = Topology(graph)
     seeds = [topology.id_of(tensor.node) for tensor in tensors]

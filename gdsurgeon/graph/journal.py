@@ -234,7 +234,7 @@ class Postprocessed(Claim):
 
 @dataclass(frozen=True)
 class Gradients(Claim):
-    """Nodes that were added give the gradients that TensorFlow itself makes of the original; outputs are what they were.
+    """Nodes that were added give the gradients that TensorFlow itself makes of the original; its outputs are the same.
 
     Attributes:
         ys, xs, grad_ys: tensors of the original; see `gdsurgeon.edits.add_gradients.add_gradients`.
@@ -261,9 +261,13 @@ class EditResult:
         claims: what it promises; the proof by execution checks them.
         warnings: what somebody should know, a line each.
         notes: what was decided on the way, a line each (names that were made unique, ...).
+        told: what else the summary says, as (label, text).
+        facts: what else the report says, by name; JSON.
     """
 
     journal: Journal
     claims: tuple[Claim, ...] = (Unchanged(),)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    told: list[tuple[str, str]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)

@@ -72,13 +72,19 @@ class Differentiator:
         """
         return self._answer(self._worker.derive(data, ys, xs, grad_ys=grad_ys, scope=scope, own=own))
 
-    def signatures(self, data: bytes, tensors: Sequence[str]) -> list[Signature]:
-        """DataType and inferred shape of TENSORS of the serialised GraphDef DATA. Raises as `derive` does."""
+    def signatures(self, data: bytes) -> dict[str, list[Signature]]:
+        """DataType and inferred shape of every output of every node of a serialised GraphDef.
+
+        Raises as `derive` does.
+        """
         key = "the graph for its shapes"
         self._worker.load(key, data=data)
-        found = self._answer(self._worker.signature(key, tensors))
+        operations = self._answer(self._worker.operations(key))
+        names = [f"{item.name}:{index}" for item in operations for index in range(item.n_outputs)]
+        signatures = self._answer(self._worker.signature(key, names))
+        found = iter(signatures)
         self._worker.unload(key)
-        return found
+        return {item.name: [next(found) for _ in range(item.n_outputs)] for item in operations}
 
     def _answer(self, pending: Pending[T]) -> T:
         try:

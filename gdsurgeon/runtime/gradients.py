@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 from gdsurgeon.runtime.reverse_walk import NoGradient, Walk, path, without_gradient
 
+SEED = "grad_ys_"
+"""Beginning of the names, under the scope, of the nodes that are the gradients of the targets, as TensorFlow has it."""
+
 _MOST_UIDS = 1 << 20
 
 
@@ -108,8 +111,11 @@ def derive(
             return Backward(missing=tuple(missing))
         if own and not calls:
             with v1.name_scope(scope) as opened:
-                first = given or [
-                    tf.ones(tf.shape(y), y.dtype, name=f"grad_ys_{number}") for number, y in enumerate(targets)
+                first = [
+                    tf.identity(given[number], name=f"{SEED}{number}")
+                    if given
+                    else tf.ones(tf.shape(y), y.dtype, name=f"{SEED}{number}")
+                    for number, y in enumerate(targets)
                 ]
                 found = Walk(modules, between, sources).run(targets, first)
         else:

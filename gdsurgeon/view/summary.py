@@ -37,6 +37,8 @@ def _entries(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield from _interface("input", outcome.before.inputs, outcome.after.inputs, outcome)
         yield from _interface("output", outcome.before.outputs, outcome.after.outputs, outcome)
     yield from _journal(outcome)
+    for label, text in outcome.result.told:
+        yield label, printable(text)
     for note in outcome.result.notes:
         yield "note", printable(note)
     yield from proof_entries(outcome.proof)
@@ -221,6 +223,7 @@ def report(outcome: Outcome, command: str, error: GdsurgeonError | None = None) 
             "moved": journal.moved,
             "functions": asdict(journal.functions) | {"renamed": journal.renamed_functions},
             "notes": outcome.result.notes,
+            **outcome.result.facts,
         },
         "claims": [type(claim).__name__ for claim in outcome.result.claims],
         "proof": outcome.proof.as_json(),

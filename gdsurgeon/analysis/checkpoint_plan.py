@@ -1,0 +1,172 @@
+"""Plans which tensors a backward pass keeps and which it computes again, and says what that will cost.
+
+A plan is played through before it is believed: the dynamic programs that propose cuts know the loads only roughly, and
+are told where the run that was played through was heavier or lighter than they thought.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdsurgeon.analysis.checkpoints import (
+    MOST_CUTS,
+    MOST_CUTS_FOR_TIME,
+    NO_CUTS,
+    Costs,
+    Cuts,
+    Load,
+    costs,
+    cuts_behind,
+    heavy_tensors,
+    least_memory,
+    least_time,
+    load,
+    possible_cuts,
+)
+from gdsurgeon.analysis.forward_pass import ForwardPass, Tensor
+from gdsurgeon.analysis.peak import Peak, peak
+from gdsurgeon.analysis.recompute import Recomputation, recomputed
+
+if TYPE_CHECKING:
+    from gdsurgeon.analysis.checkpoints import Array
+
+ROUNDS = 8
+"""How often the programs are told where they were wrong."""
+ABOUT = 1.02
+"""Peaks that differ by less are taken for equal."""
+
+
+class Plan(NamedTuple):
+    """A way to run the backward pass.
+
+    Attributes:
+        cuts: where the forward pass is cut.
+        made: the step that comes of it.
+        peak: its memory, as it was played through.
+        extra: the time for what is computed again, as a part of the time of the plain step.
+    """
+
+    cuts: Cuts
+    made: Recomputation
+    peak: Peak
+    extra: float
+
+
+class Planner:
+    """Proposes plans for one step.
+
+    Args:
+        found: the forward pass.
+        kept: the nodes whose outputs are there until the end.
+        results: bytes of the results by the position in the forward pass at which they come.
+        scope: the name scope of new nodes.
+        live: see `recomputed`.
+    """
+
+    def __init__(
+        self,
+        found: ForwardPass,
+        kept: Sequence[int],
+        results: Mapping[int, int],
+        scope: str,
+        live: Sequence[bool] | None = None,
+    ) -> None:
+        self.found = found
+        self._kept = kept
+        self._scope = scope
+        self._live = live
+        self._load = load(found, results)
+        self._total = sum(found.step.costs) or 1.0
+        self._known: dict[Cuts, Plan | None] = {}
+        self.plain = Plan(NO_CUTS, Recomputation(found.step), peak(found.step, kept), 0.0)
+
+    def evaluate(self, cuts: Cuts) -> Plan | None:
+        """The plan that CUTS come to; None where the nodes would wait for each other."""
+        if cuts not in self._known:
+            made = recomputed(self.found, cuts.positions, cuts.kept_segments, self._scope, live=self._live)
+            played = peak(made.step, self._kept)
+            runs = len(played.order) == len(made.step)
+            self._known[cuts] = Plan(cuts, made, played, made.cost / self._total) if runs else None
+        return self._known[cuts]
+
+    def speed(self) -> Plan | None:
+        """Everything is computed again but the outputs of convolutions and matrix products."""
+        return self.evaluate(cuts_behind(self.found, heavy_tensors(self.found)))
+
+    def behind(self, tensors: Sequence[Tensor]) -> Plan | None:
+        """Everything is computed again but TENSORS, and what has to be kept with them."""
+        return self.evaluate(cuts_behind(self.found, tensors))
+
+    def memory(self) -> Plan:
+        """The least peak; of about equal ones the one that takes the least time."""
+        plans = [self.plain, *self._proposals(MOST_CUTS, lambda table: [least_memory(table)[1]])]
+        plans += self._proposals(MOST_CUTS_FOR_TIME, _fast_and_small)
+        least = min(plan.peak.nbytes for plan in plans)
+        return min((p for p in plans if p.peak.nbytes <= ABOUT * least), key=lambda p: (p.extra, p.peak.nbytes))
+
+    def under(self, budget: int) -> Plan | None:
+        """The fastest plan whose peak is BUDGET bytes at most; None where there is none."""
+        if self.plain.peak.nbytes <= budget:
+            return self.plain
+        plans = self._proposals(MOST_CUTS_FOR_TIME, lambda table: _filled(least_time(table, budget)))
+        plans += [plan for plan in (self.speed(), self.memory()) if plan is not None]
+        return min((p for p in plans if p.peak.nbytes <= budget), key=lambda p: (p.extra, p.peak.nbytes), default=None)
+
+    def _proposals(self, most: int, propose: Callable[[Costs], list[Cuts]]) -> list[Plan]:
+        """The plans that PROPOSE comes to, round by round, as the load is put right."""
+        out: list[Plan] = []
+        cuts = possible_cuts(self.found, most)
+        work = self._load
+        seen: set[Cuts] = set()
+        for _ in range(ROUNDS):
+            table = costs(self.found, cuts, work)
+            plans = [plan for found in propose(table) if (plan := self.evaluate(found)) is not None]
+            new = [plan for plan in plans if plan.cuts not in seen]
+            seen.update(plan.cuts for plan in plans)
+            out += new
+            if not plans:
+                return out
+            work = Load(work.before, self._corrected(work, plans[0]))
+        return out
+
+    def _corrected(self, work: Load, plan: Plan) -> Array:
+        """The load with what PLAN has shown of it: where it was more than was thought, and where less."""
+        busy: Array = work.busy.copy()
+        bounds = [0, *(cut + 1 for cut in plan.cuts.positions), len(busy)]
+        thought = [self._thought(work, plan, a, b) for a, b in itertools.pairwise(bounds)]
+        for segments, seen in self._windows(plan, len(thought)):
+            highest = max(thought[segment] for segment in segments)
+            for segment in segments:
+                busy[bounds[segment] : bounds[segment + 1]] += 0.7 * (seen - highest)
+        return busy
+
+    def _thought(self, work: Load, plan: Plan, start: int, end: int) -> float:
+        """The bytes that the program has reckoned with for the segment from position START to before END."""
+        kept = sum(self.found.nbytes[b] for b in plan.made.kept if self.found.start(b) < start)
+        return float(kept + work.busy[start:end].max(initial=0.0) - work.before[start])
+
+    @staticmethod
+    def _windows(plan: Plan, count: int) -> list[tuple[range, int]]:
+        """The segments that are worked on between two triggers, and the most bytes then; from the last one down."""
+        begins = {number: at for at, number in enumerate(plan.peak.order)}
+        triggers = list(plan.made.triggers.items())  # from the last segment down
+        out: list[tuple[range, int]] = []
+        above, since = count, 0
+        for segment, trigger in triggers:
+            at = begins[trigger]
+            if segment + 1 < above:
+                out.append((range(segment + 1, above), max(plan.peak.live[since:at], default=0)))
+                since, above = at, segment + 1
+        out.append((range(above), max(plan.peak.live[since:], default=0)))
+        return out
+
+
+def _fast_and_small(table: Costs) -> list[Cuts]:
+    bound, cuts = least_memory(table)
+    return [cuts, *_filled(least_time(table, bound * ABOUT))]
+
+
+def _filled(cuts: Cuts | None) -> list[Cuts]:
+    return [] if cuts is None else [cuts]

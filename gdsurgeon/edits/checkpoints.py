@@ -1,0 +1,258 @@
+"""Which tensors a backward pass keeps: the choice, made by a plan, and the nodes that compute the others again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.checkpoint_plan import Plan, Planner
+from gdsurgeon.analysis.control_flow import ENTER, SWITCH, control_flow
+from gdsurgeon.analysis.forward_pass import READS_SHAPE, TINY, ForwardPass, Tensor, forward_pass
+from gdsurgeon.analysis.step import Step, step_of
+from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.edits.backward_pass import BackwardPass
+from gdsurgeon.edits.tensor_sizes import Sizes, together
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.attrs import bytes_value, type_value
+from gdsurgeon.graph.dtypes import RESOURCE, VARIANT, base_dtype
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.names import format_input
+from gdsurgeon.runtime.base import Signature
+
+MODES = ("none", "speed", "memory", "collection")
+MARK = "_checkpoint"
+"""Attr of a node whose outputs `collection` keeps."""
+RECOMPUTED = "_recomputed"
+"""Attr of the nodes that wait until a segment is to be computed again."""
+MIB = 1 << 20
+
+
+class Checkpoints(NamedTuple):
+    """What is to be kept of the forward pass.
+
+    Attributes:
+        mode: one of `MODES`, or '' where `tensors` says it.
+        tensors: names of the tensors to keep.
+        budget: bytes that the step may use at most; then the plan is the fastest one.
+    """
+
+    mode: str = "none"
+    tensors: tuple[str, ...] = ()
+    budget: int | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to plan."""
+        return self.mode != "none" or self.budget is not None
+
+
+class Checkpointed(NamedTuple):
+    """A backward pass that keeps less.
+
+    Attributes:
+        definition: in the place of `BackwardPass.definition`.
+        plan: what it follows.
+        plain_peak: bytes, as predicted, of the backward pass that keeps everything.
+        kept: the tensors that are kept, and their bytes, the largest first.
+        again: the nodes that are computed again.
+    """
+
+    definition: Any
+    plan: Plan
+    plain_peak: int
+    kept: list[tuple[str, int]]
+    again: list[str]
+
+
+def checkpointed(
+    graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoints, sizes: Sizes
+) -> Checkpointed:
+    """Plans and rewrites a backward pass.
+
+    Args:
+        graph: that is differentiated; left as it is.
+        known: the part of it that matters; see `skeleton`.
+        made: the backward pass, which keeps everything.
+        wanted: what is asked for.
+        sizes: of the tensors of both.
+
+    Raises:
+        EditError: the budget cannot be met, or a tensor is not there or of no use as a checkpoint.
+    """
+    step = step_of([known, made.definition], sizes.tensors)
+    found, live = _forward(graph, known, made, step, sizes.signatures)
+    kept = [step.index[name] for name in made.wanted.names]
+    planner = Planner(found, kept, _results(found, made), f"{made.wanted.scope}/recompute", live)
+    plan = _chosen(graph, planner, found, wanted)
+    return Checkpointed(
+        _rewritten(known, made, step, plan, sizes.signatures),
+        plan,
+        planner.plain.peak.nbytes,
+        _kept(found, plan),
+        [step.names[number] for number in plan.made.originals.values()],
+    )
+
+
+def _forward(
+    graph: Graph, known: Any, made: BackwardPass, step: Step, signatures: Mapping[str, Sequence[Signature]]
+) -> tuple[ForwardPass, list[bool] | None]:
+    weights = [n for name, n in step.index.items() if (node := graph.find(name)) is not None and node.op == "Const"]
+    for number in weights:
+        step.ops[number] = "Const"
+    live = _live(known, made, step)
+    changed = {node.name for node in made.definition.node}
+
+    def is_fixed(number: int) -> bool:
+        name = step.names[number]
+        definition = graph.op_def(step.ops[number])
+        handles = any(base_dtype(found.dtype) in (RESOURCE, VARIANT) for found in signatures[name])
+        stateful = definition is None or definition.is_stateful
+        return stateful or handles or name in changed or (live is not None and not live[number])
+
+    there = {node.name for node in known.node}
+    backward = [step.index[node.name] for node in made.definition.node if node.name not in there]
+    targets = [step.index[tensor.node.name] for tensor in made.wanted.ys]
+    seeds = [step.index[name] for name in made.seeds]
+    return forward_pass(step, backward, targets, seeds, weights, is_fixed), live
+
+
+def _live(known: Any, made: BackwardPass, step: Step) -> list[bool] | None:
+    """For each node whether it runs whatever the values are; None where all do."""
+    if not set(step.ops) & (SWITCH | ENTER):
+        return None
+    graph = from_bytes(together(known, made.definition).SerializeToString())
+    topology = Topology(graph)
+    flow = control_flow(topology)
+    return [flow.runs_once(topology.id_of(graph[name])) for name in step.names]
+
+
+def _results(found: ForwardPass, made: BackwardPass) -> dict[int, int]:
+    """The bytes of the results by the position in the forward pass down to which the backward pass must come."""
+    step = found.step
+    first: dict[int, int] = {}
+    for position, number in enumerate(found.order):
+        for producer, _ in step.reads[number]:
+            first.setdefault(producer, position)
+    out: dict[int, int] = {}
+    for source, name in zip(made.wanted.xs, made.wanted.names, strict=True):
+        number = step.index[source.node.name]
+        position = found.position.get(number, first.get(number, 0))
+        out[position] = out.get(position, 0) + step.sizes[step.index[name]][0].nbytes
+    return out
+
+
+def _chosen(graph: Graph, planner: Planner, found: ForwardPass, wanted: Checkpoints) -> Plan:
+    if wanted.budget is not None:
+        return _affordable(planner, wanted.budget)
+    if wanted.mode == "memory":
+        return planner.memory()
+    plan = planner.speed() if wanted.mode == "speed" else planner.behind(_given(graph, found, wanted))
+    if plan is None:
+        raise EditError("with these checkpoints tensors would have to be computed again before they can be")
+    return plan
+
+
+def _affordable(planner: Planner, budget: int) -> Plan:
+    plan = planner.under(budget)
+    if plan is None:
+        least = planner.memory()
+        raise EditError(
+            f"no plan stays under {budget / MIB:,.0f} MiB: the least is {least.peak.nbytes / MIB:,.0f} MiB, "
+            f"with {least.extra:.0%} more work",
+            hint=f"--budget {least.peak.nbytes // MIB + 1}, or a smaller batch (--shape)",
+        )
+    return plan
+
+
+def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor]:
+    """The checkpoints that were named, or that the graph marks."""
+    step = found.step
+    if wanted.mode == "collection":
+        marked = [n for n in found.order if (value := graph[step.names[n]].attr(MARK)) is not None and value.b]
+        if not marked:
+            raise EditError(
+                f"the graph marks no tensor that could be a checkpoint: no node on the way has the attr {MARK}",
+                hint=f"gdsurgeon set-attr MODEL NODE {MARK}:bool=true marks one",
+            )
+        return [(number, 0) for number in marked]
+    out: list[Tensor] = []
+    for text in wanted.tensors:
+        tensor = graph.tensor(text)
+        number = step.index.get(tensor.node.name, -1)
+        if (number, tensor.index) not in found.buffer:
+            raise EditError(
+                f"{quoted(text)} is no use as a checkpoint: nothing on the way is computed from it that could be "
+                "computed again"
+            )
+        out.append((number, tensor.index))
+    return out
+
+
+def _kept(found: ForwardPass, plan: Plan) -> list[tuple[str, int]]:
+    """What is kept because the backward pass reads it, or because something is computed again from it."""
+    step = plan.made.step
+    first = len(found.step)
+    read = {step.reads[gate][0] for gate in plan.made.gates}
+    for number in range(first):
+        if found.is_backward[number] and step.ops[number] not in READS_SHAPE:
+            read.update(step.reads[number])
+    buffers = {found.buffer[tensor] for tensor in read if tensor in found.buffer}
+    sizes = [(format_input(step.names[b[0]], b[1]), found.nbytes[b]) for b in buffers if found.nbytes[b] > TINY]
+    return sorted(sizes, key=lambda item: (-item[1], item[0]))
+
+
+def _rewritten(
+    known: Any, made: BackwardPass, plain: Step, plan: Plan, signatures: Mapping[str, Sequence[Signature]]
+) -> Any:
+    """The definition of the backward pass with what PLAN adds to it."""
+    step = plan.made.step
+    out = type(known)()
+    out.CopyFrom(made.definition)
+    nodes = {node.name: node for node in out.node}
+    originals = {node.name: node for node in known.node}
+    for number in plan.made.rewired:
+        node = nodes[step.names[number]]
+        del node.input[:]
+        node.input.extend(_inputs(step, number))
+    gates = {*plan.made.gates}
+    for number in range(len(plain), len(step)):
+        node = out.node.add()
+        if number in plan.made.originals:
+            node.CopyFrom(originals[step.names[plan.made.originals[number]]])
+            node.attr.pop(MARK, None)
+            del node.input[:]
+        else:
+            node.op = step.ops[number]
+            node.attr[RECOMPUTED].CopyFrom(_true())
+        if number in gates:
+            source, port = step.reads[number][0]
+            node.attr["T"].CopyFrom(type_value(base_dtype(signatures[step.names[source]][port].dtype)))
+        node.name = step.names[number]
+        node.input.extend(_inputs(step, number))
+    return out
+
+
+def _true() -> Any:
+    value = bytes_value(b"")
+    value.b = True
+    return value
+
+
+def _inputs(step: Step, number: int) -> list[str]:
+    return [
+        *(format_input(step.names[producer], port) for producer, port in step.reads[number]),
+        *(f"^{step.names[producer]}" for producer in step.waits[number]),
+    ]
+
+
+def facts_of(found: Checkpointed) -> dict[str, Any]:
+    """The plan for the report."""
+    return {
+        "kept": [{"tensor": name, "bytes": nbytes} for name, nbytes in found.kept],
+        "recomputed": found.again,
+        "segments": len(found.plan.cuts.positions) + 1,
+        "predicted_peak_bytes": found.plan.peak.nbytes,
+        "predicted_plain_peak_bytes": found.plain_peak,
+        "predicted_extra_work": round(found.plan.extra, 4),
+    }

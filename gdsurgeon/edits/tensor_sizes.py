@@ -1,0 +1,89 @@
+"""The sizes of all tensors of a graph and its backward pass, by TensorFlow's own inference of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.shapes import PLACEHOLDERS
+from gdsurgeon.analysis.step import TensorSize, tensor_size
+from gdsurgeon.edits.skeleton import with_shapes
+from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.graph.dtypes import base_dtype
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.runtime.base import Signature
+from gdsurgeon.runtime.differentiator import Differentiator
+
+_FLOATING = (1, 2, 14, 19)
+
+
+class Sizes(NamedTuple):
+    """The sizes of the outputs of nodes, by the node's name.
+
+    Attributes:
+        signatures: dtypes and shapes.
+        tensors: shapes and bytes.
+        warnings: what is not known about them, a line each.
+    """
+
+    signatures: Mapping[str, Sequence[Signature]]
+    tensors: Mapping[str, Sequence[TensorSize]]
+    warnings: list[str]
+
+
+def tensor_sizes(
+    graph: Graph, known: Any, definition: Any, shapes: Mapping[str, tuple[int, ...]], differentiator: Differentiator
+) -> Sizes:
+    """The sizes of everything that two GraphDefs compute; what inputs leave open is counted as 1.
+
+    Args:
+        graph: that KNOWN is a part of.
+        known: the part that is differentiated; see `skeleton`.
+        definition: its backward pass.
+        shapes: of inputs, by name.
+        differentiator: is asked.
+
+    Raises:
+        UsageError: a shape is given for what is no input.
+    """
+    inputs = {node.name: node for node in known.node if node.op in PLACEHOLDERS}
+    for name in shapes:
+        node = graph.find(name)
+        if node is None or node.op not in PLACEHOLDERS:
+            raise UsageError(f"a shape is given for {quoted(name)}, which is no input")
+    given = {name: shape for name, shape in shapes.items() if name in inputs}
+    definition = with_shapes(together(known, definition), given, 1)
+    signatures = differentiator.signatures(definition.SerializeToString())
+    tensors = {
+        name: [tensor_size(base_dtype(found.dtype), found.shape) for found in outputs]
+        for name, outputs in signatures.items()
+    }
+    is_open = [
+        name
+        for name, node in inputs.items()
+        if name not in given and any(dim.size < 0 for dim in node.attr["shape"].shape.dim)
+    ]
+    unknown = [
+        name
+        for name, outputs in signatures.items()
+        for found in outputs
+        if (found.shape is None or min(found.shape, default=0) < 0) and base_dtype(found.dtype) in _FLOATING
+    ]
+    warnings = []
+    if is_open:
+        names = ", ".join(map(quoted, is_open[:3]))
+        warnings.append(f"the plan takes the open dimensions of {names} for 1: --shape gives others")
+    if unknown:
+        count = f"{len(unknown)} tensors" if len(unknown) > 1 else "a tensor"
+        warnings.append(f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}")
+    return Sizes(signatures, tensors, warnings)
+
+
+def together(known: Any, definition: Any) -> Any:
+    """Two GraphDefs as one; a node or function of the second one takes the place of its namesake."""
+    out = type(known)()
+    out.versions.CopyFrom(known.versions)
+    out.node.extend({node.name: node for part in (known, definition) for node in part.node}.values())
+    functions = {f.signature.name: f for part in (known, definition) for f in part.library.function}
+    out.library.function.extend(functions.values())
+    return out
