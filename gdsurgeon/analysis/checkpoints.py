@@ -9,6 +9,7 @@ that can be kept, and the least time under a given bound.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -96,7 +97,7 @@ def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
     """The costs of cuts at the positions CUTS, ascending. Quadratic in their number, linear in that of nodes."""
     import numpy as np
 
-    places = np.array([-1, *cuts, len(found.order) - 1])
+    places = [-1, *cuts, len(found.order) - 1]
     size = len(places)
     crossing, idle = np.zeros((size + 1, size + 1)), np.zeros((size + 1, size + 1))
     needed = set(found.needed())
@@ -104,7 +105,7 @@ def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
         nbytes = found.nbytes[buffer]
         if nbytes <= TINY:
             continue
-        first, last = np.searchsorted(places, np.array([found.start(buffer), end])).tolist()
+        first, last = (bisect_left(places, position) for position in (found.start(buffer), end))
         # It crosses the cuts first..last-1, and was written behind those before the first.
         for table in (crossing,) if buffer in needed else (crossing, idle):
             table[0, first] += nbytes
@@ -113,12 +114,13 @@ def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
             table[first, last] += nbytes
     crossing, idle = (np.cumsum(np.cumsum(t, axis=0), axis=1)[:size, :size] for t in (crossing, idle))
     busy = [work.busy[a + 1 : b + 1].max(initial=0.0) for a, b in itertools.pairwise(places)]
-    before = work.before[places + 1]
+    ends = np.array(places) + 1
+    before = work.before[ends]
     at_work = np.full((size, size), np.inf)
     for i in range(size - 1):
         at_work[i, i + 1 :] = np.maximum.accumulate(np.array(busy[i:])) - before[i]
     times = np.concatenate([[0.0], np.cumsum(_times(found))])
-    time = np.maximum(times[places + 1][None, :] - times[places + 1][:, None], 0.0)
+    time = np.maximum(times[ends][None, :] - times[ends][:, None], 0.0)
     time[:, 1:-1] -= np.minimum(np.array([_spared(found, cut) for cut in cuts])[None, :], time[:, 1:-1])
     return Costs(list(cuts), crossing, idle, before[None, :] - before[:, None], at_work, time)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.options import edit_options, names_in
+from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.execute.operate import Request
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--budget", type=click.FloatRange(0, min_open=True), metavar="MIB", help="Keep as much as fits into so much memory."
 )
+@click.option("--measure", is_flag=True, help="Measure memory and time, beside those of tf.gradients.")
 def command(
     request: Request,
     ys: tuple[str, ...],
@@ -48,21 +50,28 @@ def command(
     unconnected: str,
     checkpoints: str,
     budget: float | None,
+    measure: bool,
 ) -> None:
     """Add nodes that compute the gradients of tensors with respect to others.
 
-    The gradient functions are TensorFlow's. Proven by running: the gradients are bit-identical to those that
-    tf.gradients gives on the original, and so are the outputs.
+    The gradient functions are TensorFlow's. With --checkpoints or --budget the backward pass keeps a part of the
+    forward pass and computes the rest of it again, which takes less memory and more time; --shape says for which
+    sizes that is planned. Proven by running: the gradients are bit-identical to those that tf.gradients gives on the
+    original, and so are the outputs.
 
     \b
-    Example:
+    Examples:
       gdsurgeon add-gradients classifier.pb --ys logits --xs image --names saliency -o explained.pb
+      gdsurgeon add-gradients model.pb --ys loss --weights --checkpoints memory --shape image=32,224,224,3 --measure
+      gdsurgeon add-gradients model.pb --ys loss --weights --budget 900 --shape image=32,224,224,3
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_gradients import add_gradients
     from gdsurgeon.edits.checkpoints import MODES
     from gdsurgeon.runtime.differentiator import Differentiator
 
+    if measure and request.level != "run":
+        raise UsageError(f"--measure runs the result, and --validate {request.level} does not")
     settings = request.settings
     with Differentiator(settings.timeout, settings.op_libraries, verbose=settings.verbose) as differentiator:
         run_edit(
@@ -80,6 +89,7 @@ def command(
                 checkpoints=checkpoints if checkpoints in MODES else names_in((checkpoints,)),
                 budget=budget,
                 shapes=request.overrides.shapes,
+                measure=measure,
                 differentiator=differentiator,
             ),
         )

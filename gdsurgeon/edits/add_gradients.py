@@ -37,6 +37,7 @@ def add_gradients(
     checkpoints: str | Sequence[str] = "none",
     budget: float | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    measure: bool = False,
     differentiator: Differentiator | None = None,
 ) -> EditResult:
     """Adds nodes that compute the gradient of the sum of YS with respect to each of XS.
@@ -57,6 +58,7 @@ def add_gradients(
             the least memory, ``collection`` the nodes with an attr ``_checkpoint``; or the names of tensors.
         budget: MiB that a run may use at most; what is kept is then what takes the least time.
         shapes: of inputs, for what memory a plan takes; open dimensions count as 1.
+        measure: have the proof measure the memory and the time that the gradients take, beside those of TensorFlow's.
         differentiator: is asked for TensorFlow's gradient functions; by default a process for this call alone.
 
     Raises:
@@ -94,6 +96,7 @@ def add_gradients(
         wanted.names,
         wanted.scope,
         differentiator,
+        measure,
     )
     return EditResult(journal, (claim,), warnings, told=told, facts={"gradients": facts})
 

@@ -92,31 +92,24 @@ def _groups(partial: Sequence[str]) -> Iterator[Sequence[str]]:
 def _roots(definition: Any, groups: Sequence[Sequence[str]]) -> list[list[str]]:
     """For each group the nodes with which the computation of its gradients, and of none before them, begins.
 
-    What the earlier groups depend on, in the graph as it is now, is never among them: no cycle can come of it that
-    these nodes wait for the earlier groups.
+    They read what is there in any case: the forward pass, or what earlier groups depend on. That itself is never among
+    them, in the graph as it is now: no cycle can come of it that these nodes wait for the earlier groups.
     """
     nodes = {node.name: node for node in definition.node}
-    producers = {
-        name: [ref for text in node.input if (ref := parse_input(text)) is not None and ref.node in nodes]
-        for name, node in nodes.items()
+    reads = {
+        name: [ref for text in node.input if (ref := parse_input(text)) is not None] for name, node in nodes.items()
     }
     seen: set[str] = set()
     out: list[list[str]] = []
     for group in groups:
         own: set[str] = set()
-        pending = [ref.node for text in group if (ref := parse_input(text)) is not None and ref.node in nodes]
+        pending = [ref.node for text in group if (ref := parse_input(text)) is not None]
         while pending:
             name = pending.pop()
-            if name not in seen and name not in own:
+            if name in nodes and name not in seen and name not in own:
                 own.add(name)
-                pending.extend(ref.node for ref in producers[name])
-        out.append(
-            sorted(
-                name
-                for name in own
-                if not any(ref.node in own for ref in producers[name])
-                and (any(ref.port != CONTROL for ref in producers[name]) or nodes[name].input)
-            )
-        )
+                pending.extend(ref.node for ref in reads[name])
+        begins = (name for name in own if any(r.port != CONTROL and r.node not in own for r in reads[name]))
+        out.append(sorted(begins))
         seen |= own
     return out

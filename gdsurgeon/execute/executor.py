@@ -94,9 +94,9 @@ class Executor:
         """Begins to load the GraphDef in the file PATH."""
         self._load(key, path=path)
 
-    def load_bytes(self, key: str, data: bytes) -> None:
-        """Begins to load the GraphDef in DATA."""
-        self._load(key, data=data)
+    def load_bytes(self, key: str, data: bytes, *, optimize: bool = False) -> None:
+        """Begins to load the GraphDef in DATA; OPTIMIZE: see `load_source`."""
+        self._load(key, data=data, optimize=optimize)
 
     def _load(
         self,

@@ -81,6 +81,21 @@ class Timing(NamedTuple):
     runs: int
 
 
+class MemoryUse(NamedTuple):
+    """What a run of two graphs takes, deployed: optimised by TensorFlow.
+
+    Attributes:
+        original, edited: bytes that the run allocates at most.
+        seconds: of a run of the original and of the edited graph, the median of RUNS each.
+        runs: how many were timed.
+    """
+
+    original: int
+    edited: int
+    seconds: tuple[float, float]
+    runs: int
+
+
 @dataclass
 class Proof:
     """What the execution of an edited graph has shown.
@@ -98,6 +113,7 @@ class Proof:
         seconds: wall time of the proof.
         rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
         timing: how long both graphs take, where that was asked.
+        memory: what memory both graphs take, and what time, where that was asked.
         largest_difference: the largest absolute difference of all outputs and samples that were compared.
         needed: the tolerance, as both rtol and atol, within which all floats are that were compared.
         batches: the batch sizes of the samples.
@@ -122,6 +138,7 @@ class Proof:
     atol: float = 0.0
     largest_difference: float = 0.0
     timing: Timing | None = None
+    memory: MemoryUse | None = None
     needed: float = 0.0
     batches: list[int] = field(default_factory=list)
     elements: dict[str, int] = field(default_factory=dict)
@@ -167,6 +184,7 @@ class Proof:
             "largest_difference": self.largest_difference if self.compared else None,
             "tolerance": {"rtol": self.rtol, "atol": self.atol} if self.rtol or self.atol else None,
             "timing": self.timing._asdict() if self.timing is not None else None,
+            "memory": self.memory._asdict() if self.memory is not None else None,
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
             "seconds": round(self.seconds, 3),
         }

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from statistics import median
 
 from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.edits.backward_pass import backward_pass
 from gdsurgeon.edits.gradient_request import Wanted
 from gdsurgeon.edits.graft import graft
 from gdsurgeon.edits.skeleton import skeleton
+from gdsurgeon.errors import ValidationError, printable
 from gdsurgeon.execute.change import Change
-from gdsurgeon.execute.comparing import ORIGINAL
-from gdsurgeon.execute.executor import Executor
+from gdsurgeon.execute.comparing import EDITED, ORIGINAL
+from gdsurgeon.execute.executor import Executor, Refused
+from gdsurgeon.execute.profile import Work, measured
+from gdsurgeon.execute.proof import MemoryUse
 from gdsurgeon.execute.prove_same_outputs import SameOutputsProof
 from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.execute.subject import Feeds
+from gdsurgeon.execute.trace import peak_bytes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Gradients, Journal, SameOutputs
 from gdsurgeon.graph.load import from_bytes
@@ -21,6 +27,7 @@ from gdsurgeon.runtime.differentiator import Differentiator
 from gdsurgeon.wire.write import read_chunks
 
 STATEMENT = "edited(x) = original(x), its gradients = tf.gradients on the original"
+DEPLOYED = "deployed "
 
 
 class GradientsProof(SameOutputsProof):
@@ -29,14 +36,51 @@ class GradientsProof(SameOutputsProof):
     def __init__(
         self, executor: Executor, change: Change, overrides: Overrides, claim: Gradients
     ) -> None:
-        data = with_own_gradients(change.before, claim, executor.settings.timeout)
-        executor.load_bytes(ORIGINAL, data)
+        self.gradients = claim
+        self.reference = with_own_gradients(change.before, claim, executor.settings.timeout)
+        executor.load_bytes(ORIGINAL, self.reference)
         reference = Change(
-            from_bytes(data, change.before.source_name), change.after, EditResult(Journal()), change.called
+            from_bytes(self.reference, change.before.source_name), change.after, EditResult(Journal()), change.called
         )
         served = [node.name for node in output_nodes(change.before)]
         super().__init__(executor, reference, overrides, SameOutputs(also=(*served, *claim.names)))
         self.proof.statement = STATEMENT
+
+    def finish(self, sample: int) -> None:
+        super().finish(sample)
+        if sample == 0 and self.gradients.measured:
+            self.proof.memory = self._memory(*self.fed)
+
+    def _memory(self, feeds: Feeds, edited_feeds: Feeds) -> MemoryUse:
+        """What the gradients alone take in both graphs, as deployed."""
+        fetches = [list(self.gradients.names)]
+        works = []
+        edited = read_chunks(self.graph.chunks())
+        for key, data, fed in ((ORIGINAL, self.reference, feeds), (EDITED, edited, edited_feeds)):
+            self.executor.load_bytes(DEPLOYED + key, data, optimize=True)
+            works.append(Work(DEPLOYED + key, fed, fetches))
+        try:
+            peaks = [self._peak(work) for work in works]  # also the first runs, which are slow
+            times = measured(self.executor, works)
+        except Refused as refused:
+            raise ValidationError(
+                f"{self.change.called} does not run when TensorFlow optimises it: {printable(refused.text)}"
+            ) from refused
+        finally:
+            for work in works:
+                self.executor.unload(work.key)
+        return MemoryUse(peaks[0], peaks[1], (median(times[0]), median(times[1])), len(times[0]))
+
+    def _peak(self, work: Work) -> int:
+        """The bytes that a run allocates at most, all devices together; a second run is looked at."""
+        peak = 0
+        for _ in range(2):
+            (names,) = work.groups
+            result = f"{work.key} traced"
+            run = self.executor.wait(self.executor.run(work.key, result, work.feeds, names, trace=True))
+            self.executor.drop(result)
+            peak = sum(peak_bytes(run.metadata or b"").values())
+        return peak
 
 
 def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) -> bytes:

@@ -242,6 +242,7 @@ class Gradients(Claim):
         scope: the name scope of the nodes that were added.
         differentiator: what can be asked for TensorFlow's own gradients, a
             `gdsurgeon.runtime.differentiator.Differentiator`; None: whoever asks has to make one.
+        measured: whether the memory and the time that the gradients take are part of what is asked.
     """
 
     ys: tuple[str, ...]
@@ -250,6 +251,7 @@ class Gradients(Claim):
     names: tuple[str, ...]
     scope: str
     differentiator: Any
+    measured: bool = False
 
 
 @dataclass

@@ -3,6 +3,8 @@
     generate.py big BYTES PATH      402 nodes: 400 Consts that share BYTES, an AddN of them all
     generate.py medium BYTES PATH   702 nodes: 350 layers of a Const and an AddV2
     generate.py chain NODES PATH    AddV2 nodes, each reading the two before it
+    generate.py tanh STEPS PATH     a chain of Tanh
+    generate.py consumers N PATH    N slices of one tensor, squared and added up
     generate.py tiny 0 PATH         4 nodes: a MatMul and a Softmax
 
 Every graph is one that TensorFlow loads. `rename_of` names the node in its middle that the bench
@@ -21,8 +23,9 @@ BIG_LAYERS = 400
 MEDIUM_LAYERS = 350
 TOWERS = ("left", "right")
 SCOPE_NODES = 10_000
+SLICED = 1 << 20
 PRODUCER = 1882
-DT_FLOAT = 1
+DT_FLOAT, DT_INT32 = 1, 3
 CHUNK = 1 << 20
 
 Piece = bytes | memoryview
@@ -61,8 +64,8 @@ def attr(name: str, value: bytes) -> bytes:
     return field(5, field(1, name) + field(2, value))
 
 
-def type_attr(name: str = "T") -> bytes:
-    return attr(name, field(6, DT_FLOAT))
+def type_attr(name: str = "T", dtype: int = DT_FLOAT) -> bytes:
+    return attr(name, field(6, dtype))
 
 
 def node(name: str, op: str, inputs: Iterable[str] = (), attrs: bytes = b"") -> bytes:
@@ -167,6 +170,36 @@ def pointwise(steps: int) -> Iterator[Piece]:
     yield node("out", "Identity", [last], type_attr())
 
 
+def tanh(steps: int) -> Iterator[Piece]:
+    """A chain of Tanh on whatever is fed."""
+    yield placeholder("x", -1)
+    last = "x"
+    for i in range(steps):
+        yield node(f"tanh_{i}", "Tanh", [last], type_attr())
+        last = f"tanh_{i}"
+    yield node("out", "Identity", [last], type_attr())
+
+
+def consumers(count: int) -> Iterator[Piece]:
+    """COUNT short slices of one tensor, each squared and summed; the gradient of each has the size of the tensor."""
+    yield placeholder("x", SLICED)
+    yield integers("axis", 0)
+    yield integers("size", SLICED // count)
+    for i in range(count):
+        part = f"part_{i}"
+        yield integers(f"{part}/begin", i * (SLICED // count))
+        yield node(f"{part}/slice", "Slice", ["x", f"{part}/begin", "size"], type_attr() + type_attr("Index", DT_INT32))
+        yield node(f"{part}/square", "Square", [f"{part}/slice"], type_attr())
+        yield node(f"{part}/sum", "Sum", [f"{part}/square", "axis"], type_attr() + type_attr("Tidx", DT_INT32))
+    yield node("out", "AddN", [f"part_{i}/sum" for i in range(count)], attr("N", field(3, count)) + type_attr())
+
+
+def integers(name: str, value: int) -> bytes:
+    """A Const: a vector of one int32."""
+    content = field(1, DT_INT32) + field(2, shape(1)) + field(4, array("i", [value]).tobytes())
+    return node(name, "Const", (), type_attr("dtype", DT_INT32) + attr("value", field(8, content)))
+
+
 def tiny(_: int) -> Iterator[Piece]:
     kernel = array("f", [0.5, -1.0, 0.25, 1.0, 0.75, -0.5, -0.25, 0.1, 1.5, -0.3, 0.2, 0.6]).tobytes()
     yield placeholder("x", -1, 4)
@@ -175,7 +208,10 @@ def tiny(_: int) -> Iterator[Piece]:
     yield node("probabilities", "Softmax", ["logits"], type_attr())
 
 
-KINDS = {"big": big, "medium": medium, "chain": chain, "tiny": tiny, "towers": towers, "pointwise": pointwise}
+KINDS = {
+    "big": big, "medium": medium, "chain": chain, "tiny": tiny, "towers": towers, "pointwise": pointwise,
+    "tanh": tanh, "consumers": consumers,
+}  # fmt: skip
 
 
 def rename_of(kind: str, size: int) -> tuple[str, str]:

@@ -14,6 +14,15 @@ from bench_support.targets import MB, Growth, Target
 HERE = os.path.dirname(os.path.abspath(__file__))
 GDSURGEON, CP, TENSORFLOW, GTT = COLUMNS = ("gdsurgeon", "cp", "TensorFlow", "Graph Transform Tool")
 WITHOUT_CHECK = "without the check"
+WITHOUT_PLAN = "without checkpoints"
+OWN_GRADIENTS = "tf.gradients"
+GRADIENTS = {
+    "tanh": ("out", "--xs", "x"),
+    "consumers": ("out", "--xs", "x"),
+    "MobileNetV2": ("Identity", "--weights"),
+    "ResNet50": ("Identity", "--weights"),
+}
+"""What is differentiated in the models, with respect to what."""
 KERAS = ("MobileNetV2", "ResNet50")
 POINTWISE_STEPS = 36
 
@@ -42,7 +51,7 @@ class Model:
     def __str__(self) -> str:
         if self.kind == "chain":
             return f"{self.size:,} small nodes"
-        if self.kind == "towers":
+        if self.kind in ("towers", "tanh", "consumers"):
             return f"{self.size:,} nodes"
         if self.size:
             return f"a {self.size // MB:,} MB model"
@@ -129,6 +138,30 @@ class Workshop:
         path = self.path(model)
         command = ("sh", "-c", 'cp "$1" "$2" && sync "$2"', "sh", path, self.output)
         return Contender(CP, command, "and sync", path, self.output)
+
+    def gradients(self, model: Model, feed: str, *options: str) -> str:
+        """The file of MODEL with gradients."""
+        path = self.path(model)
+        out = f"{path}.{'_'.join(options).replace('-', '')}.pb"
+        if not os.path.exists(out):
+            ys, *sources = GRADIENTS[model.kind]
+            command = (*self.gdsurgeon, "add-gradients", path, "--ys", ys, *sources, "--shape", feed, *options)
+            self.runner.run((*command, "--validate", "none", "-o", out))
+        return out
+
+    def own_gradients(self, model: Model) -> str:
+        """The file of MODEL with the gradients that TensorFlow makes itself."""
+        path = self.path(model)
+        out = f"{path}.tensorflow.pb"
+        if not os.path.exists(out):
+            self.runner.run((sys.executable, helper("gradients.py"), "make", path, out, *GRADIENTS[model.kind]))
+        return out
+
+    def backward(self, column: str, note: str, path: str, feed: str) -> Contender:
+        """TensorFlow running the gradients in a graph: it measures that itself, start-up left out."""
+        figures = f"{path}.json"
+        command = (sys.executable, helper("gradients.py"), "run", path, figures, feed)
+        return Contender(column, command, note, figures=figures)
 
     def peer(self, way: str, model: Model, column: str, note: str = "") -> Contender:
         path = self.path(model)
@@ -222,6 +255,30 @@ def xla_row(shop: Workshop, elements: int, runs: int) -> Row:
     return Row("fuse-xla", work, contenders, Target(times=1 / 3, peer=unfused.label))
 
 
+def gradient_row(
+    shop: Workshop, name: str, model: Model, feed: str, options: tuple[str, ...], target: Target | None, work: str
+) -> Row:
+    """A backward pass that TensorFlow runs, time and traced peak of one run; against the one that it makes itself."""
+    contenders = [
+        shop.backward(GDSURGEON, " ".join(options), shop.gradients(model, feed, *options), feed),
+        shop.backward(TENSORFLOW, OWN_GRADIENTS, shop.own_gradients(model), feed),
+    ]
+    return Row(name, f"{work}: a run of the gradients, its peak", contenders, target)
+
+
+def planning_row(shop: Workshop, nodes: int) -> Row:
+    """Choosing checkpoints, against the same edit that keeps everything."""
+    model = Model("tanh", nodes)
+    wanted = ("--ys", "out", "--xs", "x", "--validate", "none", "-n")
+    command = (*shop.gdsurgeon, "add-gradients", shop.path(model), *wanted)
+    contenders = [
+        Contender(GDSURGEON, (*command, "--checkpoints", "memory", "--shape", "x=1000000")),
+        Contender(GDSURGEON, command, WITHOUT_PLAN),
+    ]
+    work = f"add-gradients --checkpoints memory, a chain of {nodes:,} nodes"
+    return Row("plan-chain", work, contenders, Target(plus=5.0, peer=contenders[1].label))
+
+
 def growth_row(shop: Workshop, name: str, middle: Model, large: Model, unit: str) -> Row:
     """The edit alone on three sizes; where bytes grow, cp on the same three."""
     notes = {TINY: "tiny", middle: "middle", large: "large"}
@@ -239,6 +296,8 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
     mobilenet, resnet = map(Model, KERAS)
     first, later = Target(seconds=1.5, megabytes=300), Target(seconds=0.4, megabytes=30)
     towers = Model("towers", sizes.short_chain)
+    tanh, images, memory = Model("tanh", 1000), "image=32,224,224,3", ("--checkpoints", "memory")
+    plain = f"{TENSORFLOW} {OWN_GRADIENTS}"
     return {
         "rename-big": lambda: edit_row(shop, "rename-big", big, Target(times=1.3, megabytes=40)),
         "rename-medium": lambda: edit_row(shop, "rename-medium", medium, Target(plus=0.08)),
@@ -258,6 +317,27 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
             shop, "fuse-towers", towers, "fuse-ops", "--select", "^left/block_2[0-3]/", "--name", "fused"
         ),
         "fuse-xla": lambda: xla_row(shop, 32_000_000, 20),
+        "gradients-tanh": lambda: gradient_row(
+            shop, "gradients-tanh", tanh, "x=1048576", memory, Target(less=15, times=1.5, peer=plain),
+            "1,000 Tanh of 4 MiB",
+        ),
+        "gradients-resnet": lambda: gradient_row(
+            shop, "gradients-resnet", resnet, images, memory, Target(less=2.8, times=1.25, peer=plain),
+            "ResNet50, batch 32, all weights",
+        ),
+        "gradients-mobilenet": lambda: gradient_row(
+            shop, "gradients-mobilenet", mobilenet, images, memory, Target(less=3.5, peer=plain),
+            "MobileNetV2, batch 32, all weights",
+        ),
+        "gradients-budget": lambda: gradient_row(
+            shop, "gradients-budget", resnet, images, ("--budget", "1200"), Target(megabytes=1.15 * 1200 * 1.048576),
+            "ResNet50, batch 32, all weights, 1,200 MiB (1,258 MB)",
+        ),
+        "gradients-consumers": lambda: gradient_row(
+            shop, "gradients-consumers", Model("consumers", 200), "x=1048576", ("--checkpoints", "none"), None,
+            "a tensor of 4 MiB with 200 consumers",
+        ),
+        "plan-chain": lambda: planning_row(shop, 10_000),
         "growth-nodes": lambda: growth_row(shop, "growth-nodes", short_chain, chain, "node"),
         "growth-bytes": lambda: growth_row(shop, "growth-bytes", medium, big, "byte"),
     }

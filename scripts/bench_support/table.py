@@ -48,6 +48,8 @@ def figures(result: Measured, base: Measured | None, floor: int) -> str:
     if base is not None and ratio is not None:
         parts.append(f"{ratio:.3g} x" if ratio < 100 else f"{ratio:.0f} x")
     parts.append(megabytes(result.rss) if result.rss > 1.02 * floor else f"<= {megabytes(floor)}")
+    if base is not None and base is not result and result.contender.figures and base.contender.figures:
+        parts.append(f"{result.rss / base.rss:.3g} x the memory")
     return ", ".join(parts)
 
 

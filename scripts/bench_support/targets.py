@@ -15,7 +15,8 @@ NOISE = 0.02  # seconds below which a difference between two sizes says nothing
 class Target:
     """Bounds on the first contender of a row; only those given apply.
 
-    `times` and `plus` (seconds) are measured against the contender labelled `peer`.
+    `times` and `plus` (seconds) are measured against the contender labelled `peer`, and so is
+    `less`: how many times its memory that must be.
     """
 
     times: float | None = None
@@ -23,9 +24,12 @@ class Target:
     peer: str = "cp"
     seconds: float | None = None
     megabytes: float | None = None
+    less: float | None = None
 
     def __str__(self) -> str:
         bounds = []
+        if self.less is not None:
+            bounds.append(f">= {self.less:.3g} x less memory than {self.peer}")
         if self.times is not None:
             bounds.append(f"<= {self.times:.3g} x {self.peer}")
         if self.plus is not None:
@@ -48,6 +52,8 @@ class Target:
         if self.times is not None or self.plus is not None:
             peer = named(results, self.peer)
             measured += [(self.times, subject.ratio(peer)), (self.plus, subject.excess(peer))]
+        if self.less is not None:
+            measured.append((1 / self.less, subject.rss / named(results, self.peer).rss))
         bounded = [(bound, value) for bound, value in measured if bound is not None]
         if any(value is not None and value > bound for bound, value in bounded):
             return False
