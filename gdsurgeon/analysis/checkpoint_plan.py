@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 ROUNDS = 8
 """How often the programs are told where they were wrong."""
+MOST_STALE = 2
+"""Rounds without a new plan after which no more are expected."""
+BOUNDS = (1.0, 0.9)
+"""Parts of a budget that are tried as a bound: what is played through may take more than the program has thought."""
 ABOUT = 1.02
 """Peaks that differ by less are taken for equal."""
 
@@ -110,7 +114,7 @@ class Planner:
         """The fastest plan whose peak is BUDGET bytes at most; None where there is none."""
         if self.plain.peak.nbytes <= budget:
             return self.plain
-        plans = self._proposals(MOST_CUTS_FOR_TIME, lambda table: _filled(least_time(table, budget)))
+        plans = self._proposals(MOST_CUTS_FOR_TIME, lambda table: _within(table, budget))
         plans += [plan for plan in (self.speed(), self.memory()) if plan is not None]
         return min((p for p in plans if p.peak.nbytes <= budget), key=lambda p: (p.extra, p.peak.nbytes), default=None)
 
@@ -120,13 +124,15 @@ class Planner:
         cuts = possible_cuts(self.found, most)
         work = self._load
         seen: set[Cuts] = set()
+        stale = 0
         for _ in range(ROUNDS):
             table = costs(self.found, cuts, work)
             plans = [plan for found in propose(table) if (plan := self.evaluate(found)) is not None]
             new = [plan for plan in plans if plan.cuts not in seen]
             seen.update(plan.cuts for plan in plans)
             out += new
-            if not plans:
+            stale = 0 if new else stale + 1
+            if not plans or stale == MOST_STALE:
                 return out
             work = Load(work.before, self._corrected(work, plans[0]))
         return out
@@ -165,8 +171,10 @@ class Planner:
 
 def _fast_and_small(table: Costs) -> list[Cuts]:
     bound, cuts = least_memory(table)
-    return [cuts, *_filled(least_time(table, bound * ABOUT))]
+    fast = least_time(table, bound * ABOUT)
+    return [cuts] if fast is None else [cuts, fast]
 
 
-def _filled(cuts: Cuts | None) -> list[Cuts]:
-    return [] if cuts is None else [cuts]
+def _within(table: Costs, budget: int) -> list[Cuts]:
+    found = [least_time(table, part * budget) for part in BOUNDS]
+    return [cuts for cuts in found if cuts is not None]

@@ -15,6 +15,8 @@ from gdsurgeon.runtime.base import Signature
 from gdsurgeon.runtime.differentiator import Differentiator
 
 _FLOATING = (1, 2, 14, 19)
+_SMALL = frozenset((("FusedBatchNormV3", 5),))
+"""Outputs of ops that hold next to nothing, whatever their inferred shape leaves open."""
 
 
 class Sizes(NamedTuple):
@@ -58,6 +60,7 @@ def tensor_sizes(
         name: [tensor_size(base_dtype(found.dtype), found.shape) for found in outputs]
         for name, outputs in signatures.items()
     }
+    ops = {node.name: node.op for node in definition.node}
     is_open = [
         name
         for name, node in inputs.items()
@@ -66,10 +69,12 @@ def tensor_sizes(
     unknown = [
         name
         for name, outputs in signatures.items()
-        for found in outputs
-        if (found.shape is None or min(found.shape, default=0) < 0) and base_dtype(found.dtype) in _FLOATING
+        for index, found in enumerate(outputs)
+        if (found.shape is None or min(found.shape, default=0) < 0)
+        and base_dtype(found.dtype) in _FLOATING
+        and (ops[name], index) not in _SMALL
     ]
-    warnings = []
+    warnings: list[str] = []
     if is_open:
         names = ", ".join(map(quoted, is_open[:3]))
         warnings.append(f"the plan takes the open dimensions of {names} for 1: --shape gives others")

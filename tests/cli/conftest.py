@@ -65,8 +65,10 @@ class Desk:
     def start_python(self, *arguments: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         options = pipes | {"env": self.environment(), "cwd": self.folder} | options
-        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # these tests run in the background of a shell
-            options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        # These tests run in the background of a shell, or under nohup: what is ignored here would be ignored there.
+        ignored = [n for n in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_IGN]
+        if ignored:
+            options.setdefault("preexec_fn", lambda: [signal.signal(n, signal.SIG_DFL) for n in ignored])
         return subprocess.Popen([sys.executable, *arguments], **options)
 
     def spawn(self, *arguments: str | bytes, data: bytes | None = None, **options: Any) -> Ran:

@@ -73,6 +73,11 @@ class Case(NamedTuple):
 
 MODEL = "model.pb"
 CASES = {
+    "add-gradients": Case(
+        (MODEL, "--ys", "tower/same", "--xs", "image"),
+        ((MODEL,), (MODEL, "--ys", "scores"), (MODEL, "--xs", "image")),
+        ((MODEL, "--ys", "tower/same", "--xs", "imag"), "'image'"),
+    ),
     "add-postprocessing": Case((MODEL, "post.pb"), ((MODEL,),), ((MODEL, "wrong_post.pb"), "'scores'")),
     "add-preprocessing": Case((MODEL, "pre.pb"), ((MODEL,),), ((MODEL, "wrong.pb"), "'image'")),
     "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "'tower'")),

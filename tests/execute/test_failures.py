@@ -99,9 +99,9 @@ def test_a_result_that_crashes_tensorflow(level: str, tmp_path: Path) -> None:
 
 
 def test_a_loop_without_end_is_ended(tmp_path: Path) -> None:
-    error = refused(tmp_path, loop(endless=True), renaming, timeout=4.0)
+    error = refused(tmp_path, loop(endless=True), renaming, timeout=2.0)
     assert error.exit_code == 5
-    assert error.message == "TensorFlow did not finish running original within 4 s"
+    assert error.message == "TensorFlow did not finish running original within 2 s"
     assert error.hint == "--timeout gives it longer"
 
 
@@ -113,9 +113,9 @@ def test_a_result_with_a_loop_without_end_is_ended(tmp_path: Path) -> None:
         graph.set_inputs(graph["condition"], [graph.tensor("always")])
         return result
 
-    error = refused(tmp_path, loop(), endless, timeout=4.0)
+    error = refused(tmp_path, loop(), endless, timeout=2.0)
     assert error.exit_code == 5
-    assert error.message == "TensorFlow did not finish running edited within 4 s"
+    assert error.message == "TensorFlow did not finish running edited within 2 s"
 
 
 @pytest.mark.parametrize("victim", [ORIGINAL, EDITED])
@@ -177,7 +177,7 @@ def started_and_busy(arguments: list[str]) -> tuple[subprocess.Popen[str], int]:
     )
     give_up = time.monotonic() + 60
     while time.monotonic() < give_up and process.poll() is None:
-        busy = [pid for pid in descendants(process.pid) if cpu_seconds(pid) > 3.0]
+        busy = [pid for pid in descendants(process.pid) if cpu_seconds(pid) > 2.0]
         if busy:
             return process, busy[0]
         time.sleep(0.05)

@@ -15,7 +15,7 @@ from gdsurgeon.graph.journal import EditResult
 from .build import Builder, Shape, body_node, function_attr, operated, refused, tensor
 from .spoiling import Edit, Spoil, exchanged, next_output, reads, spoilt, value, without_controls
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
 
 def model() -> Builder:
     """`x` -> `y` and `total` by arithmetic that no exchange leaves as it is, and `stored` by way of a TensorArray."""

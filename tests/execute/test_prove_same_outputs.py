@@ -25,7 +25,7 @@ from gdsurgeon.select import Selection
 from .build import Builder, Shape, body_node, function_attr, operated, refused, tensor
 from .spoiling import Edit, Spoil, caught, exchanged, next_output, proven, reads, said, spoilt, value, without_controls
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
 
 DIFFERS, FAILS, UNLOADABLE = "the result differs: ", "the result does not run: ", "the result does not load: "
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from execute.conftest import one_worker as one_worker
 
 import gdsurgeon as gds
 from gdsurgeon.cli.main import exit_code
@@ -23,6 +24,7 @@ from .published import ABSENT, EXECUTABLE, FOLDER, NOT_EXECUTABLE
 pytestmark = [
     pytest.mark.models,
     pytest.mark.tensorflow,
+    pytest.mark.usefixtures("one_worker"),
     pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
 ]
 

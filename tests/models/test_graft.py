@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from execute.build import Builder, Shape
+from execute.conftest import one_worker as one_worker
 
 import gdsurgeon as gds
 from gdsurgeon.execute import encoded
@@ -22,6 +23,7 @@ from .published import ABSENT, FOLDER
 pytestmark = [
     pytest.mark.models,
     pytest.mark.tensorflow,
+    pytest.mark.usefixtures("one_worker"),
     pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
 ]
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from edits.test_inline import within
+from execute.conftest import lent_worker
+from execute.conftest import one_worker as one_worker
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.topology import Topology
@@ -22,7 +24,6 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.execute.feeds import numbers
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import Tensor
 
 from .published import ABSENT, EXECUTABLE, FOLDER
@@ -30,6 +31,7 @@ from .published import ABSENT, EXECUTABLE, FOLDER
 pytestmark = [
     pytest.mark.models,
     pytest.mark.tensorflow,
+    pytest.mark.usefixtures("one_worker"),
     pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
 ]
 
@@ -180,7 +182,7 @@ def test_a_network_with_a_loop_cloned_twice_and_all_run(surgeon: Surgeon) -> Non
     assert len(frames) == 3
     exits = [n.name.removeprefix("pnet/") for n in found.nodes() if n.op == "Exit" and n.name.startswith("pnet/")]
     assert exits
-    with Worker() as worker:
+    with lent_worker() as worker:
         worker.load("all", path=str(second.out))
         feeds = {
             "input": Tensor(1, (48, 64, 3), numbers(1, 48 * 64 * 3, 0, 1)),
