@@ -70,6 +70,8 @@ def command(
     from gdsurgeon.edits.checkpoints import MODES
     from gdsurgeon.runtime.differentiator import Differentiator
 
+    if not xs and not weights:
+        raise UsageError("gradients with respect to what? --xs TENSOR,... or --weights")
     if measure and request.level != "run":
         raise UsageError(f"--measure runs the result, and --validate {request.level} does not")
     settings = request.settings

@@ -21,6 +21,7 @@ from gdsurgeon.edits.function_def import (
     make_function,
     name_function,
 )
+from gdsurgeon.edits.checkpoints import RECOMPUTED
 from gdsurgeon.edits.fusion_body import Body, bind_body
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
@@ -149,6 +150,9 @@ def fuse_ops(
     warnings = list(plan.warnings)
     if xla:
         warnings += _xla_warnings(node.op for node in plan.nodes)
+        again = next((node.name for node in fusion.members if node.has_attr(RECOMPUTED)), None)
+        if again is not None:
+            warnings.append(f"XLA takes no notice of {quoted(again)}: what waits for it is not computed again, but kept")
     names = [output.name for output in fusion.outputs]
     read = tuple(output.name for output in fusion.edges.inputs)
     journal = _replace(graph, fusion, plan, name, xla)
