@@ -10,6 +10,7 @@ from gdsurgeon.analysis.boundary import Boundary, boundary
 from gdsurgeon.analysis.control_flow import Branches, Frames, branches, while_frames
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.analysis.walks import escape
+from gdsurgeon.edits.checkpoints import RECOMPUTED
 from gdsurgeon.edits.function_def import (
     NO_INLINE,
     XLA_ATOL,
@@ -21,7 +22,6 @@ from gdsurgeon.edits.function_def import (
     make_function,
     name_function,
 )
-from gdsurgeon.edits.checkpoints import RECOMPUTED
 from gdsurgeon.edits.fusion_body import Body, bind_body
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
@@ -152,7 +152,7 @@ def fuse_ops(
         warnings += _xla_warnings(node.op for node in plan.nodes)
         again = next((node.name for node in fusion.members if node.has_attr(RECOMPUTED)), None)
         if again is not None:
-            warnings.append(f"XLA takes no notice of {quoted(again)}: what waits for it is not computed again, but kept")
+            warnings.append(f"XLA takes no notice of {quoted(again)}: what is to be computed again may be kept")
     names = [output.name for output in fusion.outputs]
     read = tuple(output.name for output in fusion.edges.inputs)
     journal = _replace(graph, fusion, plan, name, xla)

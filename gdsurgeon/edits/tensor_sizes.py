@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.shapes import PLACEHOLDERS
+from gdsurgeon.analysis.shapes import PLACEHOLDERS, placeholder_shape
 from gdsurgeon.analysis.step import TensorSize, tensor_size
 from gdsurgeon.edits.skeleton import with_shapes
 from gdsurgeon.errors import UsageError, quoted
@@ -61,11 +61,9 @@ def tensor_sizes(
         for name, outputs in signatures.items()
     }
     ops = {node.name: node.op for node in definition.node}
-    is_open = [
-        name
-        for name, node in inputs.items()
-        if name not in given and any(dim.size < 0 for dim in node.attr["shape"].shape.dim)
-    ]
+    stated = {name: placeholder_shape(graph[name]) for name in inputs if graph[name].op in PLACEHOLDERS}
+    shapeless = [name for name, shape in stated.items() if name not in given and shape is None]
+    is_open = [name for name, shape in stated.items() if name not in given and shape and min(shape) < 0]
     unknown = [
         name
         for name, outputs in signatures.items()
@@ -78,8 +76,11 @@ def tensor_sizes(
     if is_open:
         names = ", ".join(map(quoted, is_open[:3]))
         warnings.append(f"the plan takes the open dimensions of {names} for 1: --shape gives others")
-    if unknown:
-        count = f"{len(unknown)} tensors" if len(unknown) > 1 else "a tensor"
+    if shapeless:
+        names = ", ".join(map(quoted, shapeless[:3]))
+        warnings.append(f"the plan knows no shape of {names}, nor of what comes of it: --shape gives one")
+    elif unknown:
+        count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
         warnings.append(f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}")
     return Sizes(signatures, tensors, warnings)
 

@@ -10,12 +10,12 @@ from gdsurgeon.edits.backward_pass import backward_pass
 from gdsurgeon.edits.gradient_request import Wanted
 from gdsurgeon.edits.graft import graft
 from gdsurgeon.edits.skeleton import skeleton
-from gdsurgeon.errors import ValidationError, printable
+from gdsurgeon.errors import NotValidatedError, ValidationError, printable
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import EDITED, ORIGINAL
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.profile import Work, measured
-from gdsurgeon.execute.proof import MemoryUse
+from gdsurgeon.execute.proof import MemoryUse, Proof
 from gdsurgeon.execute.prove_same_outputs import SameOutputsProof
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.execute.subject import Feeds
@@ -28,6 +28,8 @@ from gdsurgeon.wire.write import read_chunks
 
 STATEMENT = "edited(x) = original(x), its gradients = tf.gradients on the original"
 DEPLOYED = "deployed "
+_NO_SYMBOLIC_GRADIENT = "No gradient defined for op: "
+"""What TensorFlow says when it runs a SymbolicGradient of a function that holds such an op."""
 
 
 class GradientsProof(SameOutputsProof):
@@ -45,6 +47,19 @@ class GradientsProof(SameOutputsProof):
         served = [node.name for node in output_nodes(change.before)]
         super().__init__(executor, reference, overrides, SameOutputs(also=(*served, *claim.names)))
         self.proof.statement = STATEMENT
+
+    def run(self) -> Proof:
+        try:
+            return super().run()
+        except NotValidatedError as error:
+            if _NO_SYMBOLIC_GRADIENT not in error.message:
+                raise
+            op = error.message.partition(_NO_SYMBOLIC_GRADIENT)[2].split()[0].rstrip(".,:;)")
+            raise ValidationError(
+                f"the gradients do not run: TensorFlow differentiates the call of a function as a whole, and has no "
+                f"gradient for {op} there",
+                hint="gdsurgeon inline MODEL replaces calls by what they call, save inside loops and conditionals",
+            ) from error
 
     def finish(self, sample: int) -> None:
         super().finish(sample)
