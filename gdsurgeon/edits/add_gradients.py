@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from gdsurgeon.edits.backward_pass import BackwardPass, backward_pass
-from gdsurgeon.edits.checkpoints import MIB, MODES, Checkpointed, Checkpoints, checkpointed, facts_of
+from gdsurgeon.edits.checkpoints import MIB, MODES, Checkpointed, Checkpoints, amount, checkpointed, facts_of
 from gdsurgeon.edits.early_sums import many_partial_gradients, with_early_sums
 from gdsurgeon.edits.gradient_request import wanted_gradients
 from gdsurgeon.edits.graft import graft
@@ -142,7 +142,7 @@ def _facts(made: BackwardPass) -> dict[str, Any]:
 
 
 def _warnings(known: Any, plan: Checkpoints) -> Iterator[str]:
-    compiled = [node.name for node in known.node if node.attr[XLA].b] if plan.wanted else []
+    compiled = [n.name for n in known.node if XLA in n.attr and n.attr[XLA].b] if plan.wanted else []
     if compiled:
         yield f"XLA compiles {quoted(compiled[0])} as a whole: what is inside is kept or computed again as XLA decides"
 
@@ -150,17 +150,17 @@ def _warnings(known: Any, plan: Checkpoints) -> Iterator[str]:
 def _told_of_plan(found: Checkpointed, wanted: Checkpoints) -> list[tuple[str, str]]:
     plan = found.plan
     if not found.again:
-        return [("plan", f"everything is kept: {found.plain_peak / MIB:,.0f} MiB at most, as predicted")]
+        return [("plan", f"everything is kept: {amount(found.plain_peak)} at most, as predicted")]
     kept = sum(nbytes for _, nbytes in found.kept)
-    names = ", ".join(f"{name} {nbytes / MIB:,.1f}" for name, nbytes in found.kept[:4])
+    names = ", ".join(f"{name} {amount(nbytes)}" for name, nbytes in found.kept[:4])
     more = f" and {len(found.kept) - 4:,} more" if len(found.kept) > 4 else ""
     chosen = wanted.mode or f"{len(wanted.tensors)} given"
     if wanted.budget is not None:
-        chosen = f"the fastest under {wanted.budget / MIB:,.0f} MiB"
+        chosen = f"the fastest under {amount(wanted.budget)}"
     return [
         ("plan", f"{chosen}: {len(plan.cuts.positions) + 1} segments, {plan.extra:+.0%} work"),
-        ("kept", f"{len(found.kept)} tensors, {kept / MIB:,.0f} MiB: {names}{more}"),
+        ("kept", f"{len(found.kept)} tensors, {amount(kept)}: {names}{more}"),
         ("again", f"{len(found.again)} nodes are computed again"),
-        ("memory", f"{plan.peak.nbytes / MIB:,.0f} MiB at most, {found.plain_peak / MIB:,.0f} without checkpoints "
+        ("memory", f"{amount(plan.peak.nbytes)} at most, {amount(found.plain_peak)} without checkpoints "
                    f"({found.plain_peak / max(plan.peak.nbytes, 1):.2f} x), as predicted"),
     ]  # fmt: skip

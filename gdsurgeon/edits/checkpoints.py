@@ -18,6 +18,7 @@ from gdsurgeon.graph.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.base import Signature
 
 MODES = ("none", "speed", "memory", "collection")
@@ -158,7 +159,7 @@ def _affordable(planner: Planner, budget: int) -> Plan:
     if plan is None:
         least = planner.memory()
         raise EditError(
-            f"no plan stays under {budget / MIB:,.0f} MiB: the least is {least.peak.nbytes / MIB:,.0f} MiB, "
+            f"no plan stays under {amount(budget)}: the least is {amount(least.peak.nbytes)}, "
             f"with {least.extra:.0%} more work",
             hint=f"--budget {least.peak.nbytes // MIB + 1}, or a smaller batch (--shape)",
         )
@@ -178,7 +179,7 @@ def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor
         return [(number, 0) for number in marked]
     out: list[Tensor] = []
     for text in wanted.tensors:
-        tensor = graph.tensor(text)
+        tensor = _named(graph, text)
         number = step.index.get(tensor.node.name, -1)
         if (number, tensor.index) not in found.buffer:
             raise EditError(
@@ -187,6 +188,21 @@ def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor
             )
         out.append((number, tensor.index))
     return out
+
+
+def _named(graph: Graph, text: str) -> Output:
+    try:
+        return graph.tensor(text)
+    except EditError as error:
+        error.hint = f"checkpoints are {', '.join(MODES)}, or tensors"
+        raise
+
+
+def amount(nbytes: int) -> str:
+    """Bytes as text: ``6.8 MiB``."""
+    if nbytes < MIB:
+        return f"{nbytes / 1024:,.1f} KiB"
+    return f"{nbytes / MIB:,.{0 if nbytes >= 100 * MIB else 1}f} MiB"
 
 
 def _kept(found: ForwardPass, plan: Plan) -> list[tuple[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.gradients import Backward
 
 T = TypeVar("T")
+
+_WHERE = re.compile(r" for '\{\{node (\S+?)\}\} = .*' with input shapes: ")
+_AT = r" at '\1', whose inputs are "
+"""TensorFlow names the node by a text that only its developers need."""
 
 
 class Differentiator:
@@ -70,7 +75,8 @@ class Differentiator:
             ValidationError: its process has crashed, or does not answer in time.
             NotValidatedError: there is no TensorFlow.
         """
-        return self._answer(self._worker.derive(data, ys, xs, grad_ys=grad_ys, scope=scope, own=own))
+        found = self._worker.derive(data, ys, xs, grad_ys=grad_ys, scope=scope, own=own)
+        return self._answer(found, "TensorFlow cannot make the gradients")
 
     def signatures(self, data: bytes) -> dict[str, list[Signature]]:
         """DataType and inferred shape of every output of every node of a serialised GraphDef.
@@ -78,20 +84,21 @@ class Differentiator:
         Raises as `derive` does.
         """
         key = "the graph for its shapes"
-        self._worker.load(key, data=data)
-        operations = self._answer(self._worker.operations(key))
+        refused = "TensorFlow finds no sizes for a plan"
+        self._answer(self._worker.load(key, data=data), refused)
+        operations = self._answer(self._worker.operations(key), refused)
         names = [f"{item.name}:{index}" for item in operations for index in range(item.n_outputs)]
-        signatures = self._answer(self._worker.signature(key, names))
+        signatures = self._answer(self._worker.signature(key, names), refused)
         found = iter(signatures)
         self._worker.unload(key)
         return {item.name: [next(found) for _ in range(item.n_outputs)] for item in operations}
 
-    def _answer(self, pending: Pending[T]) -> T:
+    def _answer(self, pending: Pending[T], refused: str) -> T:
         try:
             return pending.result(self._timeout)
         except TensorFlowError as error:
-            lines = error.message.strip().splitlines() or ["no reason given"]
-            raise EditError(f"TensorFlow cannot make the gradients: {printable(lines[0])}") from error
+            line = (error.message.strip().splitlines() or ["no reason given"])[0]
+            raise EditError(f"{refused}: {printable(_WHERE.sub(_AT, line))}") from error
         except TensorFlowMissing as missing:
             raise NotValidatedError(f"{missing}: gradients are made with its Python package") from missing
         except RuntimeFailure as failure:
