@@ -105,15 +105,15 @@ def _scope(graph: Graph, scope: str) -> str:
     wanted = scope.strip("/") or SCOPE
     check_name(wanted)
     prefixes = _prefixes(graph)
-    if scope and wanted in prefixes:
+    if scope and wanted.lower() in prefixes:
         raise EditError(f"the scope {quoted(wanted)} is in use")
-    return UniqueNames(lambda name: name in prefixes)(wanted)
+    return UniqueNames(lambda name: name.lower() in prefixes)(wanted)
 
 
 def _prefixes(graph: Graph) -> set[str]:
-    """All names of nodes, and of scopes that they are in."""
+    """All names of nodes, and of scopes that they are in, in lower case: TensorFlow tells no others apart."""
     out: set[str] = set()
-    for name in graph.names():
+    for name in map(str.lower, graph.names()):
         while name and name not in out:
             out.add(name)
             name = name.rpartition("/")[0]

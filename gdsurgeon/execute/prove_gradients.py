@@ -39,10 +39,11 @@ class GradientsProof(SameOutputsProof):
         self, executor: Executor, change: Change, overrides: Overrides, claim: Gradients
     ) -> None:
         self.gradients = claim
-        self.reference = with_own_gradients(change.before, claim, executor.settings.timeout)
-        executor.load_bytes(ORIGINAL, self.reference)
+        data = with_own_gradients(change.before, claim, executor.settings.timeout)
+        executor.load_bytes(ORIGINAL, data)
+        self.reference = data if claim.measured else b""
         reference = Change(
-            from_bytes(self.reference, change.before.source_name), change.after, EditResult(Journal()), change.called
+            from_bytes(data, change.before.source_name), change.after, EditResult(Journal()), change.called
         )
         served = [node.name for node in output_nodes(change.before)]
         super().__init__(executor, reference, overrides, SameOutputs(also=(*served, *claim.names)))

@@ -65,7 +65,8 @@ def chain(
     backward = [seed]
     for i in reversed(range(number)):
         reads = [(last, 0)]
-        reads += [read for read in step.reads[step.index[f"f{i}"]] if needed is None or read[0] == x or needed[read[0] - 1]]
+        read = step.reads[step.index[f"f{i}"]]
+        reads += [pair for pair in read if needed is None or pair[0] == x or needed[pair[0] - 1]]
         last = step.add(f"b{i}", "Custom", reads, (), size(sizes[i - 1] if i else 10 * KIB), 1.0)
         backward.append(last)
     return forward_pass(step, backward, [step.index[f"f{number - 1}"]], [seed], (), lambda _: False)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from execute.conftest import lend_workers
 
 import gdsurgeon.errors
 from gdsurgeon.cli.main import exit_code
@@ -46,7 +47,7 @@ class Desk:
         return path
 
     def run(self, *arguments: str) -> Ran:
-        """Runs the command line in this process."""
+        """Runs the command line in this process; what it has TensorFlow do is done by a worker that others use, too."""
         self._read_captured()
         terminal.__init__()  # type: ignore[misc]  # what an earlier command has set
         code = exit_code(list(arguments))
@@ -108,6 +109,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Ca
     monkeypatch.chdir(folder)
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setattr(tempfile, "tempdir", None)
+    lend_workers(monkeypatch)
     yield Desk(folder, scratch, capfdbinary.readouterr)
     terminal.__init__()  # type: ignore[misc]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from execute.build import Builder, Shape, body_node, function_attr, tensor
-from execute.conftest import lent_worker
+from execute.conftest import lend_workers
 from models.published import ABSENT, FOLDER
 from runtime.graphs import CRASHING, hanging
 from runtime.servers import free_port, running_server
@@ -324,15 +324,14 @@ class Bench:
 
 
 @pytest.fixture
-def bench(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A bench whose commands are all served by one worker, for which TensorFlow loads once."""
-    monkeypatch.setattr("gdsurgeon.execute.executor.Worker", lent_worker)
+def bench(desk: Desk) -> Bench:
     return Bench(desk)
 
 
 @pytest.fixture
-def own_worker(desk: Desk) -> Bench:
-    """A bench whose commands start a worker each, as they do elsewhere."""
+def own_worker(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A bench whose commands start a worker each, as they do where nobody tests."""
+    lend_workers(monkeypatch, lend=False)
     return Bench(desk)
 
 

@@ -477,18 +477,7 @@ def test_a_table_is_the_clones_own(init: str, shared_name: str) -> None:
 
 def initialised(data: bytes, targets: Sequence[str], *fetches: str, **feeds: Any) -> list[Any]:
     """The values of FETCHES in a session in which TARGETS have run before."""
-    from gdsurgeon.execute.executor import Executor
-    from gdsurgeon.execute.settings import Settings
-
-    from .test_fuse_ops import fitting, from_numpy
-
-    with Executor(Settings(timeout=30)) as executor:
-        executor.load_bytes("graph", data)
-        executor.loaded("graph")
-        executor.initialize("graph", targets)
-        given_ = {name: from_numpy(fitting(value)) for name, value in feeds.items()}
-        executor.wait(executor.run("graph", "out", given_, list(fetches)))
-        return [executor.tensor("out", i).numpy().tolist() for i in range(len(fetches))]
+    return run(data, *fetches, initialisers=targets, **feeds)
 
 
 def failed(data: bytes, targets: Sequence[str], *fetches: str, **feeds: Any) -> Exception:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from execute.build import Builder, Shape, operated
+from execute.conftest import one_worker as one_worker
 from graph_editor.running import float32, int32, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,6 +37,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import SameGiven
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
+
+pytestmark = pytest.mark.usefixtures("one_worker")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from execute.build import Builder, Shape, operated, refused
+from execute.conftest import one_worker as one_worker
 from graph_editor.running import float32, run
 from support import graphs
 from support.graphs import (
@@ -43,6 +44,9 @@ from gdsurgeon.runtime.client import Worker
 
 INT8, INT16, UINT16, HALF = (graphs.dtype(n) for n in (6, 5, 17, 19))
 UINT32, UINT64, COMPLEX64, BFLOAT16 = (graphs.dtype(n) for n in (22, 23, 8, 14))
+
+
+pytestmark = pytest.mark.usefixtures("one_worker")
 
 
 @pytest.fixture(scope="module")

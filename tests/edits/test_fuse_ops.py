@@ -60,9 +60,17 @@ class Runner:
         self._count = 0
 
     def __call__(
-        self, what: Graph | bytes, *fetches: str, targets: Sequence[str] = (), patience: float = 20.0, **feeds: Any
+        self,
+        what: Graph | bytes,
+        *fetches: str,
+        initialisers: Sequence[str] = (),
+        targets: Sequence[str] = (),
+        patience: float = 20.0,
+        **feeds: Any,
     ) -> list[Any]:
-        """The values of FETCHES as lists; a node's ``/`` is ``__`` in the name of a feed.
+        """The values of FETCHES as lists, in a session of their own in which INITIALISERS have been run before.
+
+        A node's ``/`` is ``__`` in the name of a feed.
 
         Raises:
             Refused: TensorFlow does not load or run it.
@@ -77,6 +85,7 @@ class Runner:
         try:
             executor.load_bytes(key, graphs.written(what))
             executor.loaded(key)
+            executor.initialize(key, initialisers)
             given = {name.replace("__", "/"): from_numpy(fitting(value)) for name, value in feeds.items()}
             executor._wait(executor._worker.run(key, "out", given, list(fetches), list(targets)))
             return [executor.tensor("out", i).numpy().tolist() for i in range(len(fetches))]

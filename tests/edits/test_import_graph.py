@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from execute.build import Builder, Shape, body_node, function_attr, operated
+from execute.conftest import one_worker as one_worker
 from graph_editor.running import float32, int32, run
 from support import graphs
 from support.graphs import FLOAT, INT32, STRING, add, const, graph, graph_bytes, identity, node, placeholder, scalar
@@ -21,6 +22,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import SameOutputs, SamePart
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
+
+pytestmark = pytest.mark.usefixtures("one_worker")
 
 
 @pytest.fixture(scope="module")

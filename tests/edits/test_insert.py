@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from execute.build import Builder, operated
+from execute.conftest import one_worker as one_worker
 from graph_editor.running import float32, int32, run
 from support import graphs
 from support.graphs import BOOL, FLOAT, INT32, add, const, graph, graph_bytes, identity, node, placeholder, scalar
@@ -21,6 +22,8 @@ from gdsurgeon.graph.journal import Rewired, SameGiven, SamePart
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.client import Worker
+
+pytestmark = pytest.mark.usefixtures("one_worker")
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from execute.build import Builder, body_node, function_attr, operated
+from execute.conftest import one_worker as one_worker
 from graph_editor.running import float32, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,6 +44,8 @@ from gdsurgeon.graph.journal import Rewired, SameGiven
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.select import Selection
+
+pytestmark = pytest.mark.usefixtures("one_worker")
 
 
 @pytest.fixture(scope="module")

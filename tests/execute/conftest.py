@@ -16,7 +16,10 @@ from gdsurgeon.runtime.client import Pending, RuntimeFailure, Worker
 @pytest.fixture(scope="session")
 def executor() -> Iterator[Executor]:
     """A process that lives through all tests: they must not kill it."""
-    with Executor(Settings(timeout=120)) as started:
+    with pytest.MonkeyPatch.context() as patch:
+        lend_workers(patch, lend=False)  # whoever asks for it first: it is never given back
+        started = Executor(Settings(timeout=120)).start()
+    with started:
         yield started
 
 
@@ -26,8 +29,8 @@ class LentWorker(Worker):
     It ends where it may not be as good as new: where somebody has waited for it in vain, where it does not come back.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, runtime: str | None) -> None:
+        super().__init__(runtime=runtime)
         self.lent = False
         self._graphs: set[str] = set()
         self._results: set[str] = set()
@@ -61,25 +64,36 @@ class LentWorker(Worker):
         self.lent = False
 
 
-_worker = LentWorker()
+_workers: dict[str | None, list[LentWorker]] = {}
 
 
-def lent_worker(device: str = "cpu", op_libraries: Sequence[str] = (), **options: Any) -> Worker:
-    """What stands in for Worker: the one that is lent, if it is free and one like it is asked for."""
-    global _worker
-    special = device != "cpu" or op_libraries or any(options.values()) or os.environ.get("GDSURGEON_RUNTIME")
-    if special or _worker.lent:
-        return Worker(device, op_libraries, **options)
-    if _worker.ended:
-        _worker = LentWorker()
-    _worker.lent = True
-    return _worker
+def lent_worker(
+    device: str = "cpu", op_libraries: Sequence[str] = (), runtime: str | None = None, verbose: bool = False
+) -> Worker:
+    """What stands in for Worker: one that is free, or a new one; one of its own where it is to be a special one."""
+    if device != "cpu" or op_libraries or verbose or os.environ.get("GDSURGEON_RUNTIME"):
+        return Worker(device, op_libraries, runtime, verbose)
+    workers = _workers[runtime] = [worker for worker in _workers.get(runtime, ()) if not worker.ended]
+    worker = next((worker for worker in workers if not worker.lent), None)
+    if worker is None:
+        worker = LentWorker(runtime)
+        workers.append(worker)
+    worker.lent = True
+    return worker
 
 
-@pytest.fixture
-def one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is run in this process is run by one worker, one after the other: TensorFlow is loaded once.
+def lend_workers(patch: pytest.MonkeyPatch, *, lend: bool = True) -> None:
+    """Has all that is run in this process be run by workers that are lent; or not, where that was so."""
+    for module in ("execute.executor", "runtime.differentiator"):
+        patch.setattr(f"gdsurgeon.{module}.Worker", lent_worker if lend else Worker)
+
+
+@pytest.fixture(scope="module")
+def one_worker() -> Iterator[None]:
+    """All that the tests of a module run in this process is run by one worker, for which TensorFlow loads once.
 
     Not for tests of what becomes of the worker itself.
     """
-    monkeypatch.setattr("gdsurgeon.execute.executor.Worker", lent_worker)
+    with pytest.MonkeyPatch.context() as patch:
+        lend_workers(patch)
+        yield

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
-_SCRIPT = Path(__file__).resolve().with_name("gradient_server.py")
+_TESTS = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
@@ -19,7 +19,8 @@ class GradientReference:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(_SCRIPT)],
+            [sys.executable, "-m", "support.gradient_server"],
+            cwd=_TESTS,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -29,9 +30,18 @@ class GradientReference:
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         """What the process answers; an AssertionError where it fails."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        self.send(do, **request)
+        return self.receive()
+
+    def send(self, do: str, **request: Any) -> None:
+        """Asks for something, and does not wait for it."""
+        assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
         self._process.stdin.flush()
+
+    def receive(self) -> dict[str, Any]:
+        """The answer to the first request that has had none."""
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, f"the process has ended: {self._process.wait()}"
         answer = cast(dict[str, Any], json.loads(line))

@@ -1,6 +1,6 @@
 """TensorFlow by itself, asked line by line: makes models, differentiates them, and runs graphs beside that.
 
-A script; each line of standard input and output is a JSON object. Nothing of gdsurgeon is in use here.
+Run with -m; each line of standard input and output is a JSON object. Nothing of gdsurgeon is in use here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from gradient_models import build
+
+from support.gradient_models import build
 
 v1 = tf.compat.v1
 
@@ -50,10 +51,10 @@ def compare(request: Request) -> Answer:
     """Differentiates the graph that is `original`, and runs it and the graphs that are `edited` on the same feeds.
 
     The answer, for each edited graph: whose gradients (or targets) are other bytes with Grappler off, and the relative
-    errors of the gradients with the default ConfigProto (where that is asked for), the least of all draws of the feeds: where a value is within
-    a rounding of the kink of a ReLU, any other way to compute it may give another gradient. And of the original: where
-    two runs of it differ (then it is no reference), which gradients are IndexedSlices or all zeros, and which weights
-    a gradient flows to.
+    errors of the gradients with the default ConfigProto, where that is asked for. They are the least of all draws of
+    the feeds: where a value is within a rounding of the kink of a ReLU, the gradient is a matter of chance. And of the
+    original: where two runs of it differ (then it is no reference), which gradients are IndexedSlices or all zeros,
+    and which weights a gradient flows to.
     """
     ys, xs, grad_ys = request["ys"], request["xs"], request["grad_ys"]
     original = imported(request["original"])
@@ -71,10 +72,13 @@ def compare(request: Request) -> Answer:
         fetches = [*ys, *(f"{name}:0" for name in names)]
         values = values_of(graph, fetches, draws)
         optimized = values_of(graph, fetches, draws, optimize=True) if deploy else deployed
-        # A column has the values of one tensor in all draws.
-        errors = [min(map(error, a, b)) for a, b in zip(zip(*optimized), zip(*deployed), strict=True)]
+        errors = [list(map(error, *both)) for both in zip(optimized, deployed, strict=True)]
+        least = [min(draws) for draws in zip(*errors, strict=True)][len(ys) :]
         edits.append(
-            {"different": different([*ys, *xs], values, expected), "errors": dict(zip(xs, errors[len(ys) :], strict=True))}
+            {
+                "different": different([*ys, *xs], values, expected),
+                "errors": dict(zip(xs, least, strict=True)),
+            }
         )
     weights = weights_of(original)
     others = [name for name in weights if name not in xs]

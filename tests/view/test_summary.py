@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from execute.conftest import one_worker as one_worker
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.execute.proof import OutputProof, Proof
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.view.summary import chance, proof_entries
 from gdsurgeon.view.text import change, counted, listed, ops, size
+
+pytestmark = pytest.mark.usefixtures("one_worker")
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 LABELS = "ant bee cat dog elk fox gnu hen ibis jay".split()
