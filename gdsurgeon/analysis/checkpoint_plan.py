@@ -67,6 +67,7 @@ class Planner:
         results: bytes of the results by the position in the forward pass at which they come.
         scope: the name scope of new nodes.
         live: see `recomputed`.
+        threads: how many nodes run at a time.
     """
 
     def __init__(
@@ -76,21 +77,23 @@ class Planner:
         results: Mapping[int, int],
         scope: str,
         live: Sequence[bool] | None = None,
+        threads: int = 2,
     ) -> None:
         self.found = found
+        self._threads = threads
         self._kept = kept
         self._scope = scope
         self._live = live
         self._load = load(found, results)
         self._total = sum(found.step.costs) or 1.0
         self._known: dict[Cuts, Plan | None] = {}
-        self.plain = Plan(NO_CUTS, Recomputation(found.step), peak(found.step, kept), 0.0)
+        self.plain = Plan(NO_CUTS, Recomputation(found.step), peak(found.step, kept, threads), 0.0)
 
     def evaluate(self, cuts: Cuts) -> Plan | None:
         """The plan that CUTS come to; None where the nodes would wait for each other."""
         if cuts not in self._known:
             made = recomputed(self.found, cuts.positions, cuts.kept_segments, self._scope, live=self._live)
-            played = peak(made.step, self._kept)
+            played = peak(made.step, self._kept, self._threads)
             runs = len(played.order) == len(made.step)
             self._known[cuts] = Plan(cuts, made, played, made.cost / self._total) if runs else None
         return self._known[cuts]

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 @click.option(
     "--budget", type=click.FloatRange(0, min_open=True), metavar="MIB", help="Keep as much as fits into so much memory."
 )
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 1024),
+    help="How many nodes run at a time where the plan will run.  [default: as many as processors here]",
+)
 @click.option("--measure", is_flag=True, help="Measure memory and time, beside those of tf.gradients.")
 def command(
     request: Request,
@@ -50,6 +55,7 @@ def command(
     unconnected: str,
     checkpoints: str,
     budget: float | None,
+    threads: int | None,
     measure: bool,
 ) -> None:
     """Add nodes that compute the gradients of tensors with respect to others.
@@ -91,6 +97,7 @@ def command(
                 checkpoints=checkpoints if checkpoints in MODES else names_in((checkpoints,)),
                 budget=budget,
                 shapes=request.overrides.shapes,
+                threads=threads,
                 measure=measure,
                 differentiator=differentiator,
             ),

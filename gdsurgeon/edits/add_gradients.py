@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -21,6 +22,7 @@ from gdsurgeon.runtime.differentiator import Differentiator
 
 UNCONNECTED = ("error", "zero")
 MOST_NAMED = 8
+MOST_THREADS = 64
 XLA = "_XlaMustCompile"
 
 
@@ -37,6 +39,7 @@ def add_gradients(
     checkpoints: str | Sequence[str] = "none",
     budget: float | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    threads: int | None = None,
     measure: bool = False,
     differentiator: Differentiator | None = None,
 ) -> EditResult:
@@ -58,6 +61,8 @@ def add_gradients(
             the least memory, ``collection`` the nodes with an attr ``_checkpoint``; or the names of tensors.
         budget: MiB that a run may use at most; what is kept is then what takes the least time.
         shapes: of inputs, for what memory a plan takes; open dimensions count as 1.
+        threads: how many nodes TensorFlow runs at a time where the plan will run (its inter-op threads); by default as
+            many as there are processors here.
         measure: have the proof measure the memory and the time that the gradients take, beside those of TensorFlow's.
         differentiator: is asked for TensorFlow's gradient functions; by default a process for this call alone.
 
@@ -68,7 +73,7 @@ def add_gradients(
     """
     if unconnected not in UNCONNECTED:
         raise UsageError(f"unconnected gradients are {' or '.join(UNCONNECTED)}, not {quoted(unconnected)}")
-    plan = _checkpoints(checkpoints, budget)
+    plan = _checkpoints(checkpoints, budget, threads)
     wanted, faults = wanted_gradients(graph, ys, xs, weights=weights, grad_ys=grad_ys, scope=scope, names=names)
     known = skeleton(graph, wanted.tensors)
     with nullcontext(differentiator) if differentiator is not None else Differentiator() as asked:
@@ -101,18 +106,19 @@ def add_gradients(
     return EditResult(journal, (claim,), warnings, told=told, facts={"gradients": facts})
 
 
-def _checkpoints(checkpoints: str | Sequence[str], budget: float | None) -> Checkpoints:
+def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads: int | None) -> Checkpoints:
+    threads = threads or min(os.cpu_count() or 1, MOST_THREADS)
     if budget is not None and (checkpoints != "none" or budget <= 0):
         raise UsageError(
             "a budget of MiB is above 0" if budget <= 0 else "a budget chooses the checkpoints: give one or the other"
         )
     nbytes = None if budget is None else int(budget * MIB)
     if isinstance(checkpoints, str) and checkpoints in MODES:
-        return Checkpoints(checkpoints, budget=nbytes)
+        return Checkpoints(checkpoints, budget=nbytes, threads=threads)
     tensors = (checkpoints,) if isinstance(checkpoints, str) else tuple(checkpoints)
     if not tensors:
         raise UsageError(f"checkpoints are {', '.join(MODES)}, or names of tensors")
-    return Checkpoints("", tensors, nbytes)
+    return Checkpoints("", tensors, nbytes, threads)
 
 
 def _told(made: BackwardPass) -> list[tuple[str, str]]:
@@ -149,8 +155,9 @@ def _warnings(known: Any, plan: Checkpoints) -> Iterator[str]:
 
 def _told_of_plan(found: Checkpointed, wanted: Checkpoints) -> list[tuple[str, str]]:
     plan = found.plan
+    on = f"{wanted.threads} thread{'' if wanted.threads == 1 else 's'}"
     if not found.again:
-        return [("plan", f"everything is kept: {amount(found.plain_peak)} at most, as predicted")]
+        return [("plan", f"everything is kept: {amount(found.plain_peak)} at most, as predicted on {on}")]
     kept = sum(nbytes for _, nbytes in found.kept)
     names = ", ".join(f"{name} {amount(nbytes)}" for name, nbytes in found.kept[:4])
     more = f" and {len(found.kept) - 4:,} more" if len(found.kept) > 4 else ""
@@ -162,5 +169,5 @@ def _told_of_plan(found: Checkpointed, wanted: Checkpoints) -> list[tuple[str, s
         ("kept", f"{len(found.kept)} tensors, {amount(kept)}: {names}{more}"),
         ("again", f"{len(found.again)} nodes are computed again"),
         ("memory", f"{amount(plan.peak.nbytes)} at most, {amount(found.plain_peak)} without checkpoints "
-                   f"({found.plain_peak / max(plan.peak.nbytes, 1):.2f} x), as predicted"),
+                   f"({found.plain_peak / max(plan.peak.nbytes, 1):.2f} x), as predicted on {on}"),
     ]  # fmt: skip

@@ -36,11 +36,13 @@ class Checkpoints(NamedTuple):
         mode: one of `MODES`, or '' where `tensors` says it.
         tensors: names of the tensors to keep.
         budget: bytes that the step may use at most; then the plan is the fastest one.
+        threads: how many nodes run at a time.
     """
 
     mode: str = "none"
     tensors: tuple[str, ...] = ()
     budget: int | None = None
+    threads: int = 2
 
     @property
     def wanted(self) -> bool:
@@ -84,7 +86,7 @@ def checkpointed(
     step = step_of([known, made.definition], sizes.tensors)
     found, live = _forward(graph, known, made, step, sizes.signatures)
     kept = [step.index[name] for name in made.wanted.names]
-    planner = Planner(found, kept, _results(found, made), f"{made.wanted.scope}/recompute", live)
+    planner = Planner(found, kept, _results(found, made), f"{made.wanted.scope}/recompute", live, wanted.threads)
     plan = _chosen(graph, planner, found, wanted)
     return Checkpointed(
         _rewritten(known, made, step, plan, sizes.signatures),
