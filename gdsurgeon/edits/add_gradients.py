@@ -93,7 +93,10 @@ def add_gradients(
             told += _told_of_plan(found, plan)
             facts["plan"] = facts_of(found)
             warnings += sizes.warnings
+    served = [y.node for y in wanted.ys if not graph.users(y.node)]
     journal = graft(graph, made.definition)
+    notes = [f"{quoted(y.name)} can still be fetched: it is no output any more, since its gradient reads it"
+             for y in served if graph.users(y)]  # fmt: skip
     claim = Gradients(
         tuple(y.name for y in wanted.ys),
         tuple(x.name for x in wanted.xs),
@@ -103,7 +106,7 @@ def add_gradients(
         differentiator,
         measure,
     )
-    return EditResult(journal, (claim,), warnings, told=told, facts={"gradients": facts})
+    return EditResult(journal, (claim,), warnings, notes, told=told, facts={"gradients": facts})
 
 
 def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads: int | None) -> Checkpoints:

@@ -1,0 +1,86 @@
+"""gdsurgeon add-gradients on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.graphs import FLOAT, add, const, graph_bytes, identity, node, placeholder
+
+from .conftest import Desk, check_refused
+
+MODEL = "model.pb"
+STEPS = 12
+CALL = ("add-gradients", MODEL, "--ys", "y", "--xs", "x")
+
+
+def model() -> bytes:
+    """A chain of Tanh with a weight, beside it a class, and what nobody needs."""
+    chain = [node(f"tanh_{i}", "Tanh", [f"tanh_{i - 1}" if i else "sum"], T=FLOAT) for i in range(STEPS)]
+    return graph_bytes(
+        placeholder("x", FLOAT, (-1, 4096)), const("w", [0.5] * 4096), add("sum", "x", "w"), *chain,
+        identity("y", f"tanh_{STEPS - 1}"), placeholder("z", FLOAT, (2,)), node("other", "Neg", ["z"], T=FLOAT),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def there(desk: Desk) -> Desk:
+    desk.put(MODEL, model())
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--ys", "y"), ("--xs TENSOR,... or --weights",)),
+        (("--ys", "y", "--xs", "x", "--measure", "--validate", "structure"), ("--measure", "--validate structure")),
+        (("--ys", "y", "--xs", "x", "--budget", "3", "--checkpoints", "memory"), ("one or the other",)),
+        (("--ys", "y", "--xs", "x", "--budget", "0"), ("0",)),
+        (("--ys", "y", "--xs", "x", "--names", "a,b"), ("2 names for 1 xs",)),
+        (("--ys", "y", "--xs", "x", "--grad-ys", "x,x"), ("2 grad_ys for 1 ys",)),
+        (("--ys", "y", "--xs", "x", "--unconnected", "maybe"), ("maybe",)),
+        (("--ys", "y", "--xs", "x", "--threads", "0"), ("0",)),
+    ],
+)
+def test_a_call_that_makes_no_sense(options: tuple[str, ...], words: tuple[str, ...], there: Desk) -> None:
+    check_refused(there, 2, words, "add-gradients", MODEL, *options, "-o", "out.pb")
+
+
+@pytest.mark.tensorflow
+def test_what_cannot_be_had_is_refused_and_nothing_is_written(there: Desk) -> None:
+    check_refused(there, 4, ("'other' does not depend on 'x'", "Hint: --unconnected zero"),
+                  "add-gradients", MODEL, "--ys", "other", "--xs", "x", "-o", "out.pb")  # fmt: skip
+    check_refused(there, 4, ("no plan stays under", "Hint: --budget"), *CALL, "--budget", "0.01",
+                  "--shape", "x=256,4096", "-o", "out.pb")  # fmt: skip
+
+
+@pytest.mark.tensorflow
+def test_the_plan_is_told_and_reported(there: Desk) -> None:
+    ran = there.run(*CALL, "--weights", "--checkpoints", "memory", "--shape", "x=256,4096", "--threads", "2",
+                    "--measure", "-o", "out.pb", "--report", "report.json")  # fmt: skip
+    assert ran.code == 0, ran.err
+    lines = [line.split()[0] for line in ran.err.splitlines() if line.startswith("  ")]
+    assert {"gradient", "plan", "kept", "again", "memory", "measured", "proven"} <= set(lines)
+    report = json.loads((there.folder / "report.json").read_text())
+    gradients = report["edit"]["gradients"]
+    assert gradients["results"] == {"x": "gradients/x", "w": "gradients/w"}
+    assert gradients["by"] == "reverse walk"
+    plan = gradients["plan"]
+    assert plan["recomputed"] and set(plan["recomputed"]) <= {f"tanh_{i}" for i in range(STEPS)} | {"sum"}
+    assert plan["predicted_peak_bytes"] < plan["predicted_plain_peak_bytes"]
+    memory = report["proof"]["memory"]
+    assert memory["edited"] < memory["original"]
+    assert abs(memory["edited"] / plan["predicted_peak_bytes"] - 1) < 0.15
+
+
+@pytest.mark.tensorflow
+def test_names_a_scope_and_zeros(there: Desk) -> None:
+    ran = there.run("add-gradients", MODEL, "--ys", "y", "--xs", "x,z", "--names", "saliency,nothing",
+                    "--scope", "backward", "--unconnected", "zero", "-o", "out.pb")  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "  gradient saliency  of x" in ran.err and "  zeros    for z: no gradient flows there" in ran.err
+    seen = json.loads(there.run("inspect", "out.pb", "--json").out)
+    assert {tensor["name"] for tensor in seen["outputs"]} == {"saliency", "nothing", "other"}
+    assert "'y' can still be fetched" in ran.err
+    names = there.run("select", "out.pb", "--scope", "backward").out.decode().split()
+    assert names and all(name.startswith("backward/") for name in names)
