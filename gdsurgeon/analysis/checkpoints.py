@@ -119,9 +119,11 @@ def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
     at_work = np.full((size, size), np.inf)
     for i in range(size - 1):
         at_work[i, i + 1 :] = np.maximum.accumulate(np.array(busy[i:])) - before[i]
-    times = np.concatenate([[0.0], np.cumsum(_times(found))])
+    each = _times(found)
+    times = np.concatenate([[0.0], np.cumsum(each)])
     time = np.maximum(times[ends][None, :] - times[ends][:, None], 0.0)
-    time[:, 1:-1] -= np.minimum(np.array([_spared(found, cut) for cut in cuts])[None, :], time[:, 1:-1])
+    spared = np.array([each[cut] if _is_kept(found, cut) else 0.0 for cut in cuts])
+    time[:, 1:-1] -= np.minimum(spared[None, :], time[:, 1:-1])
     return Costs(list(cuts), crossing, idle, before[None, :] - before[:, None], at_work, time)
 
 
@@ -139,11 +141,10 @@ def _times(found: ForwardPass) -> list[float]:
     return [found.step.costs[n] if useful[p] else 0.0 for p, n in enumerate(found.order)]
 
 
-def _spared(found: ForwardPass, cut: int) -> float:
-    """The time that the node before a cut takes, which need not run again where its output is kept."""
+def _is_kept(found: ForwardPass, cut: int) -> bool:
+    """Whether an output of the node before a cut crosses it, so that it need not run again."""
     number = found.order[cut]
-    kept = any(found.ends.get((number, index), -1) > cut for index in range(len(found.step.sizes[number])))
-    return found.step.costs[number] if kept else 0.0
+    return any(found.ends.get((number, index), -1) > cut for index in range(len(found.step.sizes[number])))
 
 
 def possible_cuts(found: ForwardPass, most: int) -> list[int]:

@@ -13,8 +13,8 @@ from gdsurgeon.edits.early_sums import many_partial_gradients, with_early_sums
 from gdsurgeon.edits.gradient_request import wanted_gradients
 from gdsurgeon.edits.graft import graft
 from gdsurgeon.edits.skeleton import skeleton
-from gdsurgeon.edits.tensor_sizes import tensor_sizes
-from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.edits.tensor_sizes import Sizes, tensor_sizes
+from gdsurgeon.errors import EditError, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Gradients
 from gdsurgeon.graph.node import Output
@@ -23,6 +23,8 @@ from gdsurgeon.runtime.differentiator import Differentiator
 UNCONNECTED = ("error", "zero")
 MOST_NAMED = 8
 MOST_THREADS = 64
+MOST_BUDGET = 1 << 40
+"""MiB; more is no bound at all."""
 XLA = "_XlaMustCompile"
 
 
@@ -80,14 +82,15 @@ def add_gradients(
         made = backward_pass(graph, wanted, known, asked, zeros=unconnected == "zero", faults=faults)
         wanted = made.wanted
         told, facts, warnings = _told(made), _facts(made), [*_warnings(known, plan)]
-        if plan.wanted or many_partial_gradients(made.definition):
-            sizes = tensor_sizes(graph, known, made.definition, shapes or {}, asked)
-            definition, early = with_early_sums(made.definition, sizes.tensors)
+        sizes = _sizes(graph, known, made, plan, shapes or {}, asked)
+        if sizes is not None:
+            there = {node.name for node in known.node}
+            definition, early = with_early_sums(made.definition, sizes.tensors, there)
             if early:
                 told += [("summed", f"{name} in parts, as its gradients come") for name in early[:MOST_NAMED]]
                 made = made._replace(definition=definition)
                 sizes = tensor_sizes(graph, known, made.definition, shapes or {}, asked)
-        if plan.wanted:
+        if plan.wanted and sizes is not None:
             found = checkpointed(graph, known, made, plan, sizes)
             made = made._replace(definition=found.definition)
             told += _told_of_plan(found, plan)
@@ -111,17 +114,36 @@ def add_gradients(
 
 def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads: int | None) -> Checkpoints:
     threads = threads or min(os.cpu_count() or 1, MOST_THREADS)
-    if budget is not None and (checkpoints != "none" or budget <= 0):
-        raise UsageError(
-            "a budget of MiB is above 0" if budget <= 0 else "a budget chooses the checkpoints: give one or the other"
-        )
-    nbytes = None if budget is None else int(budget * MIB)
+    if budget is not None and not budget > 0:
+        raise UsageError(f"a budget is a number of MiB, and {budget:g} is none")
+    if budget is not None and checkpoints != "none":
+        raise UsageError("a budget chooses the checkpoints: give one or the other")
+    nbytes = None if budget is None else int(min(budget, MOST_BUDGET) * MIB)
     if isinstance(checkpoints, str) and checkpoints in MODES:
         return Checkpoints(checkpoints, budget=nbytes, threads=threads)
     tensors = (checkpoints,) if isinstance(checkpoints, str) else tuple(checkpoints)
     if not tensors:
         raise UsageError(f"checkpoints are {', '.join(MODES)}, or names of tensors")
     return Checkpoints("", tensors, nbytes, threads)
+
+
+def _sizes(
+    graph: Graph,
+    known: Any,
+    made: BackwardPass,
+    plan: Checkpoints,
+    shapes: Mapping[str, tuple[int, ...]],
+    asked: Differentiator,
+) -> Sizes | None:
+    """The sizes of all tensors where they are needed: for a plan, and to find large sums where that can be done."""
+    if plan.wanted:
+        return tensor_sizes(graph, known, made.definition, shapes, asked)
+    if not many_partial_gradients(made.definition):
+        return None
+    try:
+        return tensor_sizes(graph, known, made.definition, shapes, asked)
+    except EditError:  # the graph does not take 1 for every open dimension
+        return None
 
 
 def _told(made: BackwardPass) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.differentiator import Differentiator
 from gdsurgeon.runtime.gradients import SEED
@@ -68,9 +69,14 @@ def backward_pass(
     names = [[tensor.name for tensor in tensors] for tensors in (wanted.ys, wanted.xs, wanted.grad_ys)]
     if any(tensor.node.name not in graph for tensor in wanted.tensors):
         raise EditError("a tensor belongs to another graph")
-    found = differentiator.derive(
-        known.SerializeToString(), names[0], names[1], grad_ys=names[2], scope=wanted.scope, own=own
-    )
+    try:
+        found = differentiator.derive(
+            known.SerializeToString(), names[0], names[1], grad_ys=names[2], scope=wanted.scope, own=own
+        )
+    except EditError:
+        if faults:
+            raise _refused(faults) from None
+        raise
     reasons = [*faults, *_reasons(graph, found.missing)]
     if reasons:
         raise _refused(reasons)
@@ -84,7 +90,8 @@ def backward_pass(
     wanted = wanted._replace(
         xs=tuple(wanted.xs[i] for i in kept), names=tuple(wanted.names[i] for i in kept), optional=0
     )
-    definition.node.extend(_results(wanted, [found.results[i] for i in kept], definition))
+    wanted = wanted._replace(names=tuple(_free_names(graph, wanted, definition)))
+    definition.node.extend(_results(wanted, [found.results[i] for i in kept]))
     seeds = tuple(node.name for node in definition.node if node.name.startswith(f"{wanted.scope}/{SEED}"))
     return BackwardPass(definition, wanted, tuple(lost), found.own, found.calls, seeds)
 
@@ -128,12 +135,19 @@ def _unconnected(wanted: Wanted, lost: Sequence[Output]) -> EditError:
     )
 
 
-def _results(wanted: Wanted, results: Sequence[str | None], definition: Any) -> Iterator[Any]:
-    """The nodes that give the gradients under their names."""
+def _free_names(graph: Graph, wanted: Wanted, definition: Any) -> Iterator[str]:
+    """The names of the results, as far as no node of the backward pass has them."""
     taken = {node.name for node in definition.node}
-    for source, name, tensor in zip(wanted.xs, wanted.names, results, strict=True):
-        if name in taken:
+    unique = UniqueNames(lambda name: name in taken or name in graph)
+    for number, name in enumerate(wanted.names):
+        if number < wanted.given and name in taken:
             raise EditError(f"the name {quoted(name)} is that of a node of the backward pass: another one is needed")
+        yield unique(name)
+
+
+def _results(wanted: Wanted, results: Sequence[str | None]) -> Iterator[Any]:
+    """The nodes that give the gradients under their names."""
+    for source, name, tensor in zip(wanted.xs, wanted.names, results, strict=True):
         op = "Identity" if tensor is not None else "ZerosLike"
         node = message("tensorflow.NodeDef")(name=name, op=op, input=[tensor or source.name])
         node.attr["T"].CopyFrom(type_value(base_dtype(source.dtype)))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from gdsurgeon.analysis.checkpoint_plan import Plan, Planner
 from gdsurgeon.analysis.control_flow import ENTER, SWITCH, control_flow
 from gdsurgeon.analysis.forward_pass import READS_SHAPE, TINY, ForwardPass, Tensor, forward_pass
+from gdsurgeon.analysis.state import has_state
 from gdsurgeon.analysis.step import Step, step_of
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.edits.backward_pass import BackwardPass
@@ -86,7 +87,7 @@ def checkpointed(
     step = step_of([known, made.definition], sizes.tensors)
     found, live = _forward(graph, known, made, step, sizes.signatures)
     kept = [step.index[name] for name in made.wanted.names]
-    planner = Planner(found, kept, _results(found, made), f"{made.wanted.scope}/recompute", live, wanted.threads)
+    planner = Planner(found, kept, _results(found, made), _scope(made, step), live, wanted.threads)
     plan = _chosen(graph, planner, found, wanted)
     return Checkpointed(
         _rewritten(known, made, step, plan, sizes.signatures),
@@ -97,6 +98,14 @@ def checkpointed(
     )
 
 
+def _scope(made: BackwardPass, step: Step) -> str:
+    """The scope of what is computed again: a free one under that of the gradients."""
+    scope = f"{made.wanted.scope}/recompute"
+    while any(name == scope or name.startswith(f"{scope}/") for name in step.names):
+        scope += "_1"
+    return scope
+
+
 def _forward(
     graph: Graph, known: Any, made: BackwardPass, step: Step, signatures: Mapping[str, Sequence[Signature]]
 ) -> tuple[ForwardPass, list[bool] | None]:
@@ -105,19 +114,29 @@ def _forward(
         step.ops[number] = "Const"
     live = _live(known, made, step)
     changed = {node.name for node in made.definition.node}
+    summed = _order_sensitive(step)
 
     def is_fixed(number: int) -> bool:
         name = step.names[number]
-        definition = graph.op_def(step.ops[number])
         handles = any(base_dtype(found.dtype) in (RESOURCE, VARIANT) for found in signatures[name])
-        stateful = definition is None or definition.is_stateful
-        return stateful or handles or name in changed or (live is not None and not live[number])
+        dies = live is not None and not live[number]
+        return handles or dies or name in changed or number in summed or has_state(graph[name])
 
     there = {node.name for node in known.node}
     backward = [step.index[node.name] for node in made.definition.node if node.name not in there]
     targets = [step.index[tensor.node.name] for tensor in made.wanted.ys]
     seeds = [step.index[name] for name in made.seeds]
     return forward_pass(step, backward, targets, seeds, weights, is_fixed), live
+
+
+def _order_sensitive(step: Step) -> set[int]:
+    """The sums of three and more, and what they add up: these must have the readers that they had.
+
+    AddN's kernel begins with the first input that it may write over, so that the order of the sum, and its last bits,
+    hang on who else reads the inputs.
+    """
+    sums = [number for number, op in enumerate(step.ops) if op == "AddN" and len(step.reads[number]) > 2]
+    return {*sums, *(producer for number in sums for producer, _ in step.reads[number])}
 
 
 def _live(known: Any, made: BackwardPass, step: Step) -> list[bool] | None:

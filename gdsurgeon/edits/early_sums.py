@@ -3,16 +3,17 @@
 TensorFlow's AddN waits for all of its inputs, and all of them are there at once then. The eager tape adds them up when
 more than a few are waiting; in a graph, whose executor computes whatever it can, the later ones also have to wait for
 the sum of the earlier ones. The sum is taken in AddN's own order, so that its bits are the same: the kernel adds the
-first 2 to 9 inputs, and then eight at a time to that.
+first 2 to 9 inputs, and then eight at a time to that. It begins with the first input that it may write over: where that
+is not known to be the first one, the sum is left as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gdsurgeon.analysis.step import TensorSize
-from gdsurgeon.graph.names import CONTROL, parse_input
+from gdsurgeon.analysis.step import ALIASES, SOURCES, TensorSize
+from gdsurgeon.graph.names import CONTROL, UniqueNames, parse_input
 from gdsurgeon.wire.messages import message
 
 AT_A_TIME = 8
@@ -27,57 +28,86 @@ def many_partial_gradients(definition: Any) -> list[Any]:
     return [node for node in definition.node if node.op == "AddN" and _count(node) > MOST_AT_ONCE]
 
 
-def with_early_sums(definition: Any, sizes: Mapping[str, Sequence[TensorSize]]) -> tuple[Any, list[str]]:
+def with_early_sums(
+    definition: Any, sizes: Mapping[str, Sequence[TensorSize]], there: Collection[str] = frozenset()
+) -> tuple[Any, list[str]]:
     """A backward pass in which large sums of many gradients are taken in parts, and the nodes that were such sums.
 
     Args:
         definition: the backward pass, a GraphDef; left as it is.
         sizes: of the outputs of its nodes.
+        there: the nodes of the graph that is differentiated, some of which DEFINITION may make others.
     """
     out = type(definition)()
     out.CopyFrom(definition)
     early = [
-        node for node in many_partial_gradients(out) if _count(node) * sizes[node.name][0].nbytes >= LARGE
+        node
+        for node in many_partial_gradients(out)
+        if node.name not in there
+        and _count(node) * sizes[node.name][0].nbytes >= LARGE
+        and _is_taken_over(out, node.input[0])
     ]
     for node in early:
-        _take_in_parts(out, node)
+        _take_in_parts(out, there, node)
     return out, [node.name for node in early]
+
+
+def _is_taken_over(definition: Any, tensor: str) -> bool:
+    """Whether a kernel that reads a tensor is sure to be allowed to write over it.
+
+    AddN begins its sum with the first input of which that is true, whatever the order of its inputs.
+    """
+    name = tensor.partition(":")[0]
+    readers = sum(text.partition(":")[0] == name for node in definition.node for text in node.input)
+    return readers == 1 and any(n.name == name and n.op not in ALIASES | SOURCES for n in definition.node)
 
 
 def _count(node: Any) -> int:
     return sum(not text.startswith("^") for text in node.input)
 
 
-def _take_in_parts(definition: Any, node: Any) -> None:
+def _take_in_parts(definition: Any, there: Collection[str], node: Any) -> None:
     partial = [text for text in node.input if not text.startswith("^")]
     waits = [text for text in node.input if text.startswith("^")]
     groups = list(_groups(partial))
-    roots = _roots(definition, groups)
+    roots = _roots(definition, there, groups)
     nodes = {item.name: item for item in definition.node}
+    unique = UniqueNames(lambda name: name in nodes or name in there)
     dtype = node.attr["T"]
+
+    def add(name: str, op: str, inputs: Sequence[str]) -> str:
+        new = definition.node.add()
+        new.CopyFrom(message("tensorflow.NodeDef")(name=unique(f"{node.name}/{name}"), op=op, input=inputs))
+        new.attr["T"].CopyFrom(dtype)
+        if op == "AddN":
+            new.attr["N"].i = len(inputs)
+        return str(new.name)
+
+    def sum_of(number: int, group: Sequence[str]) -> str:
+        """The sum of a group in its own order, which is AddN's where its first input is written over."""
+        if len(group) == 1:
+            return group[0]
+        if _is_taken_over(definition, group[0]):
+            return add(f"part_{number}", "AddN", group)
+        part = group[0]
+        for text in group[1:]:
+            part = add(f"part_{number}", "AddV2", [part, text])
+        return part
+
     total = ""
     for number, group in enumerate(groups):
-        part = _add(definition, f"{node.name}/part_{number}", "AddN", group, dtype)
-        part.attr["N"].i = len(group)
-        if not total:
-            total = part.name
-            continue
-        for root in roots[number]:
+        for root in roots[number] if total else ():
             nodes[root].input.append(f"^{total}")
-        if number < len(groups) - 1:
-            total = _add(definition, f"{node.name}/sum_{number}", "AddV2", [total, part.name], dtype).name
+        part = sum_of(number, group)
+        if not total:
+            total = part
+        elif number < len(groups) - 1:
+            total = add(f"sum_{number}", "AddV2", [total, part])
         else:
             node.op = "AddV2"
             del node.attr["N"]
             del node.input[:]
-            node.input.extend([total, part.name, *waits])
-
-
-def _add(definition: Any, name: str, op: str, inputs: Sequence[str], dtype: Any) -> Any:
-    node = definition.node.add()
-    node.CopyFrom(message("tensorflow.NodeDef")(name=name, op=op, input=inputs))
-    node.attr["T"].CopyFrom(dtype)
-    return node
+            node.input.extend([total, part, *waits])
 
 
 def _groups(partial: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -89,26 +119,32 @@ def _groups(partial: Sequence[str]) -> Iterator[Sequence[str]]:
         yield partial[start : start + AT_A_TIME]
 
 
-def _roots(definition: Any, groups: Sequence[Sequence[str]]) -> list[list[str]]:
+def _roots(definition: Any, there: Collection[str], groups: Sequence[Sequence[str]]) -> list[list[str]]:
     """For each group the nodes with which the computation of its gradients, and of none before them, begins.
 
     They read what is there in any case: the forward pass, or what earlier groups depend on. That itself is never among
     them, in the graph as it is now: no cycle can come of it that these nodes wait for the earlier groups.
     """
-    nodes = {node.name: node for node in definition.node}
     reads = {
-        name: [ref for text in node.input if (ref := parse_input(text)) is not None] for name, node in nodes.items()
+        node.name: [ref for text in node.input if (ref := parse_input(text)) is not None] for node in definition.node
     }
-    seen: set[str] = set()
-    out: list[list[str]] = []
-    for group in groups:
-        own: set[str] = set()
-        pending = [ref.node for text in group if (ref := parse_input(text)) is not None]
+
+    def behind(names: Iterable[str], known: Collection[str]) -> set[str]:
+        """The nodes of the backward pass that NAMES depend on, themselves included, without those KNOWN."""
+        found: set[str] = set()
+        pending = list(names)
         while pending:
             name = pending.pop()
-            if name in nodes and name not in seen and name not in own:
-                own.add(name)
+            if name in reads and name not in known and name not in found:
+                found.add(name)
                 pending.extend(ref.node for ref in reads[name])
+        return found
+
+    # What the nodes of the graph have come to read is a part of the forward pass.
+    seen = behind((name for name in reads if name in there), ())
+    out: list[list[str]] = []
+    for group in groups:
+        own = behind((ref.node for text in group if (ref := parse_input(text)) is not None), seen)
         begins = (name for name in own if any(r.port != CONTROL and r.node not in own for r in reads[name]))
         out.append(sorted(begins))
         seen |= own

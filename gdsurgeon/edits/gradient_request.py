@@ -29,6 +29,7 @@ class Wanted(NamedTuple):
         names: what the nodes of the results are called, one for each source.
         scope: the name scope of all other nodes.
         optional: how many sources, at the end, may be left out where no gradient flows.
+        given: how many names, from the first on, are to be as they are; others give way to nodes of the same name.
     """
 
     ys: tuple[Output, ...]
@@ -37,6 +38,7 @@ class Wanted(NamedTuple):
     names: tuple[str, ...]
     scope: str
     optional: int = 0
+    given: int = 0
 
     @property
     def tensors(self) -> tuple[Output, ...]:
@@ -74,7 +76,7 @@ def wanted_gradients(
     if not sources and not further:
         raise EditError("there is nothing to differentiate with respect to: xs names no tensor, and no weight is read")
     scope = _scope(graph, scope)
-    wanted = Wanted(targets, (*sources, *further), given, (), scope, len(further))
+    wanted = Wanted(targets, (*sources, *further), given, (), scope, len(further), len(names))
     wanted = wanted._replace(names=tuple(_names(graph, wanted, names)))
     return wanted, [*_type_faults(targets, sources, given)]
 

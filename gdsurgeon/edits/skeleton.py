@@ -63,7 +63,13 @@ def with_shapes(definition: Any, shapes: Mapping[str, tuple[int, ...]], otherwis
         if node.op not in PLACEHOLDERS:
             continue
         if node.name in shapes:
+            node.op = "Placeholder"
             node.attr["shape"].CopyFrom(shape_value(shapes[node.name]))
+            del node.input[:]
+        elif node.op == "PlaceholderWithDefault":
+            node.op = "Identity"  # of the value that it has if nobody gives it another
+            node.attr["T"].CopyFrom(node.attr["dtype"])
+            del node.attr["dtype"], node.attr["shape"]
         elif node.attr["shape"].HasField("shape") and not node.attr["shape"].shape.unknown_rank:
             for dim in node.attr["shape"].shape.dim:
                 dim.size = otherwise if dim.size < 0 else dim.size

@@ -18,7 +18,7 @@ from gdsurgeon.execute.profile import Work, measured
 from gdsurgeon.execute.proof import MemoryUse, Proof
 from gdsurgeon.execute.prove_same_outputs import SameOutputsProof
 from gdsurgeon.execute.settings import Overrides
-from gdsurgeon.execute.subject import Feeds
+from gdsurgeon.execute.subject import Feeds, Subject
 from gdsurgeon.execute.trace import peak_bytes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Gradients, Journal, SameOutputs
@@ -48,6 +48,15 @@ class GradientsProof(SameOutputsProof):
         served = [node.name for node in output_nodes(change.before)]
         super().__init__(executor, reference, overrides, SameOutputs(also=(*served, *claim.names)))
         self.proof.statement = STATEMENT
+
+    def subject(self) -> Subject:
+        """What was there before is run apart: AddN's order of a sum, for one, hangs on who else reads what it adds."""
+        subject = super().subject()
+        own = set(self.gradients.names)
+        groups = subject.plan.groups
+        apart = [[n for n in names if (n in own) == is_own] for names in groups for is_own in (False, True)]
+        subject.plan.groups = [names for names in apart if names]
+        return subject
 
     def run(self) -> Proof:
         try:
@@ -99,6 +108,15 @@ class GradientsProof(SameOutputsProof):
         return peak
 
 
+def _scope(graph: Graph, claim: Gradients) -> str:
+    """A scope for TensorFlow's nodes in which neither the graph nor the results have names."""
+    scope = f"{claim.scope}_of_tensorflow"
+    names = [name.lower() for name in (*graph.names(), *claim.names)]
+    while any(name == scope.lower() or name.startswith(f"{scope.lower()}/") for name in names):
+        scope += "_1"
+    return scope
+
+
 def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) -> bytes:
     """GRAPH as it is in its file and the gradients that tf.compat.v1.gradients makes of it, a serialised GraphDef.
 
@@ -107,7 +125,7 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
     """
     out = graph.pristine()
     tensors = [tuple(out.output(name) for name in names) for names in (claim.ys, claim.xs, claim.grad_ys)]
-    wanted = Wanted(tensors[0], tensors[1], tensors[2], claim.names, claim.scope)
+    wanted = Wanted(tensors[0], tensors[1], tensors[2], claim.names, _scope(out, claim), given=len(claim.names))
     known = skeleton(out, wanted.tensors)
     with nullcontext(claim.differentiator) if claim.differentiator is not None else Differentiator(timeout) as asked:
         made = backward_pass(out, wanted, known, asked, own=False, zeros=True)

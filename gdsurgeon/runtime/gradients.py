@@ -5,16 +5,18 @@ Runs in the worker process, where TensorFlow has been imported.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gdsurgeon.runtime.reverse_walk import NoGradient, Walk, path, without_gradient
+from gdsurgeon.runtime.reverse_walk import LOOP_OPS, NoGradient, Walk, path, upstream, without_gradient
 
 SEED = "grad_ys_"
 """Beginning of the names, under the scope, of the nodes that are the gradients of the targets, as TensorFlow has it."""
 
 _MOST_UIDS = 1 << 20
+_graphs = itertools.count()
 
 
 class Backward(NamedTuple):
@@ -100,6 +102,8 @@ def derive(
     graph_def = v1.GraphDef.FromString(bytes(data))
     modules = Modules(tf)
     _pass_function_numbers(modules, graph_def)
+    names = _own_function_names(graph_def)
+    _rename_functions(graph_def, names)
     graph = tf.Graph()
     with graph.as_default():
         tf.graph_util.import_graph_def(graph_def, name="")
@@ -107,7 +111,7 @@ def derive(
         before = graph.as_graph_def()
         between = path(modules, targets, sources)
         missing, calls = without_gradient(modules, between, sources)
-        if missing:
+        if any(item.op in LOOP_OPS for item in missing) or (missing and calls):
             return Backward(missing=tuple(missing))
         if own and not calls:
             with v1.name_scope(scope) as opened:
@@ -117,13 +121,22 @@ def derive(
                     else tf.ones(tf.shape(y), y.dtype, name=f"{SEED}{number}")
                     for number, y in enumerate(targets)
                 ]
-                found = Walk(modules, between, sources).run(targets, first)
+                walk = Walk(modules, between, sources, [item.node for item in missing])
+                found = walk.run(targets, first)
+            if walk.stopped:
+                behind = {operation.name for operation in upstream(between, walk.stopped)}
+                return Backward(missing=tuple(item for item in missing if item.node in behind))
         else:
             found = v1.gradients(targets, sources, given or None, name=scope)
             opened = scope + "/"
         with v1.name_scope(opened):
             results = [_dense(tf, gradient) for gradient in found]
-    return _difference(v1, graph, before, results, own=own and not calls, calls=calls)
+    made = _difference(v1, graph, before, results, own=own and not calls, calls=calls)
+    if not names:
+        return made
+    added = v1.GraphDef.FromString(made.graph)
+    _rename_functions(added, {new: old for old, new in names.items()})
+    return made._replace(graph=added.SerializeToString())
 
 
 def _tensor(graph: Any, name: str) -> Any:
@@ -140,6 +153,34 @@ def _pass_function_numbers(modules: Modules, graph_def: Any) -> None:
     highest = max((int(end[1]) for end in ends if end is not None), default=0)
     while highest and highest < _MOST_UIDS and modules.uid() <= highest:
         pass
+
+
+def _own_function_names(graph_def: Any) -> dict[str, str]:
+    """Names for the functions of a graph that no other graph of this process has had.
+
+    TensorFlow keeps one library for all of them, in which it puts what it makes of a loop, under a name that follows
+    from the loop's. The first graph keeps its names.
+    """
+    number = next(_graphs)
+    return {f.signature.name: f"{f.signature.name}_of_{number}" for f in graph_def.library.function if number}
+
+
+def _rename_functions(graph_def: Any, names: Mapping[str, str]) -> None:
+    """Gives functions other names, wherever they are called or passed on."""
+    if not names:
+        return
+    bodies = [function.node_def for function in graph_def.library.function]
+    for node in itertools.chain(graph_def.node, *bodies):
+        node.op = names.get(node.op, node.op)
+        for value in node.attr.values():
+            for function in (value.func, *value.list.func) if value.WhichOneof("value") in ("func", "list") else ():
+                if function.name in names:
+                    function.name = names[function.name]
+    for function in graph_def.library.function:
+        function.signature.name = names.get(function.signature.name, function.signature.name)
+    for gradient in graph_def.library.gradient:
+        gradient.function_name = names.get(gradient.function_name, gradient.function_name)
+        gradient.gradient_func = names.get(gradient.gradient_func, gradient.gradient_func)
 
 
 def _difference(

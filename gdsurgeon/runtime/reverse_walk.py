@@ -11,7 +11,7 @@ Runs where TensorFlow has been imported.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 TAKES_NONE: Mapping[str, frozenset[int]] = {
@@ -99,23 +99,37 @@ def _stop(between: Path, xs: Sequence[Any]) -> set[Any]:
     return {x.op for x in xs if not any(read.op in between.members for read in x.op.inputs)}
 
 
+def upstream(between: Path, operations: Iterable[Any]) -> set[Any]:
+    """OPERATIONS and those of a path that they depend on."""
+    found: set[Any] = set()
+    pending = list(operations)
+    while pending:
+        operation = pending.pop()
+        if operation in between.members and operation not in found:
+            found.add(operation)
+            pending.extend(read.op for read in operation.inputs)
+    return found
+
+
 class Walk:
     """One backward pass.
 
     Args:
         modules: what is used of TensorFlow, see `gdsurgeon.runtime.gradients.Modules`.
-        between: what to walk over; every operation has a gradient function.
+        between: what to walk over.
         xs: the sources.
-        record: called with each operation that is differentiated.
+        missing: names of the operations without a gradient function.
+
+    Attributes:
+        stopped: the operations among MISSING that a gradient has come to: it goes no further.
     """
 
-    def __init__(
-        self, modules: Any, between: Path, xs: Sequence[Any], record: Callable[[Any], None] | None = None
-    ) -> None:
+    def __init__(self, modules: Any, between: Path, xs: Sequence[Any], missing: Collection[str] = ()) -> None:
         self._modules = modules
         self._between = between
         self._xs = xs
-        self._record = record
+        self._missing = frozenset(missing)
+        self.stopped: list[Any] = []
         self._stop = _stop(between, xs)
         self._pending: Counter[Any] = Counter(
             read.op for operation in between.operations for read in operation.inputs if read.op in between.members
@@ -152,6 +166,9 @@ class Walk:
         given = [self._sum(output) for output in operation.outputs]
         if operation in self._stop or all(gradient is None for gradient in given):
             return [None] * len(reads)
+        if operation.name in self._missing:
+            self.stopped.append(operation)
+            return [None] * len(reads)
         function = self._modules.gradient_function(operation)
         if function is None:  # said to be not differentiable
             return [None] * len(reads)
@@ -161,8 +178,6 @@ class Walk:
                 given[index] = self._modules.zeros_like(output)
         with self._modules.name_scope(f"{operation.name}_grad"):
             found = function(operation, *given)
-        if self._record is not None:
-            self._record(operation)
         gradients = list(found) if isinstance(found, (list, tuple)) else [found]
         for read, gradient in zip(reads, gradients, strict=False):
             self._modules.merge_shape(gradient, read)

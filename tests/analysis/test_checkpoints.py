@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Sequence
 from math import sqrt
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -149,8 +148,8 @@ def test_a_uniform_chain_is_cut_into_segments_of_its_square_root(count: int) -> 
     segments = len(cuts.positions) + 1
     assert abs(segments - sqrt(2 * count)) <= 0.35 * sqrt(2 * count) + 1
     assert bound < 100 * KIB * (2.2 * sqrt(2 * count) + 6)  # and not of the order of the chain's length
-    lengths = np.diff([-1, *cuts.positions, count - 1])
-    assert lengths.max() <= count / segments + sqrt(2 * count)
+    longest = max(b - a for a, b in itertools.pairwise([-1, *cuts.positions, count - 1]))
+    assert longest <= count / segments + sqrt(2 * count)
 
 
 @given(forward_passes())
@@ -216,6 +215,18 @@ def test_with_much_room_nothing_is_computed_again(found: ForwardPass) -> None:
     assert all(found.step.costs[number] == 0 for number in made.originals.values())
 
 
+def test_a_cut_spares_no_more_than_what_was_counted() -> None:
+    """f6 need not run again in any case, so that keeping its output makes up for nothing."""
+    needed = [number in (3, 7) for number in range(8)]
+    sizes = [5 * KIB if number == 3 else KIB for number in range(8)]
+    found = chain(sizes, [float(number in (3, 6)) for number in range(8)], (), needed)
+    table = table_of(found)
+    assert table.time[0, table.cuts.index(6) + 1] == 1.0  # f3
+    cuts = least_time(table, 1e12)
+    assert cuts is not None
+    assert recomputed(found, cuts.positions, cuts.kept_segments, "again").cost == 0
+
+
 @given(forward_passes(6))
 @settings(deadline=None)
 def test_least_time_is_not_slower_than_any_choice_of_segments(found: ForwardPass) -> None:
@@ -228,7 +239,7 @@ def test_least_time_is_not_slower_than_any_choice_of_segments(found: ForwardPass
 
     def time(chosen: Sequence[int], keeps: Sequence[bool]) -> float:
         pairs = list(itertools.pairwise([0, *chosen, len(table.cuts) + 1]))[:-1]
-        return sum(table.time[i, j] for (i, j), keep in zip(pairs, keeps, strict=False) if not keep)
+        return sum(float(table.time[i, j]) for (i, j), keep in zip(pairs, keeps, strict=False) if not keep)
 
     count = len(table.cuts)
     best = min(

@@ -205,7 +205,8 @@ def passes(draw: st.DrawFn) -> ForwardPass:
             if producer == "w":
                 continue
             wanted = [text for text in dict.fromkeys([*read, name]) if draw(st.booleans())]
-            if wanted and draw(st.booleans()):  # a value of the forward pass alone, in between
+            is_apart: bool = draw(st.booleans())
+            if wanted and is_apart:  # a value of the forward pass alone, in between
                 backward.append(add(step, f"local_{name}_{slot}", "Custom", wanted))
                 wanted = [f"local_{name}_{slot}"]
             backward.append(add(step, f"b_{name}_{slot}", "Custom", [*came, *wanted]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.wire.write import read_chunks
 
-from .ask_tensorflow import asked
+from .ask_tensorflow import Answers, asked
 from .shape_cases import CASES, Case
 
 Found = dict[str, list[int] | None]
@@ -231,15 +230,23 @@ def compared(found: Graph, inferred: Shapes, theirs: Found) -> tuple[list[str], 
     return wrong, known, ours
 
 
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """TensorFlow's word on all of them, asked at once: on the cases by their numbers, on the others by their names."""
+    folder = tmp_path_factory.mktemp("shapes")
+    for i, case in enumerate(CASES):
+        (folder / f"{i}.pb").write_bytes(case.bytes())
+    for name in EXECUTABLE if FOLDER.is_dir() else ():
+        (folder / f"{name}.pb").write_bytes(read_chunks(gds.load(str(FOLDER / name)).chunks()))
+    return asked(folder, RANDOM_GRAPHS)
+
+
 @pytest.mark.tensorflow
 class TestAgainstTensorFlow:
     LESS_IS_SAID_OF = ("Einsum", "MaxPool")
     """Of equations with an ellipsis, and of pooling over channels."""
 
-    def test_each_op(self, tmp_path: Path) -> None:
-        for i, case in enumerate(CASES):
-            (tmp_path / f"{i}.pb").write_bytes(case.bytes())
-        answers = asked(tmp_path)
+    def test_each_op(self, answers: Answers) -> None:
         ran, vaguer = 0, []
         for i, case in enumerate(CASES):
             answer = answers(str(i))
@@ -256,10 +263,9 @@ class TestAgainstTensorFlow:
         assert vaguer == []
         assert ran > len(CASES) * 0.7
 
-    def test_random_graphs(self, tmp_path: Path) -> None:
-        answers = asked(tmp_path, RANDOM_GRAPHS)
+    def test_random_graphs(self, answers: Answers) -> None:
         known = ours = 0
-        for path in tmp_path.glob("*.pb"):
+        for path in answers.folder.glob("random_*.pb"):
             found = gds.load(str(path))
             inferred = infer_shapes(found)
             answer = answers(path.stem)
@@ -273,10 +279,7 @@ class TestAgainstTensorFlow:
 @pytest.mark.tensorflow
 @pytest.mark.models
 @pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)
-def test_published_graphs(tmp_path: Path) -> None:
-    for name in EXECUTABLE:
-        (tmp_path / f"{name}.pb").write_bytes(read_chunks(gds.load(str(FOLDER / name)).chunks()))
-    answers = asked(tmp_path)
+def test_published_graphs(answers: Answers) -> None:
     known = ours = 0
     for name in EXECUTABLE:
         found = gds.load(str(FOLDER / name))

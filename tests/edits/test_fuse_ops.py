@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,13 @@ class Runner:
             Refused: TensorFlow does not load or run it.
             GdsurgeonError: it does not come back.
         """
+        with self.session(what, patience) as (executor, key):
+            executor.initialize(key, initialisers)
+            return values(executor, key, fetches, targets, feeds)
+
+    @contextlib.contextmanager
+    def session(self, what: Graph | bytes, patience: float = 20.0) -> Iterator[tuple[Executor, str]]:
+        """A graph that is loaded: where, and under which key."""
         if self._executor is None:
             self._executor = Executor(Settings(timeout=patience)).start()
         executor = self._executor
@@ -85,10 +93,7 @@ class Runner:
         try:
             executor.load_bytes(key, graphs.written(what))
             executor.loaded(key)
-            executor.initialize(key, initialisers)
-            given = {name.replace("__", "/"): from_numpy(fitting(value)) for name, value in feeds.items()}
-            executor._wait(executor._worker.run(key, "out", given, list(fetches), list(targets)))
-            return [executor.tensor("out", i).numpy().tolist() for i in range(len(fetches))]
+            yield executor, key
         except GdsurgeonError:
             executor.close()
             self._executor = None
@@ -104,6 +109,14 @@ def fitting(value: Any) -> Any:
     return array.astype(narrow.get(str(array.dtype), array.dtype))
 
 
+def values(
+    executor: Executor, key: str, fetches: Sequence[str], targets: Sequence[str], feeds: Mapping[str, Any]
+) -> list[Any]:
+    given = {name.replace("__", "/"): from_numpy(fitting(value)) for name, value in feeds.items()}
+    executor._wait(executor._worker.run(key, "out", given, list(fetches), list(targets)))
+    return [executor.tensor("out", i).numpy().tolist() for i in range(len(fetches))]
+
+
 run = Runner()
 
 
@@ -112,8 +125,25 @@ def outcome(what: Graph | bytes, *fetches: str, **feeds: Any) -> list[Any] | str
     try:
         return run(what, *fetches, **feeds)
     except Refused as refused:
-        text = refused.text.rpartition("}}")[2].strip()
-        return "a dead value" if "does not have value" in text else text
+        return reason(refused)
+
+
+def outcomes(what: Graph | bytes, fetches: Sequence[str], feeds: Sequence[Mapping[str, Any]]) -> list[list[Any] | str]:
+    """The `outcome` of each of FETCHES alone with each of FEEDS, of a graph that has no state: in one session."""
+    found: list[list[Any] | str] = []
+    with run.session(what) as (executor, key):
+        for given in feeds:
+            for fetch in fetches:
+                try:
+                    found.append(values(executor, key, [fetch], [], given))
+                except Refused as refused:
+                    found.append(reason(refused))
+    return found
+
+
+def reason(refused: Refused) -> str:
+    text = refused.text.rpartition("}}")[2].strip()
+    return "a dead value" if "does not have value" in text else text
 
 
 # -- functions ---------------------------------------------------------------------------------------------

@@ -45,7 +45,22 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
 from gdsurgeon.wire.messages import message
 
-from .test_fuse_ops import LOOP, X, call, chain, expect, function, neg, outcome, run, runs, split, unary, while_loop
+from .test_fuse_ops import (
+    LOOP,
+    X,
+    call,
+    chain,
+    expect,
+    function,
+    neg,
+    outcome,
+    outcomes,
+    run,
+    runs,
+    split,
+    unary,
+    while_loop,
+)
 
 
 def refused(found: Graph, words: str, *functions: str, **options: Any) -> EditError:
@@ -941,13 +956,10 @@ def test_random_selections_among_conditionals(
         return
     again = from_bytes(graphs.written(found))
     inline(again)
-    for p in (True, False):
-        for q in (True, False):
-            feeds: dict[str, Any] = {"p": p, "q": q, "x": [0.75, -2.0]}
-            for end in ends:
-                before = outcome(original, end, **feeds)
-                assert outcome(found, end, **feeds) == before, (end, feeds)
-                assert outcome(again, end, **feeds) == before, (end, feeds)
+    feeds = [{"p": p, "q": q, "x": [0.75, -2.0]} for p in (True, False) for q in (True, False)]
+    before = outcomes(original, ends, feeds)
+    assert outcomes(found, ends, feeds) == before
+    assert outcomes(again, ends, feeds) == before
 
 
 def check_journal(before: bytes, found: Graph, result: EditResult) -> None:

@@ -26,12 +26,13 @@ def executor() -> Iterator[Executor]:
 class LentWorker(Worker):
     """A worker that forgets graphs and results where another would end: the next user finds it as if it were new.
 
-    It ends where it may not be as good as new: where somebody has waited for it in vain, where it does not come back.
+    It ends where it may not be as good as new: where it has been waited for in vain, where a message was interrupted.
     """
 
     def __init__(self, runtime: str | None) -> None:
         super().__init__(runtime=runtime)
         self.lent = False
+        self._talking = False  # left so where an exception has come in between
         self._graphs: set[str] = set()
         self._results: set[str] = set()
 
@@ -40,14 +41,22 @@ class LentWorker(Worker):
             self._graphs.add(arguments["key"])
         elif method in ("run", "put"):
             self._results.add(arguments["result_id"])
-        return super().submit(method, **arguments)
+        self._talking = True
+        pending = super().submit(method, **arguments)
+        self._talking = False
+        return pending
+
+    def _wait(self, wanted: Pending[Any], timeout: float | None) -> None:
+        self._talking = True
+        super()._wait(wanted, timeout)
+        self._talking = False
 
     @property
     def ended(self) -> bool:
         return self._failure is not None
 
     def close(self) -> None:
-        if self.lent and not self.ended:
+        if self.lent and not self.ended and not self._talking:
             for key in self._graphs:
                 self.unload(key)
             for result in self._results:

@@ -340,7 +340,18 @@ def is_wrong(name: str, mutation: Mutation) -> bool:
 
 
 def cases() -> list[Any]:
-    found = {f"{name}: {m.name}": (name, m) for name in EDITS for m in chosen(name) if is_wrong(name, m)}
+    found: dict[str, tuple[str, Mutation]] = {}
+    tried: set[tuple[str, str]] = set()
+    for name in EDITS:
+        wrong = [m for m in chosen(name) if is_wrong(name, m)]
+        elsewhere = {m.kind for m in wrong if m.where != UNTOUCHED}
+        for m in wrong:
+            if m.where == UNTOUCHED:
+                # It is the same for all edits: where others of its kind are tried, it need not be tried again.
+                if m.kind in elsewhere and (m.kind, m.target) in tried:
+                    continue
+                tried.add((m.kind, m.target))
+            found[f"{name}: {m.name}"] = (name, m)
     found |= {f"{case[0]}: {(m := more(*case)).name}": (case[0], m) for case in MORE}
     return [pytest.param(*case, id=case_id) for case_id, case in found.items()]
 

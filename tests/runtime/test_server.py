@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from gdsurgeon.runtime import server as module
-from gdsurgeon.runtime.client import RuntimeFailure, TensorFlowError, Worker
+from gdsurgeon.runtime.base import Signature
+from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, Worker
+from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.runtime.server import Server, parse_target
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
@@ -28,6 +30,19 @@ def server() -> Iterator[ServerProcess]:
     """A server for all tests here that do not kill it."""
     with running_server() as started:
         yield started
+
+
+Asked = tuple[str, list[tuple[Worker, Pending[None]]]]
+
+
+@pytest.fixture(scope="module")
+def unanswered() -> Iterator[Asked]:
+    """An address where somebody listens who does not answer, and what has been asked of him: it takes ten seconds."""
+    with socket.socket() as mute, Worker(runtime="capi") as capi, Worker(runtime="python") as python:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        target = f"grpc://127.0.0.1:{mute.getsockname()[1]}"
+        yield target, [(w, w.load("g", data=graphs.doubling(), target=target)) for w in (capi, python)]
 
 
 def refused(worker: Worker, target: str) -> TensorFlowError:
@@ -57,6 +72,7 @@ def mixed() -> bytes:
 
 
 @pytest.mark.tensorflow
+@pytest.mark.usefixtures("unanswered")  # which is looked at later, so that nobody has to wait
 def test_the_same_bits_as_here(worker: Worker, server: ServerProcess) -> None:
     feeds = {"x": X, "s": Tensor(7, (2,), [b"a\0b", b""])}
     for key, target in (("here", ""), ("there", server.target)):
@@ -122,26 +138,27 @@ def test_what_a_server_refuses_are_tensorflows_own_words(worker: Worker, server:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("runtime", ["capi", "python"])
-def test_a_server_that_dies(runtime: str) -> None:
-    """While one graph runs there, and before another one does."""
-    with running_server() as server, Worker(runtime=runtime) as worker:
-        worker.load("running", data=graphs.hanging(), target=server.target)
-        worker.load("loaded", data=graphs.doubling(), target=server.target).result(WAIT)
-        running = worker.run("running", "r", {}, ["y"])
-        after = worker.signature("running", ["y"])
-        worker.run("loaded", "r", {"x": X}, ["y"]).result(WAIT)
+def test_a_server_that_dies() -> None:
+    """While one graph runs there, and before another one does; for workers of both kinds."""
+    with running_server() as server, Worker(runtime="capi") as capi, Worker(runtime="python") as python:
+        asked: list[tuple[Worker, Pending[RunSummary], Pending[list[Signature]]]] = []
+        for worker in (capi, python):
+            worker.load("running", data=graphs.hanging(), target=server.target)
+            worker.load("loaded", data=graphs.doubling(), target=server.target).result(WAIT)
+            asked.append((worker, worker.run("running", "r", {}, ["y"]), worker.signature("running", ["y"])))
+            worker.run("loaded", "r", {"x": X}, ["y"]).result(WAIT)
         time.sleep(0.5)
         server.kill()
-        for pending in (running, worker.run("loaded", "r2", {"x": X}, ["y"]), worker.devices(server.target)):
-            with pytest.raises(TensorFlowError, match="connection refused") as caught:
-                pending.result(WAIT)
-            assert caught.value.code == "unavailable" and server.target in caught.value.message
-        # The graph is known here still, can be unloaded, and its worker goes on.
-        assert after.result(WAIT) == [(1, None)]
-        worker.unload("running").result(WAIT)
-        worker.load("loaded", data=graphs.doubling()).result(WAIT)
-        assert worker.run("loaded", "r", {"x": X}, ["y"]).result(WAIT).outputs[0].shape == (4, 5)
+        for worker, running, after in asked:
+            for pending in (running, worker.run("loaded", "r2", {"x": X}, ["y"]), worker.devices(server.target)):
+                with pytest.raises(TensorFlowError, match="connection refused") as caught:
+                    pending.result(WAIT)
+                assert caught.value.code == "unavailable" and server.target in caught.value.message
+            # The graph is known here still, can be unloaded, and its worker goes on.
+            assert after.result(WAIT) == [(1, None)]
+            worker.unload("running").result(WAIT)
+            worker.load("loaded", data=graphs.doubling()).result(WAIT)
+            assert worker.run("loaded", "r", {"x": X}, ["y"]).result(WAIT).outputs[0].shape == (4, 5)
 
 
 @pytest.mark.tensorflow
@@ -156,19 +173,14 @@ def test_nobody_listens(worker: Worker) -> None:
 
 
 @pytest.mark.tensorflow
-def test_somebody_else_listens(capi_worker: Worker, python_worker: Worker) -> None:
-    with socket.socket() as mute:
-        mute.bind(("127.0.0.1", 0))
-        mute.listen()
-        target = f"grpc://127.0.0.1:{mute.getsockname()[1]}"
-        workers = (capi_worker, python_worker)
-        asked = [(worker, worker.load("g", data=graphs.doubling(), target=target)) for worker in workers]
-        for worker, loading in asked:
-            with pytest.raises(TensorFlowError, match="something listens, and has not answered for 10 s") as caught:
-                loading.result(WAIT)
-            assert caught.value.code == "unavailable" and target in caught.value.message
-            worker.load("g", data=graphs.doubling())
-            worker.run("g", "r", {"x": X}, ["y"]).result(WAIT)
+def test_somebody_else_listens(unanswered: Asked) -> None:
+    target, asked = unanswered
+    for worker, loading in asked:
+        with pytest.raises(TensorFlowError, match="something listens, and has not answered for 10 s") as caught:
+            loading.result(WAIT)
+        assert caught.value.code == "unavailable" and target in caught.value.message
+        worker.load("g", data=graphs.doubling())
+        worker.run("g", "r", {"x": X}, ["y"]).result(WAIT)
 
 
 @pytest.mark.tensorflow
