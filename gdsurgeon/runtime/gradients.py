@@ -172,10 +172,13 @@ def _rename_functions(graph_def: Any, names: Mapping[str, str]) -> None:
     bodies = [function.node_def for function in graph_def.library.function]
     for node in itertools.chain(graph_def.node, *bodies):
         node.op = names.get(node.op, node.op)
-        for value in node.attr.values():
-            for function in (value.func, *value.list.func) if value.WhichOneof("value") in ("func", "list") else ():
-                if function.name in names:
-                    function.name = names[function.name]
+        pending = list(node.attr.values())
+        while pending:
+            value = pending.pop()
+            kind = value.WhichOneof("value")
+            for function in (value.func,) if kind == "func" else value.list.func if kind == "list" else ():
+                function.name = names.get(function.name, function.name)
+                pending.extend(function.attr.values())
     for function in graph_def.library.function:
         function.signature.name = names.get(function.signature.name, function.signature.name)
     for gradient in graph_def.library.gradient:
