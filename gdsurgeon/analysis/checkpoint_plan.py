@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.analysis.checkpoints import (
+from gdsurgeon.analysis.cuts import (
     MOST_CUTS,
     MOST_CUTS_FOR_TIME,
     NO_CUTS,
@@ -30,7 +30,7 @@ from gdsurgeon.analysis.peak import Peak, peak
 from gdsurgeon.analysis.recompute import Recomputation, recomputed
 
 if TYPE_CHECKING:
-    from gdsurgeon.analysis.checkpoints import Array
+    from gdsurgeon.analysis.cuts import Array
 
 ROUNDS = 8
 """How often the programs are told where they were wrong."""

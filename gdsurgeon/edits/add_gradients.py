@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdsurgeon.edits.backward_pass import BackwardPass, backward_pass
-from gdsurgeon.edits.checkpoints import MIB, MODES, Checkpointed, Checkpoints, amount, checkpointed, facts_of
+from gdsurgeon.edits.byte_counts import MIB
+from gdsurgeon.edits.checkpoints import MODES, Checkpointed, Checkpoints, checkpointed
 from gdsurgeon.edits.early_sums import many_partial_gradients, with_early_sums
 from gdsurgeon.edits.gradient_request import wanted_gradients
+from gdsurgeon.edits.gradient_summary import facts_of, told_of
 from gdsurgeon.edits.graft import graft
 from gdsurgeon.edits.skeleton import skeleton
 from gdsurgeon.edits.tensor_sizes import Sizes, tensor_sizes
@@ -21,7 +23,6 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.differentiator import Differentiator
 
 UNCONNECTED = ("error", "zero")
-MOST_NAMED = 8
 MOST_THREADS = 64
 MOST_BUDGET = 1 << 40
 """MiB; more is no bound at all."""
@@ -80,26 +81,15 @@ def add_gradients(
     known = skeleton(graph, wanted.tensors)
     with nullcontext(differentiator) if differentiator is not None else Differentiator() as asked:
         made = backward_pass(graph, wanted, known, asked, zeros=unconnected == "zero", faults=faults)
-        wanted = made.wanted
-        told, facts, warnings = _told(made), _facts(made), [*_warnings(known, plan)]
-        sizes = _sizes(graph, known, made, plan, shapes or {}, asked)
-        if sizes is not None:
-            there = {node.name for node in known.node}
-            definition, early = with_early_sums(made.definition, sizes.tensors, there)
-            if early:
-                told += [("summed", f"{name} in parts, as its gradients come") for name in early[:MOST_NAMED]]
-                made = made._replace(definition=definition)
-                sizes = tensor_sizes(graph, known, made.definition, shapes or {}, asked)
-        if plan.wanted and sizes is not None:
-            found = checkpointed(graph, known, made, plan, sizes)
-            made = made._replace(definition=found.definition)
-            told += _told_of_plan(found, plan)
-            facts["plan"] = facts_of(found)
-            warnings += sizes.warnings
+        thrifty = _thrifty(graph, known, made, plan, shapes or {}, asked)
+    wanted = made.wanted
     served = [y.node for y in wanted.ys if not graph.users(y.node)]
-    journal = graft(graph, made.definition)
-    notes = [f"{quoted(y.name)} can still be fetched: it is no output any more, since its gradient reads it"
-             for y in served if graph.users(y)]  # fmt: skip
+    journal = graft(graph, thrifty.definition)
+    result = EditResult(journal, warnings=[*_warnings(known, plan), *thrifty.warnings])
+    result.told = told_of(made, thrifty.early, thrifty.found, plan)
+    result.facts = {"gradients": facts_of(made, thrifty.early, thrifty.found)}
+    result.notes = [f"{quoted(y.name)} can still be fetched: it is no output any more, since its gradient reads it"
+                    for y in served if graph.users(y)]  # fmt: skip
     claim = Gradients(
         tuple(y.name for y in wanted.ys),
         tuple(x.name for x in wanted.xs),
@@ -109,7 +99,8 @@ def add_gradients(
         differentiator,
         measure,
     )
-    return EditResult(journal, (claim,), warnings, notes, told=told, facts={"gradients": facts})
+    result.claims = (claim,)
+    return result
 
 
 def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads: int | None) -> Checkpoints:
@@ -125,6 +116,36 @@ def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads
     if not tensors:
         raise UsageError(f"checkpoints are {', '.join(MODES)}, or names of tensors")
     return Checkpoints("", tensors, nbytes, threads)
+
+
+class _Thrifty(NamedTuple):
+    """A backward pass that takes less memory: its definition, the sums that are taken early, the plan it follows."""
+
+    definition: Any
+    early: list[str]
+    found: Checkpointed | None = None
+    warnings: Sequence[str] = ()
+
+
+def _thrifty(
+    graph: Graph,
+    known: Any,
+    made: BackwardPass,
+    plan: Checkpoints,
+    shapes: Mapping[str, tuple[int, ...]],
+    asked: Differentiator,
+) -> _Thrifty:
+    """The backward pass MADE with early sums, and as PLAN wants it."""
+    sizes = _sizes(graph, known, made, plan, shapes, asked)
+    if sizes is None:
+        return _Thrifty(made.definition, [])
+    definition, early = with_early_sums(made.definition, sizes.tensors, {node.name for node in known.node})
+    if not plan.wanted:
+        return _Thrifty(definition, early)
+    if early:
+        sizes = tensor_sizes(graph, known, definition, shapes, asked)
+    found = checkpointed(graph, known, made._replace(definition=definition), plan, sizes)
+    return _Thrifty(found.definition, early, found, sizes.warnings)
 
 
 def _sizes(
@@ -146,53 +167,9 @@ def _sizes(
         return None
 
 
-def _told(made: BackwardPass) -> list[tuple[str, str]]:
-    """The results, for the summary."""
-    pairs = list(zip(made.wanted.xs, made.wanted.names, strict=True))
-    out = [("gradient", f"{name}  of {source.name}") for source, name in pairs[:MOST_NAMED]]
-    if len(pairs) > MOST_NAMED:
-        out.append(("gradient", f"and {len(pairs) - MOST_NAMED:,} more under {made.wanted.scope}/"))
-    if made.unconnected:
-        names = ", ".join(x.name for x in made.unconnected[:MOST_NAMED])
-        out.append(("zeros", f"for {names}: no gradient flows there"))
-    if made.calls:
-        out.append(("made", f"by TensorFlow's own gradients: {made.calls[0]} is a call without a gradient of its own"))
-    return out
-
-
-def _facts(made: BackwardPass) -> dict[str, Any]:
-    """The results, for the report."""
-    wanted = made.wanted
-    return {
-        "ys": [y.name for y in wanted.ys],
-        "results": {x.name: name for x, name in zip(wanted.xs, wanted.names, strict=True)},
-        "unconnected": [x.name for x in made.unconnected],
-        "scope": wanted.scope,
-        "by": "reverse walk" if made.own else "tf.gradients",
-    }
-
-
 def _warnings(known: Any, plan: Checkpoints) -> Iterator[str]:
     compiled = [n.name for n in known.node if XLA in n.attr and n.attr[XLA].b] if plan.wanted else []
     if compiled:
         yield f"XLA compiles {quoted(compiled[0])} as a whole: what is inside is kept or computed again as XLA decides"
 
 
-def _told_of_plan(found: Checkpointed, wanted: Checkpoints) -> list[tuple[str, str]]:
-    plan = found.plan
-    on = f"{wanted.threads} thread{'' if wanted.threads == 1 else 's'}"
-    if not found.again:
-        return [("plan", f"everything is kept: {amount(found.plain_peak)} at most, as predicted on {on}")]
-    kept = sum(nbytes for _, nbytes in found.kept)
-    names = ", ".join(f"{name} {amount(nbytes)}" for name, nbytes in found.kept[:4])
-    more = f" and {len(found.kept) - 4:,} more" if len(found.kept) > 4 else ""
-    chosen = wanted.mode or f"{len(wanted.tensors)} given"
-    if wanted.budget is not None:
-        chosen = f"the fastest under {amount(wanted.budget)}"
-    return [
-        ("plan", f"{chosen}: {len(plan.cuts.positions) + 1} segments, {plan.extra:+.0%} work"),
-        ("kept", f"{len(found.kept)} tensors, {amount(kept)}: {names}{more}"),
-        ("again", f"{len(found.again)} nodes are computed again"),
-        ("memory", f"{amount(plan.peak.nbytes)} at most, {amount(found.plain_peak)} without checkpoints "
-                   f"({found.plain_peak / max(plan.peak.nbytes, 1):.2f} x), as predicted on {on}"),
-    ]  # fmt: skip

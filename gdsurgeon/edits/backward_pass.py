@@ -92,7 +92,8 @@ def backward_pass(
     )
     wanted = wanted._replace(names=tuple(_free_names(graph, wanted, definition)))
     definition.node.extend(_results(wanted, [found.results[i] for i in kept]))
-    seeds = tuple(node.name for node in definition.node if node.name.startswith(f"{wanted.scope}/{SEED}"))
+    names_of_seeds = {f"{wanted.scope}/{SEED}{number}" for number in range(len(wanted.ys))}
+    seeds = tuple(node.name for node in definition.node if node.name in names_of_seeds)
     return BackwardPass(definition, wanted, tuple(lost), found.own, found.calls, seeds)
 
 

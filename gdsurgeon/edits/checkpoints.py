@@ -12,6 +12,7 @@ from gdsurgeon.analysis.state import has_state
 from gdsurgeon.analysis.step import Step, step_of
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.edits.backward_pass import BackwardPass
+from gdsurgeon.edits.byte_counts import MIB, amount
 from gdsurgeon.edits.tensor_sizes import Sizes, together
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import bytes_value, type_value
@@ -27,7 +28,6 @@ MARK = "_checkpoint"
 """Attr of a node whose outputs `collection` keeps."""
 RECOMPUTED = "_recomputed"
 """Attr of the nodes that wait until a segment is to be computed again."""
-MIB = 1 << 20
 
 
 class Checkpoints(NamedTuple):
@@ -219,13 +219,6 @@ def _named(graph: Graph, text: str) -> Output:
         raise
 
 
-def amount(nbytes: int) -> str:
-    """Bytes as text: ``6.8 MiB``."""
-    if nbytes < MIB:
-        return f"{nbytes / 1024:,.1f} KiB"
-    return f"{nbytes / MIB:,.{0 if nbytes >= 100 * MIB else 1}f} MiB"
-
-
 def _kept(found: ForwardPass, plan: Plan) -> list[tuple[str, int]]:
     """What is kept because the backward pass reads it, or because something is computed again from it."""
     step = plan.made.step
@@ -281,15 +274,3 @@ def _inputs(step: Step, number: int) -> list[str]:
         *(format_input(step.names[producer], port) for producer, port in step.reads[number]),
         *(f"^{step.names[producer]}" for producer in step.waits[number]),
     ]
-
-
-def facts_of(found: Checkpointed) -> dict[str, Any]:
-    """The plan for the report."""
-    return {
-        "kept": [{"tensor": name, "bytes": nbytes} for name, nbytes in found.kept],
-        "recomputed": found.again,
-        "segments": len(found.plan.cuts.positions) + 1,
-        "predicted_peak_bytes": found.plan.peak.nbytes,
-        "predicted_plain_peak_bytes": found.plain_peak,
-        "predicted_extra_work": round(found.plan.extra, 4),
-    }

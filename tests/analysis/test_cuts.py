@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdsurgeon.analysis.checkpoint_plan import Planner
-from gdsurgeon.analysis.checkpoints import (
+from gdsurgeon.analysis.cuts import (
     Costs,
     Cuts,
     costs,
