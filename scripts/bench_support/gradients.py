@@ -4,7 +4,7 @@ gradients.py make MODEL OUT Y --weights        d(Y)/d(every constant of more tha
 gradients.py make MODEL OUT Y --xs X           d(Y)/d(X)
 gradients.py run MODEL FIGURES NAME=SHAPE      runs what is fetched of gradients/, as whoever ships it would
 
-A run is measured with the optimiser on: the median time of five, and the peak of what a further one, traced in full,
+A run is measured with the optimiser on: the median time of three, and the peak of what a further one, traced in full,
 allocates. Both are written to FIGURES as JSON.
 """
 
@@ -23,7 +23,7 @@ import tensorflow as tf
 
 v1 = tf.compat.v1
 SCOPE = "gradients"
-RUNS = 5
+RUNS = 3
 
 
 def imported(path: str) -> tuple[Any, Any]:

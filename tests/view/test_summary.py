@@ -355,6 +355,7 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
             "largest_difference": 0.0,
             "tolerance": None,
             "timing": None,
+            "memory": None,
             "skipped": [],
         },
         "warnings": [],
@@ -418,6 +419,7 @@ def test_the_report_of_what_was_not_run(level: str, fixtures: Path, capsys: pyte
         "largest_difference": None,
         "tolerance": None,
         "timing": None,
+        "memory": None,
         "skipped": [],
     }
     assert (report["before"] is None) == (report["after"] is None) == (level == "none")
