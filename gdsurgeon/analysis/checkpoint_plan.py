@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.analysis.cuts import (
@@ -28,6 +29,7 @@ from gdsurgeon.analysis.cuts import (
 from gdsurgeon.analysis.forward_pass import ForwardPass, Tensor
 from gdsurgeon.analysis.peak import Peak, peak
 from gdsurgeon.analysis.recompute import Recomputation, recomputed
+from gdsurgeon.analysis.releases import hold, slots_to_hold, waits_for_releases
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.cuts import Array
@@ -120,6 +122,23 @@ class Planner:
         plans = self._proposals(MOST_CUTS_FOR_TIME, lambda table: _within(table, budget))
         plans += [plan for plan in (self.speed(), self.memory()) if plan is not None]
         return min((p for p in plans if p.peak.nbytes <= budget), key=lambda p: (p.extra, p.peak.nbytes), default=None)
+
+    def settled(self, plan: Plan, budget: int | None = None) -> Plan:
+        """PLAN with waits that keep it below BUDGET bytes, or what it has shown, however its threads race."""
+        bound = round(plan.peak.nbytes * ABOUT) if budget is None else budget
+        old, found = plan.made.step, self.found
+        first = len(found.step)
+        backward = [number for number in range(first) if found.is_backward[number]]
+        fixed = {number for number in range(first) if found.is_constant[number] and not found.is_backward[number]}
+        slots = slots_to_hold(old, [*backward, *plan.made.originals], fixed)
+        runs = [*(self._live or [True] * first), *(True for _ in range(first, len(old)))]
+        waits = waits_for_releases(old, plan.peak, slots, runs, bound)
+        step = old.copy()
+        held = hold(step, waits, slots, self._scope)
+        rewired = plan.made.rewired | {node: None for node in held.values() if node < first}
+        made = replace(plan.made, step=step, gates=[*plan.made.gates, *held], rewired=rewired)
+        played = peak(step, self._kept, self._threads)
+        return plan._replace(made=made, peak=played) if played.nbytes <= bound else plan
 
     def _proposals(self, most: int, propose: Callable[[Costs], list[Cuts]]) -> list[Plan]:
         """The plans that PROPOSE comes to, round by round, as the load is put right."""

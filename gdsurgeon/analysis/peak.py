@@ -28,6 +28,22 @@ CHEAP = 50_000.0
 """Costs (see `Step.costs`) below which the executor runs a node at once, rather than leave it to another thread."""
 
 
+class Release(NamedTuple):
+    """A buffer that is free.
+
+    Attributes:
+        at: how many nodes had begun when it was.
+        nbytes: its bytes.
+        readers: the nodes that have read it.
+        to: the node that writes over it; None where nobody does.
+    """
+
+    at: int
+    nbytes: int
+    readers: tuple[int, ...]
+    to: int | None = None
+
+
 class Peak(NamedTuple):
     """The memory of a run.
 
@@ -36,12 +52,14 @@ class Peak(NamedTuple):
         at: the node that was running then.
         order: the nodes in the order in which they began; those that never did are missing.
         live: the bytes in use after each of these began.
+        releases: the buffers as they became free.
     """
 
     nbytes: int
     at: int
     order: list[int]
     live: list[int]
+    releases: list[Release]
 
 
 def peak(step: Step, kept: Iterable[int], threads: int = 2) -> Peak:
@@ -85,6 +103,8 @@ class _Run:
         self.buffers: list[list[int]] = [[] for _ in range(size)]  # of each output; -1: none of this run
         self.bytes_of: list[int] = []
         self.users: list[int] = []
+        self.readers_of: list[list[int]] = []
+        self.releases: list[Release] = []
         self.live = 0
         self.order: list[int] = []
         self.history: list[int] = []
@@ -112,7 +132,7 @@ class _Run:
             idle.append(thread)
         most = max(self.history, default=0)
         at = self.order[self.history.index(most)] if self.history else -1
-        return Peak(most, at, self.order, self.history)
+        return Peak(most, at, self.order, self.history, self.releases)
 
     @staticmethod
     def _next(thread: int, piles: list[deque[int]], inline: list[deque[int]]) -> int | None:
@@ -147,14 +167,13 @@ class _Run:
     def _begin(self, number: int) -> None:
         """Its outputs are allocated."""
         step = self.step
-        op, reads = step.ops[number], step.reads[number]
         made = self.buffers[number]
-        if op in SOURCES:
+        if step.ops[number] in SOURCES:
             made.extend([-1] * len(self.readers[number]))
         else:
             for index, count in enumerate(self.readers[number]):
                 nbytes = step.sizes[number][index].nbytes if index < len(step.sizes[number]) else 0
-                made.append(self._buffer(op, reads, index, nbytes))
+                made.append(self._buffer(number, index, nbytes))
                 if made[-1] >= 0:
                     self.users[made[-1]] += count
         self.order.append(number)
@@ -163,13 +182,18 @@ class _Run:
     def _end(self, number: int) -> None:
         """What nobody needs any more is freed."""
         for index, count in enumerate(self.readers[number]):
-            if not count:
-                self._drop(self.buffers[number][index], 0)
+            buffer = self.buffers[number][index]
+            if not count and buffer >= 0:
+                self._drop(buffer, 0)
         for producer, port in self.step.reads[number]:
-            self._drop(self.buffers[producer][port], 1)
+            buffer = self.buffers[producer][port]
+            if buffer >= 0:
+                self.readers_of[buffer].append(number)
+                self._drop(buffer, 1)
 
-    def _buffer(self, op: str, reads: list[tuple[int, int]], index: int, nbytes: int) -> int:
+    def _buffer(self, number: int, index: int, nbytes: int) -> int:
         """The buffer of an output: a new one, or that of an input."""
+        op, reads = self.step.ops[number], self.step.reads[number]
         if reads and (op == "IdentityN" or (op in ALIASES and index == 0)):
             producer, port = reads[min(index, len(reads) - 1)]
             return self.buffers[producer][port]
@@ -177,16 +201,21 @@ class _Run:
             for producer, port in reads:
                 buffer = self.buffers[producer][port]
                 if buffer >= 0 and self.users[buffer] == 1 and self.bytes_of[buffer] == nbytes:
+                    self._note(buffer, number)
                     return buffer
         self.bytes_of.append(nbytes)
         self.users.append(0)
+        self.readers_of.append([number])
         self.live += nbytes
         return len(self.users) - 1
 
     def _drop(self, buffer: int, count: int) -> None:
-        if buffer < 0:
-            return
         self.users[buffer] -= count
         if not self.users[buffer] and self.bytes_of[buffer]:
             self.live -= self.bytes_of[buffer]
+            self._note(buffer, None)
             self.bytes_of[buffer] = 0
+
+    def _note(self, buffer: int, to: int | None) -> None:
+        """BUFFER is free, or is written over by the node TO."""
+        self.releases.append(Release(len(self.order), self.bytes_of[buffer], tuple(self.readers_of[buffer]), to))

@@ -93,6 +93,11 @@ class Step:
         name, colon, port = text.rpartition(":")
         return (self.index[name], int(port)) if colon else (self.index[text], 0)
 
+    def size(self, tensor: tuple[int, int]) -> TensorSize:
+        """The size of an output of a node."""
+        sizes = self.sizes[tensor[0]]
+        return sizes[tensor[1]] if tensor[1] < len(sizes) else UNKNOWN
+
     def order(self) -> list[int]:
         """The nodes, producers first (Kahn, 1962); what lies on a cycle or behind one is missing."""
         consumers: list[list[int]] = [[] for _ in self.names]
@@ -140,14 +145,9 @@ def cost_of(step: Step, number: int) -> float:
     op = step.ops[number]
     if op in SOURCES or op in ALIASES:
         return 0.0
-    given = [_size(step, read) for read in step.reads[number]]
+    given = [step.size(read) for read in step.reads[number]]
     moved = sum(size.nbytes for size in (*given, *step.sizes[number]))
     return moved + _flops(op, [size.shape for size in given], [s.shape for s in step.sizes[number]]) / FLOPS_PER_BYTE
-
-
-def _size(step: Step, tensor: tuple[int, int]) -> TensorSize:
-    sizes = step.sizes[tensor[0]]
-    return sizes[tensor[1]] if tensor[1] < len(sizes) else UNKNOWN
 
 
 ALIASES = frozenset((

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.checkpoint_plan import Plan, Planner
@@ -88,7 +88,7 @@ def checkpointed(
     found, live = _forward(graph, known, made, step, sizes.signatures)
     kept = [step.index[name] for name in made.wanted.names]
     planner = Planner(found, kept, _results(found, made), _scope(made, step), live, wanted.threads)
-    plan = _chosen(graph, planner, found, wanted)
+    plan = planner.settled(_chosen(graph, planner, found, wanted), wanted.budget)
     return Checkpointed(
         _rewritten(known, made, step, plan, sizes.signatures),
         plan,
@@ -256,11 +256,20 @@ def _rewritten(
             node.op = step.ops[number]
             node.attr[RECOMPUTED].CopyFrom(_true())
         if number in gates:
-            source, port = step.reads[number][0]
-            node.attr["T"].CopyFrom(type_value(base_dtype(signatures[step.names[source]][port].dtype)))
+            source, port = _behind_gates(step, gates, number)
+            name = step.names[plan.made.originals.get(source, source)]
+            node.attr["T"].CopyFrom(type_value(base_dtype(signatures[name][port].dtype)))
         node.name = step.names[number]
         node.input.extend(_inputs(step, number))
     return out
+
+
+def _behind_gates(step: Step, gates: Container[int], number: int) -> Tensor:
+    """What passes through a gate, before it passes through any."""
+    tensor = (number, 0)
+    while tensor[0] in gates:
+        tensor = step.reads[tensor[0]][0]
+    return tensor
 
 
 def _true() -> Any:

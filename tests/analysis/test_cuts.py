@@ -285,6 +285,45 @@ def test_plans_are_what_was_asked_for(found: ForwardPass) -> None:
     assert plans.under(0) is None or plans.plain.peak.nbytes == 0
 
 
+@given(forward_passes())
+@settings(deadline=None, max_examples=40)
+def test_a_settled_plan_computes_the_same(found: ForwardPass) -> None:
+    plans = planner(found)
+    memory = plans.memory()
+    for budget in (None, memory.peak.nbytes):
+        plan = plans.settled(memory, budget)
+        assert plan.peak.nbytes <= (round(1.02 * memory.peak.nbytes) if budget is None else budget)
+        step, old = plan.made.step, memory.made.step
+        held = range(len(old), len(step))
+        assert step.waits[: len(old)] == old.waits and set(plan.made.gates) == {*memory.made.gates, *held}
+        for number, reads in enumerate(old.reads):
+            assert [step.reads[p][0] if p in held else (p, k) for p, k in step.reads[number]] == reads
+            if step.reads[number] != reads:
+                assert number in plan.made.rewired or number in plan.made.originals
+                assert number >= len(found.step) or found.is_backward[number]
+
+
+def test_a_plan_with_a_late_reader_is_settled() -> None:
+    step = Step()
+    sizes = size(1000 * KIB)
+    step.add("x", "Placeholder", [], [], sizes)
+    for i in range(3):
+        step.add(f"f{i}", "Custom", [(step.index[f"f{i - 1}"] if i else 0, 0)], [], sizes, 1e6)
+    backward = [step.add("seed", "Custom", [(step.index["f2"], 0)], [], size(1), 1e6)]
+    results = []
+    for i in (2, 1, 0):  # each reads what came into the node: for a small result, and for the next gradient not
+        before = step.index[f"f{i - 1}"] if i else 0
+        results.append(step.add(f"weight{i}", "Custom", [(before, 0), (backward[-1], 0)], [], size(1), 1e6))
+        backward += [results[-1], step.add(f"gradient{i}", "Custom", [(backward[-1], 0)], [], sizes, 2e6)]
+    found = forward_pass(step, backward, [step.index["f2"]], [backward[0]], (), lambda _: False)
+    plans = Planner(found, [*results, len(step) - 1], {}, "again")
+    plan = plans.settled(plans.memory())
+    late = plan.made.step.copy()
+    for name in ("weight2", "weight1", "weight0"):
+        late.costs[late.index[name]] = 1e9
+    assert peak(late, [*results, len(step) - 1]).nbytes <= 1.02 * plan.peak.nbytes
+
+
 def test_the_least_memory_of_a_chain_is_far_below_its_length() -> None:
     found = chain([100 * KIB] * 100)
     plans = planner(found)
