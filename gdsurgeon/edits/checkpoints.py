@@ -241,6 +241,7 @@ def _rewritten(
     out.CopyFrom(made.definition)
     nodes = {node.name: node for node in out.node}
     originals = {node.name: node for node in known.node}
+    devices = {name: node.device for name, node in (originals | nodes).items()}
     for number in plan.made.rewired:
         node = nodes[step.names[number]]
         del node.input[:]
@@ -259,6 +260,7 @@ def _rewritten(
             source, port = _behind_gates(step, gates, number)
             name = step.names[plan.made.originals.get(source, source)]
             node.attr["T"].CopyFrom(type_value(base_dtype(signatures[name][port].dtype)))
+            node.device = devices[name]
         node.name = step.names[number]
         node.input.extend(_inputs(step, number))
     return out

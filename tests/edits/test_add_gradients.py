@@ -766,7 +766,10 @@ def test_checkpoints_change_no_bit(desk: Desk, build: Callable[[Any], None]) -> 
         for gate in gates:
             source, *waits = gate.input
             assert not source.startswith("^") and source not in constants
-            assert [made.graph[wait.removeprefix("^")].op for wait in waits] == ["NoOp"]
+            if gate.name.startswith(f"{prefix}hold_"):
+                assert waits and all(wait.startswith("^") for wait in waits)
+            else:
+                assert [made.graph[wait.removeprefix("^")].op for wait in waits] == ["NoOp"]
         for trigger in triggers:
             assert trigger.input and all(text.startswith("^gradients/") for text in trigger.input)
         assert not {made.graph[name].op for name in made.again} & {"Const", "RandomUniform", "Placeholder"}
@@ -786,6 +789,18 @@ def test_what_is_computed_again_is_a_copy_but_for_what_it_reads(desk: Desk, buil
         assert nodes[clone].op == nodes[name].op and nodes[clone].device == nodes[name].device
         assert dict(nodes[clone].attr) == dict(nodes[name].attr)
         assert len(nodes[clone].input) == len([text for text in nodes[name].input if not text.startswith("^")])
+
+
+def test_gates_are_where_the_tensor_is_that_passes_through(desk: Desk) -> None:
+    graph = parsed(from_bytes(desk.built(chain)))
+    for node in graph.node:
+        node.device = "/device:CPU:0" if node.name in ("h2", "x") else ""
+    made = desk.edit(graph.SerializeToString(), ["y"], ["x"], checkpoints=["h2"])
+    nodes = {node.name: node for node in parsed(made.graph).node}
+    gates = [node for node in nodes.values() if "_recomputed" in node.attr and node.op == "Identity"]
+    sources = [nodes[node.input[0].partition(":")[0]] for node in gates]
+    assert {"x"} <= {node.name for node in sources}
+    assert [node.device for node in gates] == [node.device for node in sources]
 
 
 def test_a_collection_of_checkpoints(desk: Desk) -> None:
