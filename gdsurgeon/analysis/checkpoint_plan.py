@@ -128,11 +128,12 @@ class Planner:
         bound = round(plan.peak.nbytes * ABOUT) if budget is None else budget
         old, found = plan.made.step, self.found
         first = len(found.step)
-        backward = [number for number in range(first) if found.is_backward[number]]
         fixed = {number for number in range(first) if found.is_constant[number] and not found.is_backward[number]}
-        slots = slots_to_hold(old, [*backward, *plan.made.originals], fixed)
+        slots = slots_to_hold(old, [*found.backward, *plan.made.originals], fixed)
         runs = [*(self._live or [True] * first), *(True for _ in range(first, len(old)))]
         waits = waits_for_releases(old, plan.peak, slots, runs, bound)
+        if not waits:
+            return plan
         step = old.copy()
         held = hold(step, waits, slots, self._scope)
         rewired = plan.made.rewired | {node: None for node in held.values() if node < first}

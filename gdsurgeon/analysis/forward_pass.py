@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gdsurgeon.analysis.step import ALIASES, SOURCES, Step
 
@@ -53,6 +54,31 @@ class ForwardPass:
     def needed(self) -> list[Tensor]:
         """The buffers that the backward pass reads and that are worth asking about."""
         return [buffer for buffer in self.users if self.nbytes[buffer] > TINY]
+
+    @cached_property
+    def backward(self) -> list[int]:
+        """The backward nodes, producers first."""
+        return [number for number in self.step.order() if self.is_backward[number]]
+
+    @cached_property
+    def carries_gradient(self) -> list[bool]:
+        """For each backward node whether it depends on the targets' gradients, and not on the forward pass alone."""
+        out = [False] * len(self.step)
+        for number in self.seeds:
+            out[number] = True
+        for number in self.backward:
+            if any(out[producer] for producer, _ in self.step.reads[number]):
+                out[number] = True
+        return out
+
+    @cached_property
+    def backward_readers(self) -> list[list[int]]:
+        """For each node the backward nodes that read it or wait for it."""
+        out: list[list[int]] = [[] for _ in range(len(self.step))]
+        for number in self.backward:
+            for producer in dict.fromkeys([p for p, _ in self.step.reads[number]] + self.step.waits[number]):
+                out[producer].append(number)
+        return out
 
     def crossing(self, cut: int) -> list[Tensor]:
         """The buffers that are written up to position CUT and read behind it."""
@@ -146,25 +172,3 @@ def _aliased(step: Step, number: int, index: int) -> Tensor | None:
     if reads and op == "IdentityN":
         return reads[min(index, len(reads) - 1)]
     return reads[0] if reads and op in ALIASES and index == 0 else None
-
-
-def carries_gradient(found: ForwardPass) -> list[bool]:
-    """For each backward node whether it depends on the gradients of the targets, and not on the forward pass alone."""
-    step = found.step
-    out = [False] * len(step)
-    for number in found.seeds:
-        out[number] = True
-    for number in step.order():
-        if found.is_backward[number] and any(out[producer] for producer, _ in step.reads[number]):
-            out[number] = True
-    return out
-
-
-def consumers(step: Step, within: Mapping[int, object] | list[bool]) -> list[list[int]]:
-    """For each node those that read it or wait for it, as far as they are flagged in WITHIN."""
-    out: list[list[int]] = [[] for _ in range(len(step))]
-    for number in range(len(step)):
-        if within[number]:
-            for producer in dict.fromkeys([p for p, _ in step.reads[number]] + step.waits[number]):
-                out[producer].append(number)
-    return out

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gdsurgeon.analysis.forward_pass import ForwardPass, Tensor, carries_gradient, consumers
+from gdsurgeon.analysis.forward_pass import ForwardPass, Tensor
 from gdsurgeon.analysis.step import Step
 
 
@@ -77,8 +77,7 @@ class _Rewriting:
         self.out = Recomputation(found.step.copy(), kept=self.kept)
         self.step = self.out.step
         self.users = self._users()
-        self.readers = consumers(found.step, found.is_backward)
-        self.carries_gradient = carries_gradient(found)
+        self.behind = self._behind()
         self.clones: dict[int, int] = {}
         self.gated: dict[tuple[Tensor, int], int] = {}
 
@@ -184,10 +183,8 @@ class _Rewriting:
 
     def _trigger(self, segment: int) -> int:
         """What the gates of SEGMENT wait for: the gradients that its users need, and the users behind it."""
-        users = self.users[segment]
-        behind = self._descendants(users)
-        waits = [n for n in self._gradients_into(users) if n not in behind and self._is_live(n)]
-        waits += [n for n in self._users_behind(segment) if n not in behind and self._is_live(n)]
+        awaited = (*self._gradients_into(self.users[segment]), *self._users_behind(segment))
+        waits = [n for n in awaited if self._is_live(n) and not self.behind[n] >> segment & 1]
         trigger = self.step.add(f"{self.scope}/segment_{segment}/trigger", "NoOp", (), dict.fromkeys(waits), ())
         self.out.triggers[segment] = trigger
         return trigger
@@ -200,19 +197,23 @@ class _Rewriting:
         later = [other for other in self.users if other > segment]
         return self.users[min(later)] if later else ()
 
-    def _descendants(self, numbers: Iterable[int]) -> set[int]:
-        out: set[int] = set()
-        pending = list(numbers)
-        while pending:
-            number = pending.pop()
-            if number not in out:
-                out.add(number)
-                pending.extend(self.readers[number])
+    def _behind(self) -> list[int]:
+        """For each backward node the segments whose users it is one of or depends on; bit by bit."""
+        step = self.found.step
+        out = [0] * len(step)
+        for segment, users in self.users.items():
+            for user in users:
+                out[user] |= 1 << segment
+        for number in self.found.backward:
+            for producer, _ in step.reads[number]:
+                out[number] |= out[producer]
+            for producer in step.waits[number]:
+                out[number] |= out[producer]
         return out
 
     def _gradients_into(self, users: Iterable[int]) -> Iterable[int]:
         """The backward nodes that bring gradients to USERS, or to what reads those that none comes into."""
-        step = self.found.step
+        step, carries_gradient = self.found.step, self.found.carries_gradient
         seen: set[int] = set()
         pending = list(users)
         while pending:
@@ -220,9 +221,9 @@ class _Rewriting:
             if user in seen:
                 continue
             seen.add(user)
-            yield from (p for p, _ in step.reads[user] if self.carries_gradient[p])
-            if not self.carries_gradient[user]:
-                pending.extend(self.readers[user])
+            yield from (p for p, _ in step.reads[user] if carries_gradient[p])
+            if not carries_gradient[user]:
+                pending.extend(self.found.backward_readers[user])
 
 
 def _segments(count: int, cuts: Sequence[int]) -> list[int]:

@@ -12,6 +12,7 @@ everything it wants done in one go.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import queue
 import signal
@@ -42,6 +43,7 @@ T = TypeVar("T")
 
 _STACK_BYTES = 8 << 20  # of each thread, as the main thread has; elsewhere than on Linux the default is less
 _SIGNAL_STACK_BYTES = 1 << 16
+_COLLECT_AFTER = 100_000  # objects; Python itself looks for garbage after every 700
 
 
 class Slot(Generic[T]):
@@ -177,6 +179,10 @@ class Child:
                 error = TensorFlowMissing(f"TensorFlow cannot be loaded: {type(error).__name__}: {error}")
             self._runtime.fail(error)
         else:
+            # TensorFlow's Python package makes objects by the million that are all to stay: looking through them
+            # again and again takes a third of the time in which it builds a graph.
+            gc.freeze()
+            gc.set_threshold(_COLLECT_AFTER, 20, 20)
             self._runtime.put(runtime)
 
     def _graph(self, key: str) -> LoadedGraph:
