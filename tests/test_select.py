@@ -141,9 +141,7 @@ def test_between_several() -> None:
 
 def test_between_an_end_that_no_path_leads_to_is_left_out() -> None:
     assert picked(g8(), between=((("foo/d",), ("foo/bar/e", "foo/bar/g")),)) == short("e")
-    assert refused(g8(), between=((("foo/d",), ("foo/bar/g",)),)) == (
-        "--between 'foo/d'='foo/bar/g' matched 0 nodes"
-    )
+    assert refused(g8(), between=((("foo/d",), ("foo/bar/g",)),)) == ("--between 'foo/d'='foo/bar/g' matched 0 nodes")
     assert refused(g8(), between=((("foo/bar/h",), ("foo/c",)),)).endswith("matched 0 nodes")
 
 
@@ -631,9 +629,7 @@ class Select:
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Select]:
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Select]:
     monkeypatch.chdir(tmp_path)
     terminal.__init__()  # type: ignore[misc]
     yield Select(tmp_path, capsys, monkeypatch)

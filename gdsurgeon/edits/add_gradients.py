@@ -171,5 +171,3 @@ def _warnings(known: Any, plan: Checkpoints) -> Iterator[str]:
     compiled = [n.name for n in known.node if XLA in n.attr and n.attr[XLA].b] if plan.wanted else []
     if compiled:
         yield f"XLA compiles {quoted(compiled[0])} as a whole: what is inside is kept or computed again as XLA decides"
-
-

@@ -15,7 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.differentiator import Differentiator
-from gdsurgeon.runtime.gradients import SEED
+from gdsurgeon.runtime.gradients import SEED, Derivation
 from gdsurgeon.runtime.reverse_walk import LOOP_OPS, NoGradient
 from gdsurgeon.wire.messages import message
 
@@ -66,13 +66,11 @@ def backward_pass(
     Raises:
         EditError: no gradient can be made; all reasons are listed.
     """
-    names = [[tensor.name for tensor in tensors] for tensors in (wanted.ys, wanted.xs, wanted.grad_ys)]
     if any(tensor.node.name not in graph for tensor in wanted.tensors):
         raise EditError("a tensor belongs to another graph")
+    ys, xs, grad_ys = (tuple(tensor.name for tensor in tensors) for tensors in (wanted.ys, wanted.xs, wanted.grad_ys))
     try:
-        found = differentiator.derive(
-            known.SerializeToString(), names[0], names[1], grad_ys=names[2], scope=wanted.scope, own=own
-        )
+        found = differentiator.derive(known.SerializeToString(), Derivation(ys, xs, grad_ys, wanted.scope, own))
     except EditError:
         if faults:
             raise _refused(faults) from None
@@ -101,9 +99,7 @@ def _refused(reasons: Sequence[str]) -> EditError:
     if len(reasons) == 1:
         return EditError(f"no gradients can be made: {reasons[0]}")
     more = (f"and {len(reasons) - MOST_LISTED} more",) if len(reasons) > MOST_LISTED else ()
-    return EditError(
-        f"no gradients can be made, for {len(reasons)} reasons:", details=(*reasons[:MOST_LISTED], *more)
-    )
+    return EditError(f"no gradients can be made, for {len(reasons)} reasons:", details=(*reasons[:MOST_LISTED], *more))
 
 
 def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[str]:

@@ -69,9 +69,7 @@ class Checkpointed(NamedTuple):
     again: list[str]
 
 
-def checkpointed(
-    graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoints, sizes: Sizes
-) -> Checkpointed:
+def checkpointed(graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoints, sizes: Sizes) -> Checkpointed:
     """Plans and rewrites a backward pass.
 
     Args:

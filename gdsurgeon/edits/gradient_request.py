@@ -136,9 +136,7 @@ def _names(graph: Graph, wanted: Wanted, names: Sequence[str]) -> Iterator[str]:
         yield unique(f"{wanted.scope}/{source.node.name}" + (f"_{source.index}" if source.index else ""))
 
 
-def _type_faults(
-    targets: Sequence[Output], sources: Sequence[Output], given: Sequence[Output]
-) -> Iterator[str]:
+def _type_faults(targets: Sequence[Output], sources: Sequence[Output], given: Sequence[Output]) -> Iterator[str]:
     for what, tensors, right in (("ys", targets, FLOATING | COMPLEX), ("xs", sources, FLOATING | COMPLEX)):
         for tensor in tensors:
             dtype = base_dtype(tensor.dtype)

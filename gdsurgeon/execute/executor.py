@@ -244,6 +244,7 @@ def _translated(failure: RuntimeFailure, called: Mapping[str, str] = MappingProx
         return NotValidatedError(
             f"{failure}: the result cannot be run here", hint="--validate structure does without TensorFlow"
         )
+
     def its_name(match: re.Match[str]) -> str:
         return f"{match[1]} {printable(called.get(match[2], match[2]))}"
 

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 class DiffersError(ValidationError):
     """Two graphs give different values; PROOF says what was run and how the outputs compare."""
 
-    def __init__(
-        self, message: str, proof: Proof, *, details: tuple[str, ...] = (), hint: str | None = None
-    ) -> None:
+    def __init__(self, message: str, proof: Proof, *, details: tuple[str, ...] = (), hint: str | None = None) -> None:
         super().__init__(message, details=details, hint=hint)
         self.proof = proof
 

@@ -35,9 +35,7 @@ _NO_SYMBOLIC_GRADIENT = "No gradient defined for op: "
 class GradientsProof(SameOutputsProof):
     """Both graphs give what the original gives, and gradients under the same names: made here, and by TensorFlow."""
 
-    def __init__(
-        self, executor: Executor, change: Change, overrides: Overrides, claim: Gradients
-    ) -> None:
+    def __init__(self, executor: Executor, change: Change, overrides: Overrides, claim: Gradients) -> None:
         self.gradients = claim
         data = with_own_gradients(change.before, claim, executor.settings.timeout)
         executor.load_bytes(ORIGINAL, data)

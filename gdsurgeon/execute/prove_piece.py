@@ -30,9 +30,7 @@ class PieceProof(Comparing):
     Where the graph does not let that be done (in a loop, say), the outputs of the whole graph are what is compared.
     """
 
-    def __init__(
-        self, executor: Executor, change: Change, overrides: Overrides, claim: SamePiece
-    ) -> None:
+    def __init__(self, executor: Executor, change: Change, overrides: Overrides, claim: SamePiece) -> None:
         super().__init__(executor, change, overrides)
         self.claim = claim
         self.proof = Proof("run")

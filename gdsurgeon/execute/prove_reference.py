@@ -114,9 +114,7 @@ def part_reference(change: Change, claim: SamePart) -> Reference:
 class ReferenceProof(Comparing):
     """The edited graph runs first; what it has in the place of certain tensors is fed to the reference."""
 
-    def __init__(
-        self, executor: Executor, change: Change, overrides: Overrides, reference: Reference
-    ) -> None:
+    def __init__(self, executor: Executor, change: Change, overrides: Overrides, reference: Reference) -> None:
         super().__init__(executor, change, overrides)
         graph = change.after
         self.reference = reference
@@ -200,8 +198,7 @@ class ReferenceProof(Comparing):
         if sample == 0:
             self.proof.outputs = outputs
             self.proof.made = self.edited.made
-            self.proof.feeds = self.edited.describe_feeds(feeds) | subject.describe_feeds(
-own)
+            self.proof.feeds = self.edited.describe_feeds(feeds) | subject.describe_feeds(own)
             show_values(self.executor, outputs, self.edited.plan.groups)
         self.proof.note(outputs)
         self.judge(outputs, sample)

@@ -24,9 +24,7 @@ from gdsurgeon.graph.names import parse_tensor
 class SameOutputsProof(Comparing):
     """What the original gives is fetched of both graphs, and what the claim names besides."""
 
-    def __init__(
-        self, executor: Executor, change: Change, overrides: Overrides, claim: SameOutputs
-    ) -> None:
+    def __init__(self, executor: Executor, change: Change, overrides: Overrides, claim: SameOutputs) -> None:
         self.claim, self.given_overrides = claim, overrides
         super().__init__(executor, change, overrides)
         renamed = " under the new names" if self.journal.renamed or self.journal.moved else ""
@@ -108,9 +106,7 @@ class SameOutputsProof(Comparing):
 class SameTensorsProof(SameOutputsProof):
     """Some tensors are what they were; those that cannot be fetched are left to the proof of what depends on them."""
 
-    def __init__(
-        self, executor: Executor, change: Change, overrides: Overrides, claim: SameTensors
-    ) -> None:
+    def __init__(self, executor: Executor, change: Change, overrides: Overrides, claim: SameTensors) -> None:
         self.tensors = claim.tensors
         super().__init__(executor, change, overrides, SameOutputs())
 

@@ -220,9 +220,7 @@ def _difference(search: Search, piece: Reduced) -> str:
         executor.wait(executor.run(PIECE, "both", {}, [piece.mine, piece.theirs]))
     except Refused as refused:
         raise NotValidatedError(f"the piece does not run on its own: {refused.text}") from refused
-    (comparison,) = executor.comparisons(
-        executor.compare("both", "both", [(0, 1)], rtol=search.rtol, atol=search.atol)
-    )
+    (comparison,) = executor.comparisons(executor.compare("both", "both", [(0, 1)], rtol=search.rtol, atol=search.atol))
     executor.drop("both")
     executor.unload(PIECE)
     return "" if agrees(comparison, search.rtol, search.atol) else difference(comparison)

@@ -272,5 +272,3 @@ def _together(a: Statistics, b: Statistics) -> Statistics:
     return Statistics(
         a.count + b.count, a.nan + b.nan, a.infinite + b.infinite, min(lows, default=None), max(highs, default=None)
     )
-
-

@@ -19,7 +19,7 @@ from gdsurgeon.runtime.failures import (
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import Device, Operation, Signature
     from gdsurgeon.runtime.compare import Comparison
-    from gdsurgeon.runtime.gradients import Backward
+    from gdsurgeon.runtime.gradients import Backward, Derivation
     from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
     from gdsurgeon.runtime.statistics import Statistics
     from gdsurgeon.runtime.tensor import Tensor
@@ -406,23 +406,9 @@ class Worker:
         """Free the tensors of the run RESULT_ID once what was asked about them before is answered."""
         return self.submit("drop", result_id=result_id)
 
-    def derive(
-        self,
-        data: bytes,
-        ys: Sequence[str],
-        xs: Sequence[str],
-        *,
-        grad_ys: Sequence[str] = (),
-        scope: str = "gradients",
-        own: bool = True,
-    ) -> Pending[Backward]:
-        """Make the nodes of a backward pass; the worker's runtime must be 'python'.
-
-        See `gdsurgeon.runtime.gradients.derive` for the arguments.
-        """
-        return self.submit(
-            "derive", data=data, ys=list(ys), xs=list(xs), grad_ys=list(grad_ys), scope=scope, own=own
-        )
+    def derive(self, data: bytes, wanted: Derivation) -> Pending[Backward]:
+        """Make the nodes of the backward pass of a GraphDef; the worker's runtime must be 'python'."""
+        return self.submit("derive", data=data, wanted=wanted)
 
     def devices(self, target: str = "") -> Pending[list[Device]]:
         """The devices that TensorFlow sees here, or those of the server at TARGET (see `load`)."""

@@ -12,7 +12,7 @@ from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, T
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import Signature
-    from gdsurgeon.runtime.gradients import Backward
+    from gdsurgeon.runtime.gradients import Backward, Derivation
 
 T = TypeVar("T")
 
@@ -58,16 +58,7 @@ class Differentiator:
     ) -> None:
         self.close()
 
-    def derive(
-        self,
-        data: bytes,
-        ys: Sequence[str],
-        xs: Sequence[str],
-        *,
-        grad_ys: Sequence[str] = (),
-        scope: str = "gradients",
-        own: bool = True,
-    ) -> Backward:
+    def derive(self, data: bytes, wanted: Derivation) -> Backward:
         """The nodes that compute the gradients; see `gdsurgeon.runtime.gradients.derive`.
 
         Raises:
@@ -75,8 +66,7 @@ class Differentiator:
             ValidationError: its process has crashed, or does not answer in time.
             NotValidatedError: there is no TensorFlow.
         """
-        found = self._worker.derive(data, ys, xs, grad_ys=grad_ys, scope=scope, own=own)
-        return self._answer(found, "TensorFlow cannot make the gradients")
+        return self._answer(self._worker.derive(data, wanted), "TensorFlow cannot make the gradients")
 
     def signatures(self, data: bytes) -> dict[str, list[Signature]]:
         """DataType and inferred shape of every output of every node of a serialised GraphDef.

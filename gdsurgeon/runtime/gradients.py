@@ -19,6 +19,25 @@ _MOST_UIDS = 1 << 20
 _graphs = itertools.count()
 
 
+class Derivation(NamedTuple):
+    """What is to be differentiated.
+
+    Attributes:
+        ys: tensors (``node`` or ``node:1``), whose sum it is.
+        xs: tensors with respect to which.
+        grad_ys: the gradient that comes in for each of YS; none at all: ones.
+        scope: the name scope for the new nodes.
+        own: by the reverse walk, where all function calls on the way have gradient functions; else (and where they
+            do not) by `tf.compat.v1.gradients`.
+    """
+
+    ys: tuple[str, ...]
+    xs: tuple[str, ...]
+    grad_ys: tuple[str, ...] = ()
+    scope: str = "gradients"
+    own: bool = True
+
+
 class Backward(NamedTuple):
     """A backward pass.
 
@@ -77,26 +96,13 @@ class Modules:
         return bool(graph._is_function(name))
 
 
-def derive(
-    tf: Any,
-    data: bytes | bytearray | memoryview,
-    ys: Sequence[str],
-    xs: Sequence[str],
-    grad_ys: Sequence[str],
-    scope: str,
-    own: bool,
-) -> Backward:
-    """Differentiates the sum of YS with respect to XS.
+def derive(tf: Any, data: bytes | bytearray | memoryview, wanted: Derivation) -> Backward:
+    """Makes the nodes of a backward pass.
 
     Args:
         tf: the package.
         data: a serialised GraphDef; the values of large constants are not needed, a Placeholder does for them.
-        ys: tensors (``node`` or ``node:1``).
-        xs: tensors.
-        grad_ys: the gradient that comes in for each of YS; none at all: ones.
-        scope: the name scope for the new nodes.
-        own: by the reverse walk, where all function calls on the way have gradient functions; else (and where they
-            do not) by `tf.compat.v1.gradients`.
+        wanted: what of it is to be differentiated.
     """
     v1 = tf.compat.v1
     graph_def = v1.GraphDef.FromString(bytes(data))
@@ -107,14 +113,15 @@ def derive(
     graph = tf.Graph()
     with graph.as_default():
         tf.graph_util.import_graph_def(graph_def, name="")
-        targets, sources, given = ([_tensor(graph, name) for name in names] for names in (ys, xs, grad_ys))
+        targets, sources, given = ([_tensor(graph, name) for name in names] for names in wanted[:3])
         before = graph.as_graph_def()
         between = path(modules, targets, sources)
         missing, calls = without_gradient(modules, between, sources)
         if any(item.op in LOOP_OPS for item in missing) or (missing and calls):
             return Backward(missing=tuple(missing))
-        if own and not calls:
-            with v1.name_scope(scope) as opened:
+        own = wanted.own and not calls
+        if own:
+            with v1.name_scope(wanted.scope) as opened:
                 first = [
                     tf.identity(given[number], name=f"{SEED}{number}")
                     if given
@@ -127,11 +134,11 @@ def derive(
                 behind = {operation.name for operation in upstream(between, walk.stopped)}
                 return Backward(missing=tuple(item for item in missing if item.node in behind))
         else:
-            found = v1.gradients(targets, sources, given or None, name=scope)
-            opened = scope + "/"
+            found = v1.gradients(targets, sources, given or None, name=wanted.scope)
+            opened = wanted.scope + "/"
         with v1.name_scope(opened):
             results = [_dense(tf, gradient) for gradient in found]
-    made = _difference(v1, graph, before, results, own=own and not calls, calls=calls)
+    made = _difference(v1, graph, before, results, own=own, calls=calls)
     if not names:
         return made
     added = v1.GraphDef.FromString(made.graph)

@@ -10,7 +10,7 @@ from typing import Any
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, Signature
 from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
-from gdsurgeon.runtime.gradients import Backward, derive
+from gdsurgeon.runtime.gradients import Backward, Derivation, derive
 from gdsurgeon.runtime.library import package_folder
 from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
 from gdsurgeon.runtime.tensor import STRING, Tensor, from_numpy
@@ -56,19 +56,11 @@ class PythonRuntime:
         with _translated(self._tf):
             self._tf.load_library(path)  # load_op_library would also generate Python functions for the ops
 
-    def derive(
-        self,
-        data: bytes | bytearray | memoryview,
-        ys: Sequence[str],
-        xs: Sequence[str],
-        grad_ys: Sequence[str],
-        scope: str,
-        own: bool,
-    ) -> Backward:
+    def derive(self, data: bytes | bytearray | memoryview, wanted: Derivation) -> Backward:
         """See `gdsurgeon.runtime.gradients.derive`."""
         check_size(memoryview(data).nbytes)
         with _translated(self._tf):
-            return derive(self._tf, data, ys, xs, grad_ys, scope, own)
+            return derive(self._tf, data, wanted)
 
     def devices(self, options: SessionOptions | None = None) -> list[Device]:
         """See `gdsurgeon.runtime.base.Runtime.devices`."""

@@ -25,7 +25,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from gdsurgeon.runtime.base import Device, LoadedGraph, Operation, Runtime, SessionOptions, Signature
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
-from gdsurgeon.runtime.gradients import Backward
+from gdsurgeon.runtime.gradients import Backward, Derivation
 from gdsurgeon.runtime.protocol import (
     Answer,
     Begun,
@@ -337,16 +337,8 @@ class Child:
 
         return Job(" devices", work)
 
-    def derive(
-        self,
-        data: bytes | bytearray | memoryview,
-        ys: Sequence[str],
-        xs: Sequence[str],
-        grad_ys: Sequence[str],
-        scope: str,
-        own: bool,
-    ) -> Job:
-        """The Backward pass from the tensors YS to XS of the GraphDef in DATA; see `gradients.derive`."""
+    def derive(self, data: bytes | bytearray | memoryview, wanted: Derivation) -> Job:
+        """The Backward pass of the GraphDef in DATA; see `gradients.derive`."""
 
         def work() -> Backward:
             from gdsurgeon.runtime.python_tf import PythonRuntime
@@ -354,7 +346,7 @@ class Child:
             runtime = self._runtime.get()
             if not isinstance(runtime, PythonRuntime):
                 raise RuntimeFailure("gradients need TensorFlow's Python package")
-            return runtime.derive(data, ys, xs, grad_ys, scope, own)
+            return runtime.derive(data, wanted)
 
         return Job(" gradients", work)
 

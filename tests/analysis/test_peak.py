@@ -201,6 +201,7 @@ def test_costs_of_a_matrix_product() -> None:
 
 # -- any step ---------------------------------------------------------------------------------------------------
 
+
 @given(steps(), st.integers(1, 3), st.data())
 def test_what_holds_of_every_step(step: Step, threads: int, data: st.DataObject) -> None:
     kept = data.draw(st.lists(st.integers(0, len(step) - 1), unique=True))

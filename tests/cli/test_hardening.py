@@ -841,9 +841,7 @@ def test_text_is_written_whole_or_not_at_all(desk: Desk, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for-ever"])
 @pytest.mark.parametrize("call", ["sendfile", "write", "pread"])
-def test_faults_behind_a_missing_call(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, for_ever: bool
-) -> None:
+def test_faults_behind_a_missing_call(desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, for_ever: bool) -> None:
     """Where copy_file_range is missing the next way is taken, and fails as cleanly."""
     desk.put("model.pb", HEAVY)
     desk.put("out.pb", EARLIER)

@@ -69,7 +69,6 @@ class Edited(NamedTuple):
         found: list[str] = plan["recomputed"]
         return found
 
-
     @property
     def peak(self) -> int:
         """The bytes of the plan, as predicted."""
@@ -411,9 +410,7 @@ def test_devices_and_colocations(desk: Desk) -> None:
 
 def test_outputs_may_be_given_as_outputs(desk: Desk) -> None:
     graph = small().graph()
-    result = add_gradients(
-        graph, [graph["y"].output], [graph.output("split:1")], differentiator=desk.differentiator
-    )
+    result = add_gradients(graph, [graph["y"].output], [graph.output("split:1")], differentiator=desk.differentiator)
     assert Edited(graph, result).claim.xs == ("split:1",)
 
 
@@ -472,9 +469,7 @@ def test_other_dtypes(desk: Desk, dtype: str) -> None:
         tf.nn.softmax(tf.tanh(x) * x + x * x, name="y")
         tf.identity(placeholder(tf, "z", dtype=dtype), name="z2")
 
-    made = desk.same(
-        desk.built(build), ["y"], ["x", "z"], {"x": numbers(LONG), "z": numbers(LONG)}, unconnected="zero"
-    )
+    made = desk.same(desk.built(build), ["y"], ["x", "z"], {"x": numbers(LONG), "z": numbers(LONG)}, unconnected="zero")
     assert made.result.facts["gradients"]["unconnected"] == ["z"]
 
 
@@ -873,9 +868,7 @@ def test_stateful_calls_are_not_made_twice(desk: Desk) -> None:
     m = Builder()
     function = m.function("noisy", {"a": "float32"}, {"out": "float32"})
     body_node(function, "shape", "Shape", ["a"], T="float32", out_type="int32")
-    body_node(
-        function, "random", "RandomUniform", ["shape:output:0"], dtype="float32", T="int32", seed=3, seed2=4
-    )
+    body_node(function, "random", "RandomUniform", ["shape:output:0"], dtype="float32", T="int32", seed=3, seed2=4)
     body_node(function, "sum", "Mul", ["a", "random:output:0"], T="float32")
     function.ret["out"] = "sum:z:0"
     m.placeholder("x", shape=(LONG,))
@@ -1027,9 +1020,7 @@ def test_the_proof(desk: Desk, tmp_path: Path, checkpoints: Any) -> None:
 
 @pytest.mark.parametrize("build", [mlp, convolutions, attention, version_2_flow, dropping])
 @pytest.mark.parametrize("checkpoints", ["none", "memory"])
-def test_the_proof_of_networks(
-    desk: Desk, tmp_path: Path, build: Callable[[Any], None], checkpoints: str
-) -> None:
+def test_the_proof_of_networks(desk: Desk, tmp_path: Path, build: Callable[[Any], None], checkpoints: str) -> None:
     m = Builder()
     m.graph_def.ParseFromString(desk.built(build))
     y = m.graph_def.node[-1].name

@@ -728,9 +728,11 @@ def test_any_extraction(case: tuple[graphs.Drawn, list[str], list[str]]) -> None
             assert new.op == "Placeholder" and not new.input
             continue
         expected = [place_of(text, places) for text in old[new.name].input]
-        assert list(new.input) == [t for t in expected if t[0] != "^"] + list(
-            dict.fromkeys(t for t in expected if t[0] == "^")
-        ) or list(new.input) == expected
+        assert (
+            list(new.input)
+            == [t for t in expected if t[0] != "^"] + list(dict.fromkeys(t for t in expected if t[0] == "^"))
+            or list(new.input) == expected
+        )
         entries = list(old[new.name].attr["_class"].list.s) if "_class" in old[new.name].attr else []
         assert set(new.attr["_class"].list.s) <= set(entries)
     assert {t.partition(":")[0] for o in outputs for t in [places.get(o, o)]} <= names

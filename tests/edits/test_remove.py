@@ -237,7 +237,6 @@ def test_bypass_of_a_long_chain() -> None:
 def test_bypass_in_linear_time_where_each_of_the_removed_is_read() -> None:
     """A chain of removed nodes, each read by a node that stays: the way to the end is not walked for each."""
 
-
     def removal(count: int) -> Callable[[], object]:
         found = read_chain(count)
         return lambda: remove(found, Selection(ops=("Identity",)), bypass=True)
@@ -259,7 +258,6 @@ def read_chain(count: int, *first: str) -> Graph:
 
 def test_control_edges_of_a_long_chain_are_mended_in_linear_time() -> None:
     """The removed nodes wait for something, and each is read by a node that stays."""
-
 
     def removal(count: int) -> Callable[[], object]:
         found = read_chain(count, "^guard")

@@ -17,6 +17,7 @@ from .spoiling import Edit, Spoil, exchanged, next_output, reads, spoilt, value,
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
 
+
 def model() -> Builder:
     """`x` -> `y` and `total` by arithmetic that no exchange leaves as it is, and `stored` by way of a TensorArray."""
     m = Builder()

@@ -18,7 +18,7 @@ from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult
 from gdsurgeon.runtime.differentiator import Differentiator
-from gdsurgeon.runtime.gradients import Backward
+from gdsurgeon.runtime.gradients import Backward, Derivation
 from gdsurgeon.wire.messages import message
 
 from .build import Builder, body_node
@@ -128,9 +128,9 @@ class Mistaken:
         self._mistake = mistake
         self.signatures = right.signatures
 
-    def derive(self, *arguments: Any, own: bool = True, **options: Any) -> Backward:
-        found = self._right.derive(*arguments, own=own, **options)
-        if not own:
+    def derive(self, data: bytes, wanted: Derivation) -> Backward:
+        found = self._right.derive(data, wanted)
+        if not wanted.own:
             return found
         graph = message("tensorflow.GraphDef").FromString(found.graph)
         self._mistake(graph)

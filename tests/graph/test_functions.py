@@ -140,9 +140,7 @@ def test_callers_of_an_unequal_function_are_unequal_too() -> None:
 
 
 def test_mutually_recursive_callers_end() -> None:
-    renamed, _ = merged(
-        [calling("A", "B"), calling("B", "A")], [calling("A", "B"), function("B", OTHER)]
-    )
+    renamed, _ = merged([calling("A", "B"), calling("B", "A")], [calling("A", "B"), function("B", OTHER)])
     assert renamed == {"A": "A_1", "B": "B_1"}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gdsurgeon.runtime.gradients import Backward, Modules, derive
+from gdsurgeon.runtime.gradients import Backward, Derivation, Modules, derive
 from gdsurgeon.runtime.reverse_walk import Walk, path
 
 pytestmark = pytest.mark.tensorflow
@@ -99,7 +99,8 @@ def same(
     """
     graph_def = built(tf, build)
     data = graph_def.SerializeToString()
-    mine, its = (derive(tf, data, ys, xs, grad_ys, "grads", walk) for walk in (True, False))
+    wanted = Derivation(tuple(ys), tuple(xs), tuple(grad_ys), "grads")
+    mine, its = (derive(tf, data, wanted._replace(own=walk)) for walk in (True, False))
     assert not mine.missing and mine.own is own and not its.own
     assert [name is None for name in mine.results] == [name is None for name in its.results]
     values: list[list[Any]] = []
@@ -256,7 +257,7 @@ def test_an_output_that_nothing_reads(tf: Any) -> None:
         parts = tf.split(placeholder(tf, "x"), 3, axis=1, name="split")
         tf.sin(parts[0], name="y")
 
-    found = derive(tf, built(tf, build).SerializeToString(), ["y"], ["split:1", "split"], [], "grads", True)
+    found = derive(tf, built(tf, build).SerializeToString(), Derivation(("y",), ("split:1", "split")))
     assert found.results[0] is None and found.results[1] is not None
 
 
@@ -334,7 +335,7 @@ def test_only_a_statistic_of_a_normalisation(tf: Any) -> None:
 def outcome(tf: Any, graph_def: Any, walk: bool, feeds: dict[str, Array]) -> str | bytes:
     """The bytes of the gradient of y with respect to x, or the kind of error."""
     try:
-        made = derive(tf, graph_def.SerializeToString(), ["y"], ["x"], [], "grads", walk)
+        made = derive(tf, graph_def.SerializeToString(), Derivation(("y",), ("x",), own=walk))
         (name,) = made.results
         return "None" if name is None else bytes(run(tf, merged(tf, graph_def, made), [name], feeds)[0].tobytes())
     except Exception as error:
@@ -383,7 +384,7 @@ def test_an_op_without_gradient_is_named(tf: Any) -> None:
         x = placeholder(tf, "x", (4,))
         tf.identity(unbatched(tf, x, "lonely") + unbatched(tf, tf.sin(x), "other"), name="y")
 
-    found = derive(tf, built(tf, build).SerializeToString(), ["y"], ["x"], [], "grads", True)
+    found = derive(tf, built(tf, build).SerializeToString(), Derivation(("y",), ("x",)))
     assert {(item.node, item.op, item.reason) for item in found.missing} == {
         ("lonely", "Unbatch", ""), ("other", "Unbatch", "")
     }  # fmt: skip
@@ -411,7 +412,7 @@ def test_an_op_without_gradient_into_which_none_flows(tf: Any, cut: str) -> None
         tf.compat.v1.import_graph_def(graph_def, name="")
         y, x = graph.get_tensor_by_name("y:0"), graph.get_tensor_by_name("x:0")
         assert tf.compat.v1.gradients(y, x) != [None]
-    found = derive(tf, graph_def.SerializeToString(), ["y"], ["x"], [], "grads", True)
+    found = derive(tf, graph_def.SerializeToString(), Derivation(("y",), ("x",)))
     assert found.missing == ()
     assert found.results != (None,)
 
@@ -425,7 +426,7 @@ def test_a_gradient_that_is_python(tf: Any) -> None:
     same(tf, build, ["y"], ["x"], X)
     (node,) = [node for node in graph_def.node if node.name == "mine"]
     node.attr["_gradient_op_type"].s = b"CustomGradient-1234567"
-    found = derive(tf, graph_def.SerializeToString(), ["y"], ["x"], [], "grads", True)
+    found = derive(tf, graph_def.SerializeToString(), Derivation(("y",), ("x",)))
     assert [tuple(item) for item in found.missing] == [("mine", "IdentityN", "CustomGradient-1234567")]
 
 
@@ -516,7 +517,7 @@ def test_a_loop_of_version_1_is_named_and_those_beside_the_path_are_not(tf: Any)
         tf.multiply(loop(x, "on"), x, name="n")
 
     same(tf, build, ["y"], ["x"], {"x": 0.5, "z": 2.0})
-    found = derive(tf, built(tf, build).SerializeToString(), ["y", "n"], ["x"], [], "grads", True)
+    found = derive(tf, built(tf, build).SerializeToString(), Derivation(("y", "n"), ("x",)))
     assert found.missing and all(item.node.startswith("on/") for item in found.missing)
 
 

@@ -323,9 +323,7 @@ def test_broken_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         worker.info().result(WAIT)
 
 
-def test_python_stands_in_where_the_library_is_missing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_python_stands_in_where_the_library_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_package(monkeypatch, tmp_path, "__version__ = '9.9'")
     with Worker() as worker:
         assert worker.info().result(WAIT) == Info("python", "9.9")
