@@ -140,3 +140,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         return import_module("gdsurgeon.graph_editor")
     return getattr(import_module(f"gdsurgeon.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

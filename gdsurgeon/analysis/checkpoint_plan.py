@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.analysis.cuts import (
@@ -42,6 +43,10 @@ BOUNDS = (1.0, 0.9)
 """Parts of a budget that are tried as a bound: what is played through may take more than the program has thought."""
 ABOUT = 1.02
 """Peaks that differ by less are taken for equal."""
+NEAR = 1.2
+"""A plan may take so much more than a budget before it is settled, and be below it then."""
+MOST_SETTLED = 4
+"""How many plans are settled to find the best one."""
 
 
 class Plan(NamedTuple):
@@ -102,29 +107,39 @@ class Planner:
 
     def speed(self) -> Plan | None:
         """Everything is computed again but the outputs of convolutions and matrix products."""
-        return self.evaluate(cuts_behind(self.found, heavy_tensors(self.found)))
+        plan = self.evaluate(self._heavy())
+        return None if plan is None else self.settled(plan)
 
     def behind(self, tensors: Sequence[Tensor]) -> Plan | None:
         """Everything is computed again but TENSORS, and what has to be kept with them."""
-        return self.evaluate(cuts_behind(self.found, tensors))
+        plan = self.evaluate(cuts_behind(self.found, tensors))
+        return None if plan is None else self.settled(plan)
 
     def memory(self) -> Plan:
         """The least peak; of about equal ones the one that takes the least time."""
-        plans = [self.plain, *self._proposals(MOST_CUTS, lambda table: [least_memory(table)[1]])]
-        plans += self._proposals(MOST_CUTS_FOR_TIME, _fast_and_small)
-        least = min(plan.peak.nbytes for plan in plans)
-        return min((p for p in plans if p.peak.nbytes <= ABOUT * least), key=lambda p: (p.extra, p.peak.nbytes))
+        plans = self._small
+        near = [_smallest(plans), *sorted(plans, key=lambda plan: plan.peak.nbytes)][:MOST_SETTLED]
+        return _smallest([self.settled(plan) for plan in {plan.cuts: plan for plan in near}.values()])
 
     def under(self, budget: int) -> Plan | None:
         """The fastest plan whose peak is BUDGET bytes at most; None where there is none."""
         if self.plain.peak.nbytes <= budget:
-            return self.plain
+            return self.settled(self.plain, budget)
         plans = self._proposals(MOST_CUTS_FOR_TIME, lambda table: _within(table, budget))
-        plans += [plan for plan in (self.speed(), self.memory()) if plan is not None]
-        return min((p for p in plans if p.peak.nbytes <= budget), key=lambda p: (p.extra, p.peak.nbytes), default=None)
+        plans += [plan for plan in (self.evaluate(self._heavy()), *self._small) if plan is not None]
+        near = {plan.cuts: plan for plan in sorted(plans, key=_time_first) if plan.peak.nbytes <= NEAR * budget}
+        left_out = [plan.cuts for plan in near.values() if plan.peak.nbytes > budget][MOST_SETTLED:]
+        settled = (self.settled(plan, budget) for cuts, plan in near.items() if cuts not in left_out)
+        fastest = next((plan for plan in settled if plan.peak.nbytes <= budget), None)
+        if fastest is None and (least := self.memory()).peak.nbytes <= budget:
+            return least
+        return fastest
 
     def settled(self, plan: Plan, budget: int | None = None) -> Plan:
-        """PLAN with waits that keep it below BUDGET bytes, or what it has shown, however its threads race."""
+        """PLAN, one that is not settled yet, with waits that keep it so low, however its threads race.
+
+        It stays below BUDGET bytes, or without one below what it has shown.
+        """
         bound = round(plan.peak.nbytes * ABOUT) if budget is None else budget
         old, found = plan.made.step, self.found
         first = len(found.step)
@@ -140,6 +155,15 @@ class Planner:
         made = replace(plan.made, step=step, gates=[*plan.made.gates, *held], rewired=rewired)
         played = peak(step, self._kept, self._threads)
         return plan._replace(made=made, peak=played) if played.nbytes <= bound else plan
+
+    def _heavy(self) -> Cuts:
+        return cuts_behind(self.found, heavy_tensors(self.found))
+
+    @cached_property
+    def _small(self) -> list[Plan]:
+        """Plans that take little memory, before they are settled."""
+        plans = [self.plain, *self._proposals(MOST_CUTS, lambda table: [least_memory(table)[1]])]
+        return plans + self._proposals(MOST_CUTS_FOR_TIME, _fast_and_small)
 
     def _proposals(self, most: int, propose: Callable[[Costs], list[Cuts]]) -> list[Plan]:
         """The plans that PROPOSE comes to, round by round, as the load is put right."""
@@ -190,6 +214,16 @@ class Planner:
                 since, above = at, segment + 1
         out.append((range(above), max(plan.peak.live[since:], default=0)))
         return out
+
+
+def _time_first(plan: Plan) -> tuple[float, int]:
+    return plan.extra, plan.peak.nbytes
+
+
+def _smallest(plans: Sequence[Plan]) -> Plan:
+    """The one with the least peak; of about equal ones the one that takes the least time."""
+    least = min(plan.peak.nbytes for plan in plans)
+    return min((plan for plan in plans if plan.peak.nbytes <= ABOUT * least), key=_time_first)
 
 
 def _fast_and_small(table: Costs) -> list[Cuts]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--xs", metavar="TENSOR,...", multiple=True, help="With respect to what: inputs, activations, constants.")
 @click.option("--weights", is_flag=True, help="With respect to every constant of more than one element, too.")
 @click.option("--grad-ys", metavar="TENSOR,...", multiple=True, help="What comes in for each of --ys, instead of ones.")
-@click.option("--scope", metavar="NAME", default="", help="Name scope of the new nodes.  [default: gradients]")
+@click.option("--scope", metavar="NAME", help="Name scope of the new nodes.  [default: gradients]")
 @click.option("--names", metavar="NAME,...", multiple=True, help="Names of the results, one for each of --xs.")
 @click.option(
     "--unconnected",
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--checkpoints",
     metavar="none|speed|memory|collection|TENSOR,...",
-    default="none",
-    show_default=True,
-    help="What is kept of the forward pass; the rest is computed again.",
+    help="What is kept of the forward pass; the rest is computed again.  [default: none]",
 )
 @click.option(
     "--budget", type=click.FloatRange(0, min_open=True), metavar="MIB", help="Keep as much as fits into so much memory."
@@ -50,10 +48,10 @@ def command(
     xs: tuple[str, ...],
     weights: bool,
     grad_ys: tuple[str, ...],
-    scope: str,
+    scope: str | None,
     names: tuple[str, ...],
     unconnected: str,
-    checkpoints: str,
+    checkpoints: str | None,
     budget: float | None,
     threads: int | None,
     measure: bool,
@@ -74,10 +72,22 @@ def command(
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_gradients import add_gradients
     from gdsurgeon.edits.checkpoints import MODES
+    from gdsurgeon.execute.feeds import given_shapes
     from gdsurgeon.runtime.differentiator import Differentiator
 
     if not xs and not weights:
         raise UsageError("gradients with respect to what? --xs TENSOR,... or --weights")
+    if scope == "":
+        raise UsageError("--scope names nothing")
+    if budget is not None and checkpoints is not None:
+        raise UsageError("--budget chooses the checkpoints: give one or the other")
+    if threads is not None and budget is None and checkpoints in (None, "none"):
+        raise UsageError("--threads is for a plan: --checkpoints or --budget asks for one")
+    tensors = [names_in(texts, option) for texts, option in ((ys, "--ys"), (xs, "--xs"), (grad_ys, "--grad-ys"))]
+    called = names_in(names, "--names")
+    kept: str | list[str] = checkpoints or "none"
+    if checkpoints is not None and checkpoints not in MODES:
+        kept = names_in((checkpoints,), "--checkpoints")
     if measure and request.level != "run":
         raise UsageError(f"--measure runs the result, and --validate {request.level} does not")
     settings = request.settings
@@ -87,16 +97,16 @@ def command(
             request,
             lambda graph: add_gradients(
                 graph,
-                names_in(ys),
-                names_in(xs),
+                tensors[0],
+                tensors[1],
                 weights=weights,
-                grad_ys=names_in(grad_ys),
-                scope=scope,
-                names=names_in(names),
+                grad_ys=tensors[2],
+                scope=scope or "",
+                names=called,
                 unconnected=unconnected,
-                checkpoints=checkpoints if checkpoints in MODES else names_in((checkpoints,)),
+                checkpoints=kept,
                 budget=budget,
-                shapes=request.overrides.shapes,
+                shapes=given_shapes(graph, request.overrides),
                 threads=threads,
                 measure=measure,
                 differentiator=differentiator,

@@ -32,7 +32,7 @@ def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...])
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.extract import extract
 
-    starts, ends = names_in(inputs), names_in(outputs)
+    starts, ends = names_in(inputs, "--inputs"), names_in(outputs, "--outputs")
     if not ends:
         raise UsageError("--outputs TENSOR,... says what the part is to compute")
     run_edit("extract", request, lambda graph: extract(graph, starts, ends))

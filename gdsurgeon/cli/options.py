@@ -218,13 +218,20 @@ def _shape(text: str) -> tuple[int, ...]:
     except ValueError:
         dims = (-1,)
     if any(dim < 0 for dim in dims):
-        raise UsageError(f"--shape {text}: a shape is numbers with commas between, such as 1,224,224,3")
+        raise UsageError(f"--shape {text}: a full shape is needed, numbers with commas between, such as 1,224,224,3")
     return dims
 
 
-def names_in(texts: tuple[str, ...]) -> list[str]:
-    """The names in comma-separated lists."""
-    return [name for text in texts for name in text.split(",") if name]
+def names_in(texts: tuple[str, ...], option: str) -> list[str]:
+    """The names in the comma-separated lists that OPTION was given.
+
+    Raises:
+        UsageError: a list is empty, as it is where a script's variable is not set.
+    """
+    lists = [[name for part in text.split(",") if (name := part.strip())] for text in texts]
+    if not all(lists):
+        raise UsageError(f"{option} names nothing")
+    return [name for names in lists for name in names]
 
 
 _FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "NAME=RAW,RESULT",

@@ -48,8 +48,8 @@ def selection_options(command: F) -> F:
             ops=take("ops"),
             scopes=take("scopes"),
             between=tuple(_boundary(text) for text in take("between")),
-            forward=_listed(take("forward")),
-            backward=_listed(take("backward")),
+            forward=tuple(names_in(take("forward"), "--forward")),
+            backward=tuple(names_in(take("backward"), "--backward")),
             exclude=take("exclude"),
             control=take("control"),
             constants=take("constants"),
@@ -69,13 +69,9 @@ def required(selection: Selection) -> None:
         )
 
 
-def _listed(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(names_in(texts))
-
-
 def _boundary(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     start, equals, end = text.partition("=")
-    sources, targets = _listed((start,)), _listed((end,))
+    sources, targets = (tuple(filter(None, map(str.strip, side.split(",")))) for side in (start, end))
     if not equals or not sources or not targets:
         raise UsageError(f"--between {quoted(text)} is not IN,...=OUT,...")
     return sources, targets

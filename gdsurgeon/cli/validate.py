@@ -70,7 +70,7 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
         post=options["post"],
         pre_map=mappings(options["pre_map"], "--pre-map"),
         post_map=mappings(options["post_map"], "--post-map"),
-        outputs=names_in(options["outputs"]),
+        outputs=names_in(options["outputs"], "--outputs"),
         rtol=options["rtol"],
         atol=options["atol"],
         devices=options["devices"],

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
+from gdsurgeon.analysis.quantities import MIB
 from gdsurgeon.edits.backward_pass import BackwardPass, backward_pass
-from gdsurgeon.edits.byte_counts import MIB
 from gdsurgeon.edits.checkpoints import MODES, Checkpointed, Checkpoints, checkpointed
 from gdsurgeon.edits.early_sums import many_partial_gradients, with_early_sums
-from gdsurgeon.edits.gradient_request import wanted_gradients
+from gdsurgeon.edits.gradient_request import SCOPE, wanted_gradients
 from gdsurgeon.edits.gradient_summary import facts_of, told_of
 from gdsurgeon.edits.graft import graft
 from gdsurgeon.edits.skeleton import skeleton
@@ -85,10 +85,12 @@ def add_gradients(
     wanted = made.wanted
     served = [y.node for y in wanted.ys if not graph.users(y.node)]
     journal = graft(graph, thrifty.definition)
-    result = EditResult(journal, warnings=[*_warnings(known, plan), *thrifty.warnings])
+    result = EditResult(journal, warnings=[*_warnings(known, plan, thrifty.found), *thrifty.warnings])
     result.told = told_of(made, thrifty.early, thrifty.found, plan)
     result.facts = {"gradients": facts_of(made, thrifty.early, thrifty.found)}
-    result.notes = [f"{quoted(y.name)} can still be fetched: it is no output any more, since its gradient reads it"
+    if not scope and wanted.scope != SCOPE:
+        result.notes.append(f"the new nodes are under {quoted(wanted.scope)}, since {quoted(SCOPE)} is in use")
+    result.notes += [f"{quoted(y.name)} can still be fetched: it is no output any more, since its gradient reads it"
                     for y in served if graph.users(y)]  # fmt: skip
     claim = Gradients(
         tuple(y.name for y in wanted.ys),
@@ -98,6 +100,7 @@ def add_gradients(
         wanted.scope,
         differentiator,
         measure,
+        plan.budget,
     )
     result.claims = (claim,)
     return result
@@ -167,7 +170,9 @@ def _sizes(
         return None
 
 
-def _warnings(known: Any, plan: Checkpoints) -> Iterator[str]:
+def _warnings(known: Any, plan: Checkpoints, found: Checkpointed | None) -> Iterator[str]:
+    if found is not None and found.plan.peak.nbytes > found.plain_peak:
+        yield "these checkpoints take more memory than none at all: --checkpoints memory finds better ones"
     compiled = [n.name for n in known.node if XLA in n.attr and n.attr[XLA].b] if plan.wanted else []
     if compiled:
         yield f"XLA compiles {quoted(compiled[0])} as a whole: what is inside is kept or computed again as XLA decides"

@@ -29,6 +29,7 @@ class BackwardPass(NamedTuple):
         definition: a GraphDef: its nodes, those of the graph that become others, and its functions.
         wanted: the request, without the sources that were left out.
         unconnected: the sources through which no gradient flows: zeros are their results.
+        left_out: the weights through which no gradient flows and that are no sources therefore.
         own: whether it was made by the reverse walk; else by TensorFlow's own `gradients`.
         calls: function calls on the way that have no gradient function of their own.
         seeds: the nodes that are the gradients of the targets.
@@ -37,6 +38,7 @@ class BackwardPass(NamedTuple):
     definition: Any
     wanted: Wanted
     unconnected: tuple[Output, ...]
+    left_out: tuple[Output, ...]
     own: bool
     calls: tuple[str, ...]
     seeds: tuple[str, ...]
@@ -78,13 +80,15 @@ def backward_pass(
     reasons = [*faults, *_reasons(graph, found.missing)]
     if reasons:
         raise _refused(reasons)
-    lost = [x for x, result in zip(wanted.xs, found.results, strict=True) if result is None]
-    left_out = set(lost) & set(wanted.xs[len(wanted.xs) - wanted.optional :])
-    lost = [x for x in lost if x not in left_out]
+    without = [x for x, result in zip(wanted.xs, found.results, strict=True) if result is None]
+    optional = set() if zeros else set(wanted.xs[len(wanted.xs) - wanted.optional :])
+    left_out = [x for x in without if x in optional]
+    lost = [x for x in without if x not in optional]
     if lost and not zeros:
         raise _unconnected(wanted, lost)
     definition = message("tensorflow.GraphDef").FromString(found.graph)
-    kept = [i for i, x in enumerate(wanted.xs) if x not in left_out]
+    passed_over = set(left_out)
+    kept = [i for i, x in enumerate(wanted.xs) if x not in passed_over]
     wanted = wanted._replace(
         xs=tuple(wanted.xs[i] for i in kept), names=tuple(wanted.names[i] for i in kept), optional=0
     )
@@ -92,7 +96,7 @@ def backward_pass(
     definition.node.extend(_results(wanted, [found.results[i] for i in kept]))
     names_of_seeds = {f"{wanted.scope}/{SEED}{number}" for number in range(len(wanted.ys))}
     seeds = tuple(node.name for node in definition.node if node.name in names_of_seeds)
-    return BackwardPass(definition, wanted, tuple(lost), found.own, found.calls, seeds)
+    return BackwardPass(definition, wanted, tuple(lost), tuple(left_out), found.own, found.calls, seeds)
 
 
 def _refused(reasons: Sequence[str]) -> EditError:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.checkpoint_plan import Plan, Planner
 from gdsurgeon.analysis.control_flow import ENTER, SWITCH, control_flow
 from gdsurgeon.analysis.forward_pass import READS_SHAPE, TINY, ForwardPass, Tensor, forward_pass
+from gdsurgeon.analysis.quantities import MIB, told_apart
 from gdsurgeon.analysis.state import has_state
 from gdsurgeon.analysis.step import Step, step_of
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.edits.backward_pass import BackwardPass
-from gdsurgeon.edits.byte_counts import MIB, amount
+from gdsurgeon.edits.gradient_request import tensors_named
 from gdsurgeon.edits.tensor_sizes import Sizes, together
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import bytes_value, type_value
@@ -20,7 +22,6 @@ from gdsurgeon.graph.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input
-from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.base import Signature
 
 MODES = ("none", "speed", "memory", "collection")
@@ -86,7 +87,7 @@ def checkpointed(graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoin
     found, live = _forward(graph, known, made, step, sizes.signatures)
     kept = [step.index[name] for name in made.wanted.names]
     planner = Planner(found, kept, _results(found, made), _scope(made, step), live, wanted.threads)
-    plan = planner.settled(_chosen(graph, planner, found, wanted), wanted.budget)
+    plan = _chosen(graph, planner, found, wanted, sizes)
     return Checkpointed(
         _rewritten(known, made, step, plan, sizes.signatures),
         plan,
@@ -162,9 +163,9 @@ def _results(found: ForwardPass, made: BackwardPass) -> dict[int, int]:
     return out
 
 
-def _chosen(graph: Graph, planner: Planner, found: ForwardPass, wanted: Checkpoints) -> Plan:
+def _chosen(graph: Graph, planner: Planner, found: ForwardPass, wanted: Checkpoints, sizes: Sizes) -> Plan:
     if wanted.budget is not None:
-        return _affordable(planner, wanted.budget)
+        return _affordable(planner, wanted.budget, sizes)
     if wanted.mode == "memory":
         return planner.memory()
     plan = planner.speed() if wanted.mode == "speed" else planner.behind(_given(graph, found, wanted))
@@ -173,16 +174,24 @@ def _chosen(graph: Graph, planner: Planner, found: ForwardPass, wanted: Checkpoi
     return plan
 
 
-def _affordable(planner: Planner, budget: int) -> Plan:
+def _affordable(planner: Planner, budget: int, sizes: Sizes) -> Plan:
     plan = planner.under(budget)
     if plan is None:
         least = planner.memory()
+        smaller = ", or a smaller batch (--shape)" if sizes.has_batch else ""
+        texts = told_apart(budget, least.peak.nbytes)
         raise EditError(
-            f"no plan stays under {amount(budget)}: the least is {amount(least.peak.nbytes)}, "
-            f"with {least.extra:.0%} more work",
-            hint=f"--budget {least.peak.nbytes // MIB + 1}, or a smaller batch (--shape)",
+            f"no plan stays under {texts[0]}: the least is {texts[1]}, with {least.extra:.0%} more work",
+            hint=f"--budget {_enough(least.peak.nbytes)}{smaller}",
+            details=tuple(sizes.warnings),
         )
     return plan
+
+
+def _enough(nbytes: int) -> str:
+    """The MiB that hold NBYTES, rounded up so that they are easily typed."""
+    digits = 0 if nbytes >= 100 * MIB else 1
+    return f"{math.ceil(nbytes * 10**digits / MIB) / 10**digits:.{digits}f}"
 
 
 def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor]:
@@ -196,25 +205,19 @@ def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor
                 hint=f"gdsurgeon set-attr MODEL NODE {MARK}:bool=true marks one",
             )
         return [(number, 0) for number in marked]
-    out: list[Tensor] = []
-    for text in wanted.tensors:
-        tensor = _named(graph, text)
-        number = step.index.get(tensor.node.name, -1)
-        if (number, tensor.index) not in found.buffer:
-            raise EditError(
-                f"{quoted(text)} is no use as a checkpoint: nothing on the way is computed from it that could be "
-                "computed again"
-            )
-        out.append((number, tensor.index))
-    return out
-
-
-def _named(graph: Graph, text: str) -> Output:
     try:
-        return graph.tensor(text)
+        (tensors,) = tensors_named(graph, wanted.tensors)
     except EditError as error:
         error.hint = f"checkpoints are {', '.join(MODES)}, or tensors"
         raise
+    out = {(step.index.get(tensor.node.name, -1), tensor.index): tensor for tensor in tensors}
+    useless = [quoted(tensor.name) for place, tensor in out.items() if place not in found.buffer]
+    if useless:
+        verb, what = ("is", "it") if len(useless) == 1 else ("are", "them")
+        raise EditError(
+            f"{', '.join(useless)} {verb} no use as a checkpoint: nothing that gradients read is computed from {what}"
+        )
+    return list(out)
 
 
 def _kept(found: ForwardPass, plan: Plan) -> list[tuple[str, int]]:

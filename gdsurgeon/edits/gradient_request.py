@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.analysis.walks import backward_walk
-from gdsurgeon.errors import EditError, UsageError, quoted
-from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.edits.weights import FLOATING, Weights, counted_others, weights_of
+from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.graph.dtypes import base_dtype, dtype_name
 from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Output, same_dtype
 
-FLOATING = frozenset((1, 2, 14, 19))
 COMPLEX = frozenset((8, 18))
 SCOPE = "gradients"
+MOST_WALKED = 1000
+"""Nodes that are looked at to find a tensor that might have been meant."""
 
 
 class Wanted(NamedTuple):
@@ -29,6 +30,7 @@ class Wanted(NamedTuple):
         names: what the nodes of the results are called, one for each source.
         scope: the name scope of all other nodes.
         optional: how many sources, at the end, may be left out where no gradient flows.
+        in_functions: how many weights are inside functions, and so no sources, by the function's name.
         given: how many names, from the first on, are to be as they are; others give way to nodes of the same name.
     """
 
@@ -39,6 +41,7 @@ class Wanted(NamedTuple):
     scope: str
     optional: int = 0
     given: int = 0
+    in_functions: Mapping[str, int] = MappingProxyType({})
 
     @property
     def tensors(self) -> tuple[Output, ...]:
@@ -62,9 +65,9 @@ def wanted_gradients(
         EditError: a tensor is not there, is given twice, or a name is taken or illegal.
         UsageError: the lists do not fit each other.
     """
-    targets = _resolved(graph, ys, "ys")
-    sources = _resolved(graph, xs, "xs")
-    given = tuple(graph.output(tensor) for tensor in grad_ys)
+    targets, sources, given = tensors_named(graph, ys, xs, grad_ys)
+    _refuse_twice(targets, "ys")
+    _refuse_twice(sources, "xs")
     if not targets:
         raise UsageError("gradients of nothing: ys names no tensor")
     if given and len(given) != len(targets):
@@ -72,34 +75,60 @@ def wanted_gradients(
     if names and len(names) != len(sources):
         raise UsageError(f"{len(names)} names for {len(sources)} xs: one for each is needed")
     known = set(sources)
-    further = [tensor for tensor in _weights(graph, targets) if tensor not in known] if weights else []
+    read = weights_of(graph, targets) if weights else Weights((), {}, {})
+    further = [tensor for tensor in read.constants if tensor not in known]
     if not sources and not further:
-        raise EditError("there is nothing to differentiate with respect to: xs names no tensor, and no weight is read")
+        if not weights:
+            raise UsageError("gradients with respect to what? xs names no tensor")
+        raise _without_weights(targets, read)
     scope = _scope(graph, scope)
-    wanted = Wanted(targets, (*sources, *further), given, (), scope, len(further), len(names))
+    wanted = Wanted(targets, (*sources, *further), given, (), scope, len(further), len(names), read.in_functions)
     wanted = wanted._replace(names=tuple(_names(graph, wanted, names)))
     return wanted, [*_type_faults(targets, sources, given)]
 
 
-def _resolved(graph: Graph, tensors: Sequence[str | Output], what: str) -> tuple[Output, ...]:
-    out: dict[Output, None] = {}
-    for tensor in tensors:
-        output = graph.output(tensor)
-        if output in out:
-            raise EditError(f"{quoted(output.name)} is given twice as one of the {what}")
-        out[output] = None
-    return tuple(out)
+def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Output, ...]]:
+    """The tensors of several lists.
+
+    Raises:
+        EditError: some are not there; all of them are told.
+    """
+    out: list[tuple[Output, ...]] = []
+    errors: list[EditError] = []
+    for tensors in lists:
+        found: list[Output] = []
+        for tensor in tensors:
+            try:
+                found.append(graph.output(tensor))
+            except EditError as error:
+                errors.append(error)
+        out.append(tuple(found))
+    if len(errors) > 1:
+        raise EditError(f"{len(errors)} tensors are not there:", details=tuple(error.message for error in errors))
+    if errors:
+        raise errors[0]
+    return out
 
 
-def _weights(graph: Graph, targets: Sequence[Output]) -> Iterator[Output]:
-    """The floating constants of more than one element on which TARGETS depend, in the order of the file."""
-    topology = Topology(graph)
-    before = backward_walk(topology, [topology.id_of(tensor.node) for tensor in targets])
-    for number in topology.with_ops(("Const",)):
-        if before[number]:
-            header = constant_header(topology.node(number))
-            if header is not None and header.dtype in FLOATING and header.elements > 1:
-                yield topology.node(number).output
+def _refuse_twice(tensors: Sequence[Output], what: str) -> None:
+    twice = [tensor for tensor, count in Counter(tensors).items() if count > 1]
+    if twice:
+        raise EditError(f"{quoted(twice[0].name)} is given twice as one of the {what}")
+
+
+def _without_weights(targets: Sequence[Output], read: Weights) -> EditError:
+    names = ", ".join(quoted(y.name) for y in targets[:3]) + (" and others" if len(targets) > 3 else "")
+    verb = "does" if len(targets) == 1 else "do"
+    others = counted_others(read)
+    return EditError(
+        f"{names} {verb} not depend on any weight, a floating constant of more than one element"
+        + (f", but on {others}" if others else ""),
+        hint="gdsurgeon inline MODEL brings out what is inside functions"
+        if read.in_functions
+        else "--xs names other tensors"
+        if others
+        else None,
+    )
 
 
 def _scope(graph: Graph, scope: str) -> str:
@@ -108,7 +137,9 @@ def _scope(graph: Graph, scope: str) -> str:
     check_name(wanted)
     prefixes = _prefixes(graph)
     if scope and wanted.lower() in prefixes:
-        raise EditError(f"the scope {quoted(wanted)} is in use")
+        raise EditError(
+            f"the scope {quoted(wanted)} is in use", hint="without --scope a free one is taken, gradients or the like"
+        )
     return UniqueNames(lambda name: name.lower() in prefixes)(wanted)
 
 
@@ -127,8 +158,10 @@ def _names(graph: Graph, wanted: Wanted, names: Sequence[str]) -> Iterator[str]:
     taken: set[str] = set()
     for name in names:
         check_name(name)
-        if name in graph or name in taken:
-            raise EditError(f"the name {quoted(name)} is taken")
+        if name in taken:
+            raise EditError(f"the name {quoted(name)} is given twice")
+        if name in graph:
+            raise EditError(f"the name {quoted(name)} is taken by a {printable(graph[name].op)} node")
         taken.add(name)
         yield name
     unique = UniqueNames(lambda name: name in taken or name in graph)
@@ -136,12 +169,30 @@ def _names(graph: Graph, wanted: Wanted, names: Sequence[str]) -> Iterator[str]:
         yield unique(f"{wanted.scope}/{source.node.name}" + (f"_{source.index}" if source.index else ""))
 
 
+def _nearest(tensor: Output, dtypes: Container[int], *, before: bool) -> Output | None:
+    """The tensor of one of DTYPES that is the fewest steps before or behind TENSOR; constants do not count."""
+    nodes = [tensor.node]
+    seen = set(nodes)
+    for node in nodes:  # grows while it is walked: breadth first
+        if node is not tensor.node and node.op != "Const" and base_dtype(node.output.dtype) in dtypes:
+            return node.output
+        further = (read.node for read in node.inputs) if before else node.graph.users(node)
+        new = [] if len(nodes) > MOST_WALKED else [other for other in dict.fromkeys(further) if other not in seen]
+        seen.update(new)
+        nodes += new
+    return None
+
+
 def _type_faults(targets: Sequence[Output], sources: Sequence[Output], given: Sequence[Output]) -> Iterator[str]:
     for what, tensors, right in (("ys", targets, FLOATING | COMPLEX), ("xs", sources, FLOATING | COMPLEX)):
         for tensor in tensors:
             dtype = base_dtype(tensor.dtype)
             if dtype and dtype not in right:
-                yield f"{quoted(tensor.name)} of the {what} is {dtype_name(dtype)}: only floating ones have gradients"
+                near = _nearest(tensor, right, before=what == "ys")
+                yield (
+                    f"{quoted(tensor.name)} of the {what} is {dtype_name(dtype)}: only floating ones have gradients"
+                    + (f", such as {quoted(near.name)} {'before' if what == 'ys' else 'behind'} it" if near else "")
+                )
     if not given:
         for tensor in targets:
             if base_dtype(tensor.dtype) in COMPLEX:

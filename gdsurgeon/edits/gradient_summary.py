@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gdsurgeon.analysis.quantities import counted, size
 from gdsurgeon.edits.backward_pass import BackwardPass
-from gdsurgeon.edits.byte_counts import amount
 from gdsurgeon.edits.checkpoints import Checkpointed, Checkpoints
 
 MOST_NAMED = 8
+FEW_NAMED = 3
 
 
 def told_of(
@@ -28,13 +29,28 @@ def facts_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | Non
 
 
 def _told_of_results(made: BackwardPass) -> list[tuple[str, str]]:
-    pairs = list(zip(made.wanted.xs, made.wanted.names, strict=True))
-    out = [("gradient", f"{name}  of {source.name}") for source, name in pairs[:MOST_NAMED]]
-    if len(pairs) > MOST_NAMED:
-        out.append(("gradient", f"and {len(pairs) - MOST_NAMED:,} more under {made.wanted.scope}/"))
+    wanted = made.wanted
+    pairs = list(zip(wanted.xs, wanted.names, strict=True))
+    telling = [(x, name) for x, name in pairs if name != f"{wanted.scope}/{x.name}"]
+    if len(pairs) - len(telling) <= 1:
+        telling = pairs
+    out = [("gradient", f"{name}  of {source.name}") for source, name in telling[:MOST_NAMED]]
+    if len(telling) > MOST_NAMED:
+        out.append(("gradient", f"and {len(telling) - MOST_NAMED:,} more under {wanted.scope}/"))
+    if len(pairs) > len(telling):
+        count = counted(len(pairs) - len(telling), "tensor")
+        out.append(("gradient", f"of {count}, each under {wanted.scope}/ by the name of its tensor"))
     if made.unconnected:
         names = ", ".join(x.name for x in made.unconnected[:MOST_NAMED])
         out.append(("zeros", f"for {names}: no gradient flows there"))
+    if made.left_out:
+        names = ", ".join(x.name for x in made.left_out[:FEW_NAMED])
+        more = f" and {len(made.left_out) - FEW_NAMED:,} more" if len(made.left_out) > FEW_NAMED else ""
+        out.append(("left out", f"{counted(len(made.left_out), 'weight')} without a gradient: {names}{more}"))
+    if wanted.in_functions:
+        names = ", ".join(list(wanted.in_functions)[:MOST_NAMED])
+        inside = counted(sum(wanted.in_functions.values()), "weight")
+        out.append(("left out", f"{inside} inside functions, which `gdsurgeon inline` brings out: {names}"))
     if made.calls:
         out.append(("made", f"by TensorFlow's own gradients: {made.calls[0]} is a call without a gradient of its own"))
     return out
@@ -46,6 +62,8 @@ def _facts_of_results(made: BackwardPass) -> dict[str, Any]:
         "ys": [y.name for y in wanted.ys],
         "results": {x.name: name for x, name in zip(wanted.xs, wanted.names, strict=True)},
         "unconnected": [x.name for x in made.unconnected],
+        "left_out": [x.name for x in made.left_out],
+        "weights_in_functions": dict(wanted.in_functions),
         "scope": wanted.scope,
         "by": "reverse walk" if made.own else "tf.gradients",
     }
@@ -53,21 +71,21 @@ def _facts_of_results(made: BackwardPass) -> dict[str, Any]:
 
 def _told_of_plan(found: Checkpointed, wanted: Checkpoints) -> list[tuple[str, str]]:
     plan = found.plan
-    on = f"{wanted.threads} thread{'' if wanted.threads == 1 else 's'}"
+    on = counted(wanted.threads, "thread")
     if not found.again:
-        return [("plan", f"everything is kept: {amount(found.plain_peak)} at most, as predicted on {on}")]
+        return [("plan", f"everything is kept: a peak of {size(found.plain_peak)} is predicted, on {on}")]
     kept = sum(nbytes for _, nbytes in found.kept)
-    names = ", ".join(f"{name} {amount(nbytes)}" for name, nbytes in found.kept[:4])
+    names = ", ".join(f"{name} {size(nbytes)}" for name, nbytes in found.kept[:4])
     more = f" and {len(found.kept) - 4:,} more" if len(found.kept) > 4 else ""
     chosen = wanted.mode or f"{len(wanted.tensors)} given"
     if wanted.budget is not None:
-        chosen = f"the fastest under {amount(wanted.budget)}"
+        chosen = f"the fastest under {size(wanted.budget)}"
     return [
-        ("plan", f"{chosen}: {len(plan.cuts.positions) + 1} segments, {plan.extra:+.0%} work"),
-        ("kept", f"{len(found.kept)} tensors, {amount(kept)}: {names}{more}"),
-        ("again", f"{len(found.again)} nodes are computed again"),
-        ("memory", f"{amount(plan.peak.nbytes)} at most, {amount(found.plain_peak)} without checkpoints "
-                   f"({found.plain_peak / max(plan.peak.nbytes, 1):.2f} x), as predicted on {on}"),
+        ("plan", f"{chosen}: {counted(len(plan.cuts.positions) + 1, 'segment')}, {plan.extra:+.0%} work"),
+        ("kept", f"{counted(len(found.kept), 'tensor')}, {size(kept)}: {names}{more}"),
+        ("again", f"{counted(len(found.again), 'node')} to be computed again"),
+        ("memory", f"a peak of {size(plan.peak.nbytes)} is predicted, and of {size(found.plain_peak)} without "
+                   f"checkpoints ({found.plain_peak / max(plan.peak.nbytes, 1):.2f} x), on {on}"),
     ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gdsurgeon.analysis.shapes import PLACEHOLDERS
+from gdsurgeon.analysis.shapes import PLACEHOLDERS, SCALAR_MEANS_UNKNOWN_BEFORE
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.analysis.walks import backward_walk, members
 from gdsurgeon.graph.attrs import shape_value, type_value
@@ -63,7 +63,9 @@ def with_shapes(definition: Any, shapes: Mapping[str, tuple[int, ...]], otherwis
         if node.op not in PLACEHOLDERS:
             continue
         if node.name in shapes:
-            node.op = "Placeholder"
+            # Where graphs are so old that a scalar shape stands for none, only the op's second version can be one.
+            is_old = out.versions.producer < SCALAR_MEANS_UNKNOWN_BEFORE
+            node.op = "PlaceholderV2" if is_old and not shapes[node.name] else "Placeholder"
             node.attr["shape"].CopyFrom(shape_value(shapes[node.name]))
             del node.input[:]
         elif node.op == "PlaceholderWithDefault":

@@ -11,6 +11,7 @@ from gdsurgeon.edits.skeleton import with_shapes
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import near_miss
 from gdsurgeon.runtime.base import Signature
 from gdsurgeon.runtime.differentiator import Differentiator
 
@@ -26,11 +27,13 @@ class Sizes(NamedTuple):
         signatures: dtypes and shapes.
         tensors: shapes and bytes.
         warnings: what is not known about them, a line each.
+        has_batch: whether any input is of more than one example.
     """
 
     signatures: Mapping[str, Sequence[Signature]]
     tensors: Mapping[str, Sequence[TensorSize]]
     warnings: list[str]
+    has_batch: bool
 
 
 def tensor_sizes(
@@ -52,7 +55,8 @@ def tensor_sizes(
     for name in shapes:
         node = graph.find(name)
         if node is None or node.op not in PLACEHOLDERS:
-            raise UsageError(f"a shape is given for {quoted(name)}, which is no input")
+            near = near_miss(name, inputs).rstrip(".")
+            raise UsageError(f"a shape is given for {quoted(name)}, which is no input{'.' if near else ''}{near}")
     given = {name: shape for name, shape in shapes.items() if name in inputs}
     definition = with_shapes(together(known, definition), given, 1)
     signatures = differentiator.signatures(definition.SerializeToString())
@@ -76,13 +80,14 @@ def tensor_sizes(
     if is_open:
         names = ", ".join(map(quoted, is_open[:3]))
         warnings.append(f"the plan takes the open dimensions of {names} for 1: --shape gives others")
-    if shapeless:
+    if shapeless and unknown:
         names = ", ".join(map(quoted, shapeless[:3]))
         warnings.append(f"the plan knows no shape of {names}, nor of what comes of it: --shape gives one")
     elif unknown:
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
         warnings.append(f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}")
-    return Sizes(signatures, tensors, warnings)
+    has_batch = any((signatures[name][0].shape or (1,))[0] > 1 for name in stated)
+    return Sizes(signatures, tensors, warnings, has_batch)
 
 
 def together(known: Any, definition: Any) -> Any:

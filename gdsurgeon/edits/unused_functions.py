@@ -13,11 +13,18 @@ from gdsurgeon.graph.graph import Graph
 def used_functions(graph: Graph) -> set[str]:
     """The functions that a node of GRAPH calls or passes on, directly or through others, with their gradients."""
     topology = Topology(graph)
-    ops = {op for op in topology.ops() if op in graph.functions or _takes_functions(graph, op)}
-    return reachable(
-        graph,
-        (name for n in topology.with_ops(ops) for name in functions_of(topology.node(n), graph.functions)),
-    )
+    return reachable(graph, (name for number in callers(topology) for name in called_by(topology, number)))
+
+
+def callers(topology: Topology) -> list[int]:
+    """The nodes that call functions, or may take some as attrs."""
+    graph = topology.graph
+    return topology.with_ops(op for op in topology.ops() if op in graph.functions or _takes_functions(graph, op))
+
+
+def called_by(topology: Topology, number: int) -> list[str]:
+    """The functions that a node calls or passes on."""
+    return functions_of(topology.node(number), topology.graph.functions)
 
 
 def reachable(graph: Graph, names: Iterable[str]) -> set[str]:

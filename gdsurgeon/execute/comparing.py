@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.decisions import deciding_nodes
@@ -347,15 +347,24 @@ class Comparing:
         empty = [o.after for o in self.proof.compared if not self.proof.elements.get(o.after)]
         if len(empty) == len(self.proof.compared):
             raise NotValidatedError(
-                f"nothing could be compared: on these feeds {', '.join(map(printable, empty[:5]))} "
-                f"{'has' if len(empty) == 1 else 'have'} no elements",
+                f"nothing could be compared: on these feeds {_few(empty)} {'has' if len(empty) == 1 else 'have'} no "
+                "elements",
                 hint="--feed NAME=VALUE or --feeds FILE.npz give others; " + DO_WITHOUT,
             )
-        if empty:
+        nan = [o.after for o in self.proof.compared if o.after not in empty and not self.proof.numbers.get(o.after)]
+        self._warn_of(empty, "has no elements", "have no elements")
+        self._warn_of(nan, "is NaN throughout", "are NaN throughout")
+
+    def _warn_of(self, names: Sequence[str], one: str, several: str) -> None:
+        if names:
             self.proof.warnings.append(
-                f"on these feeds {', '.join(map(printable, empty[:5]))} {'has' if len(empty) == 1 else 'have'} no "
-                f"elements: there is nothing in {'it' if len(empty) == 1 else 'them'} to compare (--feed gives others)"
+                f"on these feeds {_few(names)} {one if len(names) == 1 else several}: there is nothing in "
+                f"{'it' if len(names) == 1 else 'them'} to compare (--feed gives others)"
             )
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(printable, names[:5])) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 CONTROL = "control"

@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple
 from zlib import crc32
 
-from gdsurgeon.analysis.shapes import compatible, format_shape, placeholder_shape
+from gdsurgeon.analysis.shapes import PLACEHOLDERS, compatible, format_shape, placeholder_shape
 from gdsurgeon.errors import NotValidatedError, UsageError, quoted
 from gdsurgeon.execute import encoded
 from gdsurgeon.execute.consumers import outlet_of
@@ -180,3 +180,18 @@ def _strings(content: Content, shape: tuple[int, ...], count: int, seed: int, pi
         return Jpeg(shape, tuple(encoded.picture(seed + i, *picture or ()) for i in range(count)))
     distinct = [text(content, seed + i, picture) for i in range(min(count, MOST_TEXTS))]
     return Tensor(dtypes.STRING, shape, [distinct[i % MOST_TEXTS] for i in range(count)])
+
+
+def given_shapes(graph: Graph, overrides: Overrides) -> dict[str, tuple[int, ...]]:
+    """The shapes of inputs that the user has said, or given values of.
+
+    Raises:
+        UsageError: a value cannot be read, or does not fit.
+    """
+    out = dict(overrides.shapes)
+    for node in map(graph.find, overrides.values) if overrides.archive is None else graph.nodes():
+        if node is not None and node.op in PLACEHOLDERS and node.name not in out:
+            given = given_feeds(node.name, node.output.dtype, placeholder_shape(node), overrides)
+            if given:
+                out[node.name] = given[0].shape
+    return out

@@ -80,18 +80,20 @@ class Timing(NamedTuple):
 
 
 class MemoryUse(NamedTuple):
-    """What a run of two graphs takes, deployed: optimised by TensorFlow.
+    """What a run of the edited graph takes, and of the original where that was asked; both optimised by TensorFlow.
 
     Attributes:
-        original, edited: bytes that the run allocates at most.
+        edited, original: bytes that the run allocates at most.
         seconds: of a run of the original and of the edited graph, the median of RUNS each.
         runs: how many were timed.
+        budget: bytes that the edited graph was to stay under.
     """
 
-    original: int
     edited: int
-    seconds: tuple[float, float]
-    runs: int
+    original: int | None = None
+    seconds: tuple[float, float] | None = None
+    runs: int = 0
+    budget: int | None = None
 
 
 @dataclass
@@ -111,11 +113,12 @@ class Proof:
         seconds: wall time of the proof.
         rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
         timing: how long both graphs take, where that was asked.
-        memory: what memory both graphs take, and what time, where that was asked.
+        memory: what memory the gradients take, and what time, where that was asked.
         largest_difference: the largest absolute difference of all outputs and samples that were compared.
         needed: the tolerance, as both rtol and atol, within which all floats are that were compared.
         batches: the batch sizes of the samples.
         elements: how many elements were compared of each output, in all samples.
+        numbers: the same, without samples of which every element is NaN.
         made: how the feeds were made, and why so, by name.
         chance: the random ops that the outputs depend on.
         drawn: those of them that were drawn once, and whose values were fed.
@@ -140,6 +143,7 @@ class Proof:
     needed: float = 0.0
     batches: list[int] = field(default_factory=list)
     elements: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
     chance: list[str] = field(default_factory=list)
     drawn: list[str] = field(default_factory=list)
@@ -162,7 +166,9 @@ class Proof:
             if output.comparison is not None:
                 self.largest_difference = max(self.largest_difference, output.comparison.max_abs or 0.0)
                 self.needed = max(self.needed, output.comparison.needed or 0.0)
-                self.elements[output.after] = self.elements.get(output.after, 0) + output.comparison.count
+                count = output.comparison.count
+                self.elements[output.after] = self.elements.get(output.after, 0) + count
+                self.numbers[output.after] = self.numbers.get(output.after, 0) + (0 if output.comparison.nan else count)
 
     def as_json(self) -> dict[str, Any]:
         """For the report."""
@@ -197,6 +203,7 @@ def merged(proofs: Sequence[Proof]) -> Proof:
         out.samples = max(out.samples, proof.samples)
         out.batches = sorted({*out.batches, *proof.batches})
         out.elements = proof.elements | out.elements
+        out.numbers = proof.numbers | out.numbers
         out.feeds = out.feeds | proof.feeds
         out.made = out.made | proof.made
         out.chance = list(dict.fromkeys([*out.chance, *proof.chance]))

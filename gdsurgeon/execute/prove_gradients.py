@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from statistics import median
 
+from gdsurgeon.analysis.quantities import told_apart
 from gdsurgeon.analysis.signature import output_nodes
 from gdsurgeon.edits.backward_pass import backward_pass
 from gdsurgeon.edits.gradient_request import Wanted
@@ -30,6 +32,13 @@ STATEMENT = "edited(x) = original(x), its gradients = tf.gradients on the origin
 DEPLOYED = "deployed "
 _NO_SYMBOLIC_GRADIENT = "No gradient defined for op: "
 """What TensorFlow says when it runs a SymbolicGradient of a function that holds such an op."""
+TRACED_RUNS = 3
+LONGEST_TRACING = 4.0
+"""Seconds in which as many runs are traced as fit, one after the first at least."""
+BUDGET_MARGIN = 0.15
+"""By which part of it a run may be over its budget: threads race, and buffers come in sizes of their own."""
+SMALL_MARGIN = 1 << 20
+"""The same in bytes, for budgets so small that next to nothing is a large part of them."""
 
 
 class GradientsProof(SameOutputsProof):
@@ -71,20 +80,22 @@ class GradientsProof(SameOutputsProof):
 
     def finish(self, sample: int) -> None:
         super().finish(sample)
-        if sample == 0 and self.gradients.measured:
+        if sample == 0 and (self.gradients.measured or self.gradients.budget is not None):
             self.proof.memory = self._memory(*self.fed)
+            self._check_budget(self.proof.memory)
 
     def _memory(self, feeds: Feeds, edited_feeds: Feeds) -> MemoryUse:
-        """What the gradients alone take in both graphs, as deployed."""
-        fetches = [list(self.gradients.names)]
-        works = []
-        edited = read_chunks(self.graph.chunks())
-        for key, data, fed in ((ORIGINAL, self.reference, feeds), (EDITED, edited, edited_feeds)):
-            self.executor.load_bytes(DEPLOYED + key, data, optimize=True)
-            works.append(Work(DEPLOYED + key, fed, fetches))
+        """What the gradients alone take, as deployed: in the edited graph, and if that is asked in the original too."""
+        works = [self._deployed(EDITED, read_chunks(self.graph.chunks()), edited_feeds)]
+        if self.gradients.measured:
+            works.append(self._deployed(ORIGINAL, self.reference, feeds))
         try:
             peaks = [self._peak(work) for work in works]  # also the first runs, which are slow
-            times = measured(self.executor, works)
+            use = MemoryUse(peaks[0], budget=self.gradients.budget)
+            if self.gradients.measured:
+                times = measured(self.executor, works)
+                seconds = (median(times[1]), median(times[0]))
+                use = use._replace(original=peaks[1], seconds=seconds, runs=len(times[0]))
         except Refused as refused:
             raise ValidationError(
                 f"{self.change.called} does not run when TensorFlow optimises it: {printable(refused.text)}"
@@ -92,18 +103,35 @@ class GradientsProof(SameOutputsProof):
         finally:
             for work in works:
                 self.executor.unload(work.key)
-        return MemoryUse(peaks[0], peaks[1], (median(times[0]), median(times[1])), len(times[0]))
+        return use
+
+    def _deployed(self, key: str, data: bytes, feeds: Feeds) -> Work:
+        self.executor.load_bytes(DEPLOYED + key, data, optimize=True)
+        return Work(DEPLOYED + key, feeds, [list(self.gradients.names)])
 
     def _peak(self, work: Work) -> int:
-        """The bytes that a run allocates at most, all devices together; a second run is looked at."""
-        peak = 0
-        for _ in range(2):
+        """The bytes that a run allocates at most, all devices together; the first run is not counted."""
+        peaks: list[int] = []
+        started = time.monotonic()
+        while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
             (names,) = work.groups
             result = f"{work.key} traced"
             run = self.executor.wait(self.executor.run(work.key, result, work.feeds, names, trace=True))
             self.executor.drop(result)
-            peak = sum(peak_bytes(run.metadata or b"").values())
-        return peak
+            peaks.append(sum(peak_bytes(run.metadata or b"").values()))
+        return max(peaks[1:])
+
+    def _check_budget(self, use: MemoryUse) -> None:
+        """Raises ValidationError where a run takes clearly more than its budget; a little more is a warning."""
+        if use.budget is None or use.edited <= use.budget:
+            return
+        taken, budget = told_apart(use.edited, use.budget)
+        if use.edited > use.budget + max(BUDGET_MARGIN * use.budget, SMALL_MARGIN):
+            raise ValidationError(
+                f"a run of the gradients takes {taken}, and the budget is {budget}",
+                hint="--shape tells the plan what the inputs are; what it cannot foresee needs a lower --budget",
+            )
+        self.proof.warnings.append(f"a run of the gradients takes {taken}, which is a little over its budget")
 
 
 def _scope(graph: Graph, claim: Gradients) -> str:

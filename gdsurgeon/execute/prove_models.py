@@ -150,7 +150,7 @@ class ModelsProof(ComposedProof):
         if lonely:
             raise ValidationError(
                 f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no partner in the other model:",
-                details=tuple(lonely[:20]),
+                details=(*lonely[:20], *([f"and {len(lonely) - 20:,} more"] if len(lonely) > 20 else [])),
                 hint=HOW_TO_PAIR,
             )
         return list(dict.fromkeys([*mine, *(parse_tensor(name).node for name in inside)]))

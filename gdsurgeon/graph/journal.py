@@ -243,6 +243,7 @@ class Gradients(Claim):
         differentiator: what can be asked for TensorFlow's own gradients, a
             `gdsurgeon.runtime.differentiator.Differentiator`; None: whoever asks has to make one.
         measured: whether the memory and the time that the gradients take are part of what is asked.
+        budget: bytes that a run of the gradients is to take at most.
     """
 
     ys: tuple[str, ...]
@@ -252,6 +253,7 @@ class Gradients(Claim):
     scope: str
     differentiator: Any
     measured: bool = False
+    budget: int | None = None
 
 
 @dataclass

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isnan
+from struct import unpack_from
 from typing import Any
 
 from gdsurgeon.runtime.tensor import DTYPES, STRING, Tensor, dtype_name, numpy_dtype
 
+_FIRST = {1: "f", 2: "d", 8: "f", 18: "d", 19: "e"}  # how the first number of a tensor is unpacked
 _BLOCK = 1 << 20  # elements compared at a time: the float64 copies must not need many times the tensor
 
 
@@ -27,6 +30,7 @@ class Comparison:
         count: number of elements.
         needed: the smallest number that, given as both atol and rtol, makes them close; None where none
             does, as with integers, strings, a NaN against a number.
+        nan: whether there are elements, and all of them are NaN in both: on such tensors all graphs agree.
     """
 
     equal: bool
@@ -37,6 +41,7 @@ class Comparison:
     differing: int
     count: int
     needed: float | None
+    nan: bool = False
 
 
 def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0) -> Comparison:
@@ -51,9 +56,10 @@ def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0) -> Compa
     if a.dtype == STRING:
         differing = sum(x != y for x, y in zip(a.data, b.data, strict=True))
         return Comparison(not differing, not differing, None, None, None, differing, count, None if differing else 0.0)
+    is_inexact = DTYPES[a.dtype].kind in "fc" and numpy_dtype(a.dtype).kind != "u"
     if _same_bytes(a, b):
-        return Comparison(True, True, None, 0.0, 0.0, 0, count, 0.0)
-    if DTYPES[a.dtype].kind in "fc" and numpy_dtype(a.dtype).kind != "u":
+        return Comparison(True, True, None, 0.0, 0.0, 0, count, 0.0, is_inexact and _is_nan(a))
+    if is_inexact:
         return _compare_inexact(a, b, rtol, atol)
     return _compare_exact(a, b)
 
@@ -107,7 +113,19 @@ def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparis
         differing=differing,
         count=a.count,
         needed=needed if needed != float("inf") else None,
+        nan=_is_nan(a) and _is_nan(b),
     )
+
+
+def _is_nan(tensor: Tensor) -> bool:
+    """Whether there are elements and all are NaN. Where the first one is none, that is all that is looked at."""
+    assert isinstance(tensor.data, memoryview)
+    code = _FIRST.get(tensor.dtype)
+    if not tensor.count or (code is not None and not isnan(unpack_from(code, tensor.data)[0])):
+        return False
+    import numpy as np
+
+    return all(bool(np.isnan(x).all()) for x, _ in _blocks(tensor, tensor))
 
 
 def _compare_exact(a: Tensor, b: Tensor) -> Comparison:

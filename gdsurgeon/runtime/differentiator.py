@@ -90,6 +90,8 @@ class Differentiator:
             line = (error.message.strip().splitlines() or ["no reason given"])[0]
             raise EditError(f"{refused}: {printable(_WHERE.sub(_AT, line))}") from error
         except TensorFlowMissing as missing:
-            raise NotValidatedError(f"{missing}: gradients are made with its Python package") from missing
+            raise NotValidatedError(
+                f"{missing}: gradients are made with its Python package", hint="pip install tensorflow"
+            ) from missing
         except RuntimeFailure as failure:
             raise ValidationError(str(failure), hint="--timeout gives it longer") from failure

@@ -10,6 +10,7 @@ from gdsurgeon.analysis.check import Findings
 from gdsurgeon.analysis.constant_sizes import ConstantSize, ConstantSizes
 from gdsurgeon.analysis.function_summary import FunctionSummary
 from gdsurgeon.analysis.op_usage import OpUsage
+from gdsurgeon.analysis.quantities import counted, size
 from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.analysis.signature import Signature
@@ -19,7 +20,7 @@ from gdsurgeon.graph.dtypes import dtype_name
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.op_defs import table_version
 from gdsurgeon.view.summary import signature_json, typed
-from gdsurgeon.view.text import counted, listed, ops, size
+from gdsurgeon.view.text import listed, ops
 
 MOST_ARGUMENTS = 8
 MOST_NAMES = 5

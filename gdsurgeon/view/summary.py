@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from gdsurgeon.analysis.quantities import counted, size
 from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.analysis.signature import Signature, TensorInfo
 from gdsurgeon.errors import GdsurgeonError, printable
 from gdsurgeon.execute.operate import Outcome
 from gdsurgeon.execute.proof import MemoryUse, OutputProof, Proof, Timing
 from gdsurgeon.graph.dtypes import base_dtype, dtype_name
-from gdsurgeon.view.text import change, counted, listed, named, ops, size
+from gdsurgeon.view.text import change, listed, named, ops
 
 MOST_LINES = 8
 """Outputs, renames and the like that are shown one a line; of the others the number is said."""
@@ -193,14 +194,19 @@ def _timing(timing: Timing) -> str:
 
 
 def _memory(use: MemoryUse) -> Iterator[tuple[str, str]]:
-    ratio = use.original / max(use.edited, 1)
-    yield "measured", f"{size(use.edited)} at most; tf.gradients {size(use.original)}: {ratio:.2f} x"
-    own, edited = use.seconds
-    yield (
-        "measured",
-        f"{edited * 1000:.3g} ms; tf.gradients {own * 1000:.3g} ms: {edited / max(own, 1e-9):.2f} x the time "
-        f"(median of {use.runs} runs, both optimised by TensorFlow)",
-    )
+    line = f"{size(use.edited)} at most"
+    if use.budget is not None:
+        line += f", of a budget of {size(use.budget)}"
+    if use.original is not None:
+        line += f"; tf.gradients {size(use.original)}: {use.original / max(use.edited, 1):.2f} x"
+    yield "measured", line
+    if use.seconds is not None:
+        own, edited = use.seconds
+        yield (
+            "measured",
+            f"{edited * 1000:.3g} ms; tf.gradients {own * 1000:.3g} ms: {edited / max(own, 1e-9):.2f} x the time "
+            f"(median of {use.runs} runs, both optimised by TensorFlow)",
+        )
 
 
 def equality(proof: Proof) -> str:

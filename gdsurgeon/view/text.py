@@ -1,27 +1,11 @@
-"""Sizes, counts and lists as text."""
+"""Changes and lists as text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from gdsurgeon.analysis.quantities import counted
 from gdsurgeon.errors import printable
-
-
-def size(count: int) -> str:
-    """COUNT bytes: ``18.3 MiB``."""
-    if count < 1024:
-        return counted(count, "byte")
-    value = count / 1024
-    for unit in ("KiB", "MiB"):
-        if round(value, 1) < 1024:
-            return f"{value:,.1f} {unit}"
-        value /= 1024
-    return f"{value:,.2f} GiB"
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 node``, ``2,727 nodes``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def change(before: int, after: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gdsurgeon.analysis.quantities import counted, size
 from gdsurgeon.errors import GdsurgeonError, printable
 from gdsurgeon.execute.divergence import Divergence, Guilty
 from gdsurgeon.execute.profile import Profile
@@ -12,7 +13,7 @@ from gdsurgeon.execute.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.execute.run_model import Statistics
 from gdsurgeon.execute.validate import Verdict
 from gdsurgeon.view.summary import MOST_LINES, chance, compared_counts, equality, left_out, proven_counts, returned
-from gdsurgeon.view.text import counted, listed, size
+from gdsurgeon.view.text import listed
 
 
 def verdict_lines(verdict: Verdict, error: GdsurgeonError | None = None) -> list[str]:
@@ -93,7 +94,7 @@ def _but(proof: Proof) -> str:
 
 
 def _needed(proof: Proof) -> str:
-    return f", within a tolerance of {rounded_up(proof.needed)}" if proof.needed else ""
+    return f", within an rtol and atol of {rounded_up(proof.needed)}" if proof.needed else ""
 
 
 def _returned(output: OutputProof, statistics: Statistics | None) -> str:

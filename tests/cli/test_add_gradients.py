@@ -40,6 +40,14 @@ def there(desk: Desk) -> Desk:
         (("--ys", "y", "--xs", "x", "--grad-ys", "x,x"), ("2 grad_ys for 1 ys",)),
         (("--ys", "y", "--xs", "x", "--unconnected", "maybe"), ("maybe",)),
         (("--ys", "y", "--xs", "x", "--threads", "0"), ("0",)),
+        (("--ys", "y", "--xs", "x", "--threads", "2"), ("--threads", "--budget")),
+        (("--ys", "y", "--xs", "x", "--budget", "3", "--checkpoints", "none"), ("one or the other",)),
+        (("--ys", "", "--xs", "x"), ("--ys names nothing",)),
+        (("--ys", "y", "--xs", ""), ("--xs names nothing",)),
+        (("--ys", "y", "--xs", "x", "--grad-ys", ","), ("--grad-ys names nothing",)),
+        (("--ys", "y", "--xs", "x", "--names", ""), ("--names names nothing",)),
+        (("--ys", "y", "--xs", "x", "--scope", ""), ("--scope names nothing",)),
+        (("--ys", "y", "--xs", "x", "--checkpoints", ""), ("--checkpoints names nothing",)),
     ],
 )
 def test_a_call_that_makes_no_sense(options: tuple[str, ...], words: tuple[str, ...], there: Desk) -> None:
@@ -71,6 +79,28 @@ def test_the_plan_is_told_and_reported(there: Desk) -> None:
     memory = report["proof"]["memory"]
     assert memory["edited"] < memory["original"]
     assert abs(memory["edited"] / plan["predicted_peak_bytes"] - 1) < 0.15
+
+
+@pytest.mark.tensorflow
+def test_that_a_budget_is_met_is_measured(there: Desk) -> None:
+    ran = there.run(*CALL, "--budget", "8", "--shape", "x=64,4096", "-o", "out.pb", "--report", "report.json")
+    assert ran.code == 0, ran.err
+    memory = json.loads((there.folder / "report.json").read_text())["proof"]["memory"]
+    assert memory["edited"] <= memory["budget"] == 8 << 20
+    assert "of a budget of 8.0 MiB" in ran.err
+
+
+@pytest.mark.tensorflow
+def test_the_plan_knows_the_shapes_of_what_is_fed(there: Desk) -> None:
+    import numpy as np
+
+    np.save(there.folder / "x.npy", np.ones((256, 4096), np.float32))
+    for option in (("--shape", "x=256,4096"), ("--feed", "x=@x.npy")):
+        ran = there.run(*CALL, "--checkpoints", "memory", *option, "-n", "--validate", "structure",
+                        "--report", "report.json")  # fmt: skip
+        assert ran.code == 0 and "Warning" not in ran.err, ran.err
+        plan = json.loads((there.folder / "report.json").read_text())["edit"]["gradients"]["plan"]
+        assert plan["predicted_plain_peak_bytes"] > STEPS * (4 << 20)
 
 
 @pytest.mark.tensorflow

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from execute.build import Builder, Shape, body_node, function_attr, loop, operated
+from execute.build import Builder, Shape, body_node, function_attr, loop, operated, tensor
 from support.graphs import bodies_by_name, names, parsed, written
 
 from gdsurgeon.analysis.audit import audit
@@ -368,6 +368,42 @@ def test_weights_through_which_no_gradient_flows_are_left_out(desk: Desk) -> Non
     m.node("y2", "Mul", ["y", "floor"], T="float32")
     assert desk.same(m.bytes(), ["y2"], [], FEEDS, weights=True).claim.xs == ("w", "b")
     assert "depend on 'steps'" in desk.refused(m, ["y2"], ["steps"], weights=True).message
+    made = desk.edit(m, ["y2"], weights=True)
+    assert made.result.facts["gradients"]["left_out"] == ["steps"]
+    assert ("left out", "1 weight without a gradient: steps") in made.result.told
+    made = desk.same(m.bytes(), ["y2"], [], FEEDS, weights=True, unconnected="zero")
+    assert made.claim.xs == ("w", "b", "steps")
+    assert not desk.run(made, ["gradients/steps"], FEEDS)[0].any()
+
+
+def test_what_is_there_besides_weights_is_said(desk: Desk) -> None:
+    m = Builder()
+    m.placeholder("x", shape=(2,))
+    m.const("one", [1.5])
+    m.const("scalar", 2.0)
+    m.node("product", "Mul", ["x", "one"], T="float32")
+    m.node("y", "Mul", ["product", "scalar"], T="float32")
+    error = desk.refused(m, ["y"], weights=True)
+    assert "2 single-element constants" in error.message and error.hint is not None and "--xs" in error.hint
+
+
+def test_weights_inside_functions_are_counted(desk: Desk) -> None:
+    m = small()
+    inner = m.function("inner", {"a": "float32"}, {"r": "float32"})
+    body_node(inner, "scale", "Const", value=tensor([1.0, 2.0], "float32"), dtype="float32")
+    body_node(inner, "scaled", "Mul", ["a", "scale:output:0"], T="float32")
+    inner.ret["r"] = "scaled:z:0"
+    m.node("call", "inner", ["y"])
+    made = desk.edit(m, ["call"], weights=True)
+    assert made.claim.xs == ("w", "b")
+    assert made.result.facts["gradients"]["weights_in_functions"] == {"inner": 1}
+    assert any("1 weight inside functions" in text and "inner" in text for _, text in made.result.told)
+    alone = Builder()
+    alone.placeholder("x", shape=(2,))
+    alone.graph_def.library.CopyFrom(m.graph_def.library)
+    alone.node("y", "inner", ["x"])
+    error = desk.refused(alone, ["y"], weights=True)
+    assert "1 weight inside functions" in error.message and error.hint is not None and "inline" in error.hint
 
 
 def test_large_weights(desk: Desk) -> None:
@@ -663,14 +699,13 @@ def test_requests_that_do_not_fit(desk: Desk) -> None:
     assert "'y' is given twice" in desk.refused(m, ["y", "y:0"], ["x"]).message
     assert "'x' is given twice" in desk.refused(m, ["y"], ["x", "w", "x"]).message
     assert "ys" in desk.refused(m, [], ["x"], UsageError).message
-    assert "nothing to differentiate" in desk.refused(m, ["y"], []).message
-    assert "nothing to differentiate" in desk.refused(m, ["loose"], [], weights=False).message
-    assert "nothing to differentiate" in desk.refused(m, ["count"], [], weights=True).message
+    assert "with respect to what" in desk.refused(m, ["y"], [], UsageError).message
+    assert "'count' does not depend on any weight" in desk.refused(m, ["count"], [], weights=True).message
     assert "2 names for 1 xs" in desk.refused(m, ["y"], ["x"], UsageError, names=["a", "b"]).message
     assert "1 names for 2 xs" in desk.refused(m, ["y"], ["x", "w"], UsageError, names=["a"]).message
     assert "1 grad_ys for 2 ys" in desk.refused(m, ["y", "z"], ["x"], UsageError, grad_ys=["g"]).message
-    assert "'z' is taken" in desk.refused(m, ["y"], ["x"], names=["z"]).message
-    assert "'a' is taken" in desk.refused(m, ["y"], ["x", "w"], names=["a", "a"]).message
+    assert "'z' is taken by a Sin" in desk.refused(m, ["y"], ["x"], names=["z"]).message
+    assert "'a' is given twice" in desk.refused(m, ["y"], ["x", "w"], names=["a", "a"]).message
     assert "legal" in desk.refused(m, ["y"], ["x"], names=["a b"]).message
     assert "gradients/grad_ys_0" in desk.refused(m, ["y"], ["x"], names=["gradients/grad_ys_0"]).message
 
@@ -687,6 +722,24 @@ def test_tensors_that_are_not_there(desk: Desk) -> None:
         error = desk.refused(m, ys, xs, **options)
         assert "'splitt'" in reasons(error) and "'split'" in reasons(error)
     assert "'split:2'" in desk.refused(m, ["y"], ["split:2"]).message
+
+
+def test_all_tensors_that_are_not_there_are_told(desk: Desk) -> None:
+    told = reasons(desk.refused(small(), ["y", "why"], ["x", "ex", "split:2"]))
+    assert "3 tensors" in told and all(f"'{name}'" in told for name in ("why", "ex", "split:2"))
+    told = reasons(desk.refused(small(), ["y"], ["x"], checkpoints=["sum", "one", "two"]))
+    assert "2 tensors" in told and "'one'" in told and "'two'" in told and "memory" in told
+
+
+def test_the_floating_tensor_nearby_is_named(desk: Desk) -> None:
+    m = small()
+    m.node("class", "ArgMax", ["z", "axis"], T="float32", Tidx="int32", output_type="int64")
+    m.node("first", "Identity", ["class"], T="int64")
+    m.placeholder("pixels", "uint8", (2, 3))
+    m.node("floats", "Cast", ["pixels"], SrcT="uint8", DstT="float32", Truncate=False)
+    m.node("w1", "Mul", ["floats", "floats"], T="float32")
+    assert "'z' before it" in reasons(desk.refused(m, ["first"], ["x"]))
+    assert "'floats' behind it" in reasons(desk.refused(m, ["w1"], ["pixels"]))
 
 
 def test_a_tensor_of_another_graph(desk: Desk) -> None:
@@ -840,8 +893,28 @@ def test_budgets(desk: Desk) -> None:
 
 def test_the_least_is_said_in_a_way_that_tells_it_from_the_budget(desk: Desk) -> None:
     """Small graphs have small budgets."""
-    message = desk.refused(desk.built(chain), ["y"], ["x"], budget=0.03).message
-    assert "0 MiB: the least is 0 MiB" not in message
+    data = desk.built(chain)
+    least = desk.edit(data, ["y"], ["x"], checkpoints="memory").peak
+    error = desk.refused(data, ["y"], ["x"], budget=(least - 1) / (1 << 20))
+    assert f"{least - 1:,} bytes: the least is {least:,} bytes" in error.message
+    assert error.hint is not None and error.hint.startswith("--budget ")
+    enough = float(error.hint.split()[1].rstrip(","))
+    assert desk.edit(data, ["y"], ["x"], budget=enough).peak <= enough * (1 << 20)
+
+
+def test_checkpoints_that_cost_memory_are_warned_of(desk: Desk) -> None:
+    def narrowing(tf: Any) -> None:
+        h = placeholder(tf, shape=(LONG,))
+        for i in range(3):
+            h = tf.identity(tf.tanh(h + 1.0), name=f"h{i}")
+        tf.reduce_sum(h, name="y")
+
+    data = desk.built(narrowing)
+    for checkpoints in (["h0"], ["h1"], "memory", "speed"):
+        made = desk.edit(data, ["y"], ["x"], checkpoints=checkpoints)
+        plan = made.result.facts["gradients"]["plan"]
+        is_more = plan["predicted_peak_bytes"] > plan["predicted_plain_peak_bytes"]
+        assert is_more == any("more memory" in warning for warning in made.result.warnings)
 
 
 def test_budgets_that_make_no_sense(desk: Desk) -> None:

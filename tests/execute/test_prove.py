@@ -722,6 +722,19 @@ def test_that_one_output_has_no_elements_is_said(tmp_path: Path) -> None:
     assert any("z has no elements" in warning for warning in outcome.warnings)
 
 
+def test_that_an_output_is_nan_throughout_is_said(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("nan", [float("nan"), float("nan")])
+    m.const("half", [float("nan"), 1.0])
+    m.node("y", "Add", ["x", "nan"], T="float32")
+    m.node("v", "Add", ["x", "half"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert [w for w in outcome.warnings if "NaN" in w] == [
+        "on these feeds z is NaN throughout: there is nothing in it to compare (--feed gives others)"
+    ]
+
+
 def test_a_graph_in_front_of_what_is_not_run_is_not_called_proven(tmp_path: Path) -> None:
     """Another output is compared, and it does not depend on the input: that shows nothing of the edit."""
     m = Builder()

@@ -13,6 +13,7 @@ from gdsurgeon.analysis.check import check_edited
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.execute.executor import Executor
+from gdsurgeon.execute.proof import Proof
 from gdsurgeon.execute.prove import prove
 from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -79,8 +80,28 @@ def test_memory_and_time_are_measured_where_that_is_asked(executor: Executor, di
         Overrides(shapes={"x": (64, SIZE)}),
     )
     assert result.memory is not None
-    assert 0 < result.memory.edited < result.memory.original
-    assert result.memory.runs > 0 and min(result.memory.seconds) > 0
+    assert result.memory.original is not None and 0 < result.memory.edited < result.memory.original
+    assert result.memory.runs > 0 and result.memory.seconds is not None and min(result.memory.seconds) > 0
+
+
+def under_budget(executor: Executor, differentiator: Differentiator, mib: float, rows: int) -> Proof:
+    """The plan is for one row."""
+    return proven(
+        executor,
+        model(),
+        lambda g: add_gradients(g, ["y"], ["x"], budget=mib, shapes={"x": (1, SIZE)}, differentiator=differentiator),
+        Overrides(shapes={"x": (rows, SIZE)}),
+    )
+
+
+def test_a_budget_is_held_against_what_is_measured(executor: Executor, differentiator: Differentiator) -> None:
+    most = under_budget(executor, differentiator, 100, 512).memory
+    assert most is not None and most.original is None and most.budget == 100 << 20
+    with pytest.raises(ValidationError, match="and the budget is") as error:
+        under_budget(executor, differentiator, most.edited / (1 << 20) / 1.5, 512)
+    assert error.value.hint is not None and "--shape" in error.value.hint
+    close = under_budget(executor, differentiator, most.edited / (1 << 20) / 1.05, 512)
+    assert any("a little over its budget" in warning for warning in close.warnings)
 
 
 # -- what the edit does not speak of ---------------------------------------------------------------------------

@@ -48,6 +48,18 @@ def test_nan_equals_nan_whatever_its_bits() -> None:
     assert not found.close and found.max_abs == math.inf and found.needed is None
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
+def test_that_all_is_nan_is_told(dtype: str) -> None:
+    nan = math.nan
+    assert both([nan, nan], [nan, nan], dtype).nan
+    assert not both([nan, 1], [nan, 1], dtype).nan
+    assert not both([1, nan], [1, nan], dtype).nan
+    assert not both([nan, nan], [nan, 1], dtype).nan
+    assert not both([], [], dtype).nan and not both([1], [1], "i4").nan
+    words = np.array([0x7FC00000, 0xFFC00001], "u4").view("f4")
+    assert compare(from_numpy(words), from_numpy(words[::-1].copy())).nan
+
+
 def test_infinities() -> None:
     assert both([math.inf, 1], [math.inf, 1.5], atol=1).close
     assert not both([math.inf], [-math.inf], atol=1e30, rtol=1).close

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from execute.conftest import one_worker as one_worker
 
+from gdsurgeon.analysis.quantities import size
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.execute.proof import OutputProof, Proof
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.view.summary import chance, proof_entries
-from gdsurgeon.view.text import change, counted, listed, ops, size
+from gdsurgeon.view.text import change, listed, ops
 
 pytestmark = pytest.mark.usefixtures("one_worker")
 
@@ -433,28 +434,7 @@ def test_the_bytes_in_the_report_are_those_of_the_file(fixtures: Path, capsys: p
 # -- words -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 bytes"),
-        (1023, "1,023 bytes"),
-        (1024, "1.0 KiB"),
-        (1024**2 - 1, "1.0 MiB"),
-        (19187913, "18.3 MiB"),
-        (1024**3, "1.00 GiB"),
-        (5 * 1024**4, "5,120.00 GiB"),
-    ],
-)
-def test_sizes(count: int, text: str) -> None:
-    assert size(count) == text
-
-
-def test_one_byte_is_no_plural() -> None:
-    assert size(1) == "1 byte"
-
-
-def test_counts_and_lists() -> None:
-    assert [counted(n, "node") for n in (0, 1, 2, 2727)] == ["0 nodes", "1 node", "2 nodes", "2,727 nodes"]
+def test_changes_and_lists() -> None:
     assert [change(5, n) for n in (5, 6, 4, 5005)] == ["", " (+1)", " (-1)", " (+5,000)"]
     assert listed([]) == "" and listed("abc", 3) == "a, b, c" and listed("abcd", 3) == "a, b, c and 1 more"
     assert ops({"Const": 4, "Neg": 1, "Abs": 1}) == "Abs, Neg, Const x 4"
