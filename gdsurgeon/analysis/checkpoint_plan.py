@@ -7,7 +7,7 @@ are told where the run that was played through was heavier or lighter than they 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,6 +75,7 @@ class Planner:
         scope: the name scope of new nodes.
         live: see `recomputed`.
         threads: how many nodes run at a time.
+        prompt: the backward nodes that must not be held back.
     """
 
     def __init__(
@@ -85,8 +86,10 @@ class Planner:
         scope: str,
         live: Sequence[bool] | None = None,
         threads: int = 2,
+        prompt: Collection[int] = frozenset(),
     ) -> None:
         self.found = found
+        self._prompt = prompt
         self._threads = threads
         self._kept = kept
         self._scope = scope
@@ -144,7 +147,8 @@ class Planner:
         old, found = plan.made.step, self.found
         first = len(found.step)
         fixed = {number for number in range(first) if found.is_constant[number] and not found.is_backward[number]}
-        slots = slots_to_hold(old, [*found.backward, *plan.made.originals], fixed)
+        may_wait = [*(number for number in found.backward if number not in self._prompt), *plan.made.originals]
+        slots = slots_to_hold(old, may_wait, fixed)
         runs = [*(self._live or [True] * first), *(True for _ in range(first, len(old)))]
         waits = waits_for_releases(old, plan.peak, slots, runs, bound)
         if not waits:

@@ -28,29 +28,47 @@ class ControlFlow(NamedTuple):
         return self.frames[number] == 0 and self.branches[number] == 0
 
 
+class _Side(NamedTuple):
+    """A side of the Switches of one predicate, in a while frame of some depth."""
+
+    predicate: tuple[int, int]
+    output: int
+    depth: int
+
+
 def control_flow(topology: Topology) -> ControlFlow:
-    """Walks the graph in topological order, loops cut where they close. Linear."""
+    """Walks the graph in topological order, loops cut where they close. Linear but for the depth of conditionals.
+
+    A node runs if all sides that its inputs come from are taken. A Merge wants one of its inputs only: what they have
+    in common has to be taken, of the rest it is believed that they cover all cases.
+    """
     size = topology.size
     frames, branches = [0] * size, [0] * size
     if not topology.ops() & ALL:
         return ControlFlow(frames, branches)
     loop_heads = _loop_heads(topology)
+    sides: list[frozenset[_Side]] = [frozenset()] * size
     for number in topological_order(topology):
-        producers = [p for p in topology.producers(number) if not topology.is_loop_back(p, number)]
-        frame = max((frames[p] for p in producers), default=0)
-        branch = max((branches[p] for p in producers), default=0)
         op = topology.op(number)
-        if op in ENTER:
-            frame += 1
-        elif op in EXIT:
-            frame -= 1
-            branch -= 1  # the loop's own Switch
-        elif op in SWITCH:
-            branch += 1
-        elif op in MERGE and number not in loop_heads:
-            branch -= 1
-        frames[number], branches[number] = max(frame, 0), max(branch, 0)
+        reads = [(p, port) for p, port in topology.reads(number) if not topology.is_loop_back(p, number)]
+        frame = max((frames[p] for p, _ in reads), default=0) + (op in ENTER) - (op in EXIT)
+        entered = [sides[p] | _side(topology, p, port, frames[p]) for p, port in reads]
+        if op in MERGE and number not in loop_heads and entered:
+            taken = frozenset.intersection(*entered)
+        else:
+            taken = frozenset().union(*entered)
+        if op in EXIT:  # the loop's own Switch
+            taken = frozenset(side for side in taken if side.depth <= frame)
+        frames[number], sides[number] = max(frame, 0), taken
+        branches[number] = len(taken) + (op in SWITCH)
     return ControlFlow(frames, branches)
+
+
+def _side(topology: Topology, producer: int, port: int, depth: int) -> frozenset[_Side]:
+    """What has to be taken for an output of a node, beside what has to be for the node."""
+    if port < 0 or topology.op(producer) not in SWITCH:
+        return frozenset()
+    return frozenset((_Side(_predicate(topology, producer), port, depth),))
 
 
 def _loop_heads(topology: Topology) -> set[int]:

@@ -63,13 +63,7 @@ class ForwardPass:
     @cached_property
     def carries_gradient(self) -> list[bool]:
         """For each backward node whether it depends on the targets' gradients, and not on the forward pass alone."""
-        out = [False] * len(self.step)
-        for number in self.seeds:
-            out[number] = True
-        for number in self.backward:
-            if any(out[producer] for producer, _ in self.step.reads[number]):
-                out[number] = True
-        return out
+        return self.step.behind(self.seeds)
 
     @cached_property
     def backward_readers(self) -> list[list[int]]:

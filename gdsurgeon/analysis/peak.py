@@ -49,14 +49,12 @@ class Peak(NamedTuple):
 
     Attributes:
         nbytes: the most bytes in use at a time.
-        at: the node that was running then.
         order: the nodes in the order in which they began; those that never did are missing.
         live: the bytes in use after each of these began.
         releases: the buffers as they became free.
     """
 
     nbytes: int
-    at: int
     order: list[int]
     live: list[int]
     releases: list[Release]
@@ -130,9 +128,7 @@ class _Run:
             self._end(number)
             self._schedule(number, piles[thread], inline[thread])
             idle.append(thread)
-        most = max(self.history, default=0)
-        at = self.order[self.history.index(most)] if self.history else -1
-        return Peak(most, at, self.order, self.history, self.releases)
+        return Peak(max(self.history, default=0), self.order, self.history, self.releases)
 
     @staticmethod
     def _next(thread: int, piles: list[deque[int]], inline: list[deque[int]]) -> int | None:

@@ -115,6 +115,15 @@ class Step:
                     order.append(consumer)
         return order
 
+    def behind(self, seeds: Iterable[int]) -> list[bool]:
+        """For each node whether it is one of SEEDS or is computed from one of them."""
+        out = [False] * len(self)
+        for number in seeds:
+            out[number] = True
+        for number in self.order():
+            out[number] = out[number] or any(out[producer] for producer, _ in self.reads[number])
+        return out
+
 
 def step_of(definitions: Sequence[Any], sizes: Mapping[str, Sequence[TensorSize]]) -> Step:
     """The run of all nodes of some GraphDefs; a node of a later one takes the place of its namesake.
@@ -174,9 +183,14 @@ def _flops(op: str, given: Sequence[tuple[int, ...] | None], made: Sequence[tupl
         sums, kernel = (made[0] if at < 0 else given[at] for at in _CONVOLUTIONS[op])
         if sums is None or kernel is None or len(kernel) < 2:
             return 0.0
-        per_sum = prod(kernel[:-2]) if "Depthwise" in op else prod(kernel[:-1])
-        return 2.0 * prod(sums) * per_sum
+        per_sum = _elements(kernel[:-2] if "Depthwise" in op else kernel[:-1])
+        return 2.0 * _elements(sums) * per_sum
     if op in _PRODUCTS and len(given) > 1 and made and None not in (given[0], given[1], made[0]):
-        a, b, c = (prod(shape or ()) for shape in (given[0], given[1], made[0]))
+        a, b, c = (_elements(shape or ()) for shape in (given[0], given[1], made[0]))
         return 2.0 * sqrt(float(a) * b * c)
     return 0.0
+
+
+def _elements(shape: Sequence[int]) -> int:
+    """The elements of a tensor; unknown dimensions count as 1."""
+    return prod(1 if dim < 0 else dim for dim in shape)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.options import edit_options, names_in
+from gdsurgeon.cli.options import edit_options, names_in, tolerance_options
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--checkpoints",
     metavar="none|speed|memory|collection|TENSOR,...",
+    multiple=True,
     help="What is kept of the forward pass; the rest is computed again.  [default: none]",
 )
 @click.option(
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     help="How many nodes run at a time where the plan will run.  [default: as many as processors here]",
 )
 @click.option("--measure", is_flag=True, help="Measure memory and time, beside those of tf.gradients.")
+@tolerance_options
 def command(
     request: Request,
     ys: tuple[str, ...],
@@ -51,10 +53,12 @@ def command(
     scope: str | None,
     names: tuple[str, ...],
     unconnected: str,
-    checkpoints: str | None,
+    checkpoints: tuple[str, ...],
     budget: float | None,
     threads: int | None,
     measure: bool,
+    rtol: float | None,
+    atol: float | None,
 ) -> None:
     """Add nodes that compute the gradients of tensors with respect to others.
 
@@ -77,17 +81,17 @@ def command(
 
     if not xs and not weights:
         raise UsageError("gradients with respect to what? --xs TENSOR,... or --weights")
-    if scope == "":
+    if scope is not None and not scope.strip("/"):
         raise UsageError("--scope names nothing")
-    if budget is not None and checkpoints is not None:
+    if budget is not None and checkpoints:
         raise UsageError("--budget chooses the checkpoints: give one or the other")
-    if threads is not None and budget is None and checkpoints in (None, "none"):
+    if threads is not None and budget is None and checkpoints in ((), ("none",)):
         raise UsageError("--threads is for a plan: --checkpoints or --budget asks for one")
     tensors = [names_in(texts, option) for texts, option in ((ys, "--ys"), (xs, "--xs"), (grad_ys, "--grad-ys"))]
     called = names_in(names, "--names")
-    kept: str | list[str] = checkpoints or "none"
-    if checkpoints is not None and checkpoints not in MODES:
-        kept = names_in((checkpoints,), "--checkpoints")
+    kept = names_in(checkpoints, "--checkpoints") or ["none"]
+    if len(kept) > 1 and set(kept) & set(MODES):
+        raise UsageError(f"--checkpoints takes one of {', '.join(MODES)}, or tensors")
     if measure and request.level != "run":
         raise UsageError(f"--measure runs the result, and --validate {request.level} does not")
     settings = request.settings
@@ -104,11 +108,13 @@ def command(
                 scope=scope or "",
                 names=called,
                 unconnected=unconnected,
-                checkpoints=kept,
+                checkpoints=kept[0] if len(kept) == 1 else kept,
                 budget=budget,
                 shapes=given_shapes(graph, request.overrides),
                 threads=threads,
                 measure=measure,
+                rtol=rtol or 0.0,
+                atol=atol or 0.0,
                 differentiator=differentiator,
             ),
         )

@@ -44,6 +44,8 @@ def add_gradients(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     threads: int | None = None,
     measure: bool = False,
+    rtol: float = 0.0,
+    atol: float = 0.0,
     differentiator: Differentiator | None = None,
 ) -> EditResult:
     """Adds nodes that compute the gradient of the sum of YS with respect to each of XS.
@@ -67,6 +69,8 @@ def add_gradients(
         threads: how many nodes TensorFlow runs at a time where the plan will run (its inter-op threads); by default as
             many as there are processors here.
         measure: have the proof measure the memory and the time that the gradients take, beside those of TensorFlow's.
+        rtol, atol: by how much the gradients may differ from those that tf.gradients makes, in the proof; by default
+            not by a bit.
         differentiator: is asked for TensorFlow's gradient functions; by default a process for this call alone.
 
     Raises:
@@ -101,6 +105,8 @@ def add_gradients(
         differentiator,
         measure,
         plan.budget,
+        rtol,
+        atol,
     )
     result.claims = (claim,)
     return result

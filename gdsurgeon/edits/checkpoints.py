@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.checkpoint_plan import Plan, Planner
 from gdsurgeon.analysis.control_flow import ENTER, SWITCH, control_flow
 from gdsurgeon.analysis.forward_pass import READS_SHAPE, TINY, ForwardPass, Tensor, forward_pass
+from gdsurgeon.analysis.peak import peak
 from gdsurgeon.analysis.quantities import MIB, told_apart
+from gdsurgeon.analysis.sharing import Sums
 from gdsurgeon.analysis.state import has_state
 from gdsurgeon.analysis.step import Step, step_of
 from gdsurgeon.analysis.topology import Topology
@@ -84,12 +86,16 @@ def checkpointed(graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoin
         EditError: the budget cannot be met, or a tensor is not there or of no use as a checkpoint.
     """
     step = step_of([known, made.definition], sizes.tensors)
-    found, live = _forward(graph, known, made, step, sizes.signatures)
+    there = {node.name for node in known.node}
+    sums = Sums(step, [name not in there for name in step.names], [step.index[name] for name in made.seeds])
+    found, live = _forward(graph, known, made, step, sizes.signatures, sums)
     kept = [step.index[name] for name in made.wanted.names]
-    planner = Planner(found, kept, _results(found, made), _scope(made, step), live, wanted.threads)
+    plain = peak(step, kept, wanted.threads)
+    ordered = [*_end_forward_pass_first(step, made, live), *sums.keep_order(plain.order, live)]
+    planner = Planner(found, kept, _results(found, made), _scope(made, step), live, wanted.threads, sums.prompt())
     plan = _chosen(graph, planner, found, wanted, sizes)
     return Checkpointed(
-        _rewritten(known, made, step, plan, sizes.signatures),
+        _rewritten(known, made, step, plan, sizes.signatures, ordered),
         plan,
         planner.plain.peak.nbytes,
         _kept(found, plan),
@@ -106,14 +112,13 @@ def _scope(made: BackwardPass, step: Step) -> str:
 
 
 def _forward(
-    graph: Graph, known: Any, made: BackwardPass, step: Step, signatures: Mapping[str, Sequence[Signature]]
+    graph: Graph, known: Any, made: BackwardPass, step: Step, signatures: Mapping[str, Sequence[Signature]], sums: Sums
 ) -> tuple[ForwardPass, list[bool] | None]:
     weights = [n for name, n in step.index.items() if (node := graph.find(name)) is not None and node.op == "Const"]
     for number in weights:
         step.ops[number] = "Const"
     live = _live(known, made, step)
     changed = {node.name for node in made.definition.node}
-    summed = _order_sensitive(step)
 
     def is_fixed(number: int) -> bool:
         name = step.names[number]
@@ -122,20 +127,26 @@ def _forward(
         return handles or dies or name in changed or number in summed or has_state(graph[name])
 
     there = {node.name for node in known.node}
+    summed = sums.computed_once()
     backward = [step.index[node.name] for node in made.definition.node if node.name not in there]
     targets = [step.index[tensor.node.name] for tensor in made.wanted.ys]
     seeds = [step.index[name] for name in made.seeds]
     return forward_pass(step, backward, targets, seeds, weights, is_fixed), live
 
 
-def _order_sensitive(step: Step) -> set[int]:
-    """The sums of three and more, and what they add up: these must have the readers that they had.
+def _end_forward_pass_first(step: Step, made: BackwardPass, live: Sequence[bool] | None) -> list[int]:
+    """Has the gradients of the targets wait for the targets.
 
-    AddN's kernel begins with the first input that it may write over, so that the order of the sum, and its last bits,
-    hang on who else reads the inputs.
+    Where they do not depend on them, the executor would begin with the backward pass of one branch of the graph while
+    others are still in their forward pass, or not, as it happens: what memory that takes cannot be foreseen. Returns
+    the nodes that wait.
     """
-    sums = [number for number, op in enumerate(step.ops) if op == "AddN" and len(step.reads[number]) > 2]
-    return {*sums, *(producer for number in sums for producer, _ in step.reads[number])}
+    targets = dict.fromkeys(step.index[tensor.node.name] for tensor in made.wanted.ys)
+    awaited = [target for target in targets if live is None or live[target]]
+    seeds = [step.index[name] for name in made.seeds]
+    for seed in seeds:
+        step.waits[seed] += [target for target in awaited if target not in step.waits[seed]]
+    return seeds
 
 
 def _live(known: Any, made: BackwardPass, step: Step) -> list[bool] | None:
@@ -234,16 +245,21 @@ def _kept(found: ForwardPass, plan: Plan) -> list[tuple[str, int]]:
 
 
 def _rewritten(
-    known: Any, made: BackwardPass, plain: Step, plan: Plan, signatures: Mapping[str, Sequence[Signature]]
+    known: Any,
+    made: BackwardPass,
+    plain: Step,
+    plan: Plan,
+    signatures: Mapping[str, Sequence[Signature]],
+    ordered: Iterable[int],
 ) -> Any:
-    """The definition of the backward pass with what PLAN adds to it."""
+    """The definition of the backward pass with what PLAN adds to it, and with the waits of ORDERED nodes."""
     step = plan.made.step
     out = type(known)()
     out.CopyFrom(made.definition)
     nodes = {node.name: node for node in out.node}
     originals = {node.name: node for node in known.node}
     devices = {name: node.device for name, node in (originals | nodes).items()}
-    for number in plan.made.rewired:
+    for number in (*ordered, *plan.made.rewired):
         node = nodes[step.names[number]]
         del node.input[:]
         node.input.extend(_inputs(step, number))

@@ -9,10 +9,12 @@ is not known to be the first one, the sum is left as it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gdsurgeon.analysis.step import ALIASES, SOURCES, TensorSize
+from gdsurgeon.analysis.sharing import OWN
+from gdsurgeon.analysis.step import TensorSize
 from gdsurgeon.graph.names import CONTROL, UniqueNames, parse_input
 from gdsurgeon.wire.messages import message
 
@@ -40,33 +42,36 @@ def with_early_sums(
     """
     out = type(definition)()
     out.CopyFrom(definition)
-    early = [
+    large = [
         node
         for node in many_partial_gradients(out)
-        if node.name not in there
-        and _count(node) * sizes[node.name][0].nbytes >= LARGE
-        and _is_taken_over(out, node.input[0])
+        if node.name not in there and _count(node) * sizes[node.name][0].nbytes >= LARGE
     ]
+    owned = _owned(out) if large else frozenset()
+    early = [node for node in large if node.input[0] in owned]
     for node in early:
-        _take_in_parts(out, there, node)
+        _take_in_parts(out, there, node, owned)
     return out, [node.name for node in early]
 
 
-def _is_taken_over(definition: Any, tensor: str) -> bool:
-    """Whether a kernel that reads a tensor is sure to be allowed to write over it.
+def _owned(definition: Any) -> frozenset[str]:
+    """The tensors that a kernel is sure to be allowed to write over: each has one reader, and a buffer of its own.
 
     AddN begins its sum with the first input of which that is true, whatever the order of its inputs.
     """
-    name = tensor.partition(":")[0]
-    readers = sum(text.partition(":")[0] == name for node in definition.node for text in node.input)
-    return readers == 1 and any(n.name == name and n.op not in ALIASES | SOURCES for n in definition.node)
+    readers = Counter(text.partition(":")[0] for node in definition.node for text in node.input)
+    return frozenset(
+        node.name
+        for node in definition.node
+        if readers[node.name] == 1 and node.op in OWN and (node.op != "AddN" or _count(node) > 1)
+    )
 
 
 def _count(node: Any) -> int:
     return sum(not text.startswith("^") for text in node.input)
 
 
-def _take_in_parts(definition: Any, there: Collection[str], node: Any) -> None:
+def _take_in_parts(definition: Any, there: Collection[str], node: Any, owned: Collection[str]) -> None:
     partial = [text for text in node.input if not text.startswith("^")]
     waits = [text for text in node.input if text.startswith("^")]
     groups = list(_groups(partial))
@@ -87,7 +92,7 @@ def _take_in_parts(definition: Any, there: Collection[str], node: Any) -> None:
         """The sum of a group in its own order, which is AddN's where its first input is written over."""
         if len(group) == 1:
             return group[0]
-        if _is_taken_over(definition, group[0]):
+        if group[0] in owned:
             return add(f"part_{number}", "AddN", group)
         part = group[0]
         for text in group[1:]:

@@ -7,6 +7,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gdsurgeon.analysis.shape_inference import infer_shapes
+from gdsurgeon.analysis.shapes import compatible, format_shape
 from gdsurgeon.edits.weights import FLOATING, Weights, counted_others, weights_of
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.graph.dtypes import base_dtype, dtype_name
@@ -59,7 +61,7 @@ def wanted_gradients(
     scope: str = "",
     names: Sequence[str] = (),
 ) -> tuple[Wanted, list[str]]:
-    """The request, and what is wrong with the types of its tensors, a line each; see `add_gradients`.
+    """The request, and what is wrong with the types and shapes of its tensors, a line each; see `add_gradients`.
 
     Raises:
         EditError: a tensor is not there, is given twice, or a name is taken or illegal.
@@ -84,7 +86,7 @@ def wanted_gradients(
     scope = _scope(graph, scope)
     wanted = Wanted(targets, (*sources, *further), given, (), scope, len(further), len(names), read.in_functions)
     wanted = wanted._replace(names=tuple(_names(graph, wanted, names)))
-    return wanted, [*_type_faults(targets, sources, given)]
+    return wanted, [*_type_faults(targets, sources, given), *_shape_faults(graph, targets, given)]
 
 
 def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Output, ...]]:
@@ -202,4 +204,17 @@ def _type_faults(targets: Sequence[Output], sources: Sequence[Output], given: Se
             yield (
                 f"{quoted(gradient.name)} is {dtype_name(base_dtype(gradient.dtype))}, and the gradient of "
                 f"{quoted(tensor.name)} is {dtype_name(base_dtype(tensor.dtype))}"
+            )
+
+
+def _shape_faults(graph: Graph, targets: Sequence[Output], given: Sequence[Output]) -> Iterator[str]:
+    if not given:
+        return
+    shapes = infer_shapes(graph, wanted=[*targets, *given])
+    for target, gradient in zip(targets, given, strict=True):
+        wanted, found = shapes.shape(target), shapes.shape(gradient)
+        if not compatible(wanted, found):
+            yield (
+                f"{quoted(gradient.name)} has the shape {format_shape(found)}, and the gradient of "
+                f"{quoted(target.name)} has {format_shape(wanted)}"
             )

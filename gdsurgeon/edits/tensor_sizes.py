@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gdsurgeon.analysis.shapes import PLACEHOLDERS, placeholder_shape
 from gdsurgeon.analysis.step import TensorSize, tensor_size
 from gdsurgeon.edits.skeleton import with_shapes
-from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss
@@ -86,6 +86,14 @@ def tensor_sizes(
     elif unknown:
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
         warnings.append(f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}")
+    library = {function.signature.name for function in definition.library.function}
+    callers = [node for node in definition.node if node.op in library or _names_functions(node)]
+    if callers:
+        more = f" and {len(callers) - 1:,} more" if len(callers) > 1 else ""
+        warnings.append(
+            f"the plan does not count what is computed inside functions: {quoted(callers[0].name)} "
+            f"({printable(callers[0].op)}){more}"
+        )
     has_batch = any((signatures[name][0].shape or (1,))[0] > 1 for name in stated)
     return Sizes(signatures, tensors, warnings, has_batch)
 
@@ -98,3 +106,7 @@ def together(known: Any, definition: Any) -> Any:
     functions = {f.signature.name: f for part in (known, definition) for f in part.library.function}
     out.library.function.extend(functions.values())
     return out
+
+
+def _names_functions(node: Any) -> bool:
+    return any(value.WhichOneof("value") == "func" or value.list.func for value in node.attr.values())

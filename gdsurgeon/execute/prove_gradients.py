@@ -14,7 +14,7 @@ from gdsurgeon.edits.graft import graft
 from gdsurgeon.edits.skeleton import skeleton
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable
 from gdsurgeon.execute.change import Change
-from gdsurgeon.execute.comparing import EDITED, ORIGINAL
+from gdsurgeon.execute.comparing import DO_WITHOUT, EDITED, ORIGINAL
 from gdsurgeon.execute.executor import Executor, Refused
 from gdsurgeon.execute.profile import Work, measured
 from gdsurgeon.execute.proof import MemoryUse, Proof
@@ -25,6 +25,7 @@ from gdsurgeon.execute.trace import peak_bytes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Gradients, Journal, SameOutputs
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.runtime.differentiator import Differentiator
 from gdsurgeon.wire.write import read_chunks
 
@@ -53,7 +54,9 @@ class GradientsProof(SameOutputsProof):
             from_bytes(data, change.before.source_name), change.after, EditResult(Journal()), change.called
         )
         served = [node.name for node in output_nodes(change.before)]
-        super().__init__(executor, reference, overrides, SameOutputs(also=(*served, *claim.names)))
+        same = SameOutputs(rtol=claim.rtol, atol=claim.atol, also=(*served, *claim.names))
+        super().__init__(executor, reference, overrides, same)
+        self.reached = frozenset(claim.names)
         self.proof.statement = STATEMENT
 
     def subject(self) -> Subject:
@@ -77,6 +80,21 @@ class GradientsProof(SameOutputsProof):
                 f"gradient for {op} there",
                 hint="gdsurgeon inline MODEL replaces calls by what they call, save inside loops and conditionals",
             ) from error
+
+    def check_compared(self) -> None:
+        """Raises NotValidatedError where no gradient was compared; of some that were not there is a warning."""
+        super().check_compared()
+        compared = {parse_tensor(output.after).node for output in self.proof.compared}
+        reasons = {parse_tensor(output.after).node: output.reason for output in self.proof.outputs}
+        reasons |= dict(self.proof.skipped)
+        left = [name for name in self.gradients.names if name not in compared]
+        if not left:
+            return
+        why = f"{printable(left[0])}: {printable(reasons.get(left[0], 'not run'))}"
+        more = f" and {len(left) - 1:,} more" if len(left) > 1 else ""
+        if len(left) == len(self.gradients.names):
+            raise NotValidatedError(f"no gradient could be compared ({why}{more})", hint=DO_WITHOUT)
+        self.proof.warnings.append(f"not all gradients were compared ({why}{more})")
 
     def finish(self, sample: int) -> None:
         super().finish(sample)

@@ -244,6 +244,7 @@ class Gradients(Claim):
             `gdsurgeon.runtime.differentiator.Differentiator`; None: whoever asks has to make one.
         measured: whether the memory and the time that the gradients take are part of what is asked.
         budget: bytes that a run of the gradients is to take at most.
+        rtol, atol: by how much the gradients may differ; 0 and 0: not by a bit.
     """
 
     ys: tuple[str, ...]
@@ -254,6 +255,8 @@ class Gradients(Claim):
     differentiator: Any
     measured: bool = False
     budget: int | None = None
+    rtol: float = 0.0
+    atol: float = 0.0
 
 
 @dataclass

@@ -59,6 +59,18 @@ def test_two_conditionals_one_after_the_other() -> None:
     assert (found["c/Merge"], found["d/Switch"], found["y"]) == ((0, 0), (0, 1), (0, 0))
 
 
+def test_a_merge_of_what_is_inside_one_side_twice() -> None:
+    """The gradient of a Switch is a Merge of what went through Switches of the same predicate again."""
+    found = flow_of(
+        graph(
+            *BEFORE, *cond("c", "x", "p"),
+            node("again", "Switch", ["c/Add", "p"], T=FLOAT), node("zeros", "Switch", ["c/f", "p"], T=FLOAT),
+            node("both", "Merge", ["zeros", "again:1"], T=FLOAT, N=2), identity("y", "both"),
+        )
+    )  # fmt: skip
+    assert found["both"] == found["y"] == (0, 0) and found["again"][1] > 0
+
+
 def test_a_loop() -> None:
     for order in (1, -1):
         found = flow_of(graph(*graphs.loop()[::order]))

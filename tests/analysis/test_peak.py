@@ -20,7 +20,7 @@ def make() -> Maker:
 
 
 def test_an_empty_step(make: Maker) -> None:
-    assert make.peak() == Peak(0, -1, [], [], [])
+    assert make.peak() == Peak(0, [], [], [])
 
 
 def test_a_chain_has_two_tensors_at_a_time(make: Maker) -> None:
@@ -31,7 +31,7 @@ def test_a_chain_has_two_tensors_at_a_time(make: Maker) -> None:
     found = make.peak("c")
     assert found.nbytes == 200  # the input is there before the run: it does not count
     assert found.live == [0, 100, 200, 200]
-    assert found.order == [0, 1, 2, 3] and found.at == 2
+    assert found.order == [0, 1, 2, 3]
 
 
 def test_elementwise_ops_write_over_their_input(make: Maker) -> None:

@@ -48,6 +48,11 @@ def there(desk: Desk) -> Desk:
         (("--ys", "y", "--xs", "x", "--names", ""), ("--names names nothing",)),
         (("--ys", "y", "--xs", "x", "--scope", ""), ("--scope names nothing",)),
         (("--ys", "y", "--xs", "x", "--checkpoints", ""), ("--checkpoints names nothing",)),
+        (
+            ("--ys", "y", "--xs", "x", "--checkpoints", "memory", "--checkpoints", "sum"),
+            ("one of none, speed, memory",),
+        ),
+        (("--ys", "y", "--xs", "x", "--scope", "/"), ("--scope names nothing",)),
     ],
 )
 def test_a_call_that_makes_no_sense(options: tuple[str, ...], words: tuple[str, ...], there: Desk) -> None:

@@ -14,8 +14,9 @@ from support.graphs import bodies_by_name, names, parsed, written
 from gdsurgeon.analysis.audit import audit
 from gdsurgeon.analysis.check import check
 from gdsurgeon.edits.add_gradients import add_gradients
-from gdsurgeon.errors import EditError, GdsurgeonError, UsageError
+from gdsurgeon.errors import EditError, GdsurgeonError, NotValidatedError, UsageError
 from gdsurgeon.execute.change import edited
+from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import EditResult, Gradients
 from gdsurgeon.graph.load import from_bytes
@@ -677,6 +678,8 @@ def test_types_of_given_gradients(desk: Desk) -> None:
     m = small()
     m.placeholder("whole", "int32", (2, 2))
     m.placeholder("double", "float64", (2, 2))
+    m.placeholder("wide", "float32", (2, 3))
+    assert "[2,3]" in reasons(desk.refused(m, ["y"], ["x"], grad_ys=["wide"]))
     for name, word in (("whole", "int32"), ("double", "double")):
         error = desk.refused(m, ["y"], ["x"], grad_ys=[name])
         assert f"'{name}' is" in reasons(error) and "'y'" in reasons(error), word
@@ -1069,7 +1072,120 @@ def test_sums_of_several_that_are_computed_again(desk: Desk, checkpoints: Any) -
     assert "sum" not in made.again
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("checkpoints", ["memory", ["t2"], ["t1", "t4"]], ids=str)
+def test_sums_of_views_and_of_what_others_read(desk: Desk, checkpoints: Any, threads: int) -> None:
+    def views(tf: Any) -> None:
+        x = placeholder(tf, shape=(300, 200))
+        terms = tf.tanh(x * 1.5), tf.tanh(x * 2.5), x * 3.1
+        h = tf.add_n([tf.reshape(term, [200, 300]) for term in terms])
+        for i in range(6):
+            h = tf.tanh(h * 1.01, name=f"t{i}")
+        tf.reduce_sum(h * h, name="y")
+
+    def read_before(tf: Any) -> None:
+        x = placeholder(tf, shape=(300, 200))
+        a, b = x * 1.5, x * 2.5
+        h = tf.add_n([a, b, tf.tanh(a) * tf.tanh(b)])
+        for i in range(6):
+            h = tf.tanh(h * 1.01, name=f"t{i}")
+        tf.reduce_sum(h * h, name="y")
+
+    for build in (views, read_before):
+        made = desk.same(
+            desk.built(build), ["y"], ["x"], {"x": numbers(300, 200)}, checkpoints=checkpoints, threads=threads
+        )
+        assert made.again
+
+
+def test_the_backward_pass_begins_when_the_forward_pass_has_ended(desk: Desk) -> None:
+    """Else its branches would take now less memory and now more."""
+
+    def build(tf: Any) -> None:
+        x = placeholder(tf)
+        branches = []
+        for i in range(4):
+            h = x * (1 + i / 10)
+            for _ in range(4):
+                h = tf.tanh(h)
+            branches.append(tf.reduce_sum(h))
+        tf.add_n(branches, name="y")
+
+    data = desk.built(build)
+    made = desk.same(data, ["y"], ["x"], {"x": numbers(LONG)}, checkpoints="memory")
+    (seed,) = [node for node in parsed(made.graph).node if node.name == "gradients/grad_ys_0"]
+    assert "^y" in seed.input
+    assert made.result.facts["gradients"]["plan"]["predicted_plain_peak_bytes"] >= 16 * LONG * 4
+
+
+def test_a_plan_with_products_of_unknown_size(desk: Desk) -> None:
+    def build(tf: Any) -> None:
+        rows = tf.reshape(placeholder(tf, shape=(64, 8)), tf.compat.v1.placeholder(tf.int32, (2,), "shape"))
+        tf.reduce_sum(tf.tanh(tf.matmul(rows, tf.constant(numbers(16, 16)))), name="y")
+
+    feeds = {"x": numbers(64, 8), "shape": np.array([32, 16], np.int32)}
+    made = desk.same(desk.built(build), ["y"], ["x"], feeds, checkpoints="memory")
+    assert any("not known" in warning for warning in made.result.warnings)
+
+
+def test_that_the_plan_does_not_look_into_functions_is_said(desk: Desk) -> None:
+    def build(tf: Any) -> None:
+        h = tf.while_loop(lambda i, t: i < 3, lambda i, t: (i + 1, tf.tanh(t)), [0, placeholder(tf)])[1]
+        tf.identity(h, name="y")
+
+    data = desk.built(build)
+    warnings = desk.edit(data, ["y"], ["x"], checkpoints="memory").result.warnings
+    assert any("inside functions" in warning and "'while'" in warning for warning in warnings)
+    assert not desk.edit(data, ["y"], ["x"]).result.warnings
+
+
 # -- proofs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("taken", ["true", "false"])
+def test_gradients_through_a_conditional_of_version_1_are_compared(desk: Desk, tmp_path: Path, taken: str) -> None:
+    def build(tf: Any) -> None:
+        sides = tf.raw_ops.Switch(data=placeholder(tf), pred=tf.compat.v1.placeholder(tf.bool, (), "chosen"))
+        merged = tf.raw_ops.Merge(inputs=[sides.output_false * 0.5, tf.tanh(sides.output_true)]).output
+        tf.reduce_sum(merged * 3.0, name="y")
+
+    m = Builder()
+    m.graph_def.ParseFromString(desk.built(build))
+    done = operated(
+        tmp_path,
+        m,
+        lambda graph: add_gradients(graph, ["y"], ["x"], differentiator=desk.differentiator),
+        overrides=Overrides({"chosen": taken}),
+    )
+    assert "gradients/x" in {output.after for output in done.proof.compared}
+
+
+def test_gradients_that_cannot_be_compared_are_not_called_proven(desk: Desk, tmp_path: Path) -> None:
+    def build(tf: Any) -> None:
+        sides = tf.raw_ops.Switch(data=placeholder(tf), pred=tf.compat.v1.placeholder(tf.bool, (), "chosen"))
+        inside = tf.identity(sides.output_true, name="inside")
+        merged = tf.raw_ops.Merge(inputs=[sides.output_false * 0.5, tf.tanh(inside)]).output
+        tf.reduce_sum(merged * 3.0, name="y")
+
+    m = Builder()
+    m.graph_def.ParseFromString(desk.built(build))
+
+    def edit(*xs: str) -> Callable[[Graph], EditResult]:
+        return lambda graph: add_gradients(graph, ["y"], xs, differentiator=desk.differentiator)
+
+    with pytest.raises(NotValidatedError, match=r"no gradient could be compared.*branch"):
+        operated(tmp_path, m, edit("inside"))
+    done = operated(tmp_path, m, edit("inside", "x"))
+    assert any("not all gradients were compared" in warning for warning in done.warnings)
+
+
+def test_a_tolerance_that_is_given(desk: Desk, tmp_path: Path) -> None:
+    m = Builder()
+    m.graph_def.ParseFromString(desk.built(chain))
+    done = operated(
+        tmp_path, m, lambda g: add_gradients(g, ["y"], ["x"], rtol=1e-6, differentiator=desk.differentiator)
+    )
+    assert done.proof.rtol == 1e-6 and done.proof.atol == 0.0
 
 
 @pytest.mark.parametrize("checkpoints", ["none", ["a"]], ids=str)

@@ -339,6 +339,23 @@ def parsed_by(tf: Any, found: Graph) -> Any:
 
 
 @runs
+def test_sums_whose_first_gradient_is_a_view_are_left_alone(tf: Any, differentiator: Differentiator) -> None:
+    """The gradient of a concatenation along the first dimension is two views of one buffer."""
+    elements = 884736
+    weights = np.random.RandomState(0).standard_normal((1, elements)).astype(np.float32)
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, (4, elements), "x")
+        w = tf.constant(weights)
+        parts = [tf.exp(tf.reduce_sum(x * w * (0.1 * i + 0.37)) * -1e-6) for i in range(8)]
+        for part in parts[1:]:
+            parts[0] = parts[0] + part
+        tf.identity(parts[0] + tf.reduce_sum(tf.concat([x, x], 0) * w), name="y")
+    found = from_bytes(graph.as_graph_def().SerializeToString(), "model.pb")
+    result = add_gradients(found, ["y"], ["x"], names=["dx"], differentiator=differentiator)
+    assert result.facts["gradients"]["early_sums"] == []
+
+
+@runs
 def test_a_plain_backward_pass_does_not_depend_on_open_dimensions(tf: Any, differentiator: Differentiator) -> None:
     """Whether a sum is large is not known where an open dimension decides on shapes: that is no reason to refuse."""
     with tf.Graph().as_default() as graph:

@@ -1,0 +1,158 @@
+"""Which outputs of a node may have the buffer of one of its inputs, and which never have.
+
+`step.ALIASES` are the ops whose output always has it. Some kernels hand their input on where there is nothing to do, or
+give a view of it: a cast to the same type, a slice along the first dimension, a sum over no axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gdsurgeon.analysis.forward_pass import READS_SHAPE
+from gdsurgeon.analysis.peak import IN_PLACE
+from gdsurgeon.analysis.step import ALIASES, HEAVY, SOURCES, Step
+
+_HANDED_ON = frozenset((
+    "All", "Any", "BroadcastTo", "Cast", "Conj", "ConjugateTranspose", "EnsureShape", "Max", "Mean", "Min", "MirrorPad",
+    "Pad", "PadV2", "Prod", "Real", "Reverse", "ReverseV2", "Select", "SelectV2", "Sum", "Tile", "Transpose",
+))  # fmt: skip
+"""Ops that may hand an input on, which then has as many bytes as their output."""
+
+OWN = (
+    (IN_PLACE - _HANDED_ON - ALIASES)
+    | (HEAVY - {"Einsum"})
+    | frozenset((
+        "AvgPool", "AvgPoolGrad", "BiasAddGrad", "Conv2DBackpropFilter", "Conv3DBackpropFilterV2",
+        "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput", "Fill",
+        "L2Loss", "MaxPool", "MaxPoolGrad", "UnsortedSegmentSum",
+    ))
+)  # fmt: skip
+"""Ops whose outputs have buffers of their own, or such as nobody else has any more."""
+
+
+def may_share(step: Step, number: int) -> Iterator[int]:
+    """The producers of inputs of a node whose buffers its outputs may have."""
+    op = step.ops[number]
+    if op in OWN or op in SOURCES or op == "Shape":
+        return
+    made = {size.nbytes for size in step.sizes[number]}
+    for tensor in step.reads[number]:
+        if op not in _HANDED_ON or not all(made) or step.size(tensor).nbytes in made | {0}:
+            yield tensor[0]
+
+
+class Sums:
+    """The sums of three and more of a step, whose last bits hang on who else reads what they add.
+
+    AddN's kernel begins with the first input that it may write over, one whose buffer nobody needs any more. Of the
+    inputs for which that is not certain, and which come before one for which it is, the buffers have to be as much in
+    need when the sum is taken as they were in the step as it is given.
+
+    Args:
+        step: forward and backward pass.
+        is_backward: for each node whether it belongs to the latter.
+        seeds: the gradients of the targets.
+    """
+
+    def __init__(self, step: Step, is_backward: Sequence[bool], seeds: Iterable[int]) -> None:
+        self._step = step
+        self._is_backward = is_backward
+        self._carries_gradient = step.behind(seeds)
+        self._consumers: list[list[int]] = [[] for _ in range(len(step))]
+        for number in range(len(step)):
+            for producer, _ in step.reads[number]:
+                self._consumers[producer].append(number)
+        sums = [number for number, op in enumerate(step.ops) if op == "AddN" and len(step.reads[number]) > 2]
+        self._uncertain = {total: found for total in sums if (found := self._uncertain_inputs(total))}
+
+    def computed_once(self) -> set[int]:
+        """The forward nodes that must not be computed again.
+
+        A buffer that the backward pass reads together with gradients is needed until then, and has to be; of another
+        one nothing that is computed again may be computed.
+        """
+        out = set(self._uncertain)
+        for sharing, readers in self._in_question():
+            out |= sharing
+            if not self._is_needed_late(readers):
+                out |= readers
+        return {number for number in out if not self._is_backward[number]}
+
+    def prompt(self) -> set[int]:
+        """The backward nodes that must not be held back: they free what a sum of the forward pass may begin with."""
+        found = {r for _, readers in self._in_question() if not self._is_needed_late(readers) for r in readers}
+        return {number for number in found if self._is_backward[number] and not self._carries_gradient[number]}
+
+    def _in_question(self) -> Iterator[tuple[set[int], set[int]]]:
+        """The nodes that share a buffer which a sum may begin with, and the others that read it."""
+        for sharing in self._shared(producer for found in self._uncertain.values() for producer in found):
+            yield sharing, {reader for number in sharing for reader in self._consumers[number]} - sharing
+
+    def _is_needed_late(self, readers: Iterable[int]) -> bool:
+        return any(self._carries_gradient[r] and self._step.ops[r] not in READS_SHAPE for r in readers)
+
+    def keep_order(self, order: Sequence[int], live: Sequence[bool] | None = None) -> list[int]:
+        """Has sums of the backward pass, and the others that read what they add, come in ORDER.
+
+        Others wait for a sum only if they are sums themselves: of a convolution and its bias TensorFlow makes one op,
+        unless one of them waits for something.
+
+        Args:
+            order: in which the nodes of the step have been run; since all waits follow it, they close no cycle.
+            live: for each node whether it runs whatever the values are, so that it can be waited for; None: all do.
+
+        Returns:
+            The nodes that wait.
+        """
+        step = self._step
+        position = {number: at for at, number in enumerate(order)}
+        out: dict[int, None] = {}
+        for total, producers in self._uncertain.items():
+            if not self._is_backward[total]:
+                continue
+            sharing = {number for found in self._shared(producers) for number in found}
+            readers = sharing.union(*(self._consumers[number] for number in sharing)) - {total}
+            for reader in sorted(readers, key=lambda reader: position.get(reader, -1)):
+                comes_first = position.get(reader, len(order)) < position.get(total, -1)
+                if not self._is_backward[reader] or not (comes_first or step.ops[reader] == "AddN"):
+                    continue
+                awaited, waiting = (reader, total) if comes_first else (total, reader)
+                known = (*step.waits[waiting], *(producer for producer, _ in step.reads[waiting]))
+                if awaited not in known and (live is None or live[awaited]) and {awaited, waiting} <= position.keys():
+                    step.waits[waiting].append(awaited)
+                    out[waiting] = None
+        return list(out)
+
+    def _uncertain_inputs(self, total: int) -> list[int]:
+        """The producers of the inputs of a sum that it may begin with or not."""
+        step = self._step
+        out: list[int] = []
+        for producer, port in step.reads[total]:
+            if step.ops[producer] in SOURCES or step.reads[total].count((producer, port)) > 1:
+                continue
+            if step.ops[producer] in OWN and self._consumers[producer] == [total]:
+                return out
+            out.append(producer)
+        return out
+
+    def _shared(self, producers: Iterable[int]) -> Iterator[set[int]]:
+        """The sets of nodes whose outputs may have one buffer with those of PRODUCERS, each once."""
+        seen: set[int] = set()
+        for producer in producers:
+            if producer not in seen:
+                sharing = self._sharing(producer)
+                seen |= sharing
+                yield sharing
+
+    def _sharing(self, start: int) -> set[int]:
+        """The nodes whose outputs may have one buffer with those of START."""
+        step = self._step
+        found = {start}
+        pending = [start]
+        while pending:
+            number = pending.pop()
+            readers = (c for c in self._consumers[number] if number in may_share(step, c))
+            new = {other for other in (*may_share(step, number), *readers) if step.ops[other] not in SOURCES} - found
+            found |= new
+            pending += new
+        return found
