@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 
 @click.command("freeze-input")
 @edit_options
-@click.argument("values", metavar="NAME=VALUE|@FILE.npy...", nargs=-1, required=True)
-def command(request: Request, values: tuple[str, ...]) -> None:
-    """Make inputs constants; they keep their names.
+@click.argument("values", metavar="[NAME=VALUE|@FILE.npy]...", nargs=-1)
+@click.option("--values", "weights", metavar="FILE.npz", help="Values for inputs and constants, by their names.")
+def command(request: Request, values: tuple[str, ...], weights: str | None) -> None:
+    """Make inputs constants, which keep their names, and give constants other values.
 
     VALUE is a number, true or false, a text, or a list in brackets. Proven by running: the result gives what MODEL
     gives when it is fed those values.
 
     \b
-    Example:
+    Examples:
       gdsurgeon freeze-input model.pb is_training=false keep_prob=1.0 -o out.pb
+      gdsurgeon freeze-input model.pb --values weights.npz -o tuned.pb
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.freeze_input import freeze_input
@@ -40,20 +42,46 @@ def command(request: Request, values: tuple[str, ...]) -> None:
             wanted[name] = _array(value[1:])
         else:
             wanted[name] = value
-    run_edit("freeze-input", request, lambda graph: freeze_input(graph, wanted))
+    if not wanted and weights is None:
+        raise UsageError("nothing to freeze: NAME=VALUE or --values FILE.npz")
+    request.others += (weights,) if weights is not None else ()
+    run_edit("freeze-input", request, lambda graph: freeze_input(graph, _together(wanted, weights)))
+
+
+def _together(values: dict[str, Any], path: str | None) -> dict[str, Any]:
+    """VALUES, and those in the archive at PATH."""
+    arrays = _arrays(path) if path is not None else {}
+    twice = [name for name in arrays if name in values]
+    if twice:
+        raise UsageError(f"{printable(twice[0])} is given two values")
+    return values | arrays
 
 
 def _array(path: str) -> Any:
     """The array in an .npy file."""
+    found = _loaded(path, ".npy file")
+    if isinstance(found, dict):
+        raise UsageError(f"the value {printable(path)} is an archive, no .npy file")
+    return found
+
+
+def _arrays(path: str) -> dict[str, Any]:
+    """The arrays in an .npz archive."""
+    found = _loaded(path, ".npz archive")
+    if not isinstance(found, dict):
+        raise UsageError(f"--values {printable(path)} is a single array, no .npz archive")
+    return {name.removesuffix(":0"): array for name, array in found.items()}
+
+
+def _loaded(path: str, kind: str) -> Any:
+    """The array in a file, or a dict of the arrays in an archive."""
     import numpy as np
 
     try:
         found = np.load(path, allow_pickle=False)
+        return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(f"the value {printable(path)} cannot be read: {reason}") from error
     except Exception as error:  # numpy has many ways to say that a file is none of its own
-        raise UsageError(f"the value {printable(path)} cannot be read: it is no .npy file") from error
-    if not isinstance(found, np.ndarray):
-        raise UsageError(f"the value {printable(path)} is an archive, no .npy file")
-    return found
+        raise UsageError(f"the value {printable(path)} cannot be read: it is no {kind}") from error

@@ -1,15 +1,15 @@
-"""freeze-input: inputs of a graph become constants."""
+"""freeze-input: inputs of a graph become constants, and constants get other values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.shapes import PLACEHOLDERS, compatible, describe, format_shape, placeholder_shape
+from gdsurgeon.analysis.shapes import PLACEHOLDERS, compatible, format_shape, placeholder_shape
 from gdsurgeon.edits.outputs import unrenamed_outputs
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.constants import tensor_value
+from gdsurgeon.graph.attrs import Shape, type_value
+from gdsurgeon.graph.constants import constant_header, tensor_value
 from gdsurgeon.graph.dtypes import BOOL, NUMBERS, dtype_name
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Altered, EditResult, Journal, SameGiven
@@ -28,20 +28,20 @@ class _Frozen(NamedTuple):
 
 
 def freeze_input(graph: Graph, values: Mapping[str, Any]) -> EditResult:
-    """Makes placeholders constants; they keep their names.
+    """Makes placeholders constants, which keep their names, and gives constants other values.
 
     Args:
         graph: changed in place.
-        values: by the placeholder's name: a text as on the command line (``false``, ``0.5``, ``[1, 2]``), a number or
+        values: by the node's name: a text as on the command line (``false``, ``0.5``, ``[1, 2]``), a number or
             bool, or an array (anything with `dtype`, `shape` and `tobytes`). A single number fills a placeholder of
-            known rank with dims of 1.
+            known rank with dims of 1. A constant keeps its dtype and shape.
 
     Raises:
-        EditError: no such placeholder, or a value that is not of its dtype and shape; the graph is as it was.
+        EditError: no such placeholder or constant, or a value not of its dtype and shape; the graph is as it was.
     """
     if not values:
         raise EditError("nothing to freeze: name an input and its value")
-    frozen = [_frozen(_placeholder(graph, name), value) for name, value in values.items()]
+    frozen = [_frozen(_taking(graph, name), value) for name, value in values.items()]
     doubled = [item.node.name for item in frozen if sum(other.node is item.node for other in frozen) > 1]
     if doubled:
         raise EditError(f"{quoted(doubled[0])} is given two values")
@@ -81,11 +81,18 @@ def _remove_unread(graph: Graph, nodes: list[Node]) -> list[str]:
     return out
 
 
-def _placeholder(graph: Graph, name: str) -> Node:
+def _taking(graph: Graph, name: str) -> Node:
     node = graph[name.removesuffix(":0")]
-    if node.op not in PLACEHOLDERS:
-        raise EditError(f"{quoted(node.name)} is a {printable(node.op)}, not a Placeholder")
+    if node.op not in PLACEHOLDERS | {"Const"}:
+        raise EditError(f"{quoted(node.name)} is a {printable(node.op)}, not a Placeholder or a Const")
     return node
+
+
+def _stated_shape(node: Node) -> Shape:
+    if node.op != "Const":
+        return placeholder_shape(node)
+    header = constant_header(node)
+    return None if header is None else header.dims
 
 
 def _frozen(node: Node, value: Any) -> _Frozen:
@@ -119,7 +126,7 @@ def _shortened(value: Any) -> str:
 
 def _filled(node: Node) -> tuple[int, ...]:
     """The shape that a single number gets: as many dims of 1 as the placeholder has dims."""
-    return (1,) * len(placeholder_shape(node) or ())
+    return (1,) * len(_stated_shape(node) or ())
 
 
 def _from_array(node: Node, dtype: int, array: Any) -> _Frozen:
@@ -138,7 +145,11 @@ def _from_array(node: Node, dtype: int, array: Any) -> _Frozen:
 
 
 def _check_shape(node: Node, shape: tuple[int, ...]) -> None:
-    if not compatible(shape, placeholder_shape(node)):
+    if not compatible(shape, _stated_shape(node)):
         raise EditError(
-            f"the value for {quoted(node.name)} has the shape {format_shape(shape)}: it takes {describe(node.output)}"
+            f"the value for {quoted(node.name)} has the shape {format_shape(shape)}: it takes {_described(node)}"
         )
+
+
+def _described(node: Node) -> str:
+    return f"{dtype_name(node.output.dtype)} {format_shape(_stated_shape(node))}"

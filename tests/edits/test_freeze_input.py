@@ -39,7 +39,7 @@ from gdsurgeon.execute.settings import Overrides
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import SameGiven
-from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.runtime.client import Worker
 
 INT8, INT16, UINT16, HALF = (graphs.dtype(n) for n in (6, 5, 17, 19))
@@ -410,8 +410,9 @@ def test_a_message_does_not_repeat_a_long_value() -> None:
         ({}, "nothing to freeze"),
         ({"is_trainig": "false"}, "Did you mean 'is_training'"),
         ({"nope": "1"}, "has no node 'nope'"),
-        ({"k": "1"}, "'k' is a Const, not a Placeholder"),
-        ({"y": "1"}, "'y' is a Identity, not a Placeholder|'y' is an Identity, not a Placeholder"),
+        ({"k": "[1, 2]"}, "it takes "),
+        ({"k": "one"}, "'k'"),
+        ({"y": "1"}, "'y' is a Identity, not a Placeholder or a Const"),
         ({"is_training:1": "1"}, "is_training:1"),
         ({"^is_training": "1"}, "is_training"),
         ({"is_training": "false", "nope": "1"}, "has no node 'nope'"),
@@ -453,6 +454,25 @@ def test_a_freeze_is_proven(tmp_path: Path) -> None:
     assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[3, 6]")]
     assert outcome.proof.feeds == {"x": "float32 [2]"}
     assert [i.name for i in outcome.after.inputs] == ["x"]  # type: ignore[union-attr]
+
+
+@pytest.mark.tensorflow
+def test_constants_get_other_values(tmp_path: Path) -> None:
+    m = built()
+    m.const("w", [1.0, 2.0])
+    m.const("shift", 1.0)
+    m.node("scaled", "Mul", ["y", "w"], T="float32")
+    m.node("z", "Add", ["scaled", "shift"], T="float32")
+    outcome = operated(
+        tmp_path,
+        m,
+        lambda g: freeze_input(g, {"w": np.array([3, 4], np.float32), "shift": "10", "scale": "2"}),
+        overrides=Overrides({"x": "[1, 2]"}),
+    )
+    assert [(o.after, o.value) for o in outcome.proof.compared] == [("z", "[16, 26]")]
+    assert set(outcome.result.journal.changed) == {"w", "shift", "scale"}
+    error = not_frozen(load(str(tmp_path / "out.pb")), {"w": np.ones((1, 2), np.float32)}, "it takes")
+    assert "float32 [2]" in error.message
 
 
 @pytest.mark.tensorflow
@@ -547,6 +567,12 @@ def test_feed_of_a_frozen_input_is_refused_by_the_command(tmp_path: Path) -> Non
         (["scale=@."], 2, "is a directory"),
         (["scale=@double.npy"], 4, "float64"),
         (["scal=3"], 4, "Did you mean 'scale'"),
+        (["--values", "archive.npz"], 0, ""),
+        (["x=1,2", "--values", "archive.npz"], 0, ""),
+        (["scale=3", "--values", "archive.npz"], 2, "two values"),
+        (["--values", "value.npy"], 2, "no .npz archive"),
+        (["--values", "model.pb"], 2, "no .npz archive"),
+        (["--values", "gone.npz"], 2, "no such file"),
     ],
 )
 def test_command(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:
