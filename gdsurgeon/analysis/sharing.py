@@ -18,26 +18,41 @@ _HANDED_ON = frozenset((
 ))  # fmt: skip
 """Ops that may hand an input on, which then has as many bytes as their output."""
 
-OWN = (
+_OWN = (
     (IN_PLACE - _HANDED_ON - ALIASES)
     | (HEAVY - {"Einsum"})
     | frozenset((
-        "AvgPool", "AvgPoolGrad", "BiasAddGrad", "Conv2DBackpropFilter", "Conv3DBackpropFilterV2",
-        "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput", "Fill",
-        "L2Loss", "MaxPool", "MaxPoolGrad", "UnsortedSegmentSum",
+        "ArgMax", "ArgMin", "AvgPool", "AvgPoolGrad", "BiasAddGrad", "ConcatV2", "Conv2DBackpropFilter",
+        "Conv3DBackpropFilterV2", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropFilter",
+        "DepthwiseConv2dNativeBackpropInput", "Equal", "Fill", "FusedBatchNorm", "FusedBatchNormGrad",
+        "FusedBatchNormGradV2", "FusedBatchNormGradV3", "FusedBatchNormV2", "FusedBatchNormV3", "GatherNd", "GatherV2",
+        "Greater", "GreaterEqual", "L2Loss", "Less", "LessEqual", "MaxPool", "MaxPoolGrad", "NotEqual", "OneHot",
+        "ResizeBilinear", "ResizeBilinearGrad", "Shape", "Size", "SoftmaxCrossEntropyWithLogits",
+        "SparseSoftmaxCrossEntropyWithLogits", "StridedSliceGrad", "TopKV2", "UnsortedSegmentSum",
     ))
 )  # fmt: skip
 """Ops whose outputs have buffers of their own, or such as nobody else has any more."""
 
 
+def may_have(op: str, given: int, made: Iterable[int]) -> bool:
+    """Whether one of the outputs of a node may have the buffer of an input.
+
+    Args:
+        op: the node's.
+        given: bytes of the input; 0 where they are not known.
+        made: bytes of the outputs.
+    """
+    if op in _OWN or op in SOURCES:
+        return False
+    return op not in _HANDED_ON or not given or any(nbytes in (0, given) for nbytes in made)
+
+
 def may_share(step: Step, number: int) -> Iterator[int]:
     """The producers of inputs of a node whose buffers its outputs may have."""
-    op = step.ops[number]
-    if op in OWN or op in SOURCES or op == "Shape":
-        return
-    made = {size.nbytes for size in step.sizes[number]}
+    made = [size.nbytes for size in step.sizes[number]]
+    is_alone = step.ops[number] == "AddN" and len(step.reads[number]) == 1  # which hands on what it gets
     for tensor in step.reads[number]:
-        if op not in _HANDED_ON or not all(made) or step.size(tensor).nbytes in made | {0}:
+        if is_alone or may_have(step.ops[number], step.size(tensor).nbytes, made):
             yield tensor[0]
 
 
@@ -64,6 +79,10 @@ class Sums:
                 self._consumers[producer].append(number)
         sums = [number for number, op in enumerate(step.ops) if op == "AddN" and len(step.reads[number]) > 2]
         self._uncertain = {total: found for total in sums if (found := self._uncertain_inputs(total))}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._uncertain)
 
     def computed_once(self) -> set[int]:
         """The forward nodes that must not be computed again.
@@ -130,7 +149,7 @@ class Sums:
         for producer, port in step.reads[total]:
             if step.ops[producer] in SOURCES or step.reads[total].count((producer, port)) > 1:
                 continue
-            if step.ops[producer] in OWN and self._consumers[producer] == [total]:
+            if self._consumers[producer] == [total] and next(may_share(step, producer), None) is None:
                 return out
             out.append(producer)
         return out

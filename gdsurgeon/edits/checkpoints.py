@@ -90,8 +90,8 @@ def checkpointed(graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoin
     sums = Sums(step, [name not in there for name in step.names], [step.index[name] for name in made.seeds])
     found, live = _forward(graph, known, made, step, sizes.signatures, sums)
     kept = [step.index[name] for name in made.wanted.names]
-    plain = peak(step, kept, wanted.threads)
-    ordered = [*_end_forward_pass_first(step, made, live), *sums.keep_order(plain.order, live)]
+    order = peak(step, kept, wanted.threads).order if sums else []
+    ordered = [*_end_forward_pass_first(step, made, live), *sums.keep_order(order, live)]
     planner = Planner(found, kept, _results(found, made), _scope(made, step), live, wanted.threads, sums.prompt())
     plan = _chosen(graph, planner, found, wanted, sizes)
     return Checkpointed(

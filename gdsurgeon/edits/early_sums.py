@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gdsurgeon.analysis.sharing import OWN
-from gdsurgeon.analysis.step import TensorSize
+from gdsurgeon.analysis.sharing import may_have
+from gdsurgeon.analysis.step import SOURCES, TensorSize
 from gdsurgeon.graph.names import CONTROL, UniqueNames, parse_input
 from gdsurgeon.wire.messages import message
 
@@ -47,24 +47,32 @@ def with_early_sums(
         for node in many_partial_gradients(out)
         if node.name not in there and _count(node) * sizes[node.name][0].nbytes >= LARGE
     ]
-    owned = _owned(out) if large else frozenset()
+    owned = _owned(out, sizes) if large else frozenset()
     early = [node for node in large if node.input[0] in owned]
     for node in early:
         _take_in_parts(out, there, node, owned)
     return out, [node.name for node in early]
 
 
-def _owned(definition: Any) -> frozenset[str]:
+def _owned(definition: Any, sizes: Mapping[str, Sequence[TensorSize]]) -> frozenset[str]:
     """The tensors that a kernel is sure to be allowed to write over: each has one reader, and a buffer of its own.
 
     AddN begins its sum with the first input of which that is true, whatever the order of its inputs.
     """
     readers = Counter(text.partition(":")[0] for node in definition.node for text in node.input)
-    return frozenset(
-        node.name
-        for node in definition.node
-        if readers[node.name] == 1 and node.op in OWN and (node.op != "AddN" or _count(node) > 1)
-    )
+
+    def bytes_of(name: str, port: int) -> int:
+        found = sizes.get(name, ())
+        return found[port].nbytes if port < len(found) else 0
+
+    def is_fresh(node: Any) -> bool:
+        made = [size.nbytes for size in sizes.get(node.name, ())] or [0]
+        if node.op in SOURCES or (node.op == "AddN" and _count(node) == 1):
+            return False
+        reads = [ref for text in node.input if (ref := parse_input(text)) is not None and ref.port != CONTROL]
+        return not any(may_have(node.op, bytes_of(ref.node, ref.port), made) for ref in reads)
+
+    return frozenset(node.name for node in definition.node if readers[node.name] == 1 and is_fresh(node))
 
 
 def _count(node: Any) -> int:
