@@ -7,6 +7,8 @@ give a view of it: a cast to the same type, a slice along the first dimension, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from gdsurgeon.analysis.forward_pass import READS_SHAPE
 from gdsurgeon.analysis.peak import IN_PLACE
@@ -34,6 +36,13 @@ _OWN = (
 """Ops whose outputs have buffers of their own, or such as nobody else has any more."""
 
 
+_CALLS = frozenset((
+    "Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf", "StatelessWhile",
+    "SymbolicGradient", "While",
+))  # fmt: skip
+"""Ops in whose place TensorFlow puts what they call: it may turn out not to need what they read."""
+
+
 def may_have(op: str, given: int, made: Iterable[int]) -> bool:
     """Whether one of the outputs of a node may have the buffer of an input.
 
@@ -54,6 +63,14 @@ def may_share(step: Step, number: int) -> Iterator[int]:
     for tensor in step.reads[number]:
         if is_alone or may_have(step.ops[number], step.size(tensor).nbytes, made):
             yield tensor[0]
+
+
+class _Family(NamedTuple):
+    """Nodes that share a buffer, the others that read it, and the sums that may begin with it."""
+
+    sharing: set[int]
+    readers: set[int]
+    totals: list[int]
 
 
 class Sums:
@@ -77,38 +94,85 @@ class Sums:
         for number in range(len(step)):
             for producer, _ in step.reads[number]:
                 self._consumers[producer].append(number)
-        sums = [number for number, op in enumerate(step.ops) if op == "AddN" and len(step.reads[number]) > 2]
-        self._uncertain = {total: found for total in sums if (found := self._uncertain_inputs(total))}
+        self._all = [number for number, op in enumerate(step.ops) if op == "AddN" and len(step.reads[number]) > 2]
+        self._uncertain = {total: found for total in self._all if (found := self._uncertain_inputs(total))}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether there are any of which it is not certain with which input they begin."""
         return bool(self._uncertain)
 
     def computed_once(self) -> set[int]:
-        """The forward nodes that must not be computed again.
+        """The forward nodes that must not be computed again: the sums, and what they hang on.
 
-        A buffer that the backward pass reads together with gradients is needed until then, and has to be; of another
-        one nothing that is computed again may be computed.
+        A buffer that the backward pass is sure to read when the sum has been taken is needed until then, and has to
+        be; of another one nothing that is computed again may be computed, and those who read it wait for nothing.
         """
-        out = set(self._uncertain)
-        for sharing, readers in self._in_question():
-            out |= sharing
-            if not self._is_needed_late(readers):
-                out |= readers
+        out = set(self._all)
+        for family in self._families:
+            out |= family.sharing
+            if not self._is_needed_late(family):
+                out |= family.readers
+        pending = list(self.prompt())
+        while pending:
+            read = {producer for producer, _ in self._step.reads[pending.pop()]} - out
+            out |= read
+            pending += [producer for producer in read if self._is_backward[producer]]
         return {number for number in out if not self._is_backward[number]}
 
     def prompt(self) -> set[int]:
         """The backward nodes that must not be held back: they free what a sum of the forward pass may begin with."""
-        found = {r for _, readers in self._in_question() if not self._is_needed_late(readers) for r in readers}
+        found = {r for family in self._families if not self._is_needed_late(family) for r in family.readers}
         return {number for number in found if self._is_backward[number] and not self._carries_gradient[number]}
 
-    def _in_question(self) -> Iterator[tuple[set[int], set[int]]]:
-        """The nodes that share a buffer which a sum may begin with, and the others that read it."""
-        for sharing in self._shared(producer for found in self._uncertain.values() for producer in found):
-            yield sharing, {reader for number in sharing for reader in self._consumers[number]} - sharing
+    def come_before_gradients(self) -> bool:
+        """Whether all gradients that read what the forward pass adds come after its sums in any case."""
+        return all(
+            not self._carries_gradient[reader] or self._is_behind(reader, total)
+            for family in self._families
+            for total in family.totals
+            if not self._is_backward[total]
+            for reader in family.readers
+        )
 
-    def _is_needed_late(self, readers: Iterable[int]) -> bool:
-        return any(self._carries_gradient[r] and self._step.ops[r] not in READS_SHAPE for r in readers)
+    @cached_property
+    def _families(self) -> list[_Family]:
+        out: list[_Family] = []
+        known: dict[int, _Family] = {}
+        for total, producers in self._uncertain.items():
+            for producer in producers:
+                if producer not in known:
+                    sharing = self._sharing(producer)
+                    readers = {reader for number in sharing for reader in self._consumers[number]} - sharing
+                    out.append(_Family(sharing, readers, []))
+                    known |= dict.fromkeys(sharing, out[-1])
+                known[producer].totals.append(total)
+        return out
+
+    def _is_needed_late(self, family: _Family) -> bool:
+        late = [r for r in family.readers if self._carries_gradient[r]]
+        late = [r for r in late if self._step.ops[r] not in READS_SHAPE | _CALLS]
+        return all(any(self._is_behind(reader, total) for reader in late) for total in family.totals)
+
+    def _is_behind(self, number: int, total: int) -> bool:
+        """Whether a node depends on a sum of the forward pass."""
+        bit = self._bits.get(total)
+        return bit is not None and bool(self._behind[number] >> bit & 1)
+
+    @cached_property
+    def _bits(self) -> dict[int, int]:
+        totals = (total for total in self._uncertain if not self._is_backward[total])
+        return {total: bit for bit, total in enumerate(totals)}
+
+    @cached_property
+    def _behind(self) -> list[int]:
+        """For each node the sums of the forward pass that it is or depends on, bit by bit."""
+        out = [0] * len(self._step)
+        for total, bit in self._bits.items():
+            out[total] = 1 << bit
+        for number in self._step.order():
+            for producer in (*(p for p, _ in self._step.reads[number]), *self._step.waits[number]):
+                out[number] |= out[producer]
+        return out
 
     def keep_order(self, order: Sequence[int], live: Sequence[bool] | None = None) -> list[int]:
         """Has sums of the backward pass, and the others that read what they add, come in ORDER.
@@ -126,10 +190,12 @@ class Sums:
         step = self._step
         position = {number: at for at, number in enumerate(order)}
         out: dict[int, None] = {}
-        for total, producers in self._uncertain.items():
-            if not self._is_backward[total]:
-                continue
-            sharing = {number for found in self._shared(producers) for number in found}
+        sharing_with: dict[int, set[int]] = {total: set() for total in self._uncertain if self._is_backward[total]}
+        for family in self._families:
+            for total in family.totals:
+                if total in sharing_with:
+                    sharing_with[total] |= family.sharing
+        for total, sharing in sharing_with.items():
             readers = sharing.union(*(self._consumers[number] for number in sharing)) - {total}
             for reader in sorted(readers, key=lambda reader: position.get(reader, -1)):
                 comes_first = position.get(reader, len(order)) < position.get(total, -1)
@@ -153,15 +219,6 @@ class Sums:
                 return out
             out.append(producer)
         return out
-
-    def _shared(self, producers: Iterable[int]) -> Iterator[set[int]]:
-        """The sets of nodes whose outputs may have one buffer with those of PRODUCERS, each once."""
-        seen: set[int] = set()
-        for producer in producers:
-            if producer not in seen:
-                sharing = self._sharing(producer)
-                seen |= sharing
-                yield sharing
 
     def _sharing(self, start: int) -> set[int]:
         """The nodes whose outputs may have one buffer with those of START."""

@@ -91,7 +91,9 @@ def checkpointed(graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoin
     found, live = _forward(graph, known, made, step, sizes.signatures, sums)
     kept = [step.index[name] for name in made.wanted.names]
     order = peak(step, kept, wanted.threads).order if sums else []
-    ordered = [*_end_forward_pass_first(step, made, live), *sums.keep_order(order, live)]
+    ordered = sums.keep_order(order, live)
+    if sums.come_before_gradients():
+        ordered += _end_forward_pass_first(step, made, live)
     planner = Planner(found, kept, _results(found, made), _scope(made, step), live, wanted.threads, sums.prompt())
     plan = _chosen(graph, planner, found, wanted, sizes)
     return Checkpointed(
