@@ -61,9 +61,9 @@ class ForwardPass:
         return [number for number in self.step.order() if self.is_backward[number]]
 
     @cached_property
-    def carries_gradient(self) -> list[bool]:
+    def carries_gradient(self) -> list[int]:
         """For each backward node whether it depends on the targets' gradients, and not on the forward pass alone."""
-        return self.step.behind(self.seeds)
+        return self.step.behind(dict.fromkeys(self.seeds, 1), self.backward, control=False)
 
     @cached_property
     def backward_readers(self) -> list[list[int]]:

@@ -199,17 +199,11 @@ class _Rewriting:
 
     def _behind(self) -> list[int]:
         """For each backward node the segments whose users it is one of or depends on; bit by bit."""
-        step = self.found.step
-        out = [0] * len(step)
+        marks: dict[int, int] = {}
         for segment, users in self.users.items():
             for user in users:
-                out[user] |= 1 << segment
-        for number in self.found.backward:
-            for producer, _ in step.reads[number]:
-                out[number] |= out[producer]
-            for producer in step.waits[number]:
-                out[number] |= out[producer]
-        return out
+                marks[user] = marks.get(user, 0) | 1 << segment
+        return self.found.step.behind(marks, self.found.backward)
 
     def _gradients_into(self, users: Iterable[int]) -> Iterable[int]:
         """The backward nodes that bring gradients to USERS, or to what reads those that none comes into."""

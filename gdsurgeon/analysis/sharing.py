@@ -89,7 +89,7 @@ class Sums:
     def __init__(self, step: Step, is_backward: Sequence[bool], seeds: Iterable[int]) -> None:
         self._step = step
         self._is_backward = is_backward
-        self._carries_gradient = step.behind(seeds)
+        self._carries_gradient = step.behind(dict.fromkeys(seeds, 1), step.order(), control=False)
         self._consumers: list[list[int]] = [[] for _ in range(len(step))]
         for number in range(len(step)):
             for producer, _ in step.reads[number]:
@@ -166,13 +166,7 @@ class Sums:
     @cached_property
     def _behind(self) -> list[int]:
         """For each node the sums of the forward pass that it is or depends on, bit by bit."""
-        out = [0] * len(self._step)
-        for total, bit in self._bits.items():
-            out[total] = 1 << bit
-        for number in self._step.order():
-            for producer in (*(p for p, _ in self._step.reads[number]), *self._step.waits[number]):
-                out[number] |= out[producer]
-        return out
+        return self._step.behind({total: 1 << bit for total, bit in self._bits.items()}, self._step.order())
 
     def keep_order(self, order: Sequence[int], live: Sequence[bool] | None = None) -> list[int]:
         """Has sums of the backward pass, and the others that read what they add, come in ORDER.

@@ -115,13 +115,22 @@ class Step:
                     order.append(consumer)
         return order
 
-    def behind(self, seeds: Iterable[int]) -> list[bool]:
-        """For each node whether it is one of SEEDS or is computed from one of them."""
-        out = [False] * len(self)
-        for number in seeds:
-            out[number] = True
-        for number in self.order():
-            out[number] = out[number] or any(out[producer] for producer, _ in self.reads[number])
+    def behind(self, marks: Mapping[int, int], order: Iterable[int], *, control: bool = True) -> list[int]:
+        """For each node its own marks and those of all that it depends on.
+
+        Args:
+            marks: bits, by node.
+            order: the nodes that may depend on marked ones, producers first.
+            control: whether a control input makes a node depend on another.
+        """
+        out = [0] * len(self)
+        for number, mark in marks.items():
+            out[number] = mark
+        for number in order:
+            for producer, _ in self.reads[number]:
+                out[number] |= out[producer]
+            for producer in self.waits[number] if control else ():
+                out[number] |= out[producer]
         return out
 
 

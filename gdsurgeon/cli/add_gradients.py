@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @edit_options
 @click.option("--ys", metavar="TENSOR,...", multiple=True, required=True, help="What is differentiated; summed.")
 @click.option("--xs", metavar="TENSOR,...", multiple=True, help="With respect to what: inputs, activations, constants.")
-@click.option("--weights", is_flag=True, help="With respect to every constant of more than one element, too.")
+@click.option("--weights", is_flag=True, help="With respect to every floating constant of more than one element, too.")
 @click.option("--grad-ys", metavar="TENSOR,...", multiple=True, help="What comes in for each of --ys, instead of ones.")
 @click.option("--scope", metavar="NAME", help="Name scope of the new nodes.  [default: gradients]")
 @click.option("--names", metavar="NAME,...", multiple=True, help="Names of the results, one for each of --xs.")
@@ -87,7 +87,7 @@ def command(
         raise UsageError("--budget chooses the checkpoints: give one or the other")
     if threads is not None and budget is None and checkpoints in ((), ("none",)):
         raise UsageError("--threads is for a plan: --checkpoints or --budget asks for one")
-    tensors = [names_in(texts, option) for texts, option in ((ys, "--ys"), (xs, "--xs"), (grad_ys, "--grad-ys"))]
+    targets, sources, given = names_in(ys, "--ys"), names_in(xs, "--xs"), names_in(grad_ys, "--grad-ys")
     called = names_in(names, "--names")
     kept = names_in(checkpoints, "--checkpoints") or ["none"]
     if len(kept) > 1 and set(kept) & set(MODES):
@@ -101,10 +101,10 @@ def command(
             request,
             lambda graph: add_gradients(
                 graph,
-                tensors[0],
-                tensors[1],
+                targets,
+                sources,
                 weights=weights,
-                grad_ys=tensors[2],
+                grad_ys=given,
                 scope=scope or "",
                 names=called,
                 unconnected=unconnected,

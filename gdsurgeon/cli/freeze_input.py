@@ -51,6 +51,7 @@ def command(request: Request, values: tuple[str, ...], weights: str | None) -> N
 def _together(values: dict[str, Any], path: str | None) -> dict[str, Any]:
     """VALUES, and those in the archive at PATH."""
     arrays = _arrays(path) if path is not None else {}
+    arrays = {name.removesuffix(":0"): array for name, array in arrays.items()}
     twice = [name for name in arrays if name in values]
     if twice:
         raise UsageError(f"{printable(twice[0])} is given two values")
@@ -59,29 +60,24 @@ def _together(values: dict[str, Any], path: str | None) -> dict[str, Any]:
 
 def _array(path: str) -> Any:
     """The array in an .npy file."""
-    found = _loaded(path, ".npy file")
-    if isinstance(found, dict):
+    import numpy as np
+
+    try:
+        found = np.load(path, allow_pickle=False)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"the value {printable(path)} cannot be read: {reason}") from error
+    except Exception as error:  # numpy has many ways to say that a file is none of its own
+        raise UsageError(f"the value {printable(path)} cannot be read: it is no .npy file") from error
+    if not isinstance(found, np.ndarray):
         raise UsageError(f"the value {printable(path)} is an archive, no .npy file")
     return found
 
 
 def _arrays(path: str) -> dict[str, Any]:
-    """The arrays in an .npz archive."""
-    found = _loaded(path, ".npz archive")
-    if not isinstance(found, dict):
-        raise UsageError(f"--values {printable(path)} is a single array, no .npz archive")
-    return {name.removesuffix(":0"): array for name, array in found.items()}
+    """The arrays in an .npz archive, by the node's name."""
+    from gdsurgeon.execute.archive import load
+    from gdsurgeon.runtime.tensor import Tensor
 
-
-def _loaded(path: str, kind: str) -> Any:
-    """The array in a file, or a dict of the arrays in an archive."""
-    import numpy as np
-
-    try:
-        found = np.load(path, allow_pickle=False)
-        return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"the value {printable(path)} cannot be read: {reason}") from error
-    except Exception as error:  # numpy has many ways to say that a file is none of its own
-        raise UsageError(f"the value {printable(path)} cannot be read: it is no {kind}") from error
+    found = load(path, "the values")[0]
+    return {name: value.numpy() if isinstance(value, Tensor) else value for name, value in found.items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.quantities import MIB
+from gdsurgeon.analysis.text import MIB
 from gdsurgeon.edits.backward_pass import BackwardPass, backward_pass
 from gdsurgeon.edits.checkpoints import MODES, Checkpointed, Checkpoints, checkpointed
 from gdsurgeon.edits.early_sums import many_partial_gradients, with_early_sums
@@ -103,10 +103,10 @@ def add_gradients(
         wanted.names,
         wanted.scope,
         differentiator,
-        measure,
-        plan.budget,
-        rtol,
-        atol,
+        measured=measure,
+        budget=plan.budget,
+        rtol=rtol,
+        atol=atol,
     )
     result.claims = (claim,)
     return result

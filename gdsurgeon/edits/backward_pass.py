@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.control_flow import while_frames
+from gdsurgeon.analysis.text import first_lines, named
 from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.edits.gradient_request import Wanted
+from gdsurgeon.edits.gradient_request import Wanted, they_do
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.dtypes import base_dtype
@@ -82,13 +83,12 @@ def backward_pass(
         raise _refused(reasons)
     without = [x for x, result in zip(wanted.xs, found.results, strict=True) if result is None]
     optional = set() if zeros else set(wanted.xs[len(wanted.xs) - wanted.optional :])
-    left_out = [x for x in without if x in optional]
     lost = [x for x in without if x not in optional]
+    left_out = dict.fromkeys(x for x in without if x in optional)
     if lost and not zeros:
         raise _unconnected(wanted, lost)
     definition = message("tensorflow.GraphDef").FromString(found.graph)
-    passed_over = set(left_out)
-    kept = [i for i, x in enumerate(wanted.xs) if x not in passed_over]
+    kept = [i for i, x in enumerate(wanted.xs) if x not in left_out]
     wanted = wanted._replace(
         xs=tuple(wanted.xs[i] for i in kept), names=tuple(wanted.names[i] for i in kept), optional=0
     )
@@ -102,8 +102,8 @@ def backward_pass(
 def _refused(reasons: Sequence[str]) -> EditError:
     if len(reasons) == 1:
         return EditError(f"no gradients can be made: {reasons[0]}")
-    more = (f"and {len(reasons) - MOST_LISTED} more",) if len(reasons) > MOST_LISTED else ()
-    return EditError(f"no gradients can be made, for {len(reasons)} reasons:", details=(*reasons[:MOST_LISTED], *more))
+    details = first_lines(reasons, MOST_LISTED)
+    return EditError(f"no gradients can be made, for {len(reasons)} reasons:", details=details)
 
 
 def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[str]:
@@ -127,11 +127,9 @@ def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[str]:
 
 
 def _unconnected(wanted: Wanted, lost: Sequence[Output]) -> EditError:
-    names = ", ".join(quoted(x.name) for x in lost[:10]) + (f" and {len(lost) - 10} more" if len(lost) > 10 else "")
-    ys = ", ".join(quoted(y.name) for y in wanted.ys[:3]) + (" and others" if len(wanted.ys) > 3 else "")
-    verb = "does" if len(wanted.ys) == 1 else "do"
+    names = named([x.name for x in lost], 10, quoted)
     return EditError(
-        f"{ys} {verb} not depend on {names} in a way that has a gradient",
+        f"{they_do(wanted.ys)} not depend on {names} in a way that has a gradient",
         hint="--unconnected zero gives zeros for them",
     )
 

@@ -10,10 +10,10 @@ from gdsurgeon.analysis.checkpoint_plan import Plan, Planner
 from gdsurgeon.analysis.control_flow import ENTER, SWITCH, control_flow
 from gdsurgeon.analysis.forward_pass import READS_SHAPE, TINY, ForwardPass, Tensor, forward_pass
 from gdsurgeon.analysis.peak import peak
-from gdsurgeon.analysis.quantities import MIB, told_apart
 from gdsurgeon.analysis.sharing import Sums
 from gdsurgeon.analysis.state import has_state
 from gdsurgeon.analysis.step import Step, step_of
+from gdsurgeon.analysis.text import MIB, told_apart
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.edits.backward_pass import BackwardPass
 from gdsurgeon.edits.gradient_request import tensors_named
@@ -87,8 +87,9 @@ def checkpointed(graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoin
     """
     step = step_of([known, made.definition], sizes.tensors)
     there = {node.name for node in known.node}
-    sums = Sums(step, [name not in there for name in step.names], [step.index[name] for name in made.seeds])
-    found, live = _forward(graph, known, made, step, sizes.signatures, sums)
+    is_backward = [name not in there for name in step.names]
+    sums = Sums(step, is_backward, [step.index[name] for name in made.seeds])
+    found, live = _forward(graph, known, made, step, sizes.signatures, is_backward, sums)
     kept = [step.index[name] for name in made.wanted.names]
     order = peak(step, kept, wanted.threads).order if sums else []
     ordered = sums.keep_order(order, live)
@@ -114,7 +115,13 @@ def _scope(made: BackwardPass, step: Step) -> str:
 
 
 def _forward(
-    graph: Graph, known: Any, made: BackwardPass, step: Step, signatures: Mapping[str, Sequence[Signature]], sums: Sums
+    graph: Graph,
+    known: Any,
+    made: BackwardPass,
+    step: Step,
+    signatures: Mapping[str, Sequence[Signature]],
+    is_backward: Sequence[bool],
+    sums: Sums,
 ) -> tuple[ForwardPass, list[bool] | None]:
     weights = [n for name, n in step.index.items() if (node := graph.find(name)) is not None and node.op == "Const"]
     for number in weights:
@@ -128,9 +135,8 @@ def _forward(
         dies = live is not None and not live[number]
         return handles or dies or name in changed or number in summed or has_state(graph[name])
 
-    there = {node.name for node in known.node}
     summed = sums.computed_once()
-    backward = [step.index[node.name] for node in made.definition.node if node.name not in there]
+    backward = [number for number, flag in enumerate(is_backward) if flag]
     targets = [step.index[tensor.node.name] for tensor in made.wanted.ys]
     seeds = [step.index[name] for name in made.seeds]
     return forward_pass(step, backward, targets, seeds, weights, is_fixed), live

@@ -8,6 +8,7 @@ from gdsurgeon.analysis.boundary import outer_inputs, served_outputs
 from gdsurgeon.analysis.control_flow import ENTER
 from gdsurgeon.analysis.initialisers import ASSIGNMENTS, initialisers
 from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.analysis.text import named
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.edits.copy_nodes import CopiedNodes, plan_copy_nodes
 from gdsurgeon.edits.reroute import check_can_replace
@@ -204,13 +205,12 @@ def _notes(copied: CopiedNodes, assigned: Sequence[Node], shared: set[Node]) -> 
         out.append(f"{count} variable{'s' if count != 1 else ''} cloned")
     if assigned:
         names = [copied.nodes[node].name for node in assigned if node.op in ASSIGNMENTS]
-        listed = ", ".join(quoted(name) for name in names[:4]) + (f" and {len(names) - 4:,} more" * (len(names) > 4))
-        out.append(f"to be initialised by {listed}: {len(assigned):,} nodes of the initialisers cloned with them")
+        cloned = f"{len(assigned):,} nodes of the initialisers cloned with them"
+        out.append(f"to be initialised by {named(names, 4, quoted)}: {cloned}")
     elif count:
         inside = [new.name for old, new in copied.nodes.items() if old.op in ASSIGNMENTS]
         if inside:
-            listed = ", ".join(quoted(n) for n in inside[:4]) + (f" and {len(inside) - 4:,} more" * (len(inside) > 4))
-            out.append(f"to be initialised by {listed}")
+            out.append(f"to be initialised by {named(inside, 4, quoted)}")
     if shared:
         out.append(f"{len(shared):,} node{'s' if len(shared) != 1 else ''} shared with the original")
     out += [f"while loop {quoted(old)} runs as {quoted(new)} in the clone" for old, new in copied.frames.items()]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.analysis.control_flow import ALL, MERGE, control_flow, while_frames
 from gdsurgeon.analysis.order import find_cycle
+from gdsurgeon.analysis.text import named
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -119,9 +120,7 @@ def _dangling(node: Node, before: str | Node) -> Node | None:
 def _present(node: Node) -> str:
     if not node.controls:
         return ": it has no control inputs"
-    shown = ", ".join(quoted("^" + control.name) for control in node.controls[:4])
-    more = f" and {len(node.controls) - 4:,} more" if len(node.controls) > 4 else ""
-    return f": its control inputs are {shown}{more}"
+    return f": its control inputs are {named(['^' + control.name for control in node.controls], 4, quoted)}"
 
 
 def _added(graph: Graph, edges: Sequence[Edge]) -> Edges:

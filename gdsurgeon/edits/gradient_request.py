@@ -32,8 +32,8 @@ class Wanted(NamedTuple):
         names: what the nodes of the results are called, one for each source.
         scope: the name scope of all other nodes.
         optional: how many sources, at the end, may be left out where no gradient flows.
-        in_functions: how many weights are inside functions, and so no sources, by the function's name.
         given: how many names, from the first on, are to be as they are; others give way to nodes of the same name.
+        in_functions: how many weights are inside functions, and so no sources, by the function's name.
     """
 
     ys: tuple[Output, ...]
@@ -118,18 +118,21 @@ def _refuse_twice(tensors: Sequence[Output], what: str) -> None:
         raise EditError(f"{quoted(twice[0].name)} is given twice as one of the {what}")
 
 
-def _without_weights(targets: Sequence[Output], read: Weights) -> EditError:
+def they_do(targets: Sequence[Output]) -> str:
+    """The subject and the verb of a sentence about targets: ``'a', 'b' do``."""
     names = ", ".join(quoted(y.name) for y in targets[:3]) + (" and others" if len(targets) > 3 else "")
-    verb = "does" if len(targets) == 1 else "do"
+    return f"{names} {'does' if len(targets) == 1 else 'do'}"
+
+
+def _without_weights(targets: Sequence[Output], read: Weights) -> EditError:
     others = counted_others(read)
+    hint = "--xs names other tensors" if others else None
+    if read.in_functions:
+        hint = "gdsurgeon inline MODEL brings out what is inside functions"
     return EditError(
-        f"{names} {verb} not depend on any weight, a floating constant of more than one element"
+        f"{they_do(targets)} not depend on any weight, a floating constant of more than one element"
         + (f", but on {others}" if others else ""),
-        hint="gdsurgeon inline MODEL brings out what is inside functions"
-        if read.in_functions
-        else "--xs names other tensors"
-        if others
-        else None,
+        hint=hint,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gdsurgeon.analysis.quantities import counted, size
+from gdsurgeon.analysis.text import counted, listed, named, size
 from gdsurgeon.edits.backward_pass import BackwardPass
 from gdsurgeon.edits.checkpoints import Checkpointed, Checkpoints
 
@@ -41,14 +41,13 @@ def _told_of_results(made: BackwardPass) -> list[tuple[str, str]]:
         count = counted(len(pairs) - len(telling), "tensor")
         out.append(("gradient", f"of {count}, each under {wanted.scope}/ by the name of its tensor"))
     if made.unconnected:
-        names = ", ".join(x.name for x in made.unconnected[:MOST_NAMED])
+        names = named([x.name for x in made.unconnected], MOST_NAMED)
         out.append(("zeros", f"for {names}: no gradient flows there"))
     if made.left_out:
-        names = ", ".join(x.name for x in made.left_out[:FEW_NAMED])
-        more = f" and {len(made.left_out) - FEW_NAMED:,} more" if len(made.left_out) > FEW_NAMED else ""
-        out.append(("left out", f"{counted(len(made.left_out), 'weight')} without a gradient: {names}{more}"))
+        names = named([x.name for x in made.left_out], FEW_NAMED)
+        out.append(("left out", f"{counted(len(made.left_out), 'weight')} without a gradient: {names}"))
     if wanted.in_functions:
-        names = ", ".join(list(wanted.in_functions)[:MOST_NAMED])
+        names = named(list(wanted.in_functions), MOST_NAMED)
         inside = counted(sum(wanted.in_functions.values()), "weight")
         out.append(("left out", f"{inside} inside functions, which `gdsurgeon inline` brings out: {names}"))
     if made.calls:
@@ -75,14 +74,13 @@ def _told_of_plan(found: Checkpointed, wanted: Checkpoints) -> list[tuple[str, s
     if not found.again:
         return [("plan", f"everything is kept: a peak of {size(found.plain_peak)} is predicted, on {on}")]
     kept = sum(nbytes for _, nbytes in found.kept)
-    names = ", ".join(f"{name} {size(nbytes)}" for name, nbytes in found.kept[:4])
-    more = f" and {len(found.kept) - 4:,} more" if len(found.kept) > 4 else ""
+    names = listed((f"{name} {size(nbytes)}" for name, nbytes in found.kept), 4)
     chosen = wanted.mode or f"{len(wanted.tensors)} given"
     if wanted.budget is not None:
         chosen = f"the fastest under {size(wanted.budget)}"
     return [
         ("plan", f"{chosen}: {counted(len(plan.cuts.positions) + 1, 'segment')}, {plan.extra:+.0%} work"),
-        ("kept", f"{counted(len(found.kept), 'tensor')}, {size(kept)}: {names}{more}"),
+        ("kept", f"{counted(len(found.kept), 'tensor')}, {size(kept)}: {names}"),
         ("again", f"{counted(len(found.again), 'node')} to be computed again"),
         ("memory", f"a peak of {size(plan.peak.nbytes)} is predicted, and of {size(found.plain_peak)} without "
                    f"checkpoints ({found.plain_peak / max(plan.peak.nbytes, 1):.2f} x), on {on}"),

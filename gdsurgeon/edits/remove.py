@@ -8,6 +8,7 @@ from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
 from gdsurgeon.analysis.control_flow import ENTER, MERGE, SWITCH, Branches, branches, while_frames
 from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
 from gdsurgeon.analysis.signature import output_nodes
+from gdsurgeon.analysis.text import first_lines
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.edits.outputs import unrenamed_outputs
 from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, known_shapes
@@ -115,8 +116,7 @@ def _check_unread(read: Reads) -> None:
         raise EditError(
             f"{quoted(output.node.name)} cannot be removed: {quoted(places[0][0].name)} reads it", hint=hint
         )
-    more = (f"and {len(lines) - 20:,} more",) if len(lines) > 20 else ()
-    raise EditError("the selected nodes are still read:", details=lines[:20] + more, hint=hint)
+    raise EditError("the selected nodes are still read:", details=first_lines(lines, 20), hint=hint)
 
 
 def _check_no_outputs(graph: Graph, members: dict[Node, None]) -> None:

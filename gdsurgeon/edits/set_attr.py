@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.attr_fit import misfits
 from gdsurgeon.analysis.attr_text import KINDS, format_attr, is_kind, parse_attr
+from gdsurgeon.analysis.text import first_lines
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, kind_of
 from gdsurgeon.graph.graph import Graph
@@ -263,7 +264,5 @@ def _check_fit(changes: Changes) -> None:
     hint = "nodes that must change together can be selected together"
     if len(found) == 1:
         raise EditError(found[0], hint=hint)
-    details = found[:MOST_DETAILS]
-    if len(found) > MOST_DETAILS:
-        details.append(f"and {len(found) - MOST_DETAILS:,} more")
-    raise EditError(f"the graph would not fit together in {len(found):,} places:", hint=hint, details=tuple(details))
+    details = first_lines(found, MOST_DETAILS)
+    raise EditError(f"the graph would not fit together in {len(found):,} places:", hint=hint, details=details)

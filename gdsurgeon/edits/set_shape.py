@@ -10,6 +10,7 @@ from gdsurgeon.analysis.control_flow import ENTER
 from gdsurgeon.analysis.shape_array_rules import format_target
 from gdsurgeon.analysis.shapes import PLACEHOLDERS, SCALAR_MEANS_UNKNOWN_BEFORE, format_shape, placeholder_shape
 from gdsurgeon.analysis.signature import input_nodes
+from gdsurgeon.analysis.text import counted, first_lines, named
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.analysis.walks import forward_walk, members
 from gdsurgeon.edits.outputs import unrenamed_outputs
@@ -53,10 +54,9 @@ def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: b
     found = fit(graph, old, new)
     lines = found.misfits + [_told(item) for item in found.fixes if not fix_batch]
     if lines:
-        more = [f"and {len(lines) - MOST_DETAILS:,} more"] if len(lines) > MOST_DETAILS else []
         raise EditError(
             f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not take {_spelt(new, found.tried)}:",
-            details=(*lines[:MOST_DETAILS], *more),
+            details=first_lines(lines, MOST_DETAILS),
             hint="--fix-batch has Reshapes take any batch" if found.fixes and not fix_batch else None,
         )
     topology = Topology(graph)
@@ -158,9 +158,8 @@ def _takes_function(op: str) -> bool:
 def _notes(stale: Sequence[Node], fixes: Sequence[Fix]) -> list[str]:
     out: list[str] = []
     if stale:
-        names = ", ".join(printable(node.name) for node in stale[:MOST_SHOWN])
-        more = f" and {len(stale) - MOST_SHOWN:,} more" if len(stale) > MOST_SHOWN else ""
-        out.append(f"{STALE} taken from {len(stale):,} node{'s' if len(stale) > 1 else ''}: {names}{more}")
+        names = named([node.name for node in stale], MOST_SHOWN)
+        out.append(f"{STALE} taken from {counted(len(stale), 'node')}: {names}")
     for item in fixes[:MOST_SHOWN]:
         old, new = format_target(item.old), format_target(item.new)
         out.append(f"{printable(item.node.name)} reshapes to {new} instead of {old}")

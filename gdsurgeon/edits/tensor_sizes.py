@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 from gdsurgeon.analysis.shapes import PLACEHOLDERS, placeholder_shape
 from gdsurgeon.analysis.step import TensorSize, tensor_size
 from gdsurgeon.edits.skeleton import with_shapes
+from gdsurgeon.edits.weights import FLOATING
 from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.runtime.base import Signature
 from gdsurgeon.runtime.differentiator import Differentiator
 
-_FLOATING = (1, 2, 14, 19)
 _SMALL = frozenset((("FusedBatchNormV3", 5),))
 """Outputs of ops that hold next to nothing, whatever their inferred shape leaves open."""
 
@@ -73,7 +74,7 @@ def tensor_sizes(
         for name, outputs in signatures.items()
         for index, found in enumerate(outputs)
         if (found.shape is None or min(found.shape, default=0) < 0)
-        and base_dtype(found.dtype) in _FLOATING
+        and base_dtype(found.dtype) in FLOATING
         and (ops[name], index) not in _SMALL
     ]
     warnings: list[str] = []
@@ -87,7 +88,7 @@ def tensor_sizes(
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
         warnings.append(f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}")
     library = {function.signature.name for function in definition.library.function}
-    callers = [node for node in definition.node if node.op in library or _names_functions(node)]
+    callers = [n for n in definition.node if n.op in library or any(map(functions_in, n.attr.values()))]
     if callers:
         more = f" and {len(callers) - 1:,} more" if len(callers) > 1 else ""
         warnings.append(
@@ -106,7 +107,3 @@ def together(known: Any, definition: Any) -> Any:
     functions = {f.signature.name: f for part in (known, definition) for f in part.library.function}
     out.library.function.extend(functions.values())
     return out
-
-
-def _names_functions(node: Any) -> bool:
-    return any(value.WhichOneof("value") == "func" or value.list.func for value in node.attr.values())

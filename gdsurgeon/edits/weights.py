@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from gdsurgeon.analysis.quantities import counted
 from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.analysis.text import counted
 from gdsurgeon.analysis.topology import Topology
 from gdsurgeon.analysis.walks import backward_walk
 from gdsurgeon.edits.unused_functions import called_by, callers, reachable

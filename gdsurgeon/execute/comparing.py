@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.decisions import deciding_nodes
 from gdsurgeon.analysis.signature import input_nodes
+from gdsurgeon.analysis.text import named
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.executor import Executor, Refused
@@ -347,8 +348,8 @@ class Comparing:
         empty = [o.after for o in self.proof.compared if not self.proof.elements.get(o.after)]
         if len(empty) == len(self.proof.compared):
             raise NotValidatedError(
-                f"nothing could be compared: on these feeds {_few(empty)} {'has' if len(empty) == 1 else 'have'} no "
-                "elements",
+                f"nothing could be compared: on these feeds {named(empty, 5)} "
+                f"{'has' if len(empty) == 1 else 'have'} no elements",
                 hint="--feed NAME=VALUE or --feeds FILE.npz give others; " + DO_WITHOUT,
             )
         nan = [o.after for o in self.proof.compared if o.after not in empty and not self.proof.numbers.get(o.after)]
@@ -358,13 +359,9 @@ class Comparing:
     def _warn_of(self, names: Sequence[str], one: str, several: str) -> None:
         if names:
             self.proof.warnings.append(
-                f"on these feeds {_few(names)} {one if len(names) == 1 else several}: there is nothing in "
+                f"on these feeds {named(names, 5)} {one if len(names) == 1 else several}: there is nothing in "
                 f"{'it' if len(names) == 1 else 'them'} to compare (--feed gives others)"
             )
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(map(printable, names[:5])) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 CONTROL = "control"

@@ -6,8 +6,8 @@ import time
 from contextlib import nullcontext
 from statistics import median
 
-from gdsurgeon.analysis.quantities import told_apart
 from gdsurgeon.analysis.signature import output_nodes
+from gdsurgeon.analysis.text import told_apart
 from gdsurgeon.edits.backward_pass import backward_pass
 from gdsurgeon.edits.gradient_request import Wanted
 from gdsurgeon.edits.graft import graft

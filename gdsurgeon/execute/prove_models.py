@@ -7,6 +7,7 @@ from functools import partial
 
 from gdsurgeon.analysis.shapes import compatible
 from gdsurgeon.analysis.signature import input_nodes, output_nodes
+from gdsurgeon.analysis.text import first_lines
 from gdsurgeon.errors import UsageError, ValidationError, printable, quoted
 from gdsurgeon.execute.change import Change
 from gdsurgeon.execute.comparing import ORIGINAL
@@ -150,7 +151,7 @@ class ModelsProof(ComposedProof):
         if lonely:
             raise ValidationError(
                 f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no partner in the other model:",
-                details=(*lonely[:20], *([f"and {len(lonely) - 20:,} more"] if len(lonely) > 20 else [])),
+                details=first_lines(lonely, 20),
                 hint=HOW_TO_PAIR,
             )
         return list(dict.fromkeys([*mine, *(parse_tensor(name).node for name in inside)]))

@@ -10,17 +10,16 @@ from gdsurgeon.analysis.check import Findings
 from gdsurgeon.analysis.constant_sizes import ConstantSize, ConstantSizes
 from gdsurgeon.analysis.function_summary import FunctionSummary
 from gdsurgeon.analysis.op_usage import OpUsage
-from gdsurgeon.analysis.quantities import counted, size
 from gdsurgeon.analysis.shapes import format_shape
 from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.analysis.signature import Signature
 from gdsurgeon.analysis.strings import Strings
+from gdsurgeon.analysis.text import counted, listed, ops, size
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.dtypes import dtype_name
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.op_defs import table_version
 from gdsurgeon.view.summary import signature_json, typed
-from gdsurgeon.view.text import listed, ops
 
 MOST_ARGUMENTS = 8
 MOST_NAMES = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gdsurgeon.analysis.quantities import counted, size
+from gdsurgeon.analysis.text import counted, listed, size
 from gdsurgeon.errors import GdsurgeonError, printable
 from gdsurgeon.execute.divergence import Divergence, Guilty
 from gdsurgeon.execute.profile import Profile
@@ -13,7 +13,6 @@ from gdsurgeon.execute.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.execute.run_model import Statistics
 from gdsurgeon.execute.validate import Verdict
 from gdsurgeon.view.summary import MOST_LINES, chance, compared_counts, equality, left_out, proven_counts, returned
-from gdsurgeon.view.text import listed
 
 
 def verdict_lines(verdict: Verdict, error: GdsurgeonError | None = None) -> list[str]:

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from execute.conftest import one_worker as one_worker
 
-from gdsurgeon.analysis.quantities import size
+from gdsurgeon.analysis.text import change, listed, ops, size
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.execute.proof import OutputProof, Proof
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.view.summary import chance, proof_entries
-from gdsurgeon.view.text import change, listed, ops
 
 pytestmark = pytest.mark.usefixtures("one_worker")
 

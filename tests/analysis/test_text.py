@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdsurgeon.analysis.quantities import counted, size, told_apart
+from gdsurgeon.analysis.text import counted, size, told_apart
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,35 @@
-"""Changes and lists as text."""
+"""Sizes, counts and lists as text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdsurgeon.analysis.quantities import counted
 from gdsurgeon.errors import printable
+
+MIB = 1 << 20
+
+
+def size(count: int) -> str:
+    """COUNT bytes: ``18.3 MiB``."""
+    if count < 1024:
+        return counted(count, "byte")
+    value = count / 1024
+    for unit in ("KiB", "MiB"):
+        if round(value, 1) < 1024:
+            return f"{value:,.1f} {unit}"
+        value /= 1024
+    return f"{value:,.2f} GiB"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 node``, ``2,727 nodes``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def told_apart(a: int, b: int) -> tuple[str, str]:
+    """Two sizes in bytes as text, in whole bytes where they would look the same else."""
+    texts = size(a), size(b)
+    return texts if a == b or texts[0] != texts[1] else (f"{a:,} bytes", f"{b:,} bytes")
 
 
 def change(before: int, after: int) -> str:
@@ -30,3 +54,9 @@ def named(names: Sequence[str], most: int = 6, show: Callable[[str], str] = prin
     """`listed`, of names that are made printable first: those that are shown, of however many."""
     more = len(names) - most
     return ", ".join(map(show, names[:most])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def first_lines(lines: Sequence[str], most: int) -> tuple[str, ...]:
+    """The first of LINES, and behind them a line that says how many more there are."""
+    more = len(lines) - most
+    return (*lines[:most], f"and {more:,} more") if more > 0 else tuple(lines)
