@@ -17,19 +17,18 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gdsurgeon import graph_editor
-    from gdsurgeon.analysis.boundary import boundary
-    from gdsurgeon.analysis.check import check
-    from gdsurgeon.analysis.match import NodeMatcher, TreeExpr
-    from gdsurgeon.analysis.shape_inference import infer_shapes
-    from gdsurgeon.analysis.signature import signature
-    from gdsurgeon.analysis.subgraph import Subgraph
+    from gdsurgeon.analysis.checks.check import check
+    from gdsurgeon.analysis.queries.signature import signature
+    from gdsurgeon.analysis.shapes.inference import infer_shapes
+    from gdsurgeon.analysis.traversal.boundary import boundary
     from gdsurgeon.edits.add_gradients import add_gradients
     from gdsurgeon.edits.add_postprocessing import add_postprocessing
     from gdsurgeon.edits.add_preprocessing import add_preprocessing
+    from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.edits.clone_scope import clone_scope
     from gdsurgeon.edits.control import control
-    from gdsurgeon.edits.copy_in import copy_in
-    from gdsurgeon.edits.copy_nodes import copy_nodes
+    from gdsurgeon.edits.copying.copy_in import copy_in
+    from gdsurgeon.edits.copying.copy_nodes import copy_nodes
     from gdsurgeon.edits.extract import extract
     from gdsurgeon.edits.freeze_input import freeze_input
     from gdsurgeon.edits.fuse_ops import fuse_ops
@@ -43,38 +42,39 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_device import set_device
     from gdsurgeon.edits.set_shape import set_shape
     from gdsurgeon.errors import GdsurgeonError
-    from gdsurgeon.execute.validate import validate
     from gdsurgeon.graph.graph import Graph
-    from gdsurgeon.graph.journal import EditResult
     from gdsurgeon.graph.load import from_bytes, load
     from gdsurgeon.graph.node import Node, Output
+    from gdsurgeon.graph_editor.matcher import NodeMatcher, TreeExpr
+    from gdsurgeon.graph_editor.view import Subgraph
+    from gdsurgeon.operate.validate import validate
     from gdsurgeon.select import Selection, select_nodes
 
 _HOMES = {
-    "EditResult": "graph.journal",
+    "EditResult": "edits.claims",
     "GdsurgeonError": "errors",
     "Graph": "graph.graph",
     "Node": "graph.node",
-    "NodeMatcher": "analysis.match",
+    "NodeMatcher": "graph_editor.matcher",
     "Output": "graph.node",
     "Selection": "select",
-    "Subgraph": "analysis.subgraph",
-    "TreeExpr": "analysis.match",
+    "Subgraph": "graph_editor.view",
+    "TreeExpr": "graph_editor.matcher",
     "add_gradients": "edits.add_gradients",
     "add_postprocessing": "edits.add_postprocessing",
     "add_preprocessing": "edits.add_preprocessing",
-    "boundary": "analysis.boundary",
-    "check": "analysis.check",
+    "boundary": "analysis.traversal.boundary",
+    "check": "analysis.checks.check",
     "clone_scope": "edits.clone_scope",
     "control": "edits.control",
-    "copy_in": "edits.copy_in",
-    "copy_nodes": "edits.copy_nodes",
+    "copy_in": "edits.copying.copy_in",
+    "copy_nodes": "edits.copying.copy_nodes",
     "extract": "edits.extract",
     "freeze_input": "edits.freeze_input",
     "from_bytes": "graph.load",
     "fuse_ops": "edits.fuse_ops",
     "import_graph": "edits.import_graph",
-    "infer_shapes": "analysis.shape_inference",
+    "infer_shapes": "analysis.shapes.inference",
     "inline": "edits.inline",
     "insert": "edits.insert",
     "load": "graph.load",
@@ -85,8 +85,8 @@ _HOMES = {
     "set_attr": "edits.set_attr",
     "set_device": "edits.set_device",
     "set_shape": "edits.set_shape",
-    "signature": "analysis.signature",
-    "validate": "execute.validate",
+    "signature": "analysis.queries.signature",
+    "validate": "operate.validate",
 }
 
 __all__ = [

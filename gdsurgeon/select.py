@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.analysis.walks import backward_walk, between, forward_walk, members
+from gdsurgeon.analysis.traversal.control_flow import ALL as CONTROL_FLOW
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import backward_walk, between, forward_walk, members
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss, parse_tensor, scope_prefix
@@ -223,7 +223,7 @@ def _add_constants(topology: Topology, flags: bytearray) -> None:
 
 def is_constant(topology: Topology) -> bytearray:
     """For each node whether it depends on constants alone."""
-    from gdsurgeon.analysis.order import topological_order
+    from gdsurgeon.analysis.traversal.order import topological_order
 
     out = bytearray(topology.size)
     stateful: dict[str, bool] = {}

@@ -17,27 +17,47 @@ import gdsurgeon
 PACKAGE = Path(gdsurgeon.__file__).parent
 FIXTURES = PACKAGE.parent / "fixtures"
 
-MAY_IMPORT = {
-    "errors": "",
-    "wire": "errors",
-    "graph": "errors wire",
-    "analysis": "errors wire graph",
-    "select": "errors wire graph analysis",
-    "edits": "errors wire graph analysis select runtime",
-    "runtime": "errors",
-    "execute": "errors wire graph analysis select edits runtime",
-    "view": "errors wire graph analysis select edits execute",
-    "cli": "errors wire graph analysis select edits execute runtime view",
-    "graph_editor": "errors wire graph analysis select edits",
+ROOMS = (
+    "cli",
+    "view",
+    "operate",
+    "proof",
+    "feeds",
+    "graph_editor",
+    "edits",
+    "gradients",
+    "select",
+    "analysis",
+    "graph",
+    "ops",
+    "runtime",
+    "wire",
+    "text",
+    "errors",
+)
+"""The rooms, from top to bottom: arrows point down only."""
+
+BESIDE = {
+    "runtime": {"graph", "ops", "wire", "analysis"},
+    "graph_editor": {"runtime", "gradients", "feeds"},
+    "feeds": {"graph_editor", "edits", "gradients"},
+    "proof": {"graph_editor"},
+    "operate": {"graph_editor"},
+    "view": {"graph_editor"},
+    "cli": {"graph_editor"},
+    "graph": {"runtime"},
+    "analysis": {"runtime"},
+    "select": {"runtime"},
 }
+"""Rooms that are below, and none of a room's business."""
 
 
 def modules() -> list[Path]:
-    top = ("errors.py", "select.py")
+    top = ("errors.py", "select.py", "text.py")
     return sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.name in top)
 
 
-def layer(path: Path) -> str:
+def room(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
@@ -53,26 +73,57 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in item.names)
 
 
-def test_the_layers_are_those_that_are_there() -> None:
+def module_of(name: str) -> str:
+    """The module that an imported NAME is, or is defined in."""
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    return name if path.with_suffix(".py").exists() or path.is_dir() else name.rpartition(".")[0]
+
+
+def test_the_rooms_are_those_that_are_there() -> None:
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-    assert folders <= MAY_IMPORT.keys()
-    assert {"wire", "graph", "analysis", "edits", "runtime", "execute", "view", "cli"} <= folders
+    assert folders == set(ROOMS) - {"errors", "select", "text"}
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_one_way(path: Path) -> None:
-    own = layer(path)
-    allowed = {own, *MAY_IMPORT[own].split()}
+def test_arrows_point_down(path: Path) -> None:
+    own = room(path)
+    allowed = {*ROOMS[ROOMS.index(own) :]} - BESIDE.get(own, set())
     wrong = []
     for name in imports(path):
         parts = name.split(".")
-        if parts[0] != "gdsurgeon":
-            continue
-        if len(parts) < 2 or parts[1] in ("__version__", "_version"):
+        if parts[0] != "gdsurgeon" or len(parts) < 2 or parts[1] == "__version__":
             continue
         if parts[1] not in allowed:
             wrong.append(name)
     assert not wrong
+
+
+def circles(arrows: dict[str, set[str]]) -> list[tuple[str, ...]]:
+    """Modules that import each other, directly or not: the strongly connected components of more than one."""
+    reached: dict[str, set[str]] = {}
+    for start in arrows:
+        found: set[str] = set()
+        pending = [start]
+        while pending:
+            new = arrows.get(pending.pop(), set()) - found
+            found |= new
+            pending += new
+        reached[start] = found
+    return sorted(
+        {tuple(sorted(b for b in found if a in reached.get(b, ()))) for a, found in reached.items() if a in found}
+    )
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    arrows: dict[str, set[str]] = {}
+    for path in modules():
+        own = ".".join(("gdsurgeon", *path.relative_to(PACKAGE).with_suffix("").parts))
+        arrows[own] = {module_of(name) for name in imports(path) if name.startswith("gdsurgeon.")} - {own}
+    assert circles(arrows) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [("b", "c")]
 
 
 def test_the_import_walk_sees_functions_type_checking_and_relative_imports(tmp_path: Path) -> None:

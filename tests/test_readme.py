@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 SETTING_UP = "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/"
 

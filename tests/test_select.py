@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from support import graphs
 from support.graphs import BOOL, FLOAT, INT32, add, const, g8, graph, identity, node, placeholder, scalar, tensor
 
-from gdsurgeon.analysis.order import levels
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.analysis.walks import backward_walk, between, escape, forward_walk, members
+from gdsurgeon.analysis.traversal.order import levels
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import backward_walk, between, escape, forward_walk, members
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.edits.reroute import reroute

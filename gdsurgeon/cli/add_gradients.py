@@ -10,7 +10,7 @@ from gdsurgeon.cli.options import edit_options, names_in, tolerance_options
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
-    from gdsurgeon.execute.operate import Request
+    from gdsurgeon.operate.edit import Request
 
 
 @click.command("add-gradients")
@@ -75,9 +75,9 @@ def command(
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_gradients import add_gradients
-    from gdsurgeon.edits.checkpoints import MODES
-    from gdsurgeon.execute.feeds import given_shapes
-    from gdsurgeon.runtime.differentiator import Differentiator
+    from gdsurgeon.feeds.input_spec import given_shapes
+    from gdsurgeon.gradients.checkpointing.rewrite import MODES
+    from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
     if not xs and not weights:
         raise UsageError("gradients with respect to what? --xs TENSOR,... or --weights")

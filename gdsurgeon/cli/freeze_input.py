@@ -10,7 +10,7 @@ from gdsurgeon.cli.options import edit_options, pair
 from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
-    from gdsurgeon.execute.operate import Request
+    from gdsurgeon.operate.edit import Request
 
 
 @click.command("freeze-input")
@@ -76,7 +76,7 @@ def _array(path: str) -> Any:
 
 def _arrays(path: str) -> dict[str, Any]:
     """The arrays in an .npz archive, by the node's name."""
-    from gdsurgeon.execute.archive import load
+    from gdsurgeon.feeds.archive import load
     from gdsurgeon.runtime.tensor import Tensor
 
     found = load(path, "the values")[0]

@@ -9,7 +9,7 @@ import click
 from gdsurgeon.cli.options import edit_options
 
 if TYPE_CHECKING:
-    from gdsurgeon.execute.operate import Request
+    from gdsurgeon.operate.edit import Request
 
 
 @click.command("insert")

@@ -42,12 +42,12 @@ def command(
     if top is not None and not (with_sizes or with_strings):
         raise UsageError("--top says how many of --sizes or --strings, and neither is given")
     most = top or 10
-    from gdsurgeon.analysis.check import broken, check
-    from gdsurgeon.analysis.constant_sizes import constant_sizes
-    from gdsurgeon.analysis.function_summary import function_summaries
-    from gdsurgeon.analysis.op_usage import op_usage
-    from gdsurgeon.analysis.signature import signature
-    from gdsurgeon.analysis.strings import baked_strings
+    from gdsurgeon.analysis.checks.check import broken, check
+    from gdsurgeon.analysis.queries.constant_sizes import constant_sizes
+    from gdsurgeon.analysis.queries.function_summary import function_summaries
+    from gdsurgeon.analysis.queries.op_usage import op_usage
+    from gdsurgeon.analysis.queries.signature import signature
+    from gdsurgeon.analysis.queries.strings import baked_strings
     from gdsurgeon.graph.load import load
     from gdsurgeon.view import inspection
 

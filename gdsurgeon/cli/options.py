@@ -15,8 +15,9 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import UsageError, printable, quoted
 
 if TYPE_CHECKING:
-    from gdsurgeon.execute.operate import Request
-    from gdsurgeon.execute.settings import Overrides, Settings
+    from gdsurgeon.feeds.overrides import Overrides
+    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.proof.settings import Settings
 
 LONGEST_TIMEOUT = 10_000_000
 """Seconds; what is longer is a slip of the keyboard, and too long for the system's clocks."""
@@ -146,7 +147,7 @@ def query_options(command: F) -> F:
 
 def _request(model: str, options: dict[str, Any]) -> Request:
     """Takes the shared options out of OPTIONS."""
-    from gdsurgeon.execute.operate import Request
+    from gdsurgeon.operate.edit import Request
 
     take = options.pop
     settings, overrides, read = _running(options)
@@ -168,7 +169,8 @@ def _request(model: str, options: dict[str, Any]) -> Request:
 
 def _running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, ...]]:
     """Takes what says how graphs are run out of OPTIONS; the third are the paths of what is read for it."""
-    from gdsurgeon.execute.settings import Overrides, Settings
+    from gdsurgeon.feeds.overrides import Overrides
+    from gdsurgeon.proof.settings import Settings
 
     take = options.pop
     timeout = take("timeout")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gdsurgeon.analysis.check import require_sound
+from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.cli.options import pair
-from gdsurgeon.edits.parts import Mapped
+from gdsurgeon.edits.copying.parts import Mapped
 from gdsurgeon.errors import UsageError, quoted
-from gdsurgeon.execute.operate import Request
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
+from gdsurgeon.operate.edit import Request
 
 
 def load_part(path: str, request: Request) -> Graph:

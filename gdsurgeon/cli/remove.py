@@ -11,7 +11,7 @@ from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
-    from gdsurgeon.execute.operate import Request
+    from gdsurgeon.operate.edit import Request
     from gdsurgeon.select import Selection
 
 

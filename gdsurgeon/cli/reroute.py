@@ -10,7 +10,7 @@ from gdsurgeon.cli.options import edit_options, pairs
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
-    from gdsurgeon.execute.operate import Request
+    from gdsurgeon.operate.edit import Request
 
 
 @click.command("reroute")

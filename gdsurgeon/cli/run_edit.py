@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError
-from gdsurgeon.execute.operate import Edit, Outcome, Request, operate
+from gdsurgeon.operate.edit import Edit, Outcome, Request, operate
 from gdsurgeon.wire.output import OutputFile
 
 

@@ -24,9 +24,9 @@ def command(model: str, selection: Selection, as_json: bool, verbose: bool, tens
       gdsurgeon select model.pb --scope block_1 --op Conv2D --exclude /aux/
     """
     del verbose
-    from gdsurgeon.analysis.order import levels
-    from gdsurgeon.analysis.topology import Topology
-    from gdsurgeon.analysis.walks import members
+    from gdsurgeon.analysis.traversal.order import levels
+    from gdsurgeon.analysis.traversal.topology import Topology
+    from gdsurgeon.analysis.traversal.walks import members
     from gdsurgeon.graph.load import load
     from gdsurgeon.select import selected
     from gdsurgeon.view import listing

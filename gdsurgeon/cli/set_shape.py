@@ -10,8 +10,8 @@ from gdsurgeon.cli.options import edit_options, pairs
 from gdsurgeon.errors import EditError, UsageError
 
 if TYPE_CHECKING:
-    from gdsurgeon.execute.operate import Request
     from gdsurgeon.graph.attrs import Shape
+    from gdsurgeon.operate.edit import Request
 
 
 @click.command("set-shape")
@@ -33,7 +33,7 @@ def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, file: st
       gdsurgeon set-shape model.pb input=?,224,224,3
       gdsurgeon set-shape model.pb input=8,224,224,3 --fix-batch -o batch8.pb
     """
-    from gdsurgeon.analysis.attr_text import parse_shape
+    from gdsurgeon.analysis.queries.attr_text import parse_shape
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.set_shape import set_shape
 

@@ -55,7 +55,7 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
     """
     from gdsurgeon.cli.parts import mappings
     from gdsurgeon.errors import GdsurgeonError, UsageError
-    from gdsurgeon.execute.validate import ValidateRequest, Verdict, carry_out
+    from gdsurgeon.operate.validate import ValidateRequest, Verdict, carry_out
 
     if options["target"] == "":
         raise UsageError("--target takes the address of a TensorFlow server, a grpc://host:port")

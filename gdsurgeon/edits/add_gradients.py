@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.text import MIB
-from gdsurgeon.edits.backward_pass import BackwardPass, backward_pass
-from gdsurgeon.edits.checkpoints import MODES, Checkpointed, Checkpoints, checkpointed
-from gdsurgeon.edits.early_sums import many_partial_gradients, with_early_sums
-from gdsurgeon.edits.gradient_request import SCOPE, wanted_gradients
-from gdsurgeon.edits.gradient_summary import facts_of, told_of
-from gdsurgeon.edits.graft import graft
-from gdsurgeon.edits.skeleton import skeleton
-from gdsurgeon.edits.tensor_sizes import Sizes, tensor_sizes
+from gdsurgeon.edits.claims import EditResult, Gradients
+from gdsurgeon.edits.copying.graft import graft
 from gdsurgeon.errors import EditError, UsageError, quoted
+from gdsurgeon.gradients.backward_pass import BackwardPass, backward_pass
+from gdsurgeon.gradients.checkpointing.rewrite import MODES, Checkpointed, Checkpoints, checkpointed
+from gdsurgeon.gradients.early_sums import many_partial_gradients, with_early_sums
+from gdsurgeon.gradients.request import SCOPE, wanted_gradients
+from gdsurgeon.gradients.skeleton import skeleton
+from gdsurgeon.gradients.summary import facts_of, told_of
+from gdsurgeon.gradients.tensor_sizes import Sizes, tensor_sizes
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Gradients
 from gdsurgeon.graph.node import Output
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from gdsurgeon.text import MIB
 
 UNCONNECTED = ("error", "zero")
 MOST_THREADS = 64

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.shapes import PLACEHOLDERS
-from gdsurgeon.edits.copy_in import plan_copy
-from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
+from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
+from gdsurgeon.edits.copying.copy_in import plan_copy
+from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Interface, Journal, Postprocessed
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.node import Node, Output
 
 SUFFIX = "_postprocessed"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.edits.copy_in import copy_in
-from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
+from gdsurgeon.edits.copying.copy_in import copy_in
+from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
-from gdsurgeon.graph.journal import EditResult, Interface, Journal, Preprocessed, Rewired
+from gdsurgeon.graph.journal import Journal, Rewired
 
 SUFFIX = "_preprocessed"
 _PLACEHOLDER_ATTRS = ("dtype", "shape", "_output_shapes")

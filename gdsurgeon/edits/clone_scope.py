@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.boundary import outer_inputs, served_outputs
-from gdsurgeon.analysis.control_flow import ENTER
-from gdsurgeon.analysis.initialisers import ASSIGNMENTS, initialisers
-from gdsurgeon.analysis.side_effects import RESOURCE_VARIABLES, VARIABLES
-from gdsurgeon.analysis.text import named
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.edits.copy_nodes import CopiedNodes, plan_copy_nodes
+from gdsurgeon.analysis.queries.initialisers import ASSIGNMENTS, initialisers
+from gdsurgeon.analysis.queries.side_effects import RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.analysis.traversal.boundary import outer_inputs, served_outputs
+from gdsurgeon.analysis.traversal.control_flow import ENTER
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
+from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, plan_copy_nodes
 from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal, SameGiven, SameOutputs
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import UniqueNames, near_miss, scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.select import compiled, is_constant, scopes, under_scope
+from gdsurgeon.text import named
 
 
 def clone_scope(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gdsurgeon.analysis.control_flow import ALL, MERGE, control_flow, while_frames
-from gdsurgeon.analysis.order import find_cycle
-from gdsurgeon.analysis.text import named
-from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.analysis.traversal.control_flow import ALL, MERGE, control_flow, while_frames
+from gdsurgeon.analysis.traversal.order import find_cycle
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.journal import Altered, EditResult, Journal, SameOutputs
+from gdsurgeon.graph.journal import Altered, Journal
 from gdsurgeon.graph.node import Node
+from gdsurgeon.text import named
 
 Edge = tuple[str | Node, str | Node]
 """(node, what it waits for), names or nodes; the latter may be written with its ``^``."""

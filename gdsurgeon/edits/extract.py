@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.control_flow import branches, while_frames
-from gdsurgeon.analysis.initialisers import needed_initialisers
-from gdsurgeon.analysis.shapes import PLACEHOLDERS
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.analysis.walks import members
-from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, known_shapes
-from gdsurgeon.edits.unused_functions import drop_unused_functions
+from gdsurgeon.analysis.queries.initialisers import needed_initialisers
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
+from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.edits.claims import EditResult, SameGiven
+from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
+from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, check_name
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, made
+from gdsurgeon.graph.journal import Journal, Rewired, made
 from gdsurgeon.graph.node import Node, Output
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.shapes import PLACEHOLDERS, compatible, format_shape, placeholder_shape
-from gdsurgeon.edits.outputs import unrenamed_outputs
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS, compatible, format_shape, placeholder_shape
+from gdsurgeon.edits.claims import EditResult, SameGiven
+from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, type_value
 from gdsurgeon.graph.constants import constant_header, tensor_value
-from gdsurgeon.graph.dtypes import BOOL, NUMBERS, dtype_name
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, EditResult, Journal, SameGiven
+from gdsurgeon.graph.journal import Altered, Journal
 from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import BOOL, NUMBERS, dtype_name
 from gdsurgeon.wire.messages import message
 
 MOST_SHOWN = 60

@@ -6,12 +6,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gdsurgeon.analysis.boundary import Boundary, boundary
-from gdsurgeon.analysis.control_flow import Branches, Frames, branches, while_frames
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.analysis.walks import escape
-from gdsurgeon.edits.checkpoints import RECOMPUTED
-from gdsurgeon.edits.function_def import (
+from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
+from gdsurgeon.analysis.traversal.control_flow import Branches, Frames, branches, while_frames
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import escape
+from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
+from gdsurgeon.edits.functions.definition import (
     NO_INLINE,
     XLA_ATOL,
     XLA_MUST_COMPILE,
@@ -22,22 +22,14 @@ from gdsurgeon.edits.function_def import (
     make_function,
     name_function,
 )
-from gdsurgeon.edits.fusion_body import Body, bind_body
+from gdsurgeon.edits.functions.fusion_body import Body, bind_body
 from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.gradients.checkpointing.rewrite import RECOMPUTED
 from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
-from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph, Use, check_name
-from gdsurgeon.graph.journal import (
-    Altered,
-    EditResult,
-    Journal,
-    Rewired,
-    SameOutputs,
-    SamePiece,
-    altered_function,
-    made,
-)
+from gdsurgeon.graph.journal import Altered, Journal, Rewired, altered_function, made
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.wire.messages import message
 

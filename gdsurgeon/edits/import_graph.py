@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.shapes import PLACEHOLDERS
-from gdsurgeon.analysis.signature import output_nodes
-from gdsurgeon.edits.copy_in import plan_copy
-from gdsurgeon.edits.parts import check_fits, check_outside_of_loops
+from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
+from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensors
+from gdsurgeon.edits.copying.copy_in import plan_copy
+from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal, SameOutputs, SamePart, SameTensors
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node, Output
 

@@ -5,27 +5,20 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from gdsurgeon.analysis.control_flow import branches, while_frames
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.edits.function_def import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
-from gdsurgeon.edits.function_instance import (
-    Call,
-    Instance,
-    Ref,
-    call_of,
-    instance_key,
-    instances,
-    is_call,
-)
-from gdsurgeon.edits.unused_functions import reachable, used_functions
+from gdsurgeon.analysis.queries.function_usage import reachable, used_functions
+from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
+from gdsurgeon.edits.functions.instance import Call, Instance, Ref, call_of, instance_key, instances, is_call
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import string_value, type_value, types_value
-from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
-from gdsurgeon.graph.journal import Altered, EditResult, Journal, Rewired, SameOutputs, made
+from gdsurgeon.graph.journal import Altered, Journal, Rewired, made
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import base_dtype
 
 FRAME_NAME = "frame_name"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from gdsurgeon.analysis.signature import input_nodes, output_nodes
-from gdsurgeon.edits.copy_in import plan_copy
-from gdsurgeon.edits.outputs import unrenamed_outputs
-from gdsurgeon.edits.parts import check_fits, check_outside_of_loops
+from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
+from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors
+from gdsurgeon.edits.copying.copy_in import plan_copy
+from gdsurgeon.edits.copying.outputs import unrenamed_outputs
+from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired, SameGiven, SamePart, SameTensors
+from gdsurgeon.graph.journal import Journal, Rewired
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Output
 

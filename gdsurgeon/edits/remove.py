@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gdsurgeon.analysis.control_flow import ALL as CONTROL_FLOW
-from gdsurgeon.analysis.control_flow import ENTER, MERGE, SWITCH, Branches, branches, while_frames
-from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
-from gdsurgeon.analysis.signature import output_nodes
-from gdsurgeon.analysis.text import first_lines
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.edits.outputs import unrenamed_outputs
-from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, known_shapes
-from gdsurgeon.edits.unused_functions import drop_unused_functions
+from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.analysis.traversal.control_flow import ALL as CONTROL_FLOW
+from gdsurgeon.analysis.traversal.control_flow import ENTER, MERGE, SWITCH, Branches, branches, while_frames
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameTensors
+from gdsurgeon.edits.copying.outputs import unrenamed_outputs
+from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
+from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, check_name
-from gdsurgeon.graph.journal import Altered, EditResult, Journal, Rewired, SameGiven, SameTensors, made
+from gdsurgeon.graph.journal import Altered, Journal, Rewired, made
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.select import Selection, is_constant, nodes_of
+from gdsurgeon.text import first_lines
 
 
 def remove(

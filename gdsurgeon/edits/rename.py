@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Journal, SameOutputs
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node
 

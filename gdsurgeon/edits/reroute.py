@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdsurgeon.analysis.order import find_cycle
-from gdsurgeon.analysis.shapes import compatible, describe, stated_shape
-from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.analysis.traversal.order import find_cycle
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.journal import EditResult, Journal, Rewired
+from gdsurgeon.graph.journal import Journal, Rewired
 from gdsurgeon.graph.node import Node, Output, same_dtype
 
 Slots = dict[Node, dict[int, Output]]

@@ -6,18 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.attr_fit import misfits
-from gdsurgeon.analysis.attr_text import KINDS, format_attr, is_kind, parse_attr
-from gdsurgeon.analysis.text import first_lines
+from gdsurgeon.analysis.checks.attr_fit import misfits
+from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
+from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, kind_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.journal import Altered, EditResult, Journal
+from gdsurgeon.graph.journal import Altered, Journal
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.op_defs import OpDef
+from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.select import Selection, select_nodes
+from gdsurgeon.text import first_lines
 
 MOST_NOTES = 8
 MOST_DETAILS = 10

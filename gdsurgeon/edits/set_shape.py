@@ -6,23 +6,29 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.control_flow import ENTER
-from gdsurgeon.analysis.shape_array_rules import format_target
-from gdsurgeon.analysis.shapes import PLACEHOLDERS, SCALAR_MEANS_UNKNOWN_BEFORE, format_shape, placeholder_shape
-from gdsurgeon.analysis.signature import input_nodes
-from gdsurgeon.analysis.text import counted, first_lines, named
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.analysis.walks import forward_walk, members
-from gdsurgeon.edits.outputs import unrenamed_outputs
-from gdsurgeon.edits.shape_fit import Fix, baked_batch, fit
+from gdsurgeon.analysis.queries.signature import input_nodes
+from gdsurgeon.analysis.shapes.array_rules import format_target
+from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit
+from gdsurgeon.analysis.shapes.stated import (
+    PLACEHOLDERS,
+    SCALAR_MEANS_UNKNOWN_BEFORE,
+    format_shape,
+    placeholder_shape,
+)
+from gdsurgeon.analysis.traversal.control_flow import ENTER
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import forward_walk, members
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Unchanged
+from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value
-from gdsurgeon.graph.dtypes import INT32, INT64
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, EditResult, Journal, Rewired, SameGiven, SameOutputs, Unchanged, made
+from gdsurgeon.graph.journal import Altered, Journal, Rewired, made
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.op_defs import op_def
+from gdsurgeon.ops.dtypes import INT32, INT64
+from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.text import counted, first_lines, named
 from gdsurgeon.wire.messages import message
 
 MOST_SHOWN = 8

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gdsurgeon.graph import dtypes
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import FIXED32, FIXED64, LEN, VARINT, Buffer, WireError, fields, read_varint
 from gdsurgeon.wire.messages import decode_error, message
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
-from gdsurgeon.graph.op_defs import Arg, AttrDef, OpDef, op_def
+from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Field, encode_len, encode_varint, fields
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.scan import LIBRARY

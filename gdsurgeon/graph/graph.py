@@ -20,7 +20,7 @@ from gdsurgeon.graph.names import (
     parse_tensor,
 )
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, check_output
-from gdsurgeon.graph.op_defs import OpDef
+from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.wire.fields import LEN, Field
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Piece, record_tag, size_of

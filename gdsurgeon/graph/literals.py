@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from gdsurgeon.graph import dtypes
+from gdsurgeon.ops import dtypes
 
 _SPELLINGS = (
     (re.compile(r"\b[nN][aA][nN]\b"), "NaN"),

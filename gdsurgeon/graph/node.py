@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, plain
-from gdsurgeon.graph.dtypes import base_dtype
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR, Record, colocated_names
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
-from gdsurgeon.graph.op_defs import OpDef, arg_count, arg_dtypes
+from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.op_defs import OpDef, arg_count, arg_dtypes
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Changes, Header, Piece, encode_node, patched
 

@@ -40,7 +40,6 @@ functions that make nodes take the graph, and nothing is put into collections.
 
 from __future__ import annotations
 
-from gdsurgeon.analysis.match import NodeMatcher, TreeExpr, op_type
 from gdsurgeon.graph_editor import edit, match, reroute, select, subgraph, transform, util
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.edit import (
@@ -71,6 +70,7 @@ from gdsurgeon.graph_editor.make import (
     make_placeholder_from_dtype_and_shape,
     make_placeholder_from_tensor,
 )
+from gdsurgeon.graph_editor.matcher import NodeMatcher, TreeExpr, op_type
 from gdsurgeon.graph_editor.names import (
     find_corresponding,
     find_corresponding_elem,

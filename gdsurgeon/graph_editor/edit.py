@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gdsurgeon.analysis.subgraph import consumers
-from gdsurgeon.edits.placeholders import check_replaceable, known_shapes
+from gdsurgeon.edits.copying.placeholders import check_replaceable, known_shapes
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.lists import check_graphs
@@ -26,6 +25,7 @@ from gdsurgeon.graph_editor.reroute import (
 )
 from gdsurgeon.graph_editor.select import check_cios
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
+from gdsurgeon.graph_editor.view import consumers
 
 
 def detach_control_inputs(sgv: object) -> None:

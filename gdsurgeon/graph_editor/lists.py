@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from copy import copy
 from typing import Any, TypeVar
 
-from gdsurgeon.analysis.subgraph import Subgraph, consumers, node_outputs
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.refusal import Refusal
+from gdsurgeon.graph_editor.view import Subgraph, consumers, node_outputs
 
 T = TypeVar("T")
 

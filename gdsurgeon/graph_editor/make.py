@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gdsurgeon.edits.placeholders import add_placeholder, check_replaceable, known_shapes
+from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.dtypes import NUMBERS, STRING, base_dtype, is_dtype
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.names import PLACEHOLDER_PREFIX, placeholder_name
 from gdsurgeon.graph_editor.refusal import Refusal, refusals
+from gdsurgeon.ops.dtypes import NUMBERS, STRING, base_dtype, is_dtype
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.scan import VERSIONS
 from gdsurgeon.wire.source import BytesSource

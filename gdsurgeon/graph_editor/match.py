@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.analysis.match import NodeMatcher, TreeExpr, op_type
+from gdsurgeon.graph_editor.matcher import NodeMatcher, TreeExpr, op_type
 
 OpMatcher = NodeMatcher
 

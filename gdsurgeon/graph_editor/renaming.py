@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.edits.copy_nodes import plan_copy_nodes
-from gdsurgeon.edits.fresh_names import (
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
+from gdsurgeon.edits.copying.fresh_names import (
     SHARED_NAME,
     fresh_frame_names,
     fresh_shared_names,
@@ -16,7 +16,7 @@ from gdsurgeon.edits.fresh_names import (
     nameless_variables,
     respelt_attrs,
 )
-from gdsurgeon.edits.merge_functions import plan_function_merge, respell_functions
+from gdsurgeon.edits.functions.merge import plan_function_merge, respell_functions
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output

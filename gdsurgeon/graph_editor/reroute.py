@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.reroute import check_acyclic, check_can_replace
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from gdsurgeon.analysis.boundary import boundary
-from gdsurgeon.analysis.subgraph import backward_nodes, consumers, forward_nodes, node_outputs
+from gdsurgeon.analysis.traversal.boundary import boundary
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import in_scope
@@ -16,6 +15,7 @@ from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.lists import get_consuming_ops, is_iterable, make_list_of_op, make_list_of_t
 from gdsurgeon.graph_editor.names import tensor_name
 from gdsurgeon.graph_editor.refusal import Refusal
+from gdsurgeon.graph_editor.view import backward_nodes, consumers, forward_nodes, node_outputs
 
 NodeFilter = Callable[[Node], Any]
 TensorFilter = Callable[[Output], Any]

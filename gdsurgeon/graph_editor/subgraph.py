@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gdsurgeon.analysis.subgraph import Subgraph
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.lists import ListView, make_list_of_op, make_list_of_t
 from gdsurgeon.graph_editor.refusal import Refusal
 from gdsurgeon.graph_editor.select import get_name_scope_ops, select_ops_and_ts
+from gdsurgeon.graph_editor.view import Subgraph
 
 
 class SubGraphView(Subgraph):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gdsurgeon.analysis.control_flow import while_frames
-from gdsurgeon.analysis.topology import Topology
+from gdsurgeon.analysis.traversal.control_flow import while_frames
+from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.dtypes import base_dtype, dtype_name
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs
@@ -26,6 +25,7 @@ from gdsurgeon.graph_editor.transformer import (
     transform_op_if_inside_handler,
     transform_op_in_place,
 )
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 
 __all__ = [
     "Transformer",

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from gdsurgeon.analysis.shapes import stated_shape
-from gdsurgeon.analysis.subgraph import node_outputs
-from gdsurgeon.analysis.topology import LOOP_BACK
-from gdsurgeon.edits.placeholders import check_replaceable, known_shapes
+from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.traversal.topology import LOOP_BACK
+from gdsurgeon.edits.copying.placeholders import check_replaceable, known_shapes
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
@@ -24,6 +23,7 @@ from gdsurgeon.graph_editor.names import lookup, moved_name, placeholder_name, s
 from gdsurgeon.graph_editor.refusal import Refusal, refusals
 from gdsurgeon.graph_editor.renaming import Renaming, plan_renaming
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
+from gdsurgeon.graph_editor.view import node_outputs
 from gdsurgeon.wire.messages import message
 
 Transformed = tuple[Node, Sequence[Output]]

@@ -19,7 +19,7 @@ from gdsurgeon.runtime.failures import (
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import Device, Operation, Signature
     from gdsurgeon.runtime.compare import Comparison
-    from gdsurgeon.runtime.gradients import Backward, Derivation
+    from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
     from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
     from gdsurgeon.runtime.statistics import Statistics
     from gdsurgeon.runtime.tensor import Tensor

@@ -9,8 +9,8 @@ from typing import Any
 
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, Signature
 from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
+from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation, derive
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
-from gdsurgeon.runtime.gradients import Backward, Derivation, derive
 from gdsurgeon.runtime.library import package_folder
 from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
 from gdsurgeon.runtime.tensor import STRING, Tensor, from_numpy
@@ -57,7 +57,7 @@ class PythonRuntime:
             self._tf.load_library(path)  # load_op_library would also generate Python functions for the ops
 
     def derive(self, data: bytes | bytearray | memoryview, wanted: Derivation) -> Backward:
-        """See `gdsurgeon.runtime.gradients.derive`."""
+        """See `gdsurgeon.runtime.differentiation.gradients.derive`."""
         check_size(memoryview(data).nbytes)
         with _translated(self._tf):
             return derive(self._tf, data, wanted)

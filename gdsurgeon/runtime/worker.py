@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from gdsurgeon.runtime.base import Device, LoadedGraph, Operation, Runtime, SessionOptions, Signature
+from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
-from gdsurgeon.runtime.gradients import Backward, Derivation
 from gdsurgeon.runtime.protocol import (
     Answer,
     Begun,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gdsurgeon.analysis.shapes import stated_shape
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.graph.dtypes import base_dtype, dtype_name
+from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 
 
 def lines(topology: Topology, groups: Iterable[Iterable[int]], *, tensors: bool, levels: bool) -> Iterator[str]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from gdsurgeon.analysis.shapes import format_shape
-from gdsurgeon.analysis.signature import Signature, TensorInfo
-from gdsurgeon.analysis.text import change, counted, listed, named, ops, size
+from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
+from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.errors import GdsurgeonError, printable
-from gdsurgeon.execute.operate import Outcome
-from gdsurgeon.execute.proof import MemoryUse, OutputProof, Proof, Timing
-from gdsurgeon.graph.dtypes import base_dtype, dtype_name
+from gdsurgeon.operate.edit import Outcome
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
+from gdsurgeon.text import change, counted, listed, named, ops, size
 
 MOST_LINES = 8
 """Outputs, renames and the like that are shown one a line; of the others the number is said."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gdsurgeon.analysis.text import counted, listed, size
 from gdsurgeon.errors import GdsurgeonError, printable
-from gdsurgeon.execute.divergence import Divergence, Guilty
-from gdsurgeon.execute.profile import Profile
-from gdsurgeon.execute.proof import DiffersError, OutputProof, Proof, rounded_up
-from gdsurgeon.execute.run_model import Statistics
-from gdsurgeon.execute.validate import Verdict
+from gdsurgeon.operate.validate import Verdict
+from gdsurgeon.proof.models.divergence import Divergence, Guilty
+from gdsurgeon.proof.models.profile import Profile
+from gdsurgeon.proof.models.run_model import Statistics
+from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
+from gdsurgeon.text import counted, listed, size
 from gdsurgeon.view.summary import MOST_LINES, chance, compared_counts, equality, left_out, proven_counts, returned
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.desk import Desk, check_refused
 from support.graphs import FLOAT, add, const, graph_bytes, identity, node, placeholder
-
-from .conftest import Desk, check_refused
 
 MODEL = "model.pb"
 STEPS = 12

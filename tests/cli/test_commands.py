@@ -11,13 +11,12 @@ from typing import NamedTuple
 import click
 import pytest
 from support import graphs
+from support.desk import Desk, check_refused, check_said
 from support.graphs import FLOAT, INT32, add, const, graph_bytes, identity, node, placeholder, scalar
 
 from gdsurgeon.cli.main import COMMANDS, main
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.text import to_text
-
-from .conftest import Desk, check_refused, check_said
 
 QUICK = ("--validate", "structure")
 EARLIER = b"an earlier output"
@@ -331,7 +330,7 @@ def test_the_same_bytes_each_time(files: Desk, name: str) -> None:
 
 @for_each_edit
 def test_the_result_is_sound_and_is_loaded_again(files: Desk, name: str) -> None:
-    from gdsurgeon.analysis.check import check
+    from gdsurgeon.analysis.checks.check import check
 
     assert check(from_bytes(edited(files, name))).faults == []
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from support import hostile
+from support.desk import Desk, Ran, check_refused, check_said, finished
 from support.hostile import HEAVY, INT32, PLAIN, VERSIONS, identity, no_op, node, placeholder, record
 
 from gdsurgeon.edits.rename import rename
@@ -32,8 +33,6 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.text import to_text
 from gdsurgeon.wire.write import read_chunks
-
-from .conftest import Desk, Ran, check_refused, check_said, finished
 
 QUICK = ("--validate", "structure")
 RENAME = ("rename", "model.pb", "y=q", *QUICK)

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute.build import Builder, Shape, body_node, function_attr, tensor
-from execute.conftest import lend_workers
-from models.published import ABSENT, FOLDER
-from runtime.graphs import CRASHING, hanging
-from runtime.servers import free_port, running_server
+from support.desk import Desk, Ran, check_refused, check_said
+from support.paths import ROOT
+from support.published import ABSENT, FOLDER
+from support.runtime_graphs import CRASHING, hanging
+from support.servers import free_port, running_server
+from support.tf_graphs import Builder, Shape, body_node, function_attr, tensor
+from support.workers import lend_workers
 
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.text import to_text
-
-from .conftest import ROOT, Desk, Ran, check_refused, check_said
 
 pytestmark = pytest.mark.tensorflow
 
@@ -1300,7 +1300,7 @@ def test_a_graph_that_asks_for_64_gib(own_worker: Bench, monkeypatch: pytest.Mon
 def test_a_graph_that_crashes(own_worker: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = own_worker
     bench.put(m=CRASHING, fine=scaled())
-    monkeypatch.setattr("gdsurgeon.execute.validate.require_sound", lambda graph: Sound())
+    monkeypatch.setattr("gdsurgeon.operate.validate.require_sound", lambda graph: Sound())
     before = workers()
     for arguments in (("m.pb",), ("fine.pb", "m.pb")):
         ran = bench.run(*arguments)

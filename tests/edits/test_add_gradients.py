@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from execute.build import Builder, Shape, body_node, function_attr, loop, operated, tensor
 from support.graphs import bodies_by_name, names, parsed, written
+from support.tf_graphs import Builder, Shape, body_node, function_attr, loop, operated, tensor
 
-from gdsurgeon.analysis.audit import audit
-from gdsurgeon.analysis.check import check
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_gradients import add_gradients
+from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.errors import EditError, GdsurgeonError, NotValidatedError, UsageError
-from gdsurgeon.execute.change import edited
-from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Gradients
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.proof.audit import audit
+from gdsurgeon.proof.change import edited
+from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
 pytestmark = pytest.mark.tensorflow
 

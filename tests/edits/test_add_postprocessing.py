@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support import graphs
 from support.graphs import FLOAT, INT64, add, const, func, function, graph, identity, inputs, library, node, placeholder
+from support.paths import FIXTURES
 
-from gdsurgeon.analysis.check import check
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
-from gdsurgeon.edits.parts import Mapped
+from gdsurgeon.edits.claims import Postprocessed
+from gdsurgeon.edits.copying.parts import Mapped
 from gdsurgeon.errors import EditError, GdsurgeonError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Postprocessed
 from gdsurgeon.graph.load import from_bytes, load
-
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def model(*more: bytes, trailer: bytes = graphs.VERSIONS) -> Graph:

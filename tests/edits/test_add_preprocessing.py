@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,16 +22,16 @@ from support.graphs import (
     node,
     placeholder,
 )
+from support.paths import FIXTURES
 
-from gdsurgeon.analysis.check import check
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_preprocessing import add_preprocessing
-from gdsurgeon.edits.parts import Mapped
+from gdsurgeon.edits.claims import Preprocessed
+from gdsurgeon.edits.copying.parts import Mapped
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Preprocessed
 from gdsurgeon.graph.load import from_bytes, load
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 BODY = node("y", "Identity", ["x"], T=FLOAT)
 NEGATED = node("y", "Neg", ["x"], T=FLOAT)
 

@@ -29,18 +29,17 @@ from support.graphs import (
     tensor,
 )
 
-from gdsurgeon.analysis.check import check
+from edits.test_fuse_ops import LOOP, Runner, X, call, expect, function, neg, outcome, run, runs, taken_both_ways
+from edits.test_inline import dags, within
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.errors import EditError
-from gdsurgeon.execute.operate import Request, operate
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, SameGiven, SameOutputs
 from gdsurgeon.graph.load import from_bytes
-
-from .test_fuse_ops import LOOP, Runner, X, call, expect, function, neg, outcome, run, runs, taken_both_ways
-from .test_inline import dags, within
+from gdsurgeon.operate.edit import Request, operate
 
 
 def cloned(records: Sequence[bytes], source: str = "s", target: str = "t", **options: Any) -> tuple[Graph, EditResult]:
@@ -481,7 +480,7 @@ def initialised(data: bytes, targets: Sequence[str], *fetches: str, **feeds: Any
 
 
 def failed(data: bytes, targets: Sequence[str], *fetches: str, **feeds: Any) -> Exception:
-    from gdsurgeon.execute.executor import Refused
+    from gdsurgeon.proof.executor import Refused
 
     with pytest.raises(Refused) as caught:
         initialised(data, targets, *fetches, **feeds)

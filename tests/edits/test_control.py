@@ -10,16 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.graphs import BOOL, FLOAT, INT32, Drawn, add, const, g8, graph, identity, inputs, node, placeholder
+from support.paths import FIXTURES
 
-from gdsurgeon.analysis.check import check
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.main import exit_code
+from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.control import Edge, control, control_outputs
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import SameOutputs
 from gdsurgeon.graph.load import from_bytes
-
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def refused(found: Graph, words: str, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()) -> None:

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute.build import Builder, Shape, operated
-from execute.conftest import one_worker as one_worker
-from graph_editor.running import float32, int32, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.graph_editor_running import float32, int32, run
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -28,13 +26,14 @@ from support.graphs import (
     node,
     placeholder,
 )
+from support.tf_graphs import Builder, Shape, operated
 
-from gdsurgeon.analysis.check import check, check_edited
+from gdsurgeon.analysis.checks.check import check, check_edited
+from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.errors import EditError
-from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import SameGiven
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 

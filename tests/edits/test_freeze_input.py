@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute.build import Builder, Shape, operated, refused
-from execute.conftest import one_worker as one_worker
-from graph_editor.running import float32, run
 from support import graphs
+from support.graph_editor_running import float32, run
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -31,14 +29,15 @@ from support.graphs import (
     placeholder,
     scalar,
 )
+from support.tf_graphs import Builder, Shape, operated, refused
 
-from gdsurgeon.analysis.check import check, check_edited
+from gdsurgeon.analysis.checks.check import check, check_edited
+from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.freeze_input import freeze_input
 from gdsurgeon.errors import EditError, GdsurgeonError
-from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import SameGiven
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.runtime.client import Worker
 
@@ -158,7 +157,7 @@ def test_a_placeholder_with_a_default(worker: Worker) -> None:
 
 def test_a_computed_default_that_nobody_needs_any_more_is_no_output() -> None:
     """What fed the default alone would be served where nothing was served before."""
-    from gdsurgeon.analysis.signature import signature
+    from gdsurgeon.analysis.queries.signature import signature
 
     found = graph(placeholder("x"), scalar("one", 1), identity("default", "one"),
                   node("keep", "PlaceholderWithDefault", ["default"], dtype=FLOAT, shape=()),

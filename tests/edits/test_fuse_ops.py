@@ -33,16 +33,17 @@ from support.graphs import (
     tensor,
 )
 
-from gdsurgeon.analysis.check import check
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.errors import EditError, GdsurgeonError
-from gdsurgeon.execute.executor import Executor, Refused
-from gdsurgeon.execute.settings import Settings
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, Rewired, SameOutputs
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.select import Selection
 from gdsurgeon.wire.fields import encode_len

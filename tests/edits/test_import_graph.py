@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute.build import Builder, Shape, body_node, function_attr, operated
-from execute.conftest import one_worker as one_worker
-from graph_editor.running import float32, int32, run
 from support import graphs
+from support.graph_editor_running import float32, int32, run
 from support.graphs import FLOAT, INT32, STRING, add, const, graph, graph_bytes, identity, node, placeholder, scalar
+from support.tf_graphs import Builder, Shape, body_node, function_attr, operated
 
-from gdsurgeon.analysis.check import check, check_edited
+from gdsurgeon.analysis.checks.check import check, check_edited
+from gdsurgeon.edits.claims import SameOutputs, SamePart
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.errors import EditError
-from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import SameOutputs, SamePart
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 

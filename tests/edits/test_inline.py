@@ -32,20 +32,7 @@ from support.graphs import (
     tensor,
 )
 
-from gdsurgeon.analysis.check import check
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.analysis.walks import escape
-from gdsurgeon.cli.main import exit_code
-from gdsurgeon.edits.fuse_ops import fuse_ops
-from gdsurgeon.edits.inline import inline
-from gdsurgeon.errors import EditError
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult, SameOutputs
-from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.select import Selection
-from gdsurgeon.wire.messages import message
-
-from .test_fuse_ops import (
+from edits.test_fuse_ops import (
     LOOP,
     X,
     call,
@@ -61,6 +48,18 @@ from .test_fuse_ops import (
     unary,
     while_loop,
 )
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import escape
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.fuse_ops import fuse_ops
+from gdsurgeon.edits.inline import inline
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.select import Selection
+from gdsurgeon.wire.messages import message
 
 
 def refused(found: Graph, words: str, *functions: str, **options: Any) -> EditError:

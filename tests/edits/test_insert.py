@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from execute.build import Builder, operated
-from execute.conftest import one_worker as one_worker
-from graph_editor.running import float32, int32, run
 from support import graphs
+from support.graph_editor_running import float32, int32, run
 from support.graphs import BOOL, FLOAT, INT32, add, const, graph, graph_bytes, identity, node, placeholder, scalar
+from support.tf_graphs import Builder, operated
 
-from gdsurgeon.analysis.check import check, check_edited
+from gdsurgeon.analysis.checks.check import check, check_edited
+from gdsurgeon.edits.claims import SameGiven, SamePart
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.errors import EditError
-from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired, SameGiven, SamePart
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.client import Worker

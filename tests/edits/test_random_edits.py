@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.graphs import Drawn, random_graphs
 
-from gdsurgeon.analysis.check import check
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.errors import EditError

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execute.build import Builder, body_node, function_attr, operated
-from execute.conftest import one_worker as one_worker
-from graph_editor.running import float32, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.counting import is_linear
+from support.graph_editor_running import float32, run
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -34,13 +32,15 @@ from support.graphs import (
     scalar,
     versions,
 )  # fmt: skip
+from support.tf_graphs import Builder, body_node, function_attr, operated
 
-from gdsurgeon.analysis.check import check, check_edited
+from gdsurgeon.analysis.checks.check import check, check_edited
+from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.errors import EditError
-from gdsurgeon.execute.settings import Overrides
+from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired, SameGiven
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.select import Selection

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from support import graphs
 from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs, node, placeholder
+from support.paths import FIXTURES
 
+from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.errors import EditError
-from gdsurgeon.graph.journal import SameOutputs
 from gdsurgeon.graph.load import from_bytes, load
-
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def refused(words: str, *records: bytes, **options: Any) -> EditError:

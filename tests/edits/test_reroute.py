@@ -6,7 +6,7 @@ import pytest
 from support import graphs
 from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs, node, placeholder, r3
 
-from gdsurgeon.analysis.check import check
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph

@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given, settings
 from support import graphs
 from support.graphs import FLOAT, add, const, g8, graph, identity, library, node, random_graphs
+from support.paths import FIXTURES
 
-from gdsurgeon.analysis.check import check
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.wire.fields import encode_len
 
-FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("*.pb"))
+GRAPHS = sorted(FIXTURES.glob("*.pb"))
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", GRAPHS, ids=lambda p: p.name)
 def test_saving_without_an_edit_gives_the_bytes(path: Path, tmp_path: Path) -> None:
     load(str(path)).save(str(tmp_path / "out.pb"))
     assert (tmp_path / "out.pb").read_bytes() == path.read_bytes()

@@ -23,15 +23,14 @@ from support.graphs import (
     node,
     placeholder,
 )
+from support.paths import FIXTURES
 
 from gdsurgeon.cli.main import exit_code
+from gdsurgeon.edits.claims import Unchanged
 from gdsurgeon.edits.set_attr import set_attr
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Unchanged
 from gdsurgeon.select import Selection
-
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def pool(name: str, source: str) -> bytes:

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from support import graphs
 from support.graphs import FLOAT, dtypes, func, function, graph, node, placeholder
+from support.paths import FIXTURES
 
 from gdsurgeon.cli.main import exit_code
+from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.set_device import set_device
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import SameOutputs
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 WORKER = "/job:worker/replica:0/task:1/device:GPU:0"
 
 

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis.ask_tensorflow import asked
 from support import graphs
+from support.ask_tensorflow import asked
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar, tensor, versions
 
-from gdsurgeon.analysis.check import check
-from gdsurgeon.analysis.shapes import placeholder_shape
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.analysis.shapes.fit import trial_shape
+from gdsurgeon.analysis.shapes.stated import placeholder_shape
 from gdsurgeon.cli.main import exit_code
+from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Unchanged
 from gdsurgeon.edits.set_shape import set_shape
-from gdsurgeon.edits.shape_fit import trial_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Claim, EditResult, Rewired, SameGiven, SameOutputs, Unchanged
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import from_numpy

@@ -10,7 +10,7 @@ from support import graphs
 from support.counting import is_linear
 from support.graphs import FLOAT, const, func, function, graph, library, node
 
-from gdsurgeon.edits.merge_functions import merge_functions
+from gdsurgeon.edits.functions.merge import merge_functions
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.functions import FunctionLibrary, called_functions
 from gdsurgeon.graph.graph import Graph

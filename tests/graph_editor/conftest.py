@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.paths import TESTS
 
 import gdsurgeon as gds
 from gdsurgeon.graph.graph import Graph
@@ -23,7 +24,7 @@ def worker() -> Iterator[Worker]:
 def tf1_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The graphs that `tf1_graphs.py` builds."""
     folder = tmp_path_factory.mktemp("tf1_graphs")
-    script = Path(__file__).with_name("tf1_graphs.py")
+    script = TESTS / "support" / "tf1_graphs.py"
     done = subprocess.run(
         [sys.executable, str(script), str(folder)], capture_output=True, text=True, timeout=300, check=False
     )

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from support import graphs
+from support.graph_editor_running import Eight
 from support.graphs import add, const, graph, identity, node
 
 from gdsurgeon import graph_editor as ge
-
-from .running import Eight
 
 
 def test_a_control_input_is_appended_once() -> None:

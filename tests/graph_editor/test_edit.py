@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 from support import graphs
+from support.graph_editor_running import Eight, run, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder
 
 from gdsurgeon import graph_editor as ge
-from gdsurgeon.analysis.shapes import stated_shape
+from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.client import Worker
-
-from .running import Eight, run, sound
 
 
 def names(tensors: list[Output]) -> list[str]:

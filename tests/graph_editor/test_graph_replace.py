@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import pytest
 from support import graphs
+from support.graph_editor_running import int32, run, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
 
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.client import Worker
-
-from .running import int32, run, sound
 
 Load = Callable[[str], Graph]
 

@@ -6,13 +6,12 @@ import re
 from typing import Any
 
 import pytest
+from support.graph_editor_running import Eight
 from support.graphs import FLOAT, add, const, graph, identity, node
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph_editor import TreeExpr, matcher, op_type
-
-from .running import Eight
 
 
 def test_one_matcher_under_three_names() -> None:

@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
+from support.graph_editor_running import Eight, run, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, scalar, versions
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
-from gdsurgeon.analysis.shapes import stated_shape
+from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.client import Worker
-
-from .running import Eight, run, sound
 
 
 def test_scopes() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.graph_editor_running import run, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, r3
 
 from gdsurgeon import graph_editor as ge
@@ -17,8 +18,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.client import Worker
-
-from .running import run, sound
 
 
 def ts(found: Graph, *names: str) -> list[Output]:

@@ -6,12 +6,11 @@ import re
 from typing import Any
 
 import pytest
+from support.graph_editor_running import Eight, letters
 from support.graphs import const, graph, identity, node
 
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.node import Node
-
-from .running import Eight, letters
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from support.graph_editor_running import Eight, letters
 from support.graphs import FLOAT, add, const, graph, identity, node
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.errors import EditError
-
-from .running import Eight, letters
 
 
 def test_a_view_of_the_whole_graph() -> None:

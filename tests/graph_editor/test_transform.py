@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.graph_editor_running import Eight, float32, int32, run, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
 
 import gdsurgeon as gds
@@ -19,8 +20,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.runtime.client import Worker
-
-from .running import Eight, float32, int32, run, sound
 
 Load = Callable[[str], Graph]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.published import ABSENT, BINARY, EXECUTABLE, FOLDER, NOT_EXECUTABLE, Model
 
 import gdsurgeon as gds
 from gdsurgeon.cli.main import exit_code
@@ -16,8 +17,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire.fields import fields
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
-
-from .published import ABSENT, BINARY, EXECUTABLE, FOLDER, NOT_EXECUTABLE, Model
 
 pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
 

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from execute.conftest import one_worker as one_worker
+from support.published import ABSENT, EXECUTABLE, FOLDER, NOT_EXECUTABLE
 
 import gdsurgeon as gds
 from gdsurgeon.cli.main import exit_code
-from gdsurgeon.execute.executor import Executor
-from gdsurgeon.execute.operate import Request, operate
-from gdsurgeon.execute.settings import Overrides, Settings
-from gdsurgeon.execute.subject import Subject
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.operate.edit import Request, operate
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
-
-from .published import ABSENT, EXECUTABLE, FOLDER, NOT_EXECUTABLE
 
 pytestmark = [
     pytest.mark.models,

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from support.gradient_reference import GradientReference
+from support.published import ABSENT, FOLDER
 
 import gdsurgeon as gds
-from gdsurgeon.execute.trace import peak_bytes
-from gdsurgeon.runtime.differentiator import Differentiator
-
-from .published import ABSENT, FOLDER
+from gdsurgeon.proof.models.trace import peak_bytes
+from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
 pytestmark = [pytest.mark.models, pytest.mark.tensorflow]
 published = pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)

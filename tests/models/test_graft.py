@@ -7,18 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from execute.build import Builder, Shape
-from execute.conftest import one_worker as one_worker
+from support.paths import ROOT
+from support.published import ABSENT, FOLDER
+from support.tf_graphs import Builder, Shape
 
 import gdsurgeon as gds
-from gdsurgeon.execute import encoded
-from gdsurgeon.execute.executor import Executor
-from gdsurgeon.execute.feeds import Jpeg
-from gdsurgeon.execute.operate import Request, operate
-from gdsurgeon.execute.settings import Settings
+from gdsurgeon.feeds.input_spec import Jpeg
+from gdsurgeon.feeds.make import encoded
+from gdsurgeon.operate.edit import Request, operate
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.tensor import Tensor
-
-from .published import ABSENT, FOLDER
 
 pytestmark = [
     pytest.mark.models,
@@ -30,7 +29,6 @@ pytestmark = [
 DETECTOR = FOLDER / "od_hand_ssd_frozen_synth.pb"
 LABELS = ["background", "hand", "something else"]
 COMMAND = [sys.executable, "-m", "gdsurgeon"]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def decode() -> Builder:

@@ -11,22 +11,20 @@ from typing import Any, NamedTuple
 
 import pytest
 from edits.test_inline import within
-from execute.conftest import lent_worker
-from execute.conftest import one_worker as one_worker
+from support.published import ABSENT, EXECUTABLE, FOLDER
+from support.workers import lent_worker
 
 import gdsurgeon as gds
-from gdsurgeon.analysis.topology import Topology
-from gdsurgeon.analysis.walks import escape
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import escape
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.errors import EditError
-from gdsurgeon.execute.feeds import numbers
+from gdsurgeon.feeds.input_spec import numbers
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.runtime.tensor import Tensor
-
-from .published import ABSENT, EXECUTABLE, FOLDER
 
 pytestmark = [
     pytest.mark.models,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import io
 import wave
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.paths import MODELS
 
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.models]
 
-FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "models"
+FOLDER = MODELS
 WAIT = 120.0  # seconds
 
 

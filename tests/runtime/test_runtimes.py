@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import runtime_graphs as graphs
+from support.runtime_graphs import a_type, a_types, const, graph, identity, node, placeholder
 
 from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.client import RuntimeFailure, TensorFlowError, Worker
 from gdsurgeon.runtime.protocol import Channel, OutputInfo, Result
 from gdsurgeon.runtime.tensor import DTYPES, NUMBERS, Tensor, from_numpy
 from gdsurgeon.runtime.worker import Child
-
-from . import graphs
-from .graphs import a_type, a_types, const, graph, identity, node, placeholder
 
 pytestmark = pytest.mark.tensorflow
 

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from support import runtime_graphs as graphs
+from support.runtime_graphs import a_type, const, graph, node, placeholder
+from support.servers import ServerProcess, free_port, running_server
 
 from gdsurgeon.runtime import server as module
 from gdsurgeon.runtime.base import Signature
@@ -16,10 +19,6 @@ from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, W
 from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.runtime.server import Server, parse_target
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
-
-from . import graphs
-from .graphs import a_type, const, graph, node, placeholder
-from .servers import ServerProcess, free_port, running_server
 
 WAIT = 60.0  # seconds; every refusal has to come well before
 X = from_numpy(np.random.default_rng(3).standard_normal((4, 5), np.float32))

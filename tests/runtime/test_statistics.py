@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import runtime_graphs as graphs
 
 from gdsurgeon.runtime import statistics as module
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.statistics import Statistics, statistics
 from gdsurgeon.runtime.tensor import DTYPES, NUMBERS, Tensor, from_numpy
-
-from . import graphs
 
 WAIT = 60.0  # seconds
 

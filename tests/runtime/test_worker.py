@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import runtime_graphs as graphs
+from support.paths import ROOT, TESTS
 
 from gdsurgeon.runtime import client
 from gdsurgeon.runtime.client import (
@@ -24,15 +26,12 @@ from gdsurgeon.runtime.client import (
 from gdsurgeon.runtime.protocol import Info
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
-from . import graphs
-
 WAIT = 60.0  # seconds
-HERE = Path(__file__).parent
 X = from_numpy(np.ones(3, np.float32))
 
 
 def script(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(HERE.parents[1]), str(HERE)])
+    path = os.pathsep.join([str(ROOT), str(TESTS)])
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(text)],
         capture_output=True,
@@ -153,7 +152,7 @@ def test_ctrl_c_is_the_parents_business() -> None:
 def test_child_ends_with_its_parent(manner: str) -> None:
     done = script(f"""
         import os, sys
-        import graphs
+        from support import runtime_graphs as graphs
         from gdsurgeon.runtime.client import Worker
         w = Worker(runtime="capi").start()
         w.load("g", data=graphs.hanging())
@@ -184,7 +183,8 @@ def test_close_leaves_no_zombie_and_may_be_repeated() -> None:
 def test_nothing_is_printed(runtime: str) -> None:
     done = script(
         """
-        import graphs, sys
+        import sys
+        from support import runtime_graphs as graphs
         from gdsurgeon.runtime.client import Worker
         from gdsurgeon.runtime.tensor import Tensor
         said = graphs.const("s", Tensor(7, (), [b"said by the graph"]), "string")
@@ -217,7 +217,8 @@ def test_verbose_goes_to_standard_error_only() -> None:
 @pytest.mark.tensorflow
 def test_standard_descriptors_may_be_closed() -> None:
     done = script("""
-        import os, graphs
+        import os
+        from support import runtime_graphs as graphs
         for fd in (0, 1):
             os.close(fd)
         from gdsurgeon.runtime.client import Worker

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
-_TESTS = Path(__file__).resolve().parents[1]
+from support.paths import TESTS
+
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
@@ -20,7 +20,7 @@ class GradientReference:
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "support.gradient_server"],
-            cwd=_TESTS,
+            cwd=TESTS,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from execute.build import attr, body_node, tensor
 
+from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.attrs import functions_in, string_value
-from gdsurgeon.graph.dtypes import FLOAT32, INT32, INT64, base_dtype
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import EditResult
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import FLOAT32, INT32, INT64, base_dtype
+from support.tf_graphs import attr, body_node, tensor
 
 ADDED, SAID, TOUCHED, UNTOUCHED = "added", "said to be another", "touched", "untouched"
 """What the edit has done to a node: made it; listed it in `Journal.changed`; renamed or rewired it or a neighbour."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from gdsurgeon.analysis.peak import Peak, peak
-from gdsurgeon.analysis.step import Step, TensorSize
+from gdsurgeon.gradients.checkpointing.peak import Peak, peak
+from gdsurgeon.gradients.checkpointing.step import Step, TensorSize
 
 Read = str | tuple[str, int]
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from support import graphs
 from support.graphs import STRING, const, function, identity, node, placeholder, shape_proto
+from support.paths import FIXTURES
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.wire.fields import encode_len
-
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 TEXTS = {
     "classifier.pb": """\

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from execute.conftest import one_worker as one_worker
+from support.paths import FIXTURES
 
-from gdsurgeon.analysis.text import change, listed, ops, size
 from gdsurgeon.cli.main import exit_code
-from gdsurgeon.execute.proof import OutputProof, Proof
+from gdsurgeon.proof.proof import OutputProof, Proof
 from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.text import change, listed, ops, size
 from gdsurgeon.view.summary import chance, proof_entries
 
 pytestmark = pytest.mark.usefixtures("one_worker")
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 LABELS = "ant bee cat dog elk fox gnu hen ibis jay".split()
 
 

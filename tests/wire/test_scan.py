@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.graphs import bodies, const, is_message, node, random_graphs
 
-from gdsurgeon.analysis.check import check
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire import scan as scan_module

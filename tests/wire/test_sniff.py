@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from support import graphs
 from support.graphs import node, random_graphs
+from support.paths import ROOT
 
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.sniff import container_format, foreign_format, is_text, is_text_graph
 
-ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT.parent / "shared" / "models"
 GRAPH = graphs.graph_bytes(*graphs.g8())
 

@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from support import graphs
 from support.graphs import node, random_graphs
+from support.paths import FIXTURES
 
 from gdsurgeon.errors import GdsurgeonError, InputError
 from gdsurgeon.graph.load import load
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.text import to_binary, to_text
-
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)

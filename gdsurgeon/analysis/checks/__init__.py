@@ -1,0 +1,1 @@
+"""What TensorFlow would refuse, said without it."""

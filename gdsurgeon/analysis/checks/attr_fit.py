@@ -1,0 +1,156 @@
+"""Whether inputs still fit what they read when attrs of nodes change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.graph.attrs import plain
+from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.node import Node, same_dtype
+from gdsurgeon.ops.dtypes import dtype_name
+from gdsurgeon.ops.op_defs import Arg, AttrReader, OpDef, arg_count, arg_dtypes
+
+AttrChanges = Mapping[Node, Mapping[str, Any]]
+"""For each node the AttrValues that it is to get, by key; None takes the attr away."""
+
+
+def misfits(changes: AttrChanges) -> list[str]:
+    """Where, after CHANGES, an input and the output that it reads would differ in dtype or in number; a line each.
+
+    What does not fit before and is not touched is no misfit of the changes: they may be one step of several that
+    repair a graph. Linear in the inputs and consumers of the nodes.
+    """
+    before, after = _Typing({}), _Typing(changes)
+    found: dict[str, None] = {}
+    for node, attrs in changes.items():
+        definition = node.op_def
+        if definition is None:
+            continue
+        if node.op == "Const" and attrs.get("dtype") is not None:
+            wrong = list(_of_constant(node, attrs["dtype"].type))
+            found.update(dict.fromkeys(wrong))
+            if wrong:
+                continue
+        if _uses(definition.inputs, attrs):
+            found.update(dict.fromkeys(_of_inputs(node, definition, before, after)))
+        if _uses(definition.outputs, attrs):
+            found.update(dict.fromkeys(_of_outputs(node, definition, before, after)))
+    return list(found)
+
+
+def _uses(args: Iterable[Arg], keys: Iterable[str]) -> bool:
+    """Whether the number or the dtypes of ARGS depend on one of the attrs KEYS."""
+    names = set(keys)
+    return any(names.intersection((arg.type_attr, arg.number_attr, arg.list_attr)) for arg in args)
+
+
+class _Typing:
+    """Dtypes of inputs and outputs as they would be after changes; each node's are worked out once."""
+
+    def __init__(self, changes: AttrChanges) -> None:
+        self._changes = changes
+        self._inputs: dict[Node, list[int] | None] = {}
+        self._outputs: dict[Node, list[int] | None] = {}
+
+    def reader(self, node: Node) -> AttrReader:
+        """Gives the plain values of the attrs of NODE; a corrupt one counts as absent."""
+        attrs = self._changes.get(node, {})
+
+        def read(key: str) -> Any:
+            if key in attrs:
+                return None if attrs[key] is None else plain(attrs[key])
+            try:
+                return node.plain_attr(key)
+            except InputError:
+                return None
+
+        return read
+
+    def inputs(self, node: Node) -> list[int] | None:
+        """What the data inputs must have; None where the op is unknown."""
+        if node not in self._inputs:
+            definition = node.op_def
+            self._inputs[node] = definition and arg_dtypes(definition.inputs, definition, self.reader(node))
+        return self._inputs[node]
+
+    def outputs(self, node: Node) -> list[int] | None:
+        """What the outputs have; None where the op is unknown, or there is no node."""
+        if node not in self._outputs:
+            definition = node.op_def if node.exists else None
+            self._outputs[node] = definition and arg_dtypes(definition.outputs, definition, self.reader(node))
+        return self._outputs[node]
+
+
+def _at(dtypes: list[int] | None, index: int) -> int:
+    return dtypes[index] if dtypes is not None and index < len(dtypes) else 0
+
+
+def _tensors(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _of_counts(node: Node, args: Iterable[Arg], read: AttrReader) -> list[str]:
+    """The counts of tensors that are negative."""
+    out = []
+    for key in dict.fromkeys(arg.number_attr for arg in args if arg.number_attr):
+        number = read(key)
+        if isinstance(number, int) and number < 0:
+            out.append(f"attr {quoted(key)} of {quoted(node.name)} is a number of tensors, and {number} is negative")
+    return out
+
+
+def _of_inputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -> Iterator[str]:
+    op, read = printable(node.op), after.reader(node)
+    negative = _of_counts(node, definition.inputs, read)
+    if negative:
+        yield from negative
+        return
+    count = arg_count(definition.inputs, definition, read)
+    if count != len(node.inputs):
+        if arg_count(definition.inputs, definition, before.reader(node)) != count:
+            has = f"and has {len(node.inputs):,}"
+            yield f"{quoted(node.name)} ({op}) would take {_tensors(count, 'input')}, {has}"
+        return
+    for slot, source in enumerate(node.inputs):
+        was = (_at(before.inputs(node), slot), _at(before.outputs(source.node), source.index))
+        wanted, given = _at(after.inputs(node), slot), _at(after.outputs(source.node), source.index)
+        if not same_dtype(wanted, given) and (wanted, given) != was:
+            yield (
+                f"{quoted(node.name)} ({op}) would take {dtype_name(wanted)} as input {slot}, "
+                f"and {quoted(source.name)} gives {dtype_name(given)}"
+            )
+
+
+def _of_outputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -> Iterator[str]:
+    op, read = printable(node.op), after.reader(node)
+    negative = _of_counts(node, definition.outputs, read)
+    if negative:
+        yield from negative
+        return
+    had = arg_count(definition.outputs, definition, before.reader(node))
+    count = arg_count(definition.outputs, definition, read)
+    for user in node.graph.users(node):
+        for slot, source in enumerate(user.inputs):
+            if source.node is not node:
+                continue
+            if source.index >= count:
+                if source.index < had:
+                    has = f"would have {_tensors(count, 'output')}"
+                    yield f"{quoted(node.name)} ({op}) {has}, and {quoted(user.name)} reads {quoted(source.name)}"
+                continue
+            was = (_at(before.inputs(user), slot), _at(before.outputs(node), source.index))
+            wanted, given = _at(after.inputs(user), slot), _at(after.outputs(node), source.index)
+            if not same_dtype(wanted, given) and (wanted, given) != was:
+                yield (
+                    f"{quoted(source.name)} ({op}) would be {dtype_name(given)}, "
+                    f"and {quoted(user.name)} ({printable(user.op)}) reads it as {dtype_name(wanted)}"
+                )
+
+
+def _of_constant(node: Node, dtype: int) -> Iterator[str]:
+    header = constant_header(node)
+    if header is not None and header.dtype != dtype:
+        what = f"the tensor of {quoted(node.name)} is {dtype_name(header.dtype)}"
+        yield f"{what}, and would not become {dtype_name(dtype)}"

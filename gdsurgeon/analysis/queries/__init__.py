@@ -1,0 +1,1 @@
+"""What `inspect` and the edits ask of a graph."""

@@ -1,0 +1,274 @@
+"""Attr values as text: how people write them, and how they are shown."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from gdsurgeon.analysis.shapes.stated import format_shape
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.attrs import Shape, shape_of, shape_value
+from gdsurgeon.graph.names import near_miss
+from gdsurgeon.ops.dtypes import NUMBERS, REF, dtype_name
+from gdsurgeon.wire.messages import message
+
+KINDS = ("int", "float", "bool", "type", "shape", "string", "func")
+"""The kinds that can be written, and ``list(kind)`` of each."""
+
+MOST_SHOWN = 12
+"""Items of a list that are shown."""
+LONGEST_SHOWN = 60
+"""Characters of a string that are shown."""
+
+_WANTED = {
+    "int": "an int",
+    "float": "a float",
+    "bool": "a bool: true or false",
+    "type": "a type such as float32 or DT_FLOAT",
+    "shape": "a shape such as ?,224,3 ([] is a scalar, ... an unknown rank)",
+    "string": "a string",
+    "func": "the name of a function",
+}
+
+
+def is_kind(kind: str) -> bool:
+    """Whether values of KIND can be written."""
+    return _item_kind(kind) in KINDS
+
+
+def parse_attr(kind: str, text: str) -> Any:
+    """The AttrValue of KIND (as op signatures call it) that TEXT stands for.
+
+    A list is written with commas between its items, in brackets or not; ``[]`` is the empty one. Strings that hold
+    commas are written as JSON: ``["a,b","c"]``. A list of shapes has each in brackets: ``[?,3],[]``.
+
+    Raises:
+        EditError: TEXT is not of that kind; the message says what is wanted.
+    """
+    value = message("tensorflow.AttrValue")()
+    item = _item_kind(kind)
+    if item not in KINDS:
+        raise EditError(f"a {kind} cannot be written as text")
+    if item == kind:
+        _PARSERS[item](value, text.strip() if item != "string" else text, is_list=False)
+        return value
+    value.list.SetInParent()
+    for part in _items(item, text):
+        _PARSERS[item](value, part, is_list=True)
+    return value
+
+
+def _item_kind(kind: str) -> str:
+    return kind[5:-1] if kind.startswith("list(") and kind.endswith(")") else kind
+
+
+def _items(kind: str, text: str) -> list[str]:
+    """The items of a list as they are written."""
+    stripped = text.strip()
+    if stripped in ("[]", "[ ]"):
+        return []
+    if kind == "string" and stripped.startswith('["'):
+        return _json_strings(stripped)
+    if kind == "shape":
+        return _shapes(stripped)
+    inner = stripped[1:-1] if stripped.startswith("[") and stripped.endswith("]") else stripped
+    if not inner.strip():
+        raise EditError(f"{quoted(text)} is not a list of {kind}s ([] is the empty one)")
+    return [part.strip() for part in inner.split(",")]
+
+
+def _json_strings(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise EditError(f"{quoted(text)} is not a JSON list of strings: {error}") from error
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise EditError(f"{quoted(text)} is not a JSON list of strings")
+    return found
+
+
+_SHAPE = re.compile(r"\[[^\[\]]*\]")
+_SHAPES = re.compile(r"\[[^\[\]]*\](\s*,\s*\[[^\[\]]*\])*")
+
+
+def _shapes(text: str) -> list[str]:
+    inner = text[1:-1].strip() if text.startswith("[[") and text.endswith("]]") else text
+    if not _SHAPES.fullmatch(inner):
+        raise EditError(f"{quoted(text)} is not a list of shapes such as [?,224,3],[]")
+    return _SHAPE.findall(inner)
+
+
+def _wrong(kind: str, text: str, more: str = "") -> EditError:
+    return EditError(f"{quoted(text)} is not {_WANTED[kind]}{more}")
+
+
+def _put(value: Any, field: str, item: Any, is_list: bool) -> None:
+    if is_list:
+        getattr(value.list, field).append(item)
+    else:
+        setattr(value, field, item)
+
+
+def _int(value: Any, text: str, *, is_list: bool) -> None:
+    if not re.fullmatch(r"[+-]?([0-9]+|0[xX][0-9a-fA-F]+)", text):
+        raise _wrong("int", text)
+    number = int(text, 16 if "x" in text.lower() else 10) if len(text) <= 30 else 1 << 64
+    if not -(1 << 63) <= number < 1 << 63:
+        raise _wrong("int", text, " of 64 bits")
+    _put(value, "i", number, is_list)
+
+
+def _float(value: Any, text: str, *, is_list: bool) -> None:
+    try:
+        number = float(text)
+    except ValueError:
+        raise _wrong("float", text) from None
+    try:
+        struct.pack("<f", number)
+    except OverflowError:
+        raise _wrong("float", text, " of 32 bits") from None
+    _put(value, "f", number, is_list)
+
+
+_BOOLS = {"true": True, "false": False, "1": True, "0": False}
+
+
+def _bool(value: Any, text: str, *, is_list: bool) -> None:
+    if text.lower() not in _BOOLS:
+        raise _wrong("bool", text)
+    _put(value, "b", _BOOLS[text.lower()], is_list)
+
+
+@cache
+def _types() -> Mapping[str, int]:
+    """DataTypes by their names in Python (``float32``, ``float32_ref``) and in protobuf (``DT_FLOAT``), lowered."""
+    enum = message("tensorflow.AttrValue").DESCRIPTOR.fields_by_name["type"].enum_type
+    out = {value.name.lower(): value.number for value in enum.values if value.number}
+    out |= {"float": NUMBERS["float32"], "double": NUMBERS["float64"], "half": NUMBERS["float16"]}
+    for name, number in NUMBERS.items():
+        out[name] = number
+        out[f"{name}_ref"] = number + REF
+    return out
+
+
+def _type(value: Any, text: str, *, is_list: bool) -> None:
+    number = _types().get(text.lower())
+    if number is None:
+        raise _wrong("type", text, f".{near_miss(text.lower(), _types())}".rstrip("."))
+    _put(value, "type", number, is_list)
+
+
+def parse_shape(text: str) -> Shape:
+    """A shape: ``?,224,3`` with or without brackets, ``[]`` for a scalar, ``...`` for an unknown rank.
+
+    An unknown dimension is ``?``, ``-1`` or ``None``.
+
+    Raises:
+        EditError: TEXT is not a shape.
+    """
+    stripped = text.strip()
+    bracketed = stripped.startswith("[") and stripped.endswith("]") and len(stripped) > 1
+    inner = stripped[1:-1].strip() if bracketed else stripped
+    if inner == "...":
+        return None
+    if not inner:
+        if bracketed:
+            return ()
+        raise _wrong("shape", text)
+    dims: list[int] = []
+    for dim in (part.strip() for part in inner.split(",")):
+        if dim in ("?", "-1", "None"):
+            dims.append(-1)
+        elif re.fullmatch(r"[0-9]{1,18}", dim):
+            dims.append(int(dim))
+        else:
+            raise _wrong("shape", text)
+    return tuple(dims)
+
+
+def _shape(value: Any, text: str, *, is_list: bool) -> None:
+    proto = shape_value(parse_shape(text)).shape
+    if is_list:
+        value.list.shape.add().CopyFrom(proto)
+    else:
+        value.shape.CopyFrom(proto)
+
+
+def _string(value: Any, text: str, *, is_list: bool) -> None:
+    _put(value, "s", text.encode("utf-8", "surrogateescape"), is_list)
+
+
+def _func(value: Any, text: str, *, is_list: bool) -> None:
+    if not text:
+        raise _wrong("func", text)
+    func = value.list.func.add() if is_list else value.func
+    func.name = text
+
+
+_PARSERS: dict[str, Callable[..., None]] = {
+    "int": _int,
+    "float": _float,
+    "bool": _bool,
+    "type": _type,
+    "shape": _shape,
+    "string": _string,
+    "func": _func,
+}
+
+
+def format_attr(value: Any) -> str:
+    """An AttrValue for a message: as `parse_attr` takes it, but shortened where it is long."""
+    which = value.WhichOneof("value")
+    if which is None:
+        return "nothing"
+    if which != "list":
+        return _format_item(which, getattr(value, which))
+    for field, items in value.list.ListFields():
+        shown = [_format_item(field.name, item) for item in items[:MOST_SHOWN]]
+        return (
+            "[" + ",".join(shown) + (f" and {len(items) - MOST_SHOWN:,} more" if len(items) > MOST_SHOWN else "") + "]"
+        )
+    return "[]"
+
+
+def _format_item(field: str, item: Any) -> str:
+    if field == "s":
+        return format_string(item)
+    if field == "f":
+        return format_float(item)
+    if field == "b":
+        return "true" if item else "false"
+    if field == "type":
+        return dtype_name(item)
+    if field == "shape":
+        return format_shape(shape_of(item))
+    if field == "func":
+        return quoted(item.name)
+    return str(item) if field == "i" else f"a {field}"
+
+
+def format_float(number: float) -> str:
+    """The shortest text that is the same float of 32 bits."""
+    if not math.isfinite(number):
+        return str(number)
+    for digits in range(1, 10):
+        text = f"{number:.{digits}g}"
+        if struct.pack("<f", float(text)) == struct.pack("<f", number):
+            return text
+    return repr(number)
+
+
+def format_string(data: bytes) -> str:
+    """Text in quotes, shortened; of what is not text, the size."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"{len(data):,} bytes"
+    if len(text) > LONGEST_SHOWN:
+        return f"'{printable(text[:LONGEST_SHOWN])}...'"
+    return quoted(text)

@@ -1,0 +1,132 @@
+"""The functions of a graph: what they take and give, who calls them, and which of them nobody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.errors import InputError
+from gdsurgeon.graph.attrs import functions_in
+from gdsurgeon.graph.functions import FunctionLibrary, called_functions
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import REF, dtype_name
+
+
+@dataclass
+class FunctionSummary:
+    """A function of the library.
+
+    Attributes:
+        name: its name.
+        inputs, outputs: (name, type) of each argument; a type is that of a tensor (``float32``), an attr that holds it
+            (``T``), several of one (``N * float32``), or a list of them (``Tin...``).
+        node_count: nodes in its body.
+        is_stateful: whether it is said to be.
+        calls: functions that its nodes call or pass on, each once.
+        node_callers: nodes of the graph that call it or pass it on.
+        function_callers: functions that do.
+        gradient_of: functions whose gradient it is said to be.
+        is_used: whether a node of the graph reaches it, directly or through other functions.
+    """
+
+    name: str
+    inputs: list[tuple[str, str]]
+    outputs: list[tuple[str, str]]
+    node_count: int
+    is_stateful: bool
+    calls: list[str]
+    node_callers: list[str] = field(default_factory=list)
+    function_callers: list[str] = field(default_factory=list)
+    gradient_of: list[str] = field(default_factory=list)
+    is_used: bool = False
+
+
+def function_summaries(graph: Graph) -> list[FunctionSummary]:
+    """The functions of GRAPH as it is now, in the order of the file. Linear in nodes and calls."""
+    library = graph.functions
+    found: dict[str, FunctionSummary] = {}
+    for function in library:
+        found.setdefault(function.signature.name, _summary(function, library))
+    for summary in found.values():
+        for callee in summary.calls:
+            if callee in found:
+                found[callee].function_callers.append(summary.name)
+    for node, callees in _calling_nodes(graph) if found else ():
+        for callee in callees:
+            if callee in found:
+                found[callee].node_callers.append(node.name)
+    gradients: dict[str, list[str]] = {}
+    for gradient in library.gradients():
+        gradients.setdefault(gradient.function_name, []).append(gradient.gradient_func)
+        if gradient.gradient_func in found:
+            found[gradient.gradient_func].gradient_of.append(gradient.function_name)
+    _mark_used(found, gradients)
+    return list(found.values())
+
+
+def _summary(function: Any, library: FunctionLibrary) -> FunctionSummary:
+    signature = function.signature
+    calls = dict.fromkeys(c for node in function.node_def for c in called_functions(node, library))
+    return FunctionSummary(
+        signature.name,
+        [(arg.name, _type(arg)) for arg in signature.input_arg],
+        [(arg.name, _type(arg)) for arg in signature.output_arg],
+        len(function.node_def),
+        signature.is_stateful,
+        list(calls),
+    )
+
+
+def _type(arg: Any) -> str:
+    """The type of an ArgDef."""
+    if arg.type_list_attr:
+        return f"{arg.type_list_attr}..."
+    text = arg.type_attr or dtype_name(arg.type + (REF if arg.is_ref else 0))
+    return f"{arg.number_attr} * {text}" if arg.number_attr else str(text)
+
+
+def _calling_nodes(graph: Graph) -> Iterator[tuple[Node, list[str]]]:
+    """The nodes of the graph that call functions or pass some on, and which."""
+    topology = Topology(graph)
+    ops = [op for op in topology.ops() if _may_call(graph, op)]
+    for number in topology.with_ops(ops):
+        node = topology.node(number)
+        called = dict.fromkeys(_called(node))
+        if called:
+            yield node, list(called)
+
+
+def _may_call(graph: Graph, op: str) -> bool:
+    """Whether a node of OP can call a function: it is one, an attr holds one, or nothing is known of its attrs."""
+    definition = graph.op_def(op)
+    if definition is None or op in graph.functions:
+        return True
+    return any("func" in attr.kind for attr in definition.attrs.values())
+
+
+def _called(node: Node) -> Iterator[str]:
+    if node.op in node.graph.functions:
+        yield node.op
+    for key in node.attr_keys:
+        try:
+            value = node.attr(key)
+        except InputError:
+            continue  # the structural check says so
+        if value is not None:
+            yield from (func.name for func in functions_in(value))
+
+
+def _mark_used(found: Mapping[str, FunctionSummary], gradients: Mapping[str, Iterable[str]]) -> None:
+    pending = [summary for summary in found.values() if summary.node_callers]
+    for summary in pending:
+        summary.is_used = True
+    while pending:
+        summary = pending.pop()
+        for name in (*summary.calls, *gradients.get(summary.name, ())):
+            callee = found.get(name)
+            if callee is not None and not callee.is_used:
+                callee.is_used = True
+                pending.append(callee)

@@ -1,0 +1,63 @@
+"""What initialises variables and tables: the assignment, and what is computed for it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdsurgeon.analysis.queries.side_effects import RESOURCE_VARIABLES, TABLE_INITIALIZERS, VARIABLES
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
+from gdsurgeon.analysis.traversal.topology import Topology
+
+ASSIGNMENTS = frozenset(("Assign", "AssignVariableOp")) | TABLE_INITIALIZERS
+
+
+def holds_state(op: str) -> bool:
+    """Whether nodes of OP are variables or tables."""
+    return op in VARIABLES or op in RESOURCE_VARIABLES or "HashTable" in op
+
+
+def initialisers(topology: Topology, inside: bytearray) -> list[int]:
+    """What lies outside of INSIDE and initialises the variables and tables in it, ascending.
+
+    That is each assignment, and what feeds assignments and nothing else outside. An initialiser of other things too (a
+    group of them all) is not part of it. Placeholders are not either.
+    """
+    found: dict[int, None] = {}
+    for number in topology.with_ops(op for op in topology.ops() if holds_state(op)):
+        if inside[number]:
+            found.update((user, None) for user in _assignments(topology, number) if not inside[user])
+    pending = list(found)
+    waiting: dict[int, int] = {}
+    for number in pending:  # grows while it is walked
+        for producer in dict.fromkeys(topology.producers(number)):
+            if inside[producer] or producer in found or topology.op(producer) in PLACEHOLDERS:
+                continue
+            if producer not in waiting:
+                waiting[producer] = sum(not inside[user] for user in topology.users(producer))
+            waiting[producer] -= 1
+            if not waiting[producer]:
+                found[producer] = None
+                pending.append(producer)
+    return sorted(found)
+
+
+def needed_initialisers(topology: Topology, kept: bytearray) -> list[int]:
+    """The assignments to variables and tables among KEPT, and all that they depend on, ascending."""
+    holders = [n for n in topology.with_ops(op for op in topology.ops() if holds_state(op)) if kept[n]]
+    found = [user for number in holders for user in _assignments(topology, number)]
+    above: Iterable[int] = topology.upstream(found)
+    return [number for number, flag in enumerate(above) if flag and not kept[number]]
+
+
+def _assignments(topology: Topology, number: int) -> list[int]:
+    """The nodes that assign to the variable or table NUMBER, directly or by way of an Identity of it."""
+    out: list[int] = []
+    pending = [number]
+    for holder in pending:  # grows while it is walked
+        for user in topology.users(holder):
+            first = next(iter(topology.data_producers(user)), -1)
+            if first == holder and topology.op(user) in ASSIGNMENTS:
+                out.append(user)
+            elif first == holder and topology.op(user) in ("Identity", "RefIdentity"):
+                pending.append(user)
+    return out

@@ -1,0 +1,60 @@
+"""The inputs and outputs of a frozen graph."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS, stated_shape
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
+
+_NOT_SERVED = frozenset(("Const", "NoOp", "Assert", "Print", "PrintV2", *PLACEHOLDERS))
+
+
+class TensorInfo(NamedTuple):
+    """A tensor of the signature. `dtype` 0 and `shape` None are unknown."""
+
+    name: str
+    dtype: int
+    shape: Shape
+    op: str
+
+
+class Signature(NamedTuple):
+    """What a graph takes and gives."""
+
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+
+
+def input_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
+    """The placeholders, in file order."""
+    top = topology or Topology(graph)
+    return [top.node(number) for number in top.with_ops(PLACEHOLDERS)]
+
+
+def output_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
+    """The nodes that give something and whose outputs nobody reads: what a frozen graph is there for.
+
+    Constants and placeholders that nobody reads are not outputs; nor is what has no output (NoOp, Assert).
+    """
+    top = topology or Topology(graph)
+    found = [top.node(n) for n in top.unread() if top.op(n) not in _NOT_SERVED]
+    return [node for node in found if node.output_dtypes is None or node.output_dtypes]
+
+
+def signature(graph: Graph) -> Signature:
+    """The inputs and outputs of GRAPH with their dtypes and the shapes that are stated."""
+    top = Topology(graph)
+    outputs: list[TensorInfo] = []
+    for node in output_nodes(graph, top):
+        count = len(node.output_dtypes or (0,))
+        outputs.extend(tensor_info(Output(node, index)) for index in range(count))
+    return Signature(tuple(tensor_info(n.output) for n in input_nodes(graph, top)), tuple(outputs))
+
+
+def tensor_info(output: Output) -> TensorInfo:
+    """What is known of a tensor."""
+    return TensorInfo(output.name, output.dtype, stated_shape(output), output.node.op)

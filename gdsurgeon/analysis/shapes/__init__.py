@@ -1,0 +1,1 @@
+"""Shapes without running: what a graph states, and what follows from it."""

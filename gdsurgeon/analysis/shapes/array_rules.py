@@ -1,0 +1,479 @@
+"""Shape rules of ops that rearrange, cut, join and look up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdsurgeon.analysis.shapes.call import (
+    MOST_OUTPUTS,
+    UNKNOWN,
+    Call,
+    Misfit,
+    Value,
+    agreed,
+    axis_of,
+    count,
+    known_product,
+    merge,
+    merge_all,
+    rule,
+)
+from gdsurgeon.analysis.shapes.stated import format_shape
+from gdsurgeon.graph.attrs import Shape, shape_of
+from gdsurgeon.ops.dtypes import SIZES, base_dtype
+
+# The same elements in another shape.
+
+
+@rule("Reshape")
+def _reshape(call: Call) -> Sequence[Shape]:
+    return [reshaped(call.shape(0), call.value(1), call.dims(1))]
+
+
+def reshaped(shape: Shape, target: Value, stated: Shape = None) -> Shape:
+    """What a tensor of SHAPE is reshaped to.
+
+    Args:
+        target: the second input's value, in which -1 stands for what is left.
+        stated: what is known of the answer where the value is not.
+
+    Raises:
+        Misfit: the elements do not fit.
+    """
+    if target is None:
+        return stated
+    out = [UNKNOWN if dim is None else dim for dim in target]
+    rest = [i for i, dim in enumerate(target) if dim is None or dim < 0]
+    known, elements = known_product(out), count(shape)
+    shown = f"{format_shape(shape)} reshaped to {format_target(target)}"
+    fallback = [tuple(out)]
+    if not rest:
+        least = known_product(shape or ())
+        if (elements is not None and elements != known) or (known and (not least or known % least)):
+            raise Misfit(shown, fallback)
+    elif elements is not None and known and elements % known:
+        raise Misfit(shown, fallback)
+    elif elements is not None and known and len(rest) == 1:
+        out[rest[0]] = elements // known
+    return tuple(out)
+
+
+def format_target(target: Value) -> str:
+    """A Reshape's second input: ``[-1,?,3]``, an element that is not known being ``?``."""
+    if target is None:
+        return "[...]"
+    return "[" + ",".join("?" if dim is None else str(dim) for dim in target) + "]"
+
+
+@rule("Squeeze")
+def _squeeze(call: Call) -> Sequence[Shape]:
+    shape, axes = call.shape(0), call.ints("squeeze_dims")
+    if shape is None or (not axes and UNKNOWN in shape):
+        return []
+    gone = {axis_of(axis, len(shape)) for axis in axes} or {i for i, dim in enumerate(shape) if dim == 1}
+    out = tuple(dim for i, dim in enumerate(shape) if i not in gone)
+    if any(shape[axis] > 1 or shape[axis] == 0 for axis in gone):
+        raise Misfit(f"it drops axes {sorted(gone)} of {format_shape(shape)}, which are not all 1", [out])
+    return [out]
+
+
+@rule("ExpandDims")
+def _expand_dims(call: Call) -> Sequence[Shape]:
+    shape, axis = call.shape(0), call.scalar(1)
+    if shape is None:
+        return []
+    if axis is None:
+        return [(UNKNOWN,) * (len(shape) + 1)]
+    at = axis_of(axis, len(shape) + 1)
+    return [(*shape[:at], 1, *shape[at:])]
+
+
+@rule("Transpose ConjugateTranspose")
+def _transpose(call: Call) -> Sequence[Shape]:
+    shape, order = call.shape(0), call.value(1)
+    if shape is None:
+        length = call.length(1)
+        return [None if length is None else (UNKNOWN,) * length]
+    if order is not None and len(order) != len(shape):
+        raise Misfit(f"{format_shape(shape)} has {len(shape)} dimensions, and {len(order)} are put in another order")
+    if order is None or None in order:
+        return [shape if len(shape) < 2 else (UNKNOWN,) * len(shape)]
+    return [tuple(shape[axis_of(axis, len(shape))] for axis in order if axis is not None)]
+
+
+@rule("Bitcast")
+def _bitcast(call: Call) -> Sequence[Shape]:
+    shape = call.shape(0)
+    before, after = (SIZES.get(base_dtype(call.attr(key) or 0), 0) for key in ("T", "type"))
+    if shape is None or not before or not after:
+        return []
+    if before >= after:
+        return [shape if before == after else (*shape, before // after)]
+    if shape[-1:] != (after // before,) and shape[-1:] != (UNKNOWN,):
+        raise Misfit(f"{after // before} numbers become one, and its input is {format_shape(shape)}")
+    return [shape[:-1]]
+
+
+@rule("InvertPermutation")
+def _invert_permutation(call: Call) -> Sequence[Shape]:
+    return [call.ranked(0, 1)]
+
+
+# Joined and taken apart.
+
+
+@rule("ConcatV2 Concat")
+def _concat(call: Call) -> Sequence[Shape]:
+    first = call.op == "Concat"
+    shapes = call.shapes[1:] if first else call.shapes[:-1]
+    axis = call.scalar(0 if first else -1)
+    ranks = {len(shape) for shape in shapes if shape is not None}
+    if not ranks:
+        return []
+    if len(ranks) > 1:
+        raise Misfit("it joins " + ", ".join(map(format_shape, shapes)))
+    rank = ranks.pop()
+    if axis is None:
+        return [(UNKNOWN,) * rank]
+    at = axis_of(axis, rank)
+    total = 0
+    others: list[Shape] = []
+    for shape in shapes:
+        dim = shape[at] if shape is not None else UNKNOWN
+        total = UNKNOWN if UNKNOWN in (dim, total) else total + dim
+        others.append(None if shape is None else (*shape[:at], UNKNOWN, *shape[at + 1 :]))
+    joined = _joined(others, shapes, f"along axis {at}")
+    return [(*joined[:at], total, *joined[at + 1 :])]
+
+
+def _joined(shapes: Sequence[Shape], shown: Sequence[Shape], how: str) -> tuple[int, ...]:
+    """What SHAPES, one of which at least is known, have in common. Raises Misfit, in the words of SHOWN."""
+    try:
+        return merge_all(shapes) or ()
+    except Misfit:
+        text = ", ".join(map(format_shape, shown[:8])) + (", ..." if len(shown) > 8 else "")
+        raise Misfit(f"it joins {text} {how}", [agreed([s for s in shapes if s is not None])]) from None
+
+
+@rule("Pack")
+def _pack(call: Call) -> Sequence[Shape]:
+    shape = merge_all(call.shapes)
+    if shape is None:
+        return []
+    at = axis_of(int(call.attr("axis") or 0), len(shape) + 1)
+    return [(*shape[:at], len(call.shapes), *shape[at:])]
+
+
+@rule("Unpack")
+def _unpack(call: Call) -> Sequence[Shape]:
+    shape, number = call.shape(0), int(call.attr("num") or 0)
+    if shape is None or number > MOST_OUTPUTS:
+        return []
+    at = axis_of(int(call.attr("axis") or 0), len(shape))
+    part = shape[:at] + shape[at + 1 :]
+    if shape[at] not in (UNKNOWN, number):
+        raise Misfit(f"it takes {format_shape(shape)} apart into {number}", [part] * number)
+    return [part] * number
+
+
+@rule("Split")
+def _split(call: Call) -> Sequence[Shape]:
+    axis, shape, number = call.scalar(0), call.shape(1), int(call.attr("num_split") or 0)
+    if shape is None or not 0 < number <= MOST_OUTPUTS:
+        return []
+    if axis is None:
+        return [(UNKNOWN,) * len(shape)] * number
+    at = axis_of(axis, len(shape))
+    dim = shape[at]
+    if dim >= 0 and dim % number:
+        raise Misfit(f"it splits {format_shape(shape)} into {number} along axis {at}")
+    return [(*shape[:at], dim // number if dim >= 0 else UNKNOWN, *shape[at + 1 :])] * number
+
+
+@rule("SplitV")
+def _split_v(call: Call) -> Sequence[Shape]:
+    shape, sizes, axis, number = call.shape(0), call.value(1), call.scalar(2), int(call.attr("num_split") or 0)
+    if shape is None or not 0 < number <= MOST_OUTPUTS:
+        return []
+    if axis is None:
+        return [(UNKNOWN,) * len(shape)] * number
+    at = axis_of(axis, len(shape))
+    parts = [UNKNOWN if size is None else size for size in sizes] if sizes is not None else [UNKNOWN] * number
+    known = sum(part for part in parts if part >= 0)
+    out = [[*shape[:at], part if part >= 0 else UNKNOWN, *shape[at + 1 :]] for part in parts]
+    if shape[at] >= 0 and (known != shape[at] if min(parts) >= 0 else known > shape[at]):
+        text = f"it splits {format_shape(shape)} into {format_target(sizes)} along axis {at}"
+        raise Misfit(text, list(map(tuple, out)))
+    if shape[at] >= 0 and parts.count(UNKNOWN) == 1:
+        out[parts.index(UNKNOWN)][at] = shape[at] - known
+    return list(map(tuple, out))
+
+
+@rule("Tile")
+def _tile(call: Call) -> Sequence[Shape]:
+    shape, times = call.shape(0), call.value(1)
+    if shape is None or times is None:
+        rank = len(shape) if shape is not None else call.length(1)
+        return [(UNKNOWN,) * rank if rank is not None else None]
+    if len(times) != len(shape):
+        raise Misfit(f"{format_shape(shape)} tiled {format_target(times)} times")
+    return [
+        tuple(
+            0 if n == 0 or dim == 0 else UNKNOWN if n is None or dim < 0 else n * dim
+            for n, dim in zip(times, shape, strict=True)
+        )
+    ]
+
+
+@rule("Pad PadV2 MirrorPad")
+def _pad(call: Call) -> Sequence[Shape]:
+    shape, pads = call.shape(0), call.value(1)
+    if shape is None:
+        size = call.shape(1)
+        return [(UNKNOWN,) * size[0] if size is not None and 0 <= size[0] <= 254 else None]
+    if pads is None:
+        return [(UNKNOWN,) * len(shape)]
+    if len(pads) != 2 * len(shape):
+        raise Misfit(f"{format_shape(shape)} is padded in {len(pads) // 2} dimensions")
+    out: list[int] = []
+    for i, dim in enumerate(shape):
+        before, after = pads[2 * i : 2 * i + 2]
+        out.append(UNKNOWN if dim < 0 or before is None or after is None else dim + before + after)
+    return [tuple(out)]
+
+
+# Cut.
+
+
+@rule("Slice")
+def _slice(call: Call) -> Sequence[Shape]:
+    shape, begins, sizes = call.shape(0), call.value(1), call.value(2)
+    rank = len(shape) if shape is not None else call.length(1)
+    if rank is None:
+        rank = call.length(2)
+    if rank is None:
+        return []
+    dims = shape if shape is not None else (UNKNOWN,) * rank
+    starts, lengths = begins or (None,) * rank, sizes or (None,) * rank
+    out: list[int] = []
+    fits = True
+    for dim, begin, size in zip(dims, starts, lengths, strict=True):
+        if size is None or (size < 0 and (begin is None or dim < 0)):
+            out.append(UNKNOWN)
+        elif size < 0:
+            fits = fits and begin is not None and 0 <= begin <= dim
+            out.append(dim - begin if begin is not None else UNKNOWN)
+        else:
+            fits = fits and (dim < 0 or (begin or 0) + size <= dim)
+            out.append(size)
+    if not fits:
+        raise Misfit(f"it cuts {format_target(sizes)} from {format_target(begins)} on out of {format_shape(shape)}")
+    return [tuple(out)]
+
+
+@rule("StridedSlice")
+def _strided_slice(call: Call) -> Sequence[Shape]:
+    shape = call.shape(0)
+    spec = slice_spec(call)
+    if shape is None or spec is None:
+        return []
+    out: list[int] = []
+    at = 0
+    for item in spec:
+        if item == "new":
+            out.append(1)
+            continue
+        if at >= len(shape):
+            raise Misfit(f"it cuts {len([x for x in spec if x != 'new'])} dimensions of {format_shape(shape)}")
+        if isinstance(item, slice):
+            out.append(_interval(shape[at], item))
+        elif isinstance(item, int) and shape[at] >= 0 and not -shape[at] <= item < shape[at]:
+            raise Misfit(f"it takes element {item} along axis {at} of {format_shape(shape)}")
+        at += 1
+    return [(*out, *shape[at:])]
+
+
+_MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+
+
+def slice_spec(call: Call) -> list[slice | int | str | None] | None:
+    """What a StridedSlice does to its dims, one after another; None where that is not known.
+
+    A slice cuts a dim, ``new`` makes one, an int (None where it is not known) takes one element and so a dim away. A
+    bound that is not known is the string ``?``.
+    """
+    shape = call.shape(0)
+    length = next((n for n in map(call.length, (1, 2, 3)) if n is not None), None)
+    if length is None or shape is None:
+        return None
+    begins, ends, strides = (call.value(i) or (None,) * length for i in (1, 2, 3))
+    begin_mask, end_mask, ellipsis, new_axis, shrink = (int(call.attr(f"{key}_mask") or 0) for key in _MASKS)
+    out: list[slice | int | str | None] = []
+    for i, (begin, end, stride) in enumerate(zip(begins, ends, strides, strict=True)):
+        bit = 1 << i
+        if ellipsis & bit:
+            later = sum(1 for j in range(i + 1, length) if not new_axis >> j & 1)
+            out += [slice(None)] * (len(shape) - later - sum(1 for item in out if item != "new"))
+        elif new_axis & bit:
+            out.append("new")
+        elif shrink & bit:
+            out.append(begin)
+        else:
+            first = None if begin_mask & bit else "?" if begin is None else begin
+            last = None if end_mask & bit else "?" if end is None else end
+            out.append(slice(first, last, "?" if stride is None else stride))
+    return out
+
+
+def _interval(dim: int, cut: slice) -> int:
+    if cut.start is None and cut.stop is None and cut.step in (None, 1, -1):
+        return dim
+    if dim < 0 or "?" in (cut.start, cut.stop, cut.step) or cut.step == 0:
+        return UNKNOWN
+    return len(range(*cut.indices(dim)))
+
+
+# Looked up.
+
+
+@rule("Gather")
+def _gather(call: Call) -> Sequence[Shape]:
+    table, indices = call.shape(0), call.shape(1)
+    return [None if table is None or indices is None else indices + table[1:]]
+
+
+@rule("GatherV2")
+def _gather_v2(call: Call) -> Sequence[Shape]:
+    table, indices, axis = call.shape(0), call.shape(1), call.scalar(2)
+    batch = int(call.attr("batch_dims") or 0)
+    if table is None or indices is None:
+        return []
+    if batch < 0:
+        batch += len(indices)
+    if axis is None:
+        return [(UNKNOWN,) * (len(table) + len(indices) - batch - 1)]
+    at = axis_of(axis, len(table))
+    front = merge(table[:batch], indices[:batch]) or ()
+    return [front + table[batch:at] + indices[batch:] + table[at + 1 :]]
+
+
+@rule("GatherNd")
+def _gather_nd(call: Call) -> Sequence[Shape]:
+    table, indices = call.shape(0), call.shape(1)
+    if table is None or not indices or indices[-1] < 0:
+        return []
+    if indices[-1] > len(table):
+        raise Misfit(f"indices {format_shape(indices)} into {format_shape(table)}")
+    return [indices[:-1] + table[indices[-1] :]]
+
+
+@rule("ScatterNd")
+def _scatter_nd(call: Call) -> Sequence[Shape]:
+    return [call.dims(2)]
+
+
+@rule("SparseToDense")
+def _sparse_to_dense(call: Call) -> Sequence[Shape]:
+    return [call.dims(1)]
+
+
+@rule("OneHot")
+def _one_hot(call: Call) -> Sequence[Shape]:
+    shape, depth = call.shape(0), call.scalar(1)
+    if shape is None:
+        return []
+    at = axis_of(int(-1 if (axis := call.attr("axis")) is None else axis), len(shape) + 1)
+    return [(*shape[:at], UNKNOWN if depth is None else depth, *shape[at:])]
+
+
+@rule("Range")
+def _range(call: Call) -> Sequence[Shape]:
+    start, limit, delta = (call.scalar(i) for i in range(3))
+    if start is None or limit is None or not delta:
+        return [(UNKNOWN,)]
+    return [(len(range(start, limit, delta)),)]
+
+
+@rule("LinSpace")
+def _lin_space(call: Call) -> Sequence[Shape]:
+    number = call.scalar(2)
+    return [(UNKNOWN if number is None else number,)]
+
+
+@rule("TopK TopKV2")
+def _top_k(call: Call) -> Sequence[Shape]:
+    shape, k = call.shape(0), call.attr("k") if call.op == "TopK" else call.scalar(1)
+    if shape is None:
+        return []
+    last = shape[axis_of(-1, len(shape))]
+    if k is not None and 0 <= last < k:
+        raise Misfit(f"it takes the best {k} of {format_shape(shape)}", [(*shape[:-1], k)] * 2)
+    return [(*shape[:-1], UNKNOWN if k is None else k)] * 2
+
+
+@rule("Where")
+def _where(call: Call) -> Sequence[Shape]:
+    shape = call.shape(0)
+    return [(UNKNOWN, UNKNOWN if shape is None else len(shape))]
+
+
+@rule("Unique")
+def _unique(call: Call) -> Sequence[Shape]:
+    return [(UNKNOWN,), call.shape(0)]
+
+
+@rule("BroadcastGradientArgs")
+def _broadcast_gradient_args(_call: Call) -> Sequence[Shape]:
+    return [(UNKNOWN,), (UNKNOWN,)]
+
+
+@rule("DynamicPartition")
+def _dynamic_partition(call: Call) -> Sequence[Shape]:
+    data, places = call.shape(0), call.shape(1)
+    number = int(call.attr("num_partitions") or 0)
+    if data is None or places is None or number > MOST_OUTPUTS:
+        return []
+    return [(UNKNOWN, *data[len(places) :])] * number
+
+
+@rule("UnsortedSegmentSum UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd")
+def _unsorted_segment(call: Call) -> Sequence[Shape]:
+    data, segments, number = call.shape(0), call.shape(1), call.scalar(2)
+    if data is None or segments is None:
+        return []
+    return [(UNKNOWN if number is None else number, *data[len(segments) :])]
+
+
+@rule("NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5")
+def _non_max_suppression(call: Call) -> Sequence[Shape]:
+    most = call.scalar(2)
+    padded = call.op[-2:] in ("V4", "V5") and bool(call.attr("pad_to_max_output_size"))
+    found = (most if padded and most is not None else UNKNOWN,)
+    if call.op.endswith("V4"):
+        return [found, ()]
+    return [found, found, ()] if call.op.endswith("V5") else [found]
+
+
+@rule("NonMaxSuppressionWithOverlaps")
+def _non_max_suppression_with_overlaps(_call: Call) -> Sequence[Shape]:
+    return [(UNKNOWN,)]
+
+
+# Arrays of tensors: a handle, of which nothing is stated, and a flow.
+
+
+@rule("TensorArrayV3")
+def _tensor_array(_call: Call) -> Sequence[Shape]:
+    return [None, ()]
+
+
+@rule("TensorArrayWriteV3 TensorArrayScatterV3 TensorArraySplitV3")
+def _tensor_array_flow(_call: Call) -> Sequence[Shape]:
+    return [()]
+
+
+@rule("TensorArrayGatherV3")
+def _tensor_array_gather(call: Call) -> Sequence[Shape]:
+    places, element = call.ranked(1, 1), call.node.attr("element_shape")
+    shape = shape_of(element.shape) if element is not None else None
+    return [None if shape is None else places + shape]

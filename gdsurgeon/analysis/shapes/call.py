@@ -1,0 +1,254 @@
+"""What the rules of shape inference work on: a node with what is known of its inputs; arithmetic on dims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gdsurgeon.analysis.shapes.stated import format_shape
+from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
+from gdsurgeon.graph.constants import constant_header, decode_tensor
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import INT32, INT64, base_dtype
+from gdsurgeon.wire.messages import decode_error
+
+UNKNOWN = -1
+"""A dim of which nothing is known."""
+
+Value = tuple["int | None", ...] | None
+"""The elements of an integer tensor in row-major order, None for an unknown one; None where even their number is."""
+
+MOST_ELEMENTS = 1024
+"""Elements up to which the values of a tensor are followed: shape arithmetic is on a few."""
+MOST_OUTPUTS = 4096
+"""Outputs up to which the shapes of a node are stated; more there are only in a broken file."""
+SMALL = 16 * MOST_ELEMENTS
+"""Bytes up to which a constant is decoded whole, which is quicker than to skip its values."""
+
+
+class Misfit(Exception):
+    """The inputs of a node contradict each other or its attrs: TensorFlow would not load or not run it.
+
+    Attributes:
+        shapes: what is known of its outputs all the same.
+    """
+
+    def __init__(self, text: str, shapes: Sequence[Shape] = ()) -> None:
+        super().__init__(text)
+        self.shapes = shapes
+
+
+class Call:
+    """A node as a rule sees it.
+
+    Attributes:
+        op: its op.
+        shapes: of its data inputs.
+        values: of its data inputs.
+        results: the shapes of its outputs, once its rule has stated them.
+    """
+
+    __slots__ = ("_constant", "_find", "_node", "op", "results", "shapes", "values")
+
+    def __init__(self, op: str, find: Callable[[], Node], shapes: list[Shape], values: list[Value]) -> None:
+        self.op = op
+        self.shapes = shapes
+        self.values = values
+        self.results: Sequence[Shape] = ()
+        self._find = find
+        self._node: Node | None = None
+        self._constant: tuple[int, Shape, Value] | None = None
+
+    @property
+    def node(self) -> Node:
+        """The node itself."""
+        if self._node is None:
+            self._node = self._find()
+        return self._node
+
+    def attr(self, key: str) -> Any:
+        """The plain value of an attr, or its default; None where there is neither."""
+        value = self.node.plain_attr(key)
+        if value is None:
+            definition = self.node.op_def
+            if definition is not None and key in definition.attrs:
+                return definition.attrs[key].default
+        return value
+
+    def text(self, key: str) -> str:
+        """The value of a string attr, or its default; '' where there is neither."""
+        value = self.attr(key)
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
+
+    def ints(self, key: str) -> list[int]:
+        """The value of an attr that is a list of ints, or its default; [] where there is neither."""
+        value = self.attr(key)
+        return [int(item) for item in value] if isinstance(value, list) else []
+
+    def dtype(self, output: int = 0) -> int:
+        """The DataType of an output, 0 where it is not known."""
+        if self._constant is not None:
+            return self._constant[0]
+        found = self.node.output_dtypes
+        return base_dtype(found[output]) if found is not None and output < len(found) else 0
+
+    @property
+    def constant(self) -> tuple[int, Shape, Value]:
+        """Of a Const the DataType, the shape and, where they are few, the elements."""
+        if self._constant is None:
+            self._constant = read_constant(self.node)
+        return self._constant
+
+    def shape(self, index: int) -> Shape:
+        """The shape of a data input; unknown where there is no such input."""
+        return self.shapes[index] if -len(self.shapes) <= index < len(self.shapes) else None
+
+    def value(self, index: int) -> Value:
+        """The value of a data input."""
+        return self.values[index] if -len(self.values) <= index < len(self.values) else None
+
+    def scalar(self, index: int) -> int | None:
+        """The value of a data input that has one element."""
+        value = self.value(index)
+        return value[0] if value is not None and len(value) == 1 else None
+
+    def dims(self, index: int) -> Shape:
+        """The shape that a data input holds as its value; what is unknown of it, or below 0, is an unknown dim."""
+        value = self.value(index)
+        if value is not None:
+            return tuple(UNKNOWN if item is None or item < 0 else item for item in value)
+        length = self.length(index)
+        return None if length is None else (UNKNOWN,) * length
+
+    def length(self, index: int) -> int | None:
+        """How many elements a data input has; None where that is not known, or more than are followed."""
+        value = self.value(index)
+        if value is not None:
+            return len(value)
+        found = count(self.shape(index))
+        return found if found is not None and found <= MOST_ELEMENTS else None
+
+    def ranked(self, index: int, rank: int) -> tuple[int, ...]:
+        """The shape of a data input that must have RANK dims. Raises Misfit where it has others."""
+        return ranked(self.shape(index), rank)
+
+
+def read_constant(node: Node) -> tuple[int, Shape, Value]:
+    """The DataType of a Const, its shape and, where they are few ints, its elements; weights are not read."""
+    start, end = node.header.attrs.get("value", (0, 0)) if node.record is not None else (0, 0)
+    if end - start > SMALL:
+        header = constant_header(node)
+        return (header.dtype, header.dims, None) if header is not None else (0, None, None)
+    data = node.attr_bytes("value")
+    try:
+        tensor = attr_value(data or b"").tensor
+    except decode_error():
+        return 0, None, None
+    shape = shape_of(tensor.tensor_shape)
+    elements = count(shape)
+    if tensor.dtype not in (INT32, INT64) or elements is None or not 0 <= elements <= MOST_ELEMENTS:
+        return tensor.dtype, shape, None
+    found = decode_tensor(tensor)
+    return tensor.dtype, shape, tuple(found.values) if found is not None else None
+
+
+def ranked(shape: Shape, rank: int) -> tuple[int, ...]:
+    """SHAPE, which must have RANK dims. Raises Misfit where it has others."""
+    if shape is None:
+        return (UNKNOWN,) * rank
+    if len(shape) != rank:
+        raise Misfit(f"{format_shape(shape)} has {len(shape)} dimensions where there must be {rank}")
+    return shape
+
+
+def count(shape: Shape) -> int | None:
+    """How many elements a tensor has, or None where its shape does not say."""
+    if shape is None:
+        return None
+    out = 1
+    for dim in shape:
+        out *= dim
+    return out if UNKNOWN not in shape else (0 if 0 in shape else None)
+
+
+def known_product(dims: Iterable[int]) -> int:
+    """The product of those of DIMS that are known."""
+    out = 1
+    for dim in dims:
+        out *= dim if dim >= 0 else 1
+    return out
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """AXIS counted from the front. Raises Misfit where a tensor of RANK dims has no such axis."""
+    if not -rank <= axis < rank:
+        raise Misfit(f"there is no axis {axis} among {rank}")
+    return axis % rank
+
+
+def merge_dims(a: int, b: int) -> int:
+    """One dim of which two things are said. Raises Misfit where they differ."""
+    if a >= 0 and b >= 0 and a != b:
+        raise Misfit(f"{a} and {b} differ")
+    return a if a >= 0 else b
+
+
+def merge(a: Shape, b: Shape) -> Shape:
+    """One shape of which two things are said. Raises Misfit where they differ."""
+    if a is None or b is None:
+        return b if a is None else a
+    if len(a) != len(b) or any(x >= 0 and y >= 0 and x != y for x, y in zip(a, b, strict=True)):
+        raise Misfit(f"{format_shape(a)} and {format_shape(b)} differ")
+    return tuple(map(merge_dims, a, b))
+
+
+def merge_all(shapes: Iterable[Shape]) -> Shape:
+    """One shape of which several things are said. Raises Misfit where they differ."""
+    out: Shape = None
+    for shape in shapes:
+        out = merge(out, shape)
+    return out
+
+
+def agreed(shapes: Sequence[Shape]) -> Shape:
+    """What several shapes, of which a tensor has one, have in common."""
+    known = [shape for shape in shapes if shape is not None]
+    if not known or len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
+        return None
+    return tuple(dims[0] if len(set(dims)) == 1 else UNKNOWN for dims in zip(*known, strict=True))
+
+
+def broadcast(a: Shape, b: Shape) -> Shape:
+    """The shape that two shapes are broadcast to, as numpy has it. Raises Misfit where they cannot be."""
+    if a is None or b is None:
+        return None
+    if a == b and UNKNOWN not in a:
+        return a
+    rank = max(len(a), len(b))
+    out: list[int] = []
+    for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True):
+        if x == 1 or y == 1:
+            out.append(y if x == 1 else x)
+        elif x >= 0 and y >= 0 and x != y:
+            raise Misfit(f"{format_shape(a)} and {format_shape(b)} cannot be broadcast to one shape")
+        else:
+            out.append(max(x, y))  # one that is known and not 1 decides
+    return tuple(out)
+
+
+Rule = Callable[[Call], Sequence[Shape]]
+"""States the shapes of a node's outputs; of those that are missing at the end nothing is known. Raises Misfit."""
+
+RULES: dict[str, Rule] = {}
+"""The rule of each op."""
+
+
+def rule(ops: str) -> Callable[[Rule], Rule]:
+    """Makes a function the rule of OPS, which are separated by white space."""
+
+    def register(function: Rule) -> Rule:
+        for op in ops.split():
+            RULES[op] = function
+        return function
+
+    return register

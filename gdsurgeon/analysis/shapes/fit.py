@@ -1,0 +1,292 @@
+"""Whether a graph takes other input shapes: the baked constants that do not fit, and Reshapes that can be mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.analysis.shapes.array_rules import format_target
+from gdsurgeon.analysis.shapes.call import UNKNOWN, Call, Value, count, known_product
+from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
+from gdsurgeon.analysis.shapes.stated import compatible, format_shape
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+
+BATCH_FACTOR, FACTOR = 2, 3
+"""An unknown dim is tried at that multiple of its old size; another one for the batch tells the two apart."""
+BATCH, SIZE = 2, 96
+"""A dim that is unknown before and after is tried at that size."""
+
+
+class Fix(NamedTuple):
+    """A Reshape whose constant shape holds a batch size, the shape that takes any batch, and what it would reshape."""
+
+    node: Node
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+    got: tuple[int, ...]
+
+
+class Fit(NamedTuple):
+    """What new input shapes come to.
+
+    Attributes:
+        tried: the shape of each input at which it was tried.
+        misfits: the nodes that do not take it, a line each.
+        fixes: the Reshapes of which only the batch does not fit.
+        warnings: what runs and is perhaps not what was meant, a line each.
+    """
+
+    tried: dict[Node, Shape]
+    misfits: list[str]
+    fixes: list[Fix]
+    warnings: list[str]
+
+
+def trial_shape(old: Shape, new: Shape) -> Shape:
+    """A shape that NEW allows: a dim that becomes unknown gets a multiple of its old size; one that was unknown stays.
+
+    What fits at that size and the old one has no constant in its way. Where nothing was said of the input, a batch is
+    tried that is not 1.
+    """
+    if old is None and new and new[0] < 0:
+        return (BATCH, *new[1:])
+    if new is None or old is None or len(old) != len(new):
+        return new
+    factors = [BATCH_FACTOR] + [FACTOR] * len(new)
+    return tuple(
+        dim if dim >= 0 or before < 0 else max(before, 1) * factor
+        for before, dim, factor in zip(old, new, factors, strict=False)
+    )
+
+
+def fit(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> Fit:
+    """Infers the shapes with OLD and with NEW input shapes and compares what becomes of the constants.
+
+    A node that contradicts itself already with the old shapes is not told again. What is inside functions and what
+    comes round v1 while loops is not looked at. Linear in the size of the graph.
+    """
+    tried = {node: trial_shape(old[node], shape) for node, shape in new.items()}
+    stated = infer_shapes(graph)
+    is_open = any(shape is None or UNKNOWN in shape[1:] for shape in new.values())
+    found = _fit(graph, stated, stated, old, tried, is_open)
+    # Once more with sizes for what is unknown before and after: more can be said then of what is computed from shapes.
+    filled = {node: _filled(old[node], shape) for node, shape in tried.items()}
+    if any(after != tried[node] for node, (_, after) in filled.items()):
+        old_filled = {node: before for node, (before, _) in filled.items()}
+        before = infer_shapes(graph, {node.output: shape for node, shape in old_filled.items()}, base=stated)
+        new_filled = {node: after for node, (_, after) in filled.items()}
+        found = _joined(found, _fit(graph, stated, before, old_filled, new_filled, is_open))
+    lines = [*_defaults(stated, new), *(f"{_shown(node)}: {text}" for node, text in found.misfits.items())]
+    return Fit(found.tried, lines, list(found.fixes.values()), found.warnings)
+
+
+class _Found(NamedTuple):
+    tried: dict[Node, Shape]
+    misfits: dict[Node, str]
+    fixes: dict[Node, Fix]
+    warnings: list[str]
+
+
+def _fit(
+    graph: Graph, base: Shapes, before: Shapes, old: Mapping[Node, Shape], new: dict[Node, Shape], is_open: bool
+) -> _Found:
+    """What does not fit with the input shapes NEW, and did with OLD; BEFORE is what was inferred of these."""
+    fitting = _Fitting(before, [(old[node], shape) for node, shape in new.items()], is_open)
+    given = {node.output: shape for node, shape in new.items()}
+    after = infer_shapes(graph, given, settle=fitting.settle, base=base)
+    excused = {conflict.node for conflict in before.conflicts}
+    misfits = {node: text for node, text in after.conflicts if node not in excused}
+    return _Found(new, misfits, {item.node: item for item in fitting.fixes}, fitting.warnings)
+
+
+def _filled(old: Shape, new: Shape) -> tuple[Shape, Shape]:
+    """OLD and NEW with a size for each dim that is unknown in both."""
+    if old is None or new is None or len(old) != len(new):
+        return old, new
+    sizes = [BATCH] + [SIZE] * len(new)
+    pairs = [(n, n) if a < 0 and b < 0 else (a, b) for a, b, n in zip(old, new, sizes, strict=False)]
+    return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+
+
+def _joined(first: _Found, second: _Found) -> _Found:
+    """Both, each node once."""
+    known = first.misfits.keys() | first.fixes.keys()
+    misfits = {node: text for node, text in second.misfits.items() if node not in known}
+    fixes = {node: item for node, item in second.fixes.items() if node not in known}
+    for node, item in list(fixes.items()):
+        if -1 in item.old:  # what would stand in its place follows from a size that was only tried
+            misfits[node] = baked_batch(item.old, item.got)
+            del fixes[node]
+    return _Found(
+        second.tried if misfits or fixes else first.tried,
+        first.misfits | misfits,
+        first.fixes | fixes,
+        list(dict.fromkeys((*first.warnings, *second.warnings))),
+    )
+
+
+def _defaults(before: Shapes, new: Mapping[Node, Shape]) -> list[str]:
+    """The inputs that would not take their own default."""
+    out: list[str] = []
+    for node, shape in new.items():
+        default = before.shape(node.inputs[0]) if node.op == "PlaceholderWithDefault" and node.inputs else None
+        if not compatible(default, shape):
+            out.append(
+                f"{_shown(node)}: its default is {format_shape(default)}, and it is to take {format_shape(shape)}"
+            )
+    return out
+
+
+def _shown(node: Node) -> str:
+    return f"{quoted(node.name)} ({printable(node.op)})"
+
+
+class _Fitting:
+    """Looks at each node as its new shapes are inferred. What does not fit is told once: those behind it see it mended.
+
+    Args:
+        before: the shapes as they were.
+        inputs: the old and the new shape of each input.
+        is_open: whether other dims of the new shapes than the batch are only tried.
+    """
+
+    def __init__(self, before: Shapes, inputs: Iterable[tuple[Shape, Shape]], is_open: bool) -> None:
+        self.before = before
+        self.is_open = is_open
+        self.batches = {
+            (UNKNOWN if a is None else a[0], b[0])
+            for a, b in inputs
+            if b and (a is None or len(a) == len(b)) and b[0] >= 0 and (a is None or a[0] != b[0])
+        }
+        self.fixes: list[Fix] = []
+        self.warnings: list[str] = []
+
+    def settle(self, call: Call, shapes: Sequence[Shape], text: str | None) -> tuple[Sequence[Shape], str | None]:
+        if call.op == "Reshape" and len(call.shapes) == 2:
+            return self._reshape(call, shapes, text)
+        if call.op in ("Slice", "StridedSlice") and text is None:
+            self._cut(call, shapes)
+        if text is not None:
+            text += self._unmoved(call)
+        return shapes, text
+
+    def _unmoved(self, call: Call) -> str:
+        """The inputs that are what they were, and so do not follow; what says how the node works is none of them."""
+        found = zip(call.node.inputs, call.shapes, call.values, strict=False)
+        reads = [(read, shape) for read, shape, value in found if shape and value is None]
+        same = [(read, shape) for read, shape in reads if self.before.shape(read) == shape]
+        if len(same) == len(reads):
+            return ""
+        names = [f"{quoted(read.name)} is {format_shape(shape)} as before" for read, shape in same[:3]]
+        return f"; {', '.join(names)}" if names else ""
+
+    # -- Reshape ------------------------------------------------------------------------------------------------
+
+    def _reshape(self, call: Call, shapes: Sequence[Shape], text: str | None) -> tuple[Sequence[Shape], str | None]:
+        target, new = call.value(1), call.shape(0)
+        old = self.before.shape(call.node.inputs[0])
+        if target is None or self.before.value(call.node.inputs[1]) != target:
+            return shapes, text  # not constant: it follows the input
+        if text is not None:
+            text = f"its shape {format_target(target)} cannot hold {format_shape(new)}{_elements(new)}"
+        if old is None and new:
+            old = (UNKNOWN,) * len(new)
+        if not target or not old or not new or len(old) != len(new):
+            return shapes, text
+        lead, row = self._scaled_lead(old, new, target), _row(target)
+        if lead is not None and text is None and -1 in target and count(new[1:]) == row:
+            # A row is what stands behind the -1, which so counts the rows: that may be meant, or not.
+            shown = f"{_shown(call.node)} makes {format_shape(new)} with its shape {format_target(target)}"
+            self.warnings.append(f"{shown} {format_shape(shapes[0] if shapes else None)}")
+        elif lead is not None:
+            return self._baked_batch(call, lead, target, old, new)
+        if target[0] == -1 and row > 1 and count(old[1:]) == row and (count(new[1:]) or row) != row:
+            text = f"its shape {format_target(target)} is for rows of {row:,}, and those of {format_shape(new)} are "
+            return [(new[0], *_dims(target[1:]))], f"{text}{count(new[1:]):,}"
+        return shapes, text
+
+    def _scaled_lead(self, old: tuple[int, ...], new: tuple[int, ...], target: tuple[int | None, ...]) -> int | None:
+        """What the first dim of a Reshape's TARGET would have to become, where it holds the batch; else None.
+
+        It does where the first dim of what is reshaped grows with the batch, and with it the first of the target: in
+        row-major order both count the same rows.
+        """
+        lead = target[0]
+        if lead is None or lead < 0 or old[0] == new[0]:
+            return None
+        for a, b in self.batches:
+            if a < 0:
+                scaled = new[0] if old[0] < 0 and new[0] == b else None
+            else:
+                scaled = lead * b // a if a and old[0] * b == new[0] * a and not lead * b % a else None
+            if scaled is None or scaled == lead:
+                continue
+            return scaled
+        return None
+
+    def _baked_batch(
+        self, call: Call, lead: int, target: tuple[int | None, ...], old: tuple[int, ...], new: tuple[int, ...]
+    ) -> tuple[Sequence[Shape], str | None]:
+        rest = list(target[1:])
+        total, rows = count(new), lead * known_product(_dims(rest))
+        # What stands in the place of a -1 must not follow from a size that is only tried.
+        is_definite = not self.is_open or new[1:] == old[1:]
+        if rest.count(-1) == 1 and None not in rest and total is not None and rows and not total % rows and is_definite:
+            rest[rest.index(-1)] = total // rows
+        dims = _dims(rest)
+        out = (lead, *dims)
+        if UNKNOWN in dims or total != known_product(out):
+            return [out], baked_batch(target, new) + _elements(new)
+        self.fixes.append(Fix(call.node, tuple(dim for dim in target if dim is not None), (-1, *dims), new))
+        return [out], None
+
+    # -- Slice, StridedSlice -------------------------------------------------------------------------------------
+
+    def _cut(self, call: Call, shapes: Sequence[Shape]) -> None:
+        """Warns of a constant cut that took all of a dim and takes only a part of it now."""
+        node = call.node
+        reads = list(zip(node.inputs, call.values, strict=False))
+        if any(self.before.value(read) != value for read, value in reads[1:]):
+            return
+        old_in, old_out = self.before.shape(node.inputs[0]), self.before.shape(node.output)
+        new_in, new_out = call.shape(0), shapes[0] if shapes else None
+        if old_in is None or new_in is None or old_out is None or new_out is None:
+            return
+        if len({len(shape) for shape in (old_in, new_in, old_out, new_out)}) == 1:
+            for axis, (a, b, c, d) in enumerate(zip(old_in, old_out, new_in, new_out, strict=True)):
+                if a == b and a >= 0 and b == d and d < c:
+                    text = f"took all {a} along axis {axis} of what it reads, and takes {d} of {c} now"
+                    self.warnings.append(f"{_shown(node)} {text}")
+        elif (old_in[0], new_in[0]) in self.batches and old_in[0] == 1 and self._takes_one(call, len(old_in)):
+            self.warnings.append(f"{_shown(node)} takes one element of the batch: of {new_in[0]} the others are lost")
+
+    @staticmethod
+    def _takes_one(call: Call, rank: int) -> bool:
+        """Whether a StridedSlice takes one element along axis 0."""
+        if call.op != "StridedSlice" or not rank:
+            return False
+        shrink, ellipsis, new_axis = (call.attr(f"{key}_mask") or 0 for key in ("shrink_axis", "ellipsis", "new_axis"))
+        return bool(shrink & 1 and not (ellipsis | new_axis) & 1)
+
+
+def baked_batch(target: Value, new: Shape) -> str:
+    """Says of a Reshape to TARGET that it has the batch in its shape and would reshape NEW."""
+    return f"its shape {format_target(target)} has the batch in it, and it would get {format_shape(new)}"
+
+
+def _dims(target: Iterable[int | None]) -> tuple[int, ...]:
+    return tuple(UNKNOWN if dim is None or dim < 0 else dim for dim in target)
+
+
+def _row(target: Value) -> int:
+    """The product of the dims of TARGET but the first, -1 left out; 0 where one of them is not known."""
+    rest = (target or ())[1:]
+    return 0 if None in rest else known_product(_dims(rest))
+
+
+def _elements(shape: Shape) -> str:
+    found = count(shape)
+    return f": {found:,} elements" if found is not None else ""

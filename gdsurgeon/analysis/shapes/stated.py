@@ -1,0 +1,61 @@
+"""The shapes that a graph states, without inference."""
+
+from __future__ import annotations
+
+from gdsurgeon.graph.attrs import Shape, shape_of
+from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+
+PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
+SCALAR_MEANS_UNKNOWN_BEFORE = 24
+"""A graph of a producer before this one writes an unknown shape as that of a scalar."""
+
+
+def stated_shape(output: Output) -> Shape:
+    """The shape of a placeholder, a constant, or a node with an ``_output_shapes`` attr; else None (unknown)."""
+    node = output.node
+    if not node.exists:
+        return None
+    if node.op in PLACEHOLDERS:
+        return placeholder_shape(node)
+    if node.op == "Const":
+        header = constant_header(node)
+        return header.dims if header is not None else None
+    value = node.attr("_output_shapes")
+    if value is not None and output.index < len(value.list.shape):
+        return shape_of(value.list.shape[output.index])
+    return None
+
+
+def placeholder_shape(node: Node) -> Shape:
+    """The shape that a placeholder takes."""
+    value = node.attr("shape")
+    if value is None or value.WhichOneof("value") != "shape":
+        return None
+    shape = shape_of(value.shape)
+    if shape == () and node.op == "Placeholder" and node.graph.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
+        return None
+    return shape
+
+
+def compatible(a: Shape, b: Shape) -> bool:
+    """Whether one tensor can have both shapes; what is unknown fits all."""
+    if a is None or b is None:
+        return True
+    return len(a) == len(b) and all(x == y or x < 0 or y < 0 for x, y in zip(a, b, strict=True))
+
+
+def format_shape(shape: Shape) -> str:
+    """``[?,224,224,3]``, ``[]`` for a scalar, ``[...]`` for an unknown rank."""
+    if shape is None:
+        return "[...]"
+    return "[" + ",".join("?" if dim < 0 else str(dim) for dim in shape) + "]"
+
+
+def describe(output: Output) -> str:
+    """``float32 [?,3]``: dtype and stated shape of a tensor; ``unknown`` where neither is known."""
+    dtype, shape = output.dtype, stated_shape(output)
+    if not dtype:
+        return "unknown type"
+    return dtype_name(base_dtype(dtype)) + (f" {format_shape(shape)}" if shape is not None else "")

@@ -1,0 +1,1 @@
+"""Walks over a graph as integers: order, reach, boundaries, loop frames."""

@@ -1,0 +1,217 @@
+"""v1 control flow: which nodes lie inside a while frame, and which in a branch that may not be taken."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gdsurgeon.analysis.traversal.order import topological_order
+from gdsurgeon.analysis.traversal.topology import LOOP_BACK, Topology
+
+ENTER = frozenset(("Enter", "RefEnter"))
+EXIT = frozenset(("Exit", "RefExit"))
+SWITCH = frozenset(("Switch", "RefSwitch", "_SwitchN"))
+MERGE = frozenset(("Merge", "RefMerge", "_XlaMerge"))
+ALL = ENTER | EXIT | SWITCH | MERGE | LOOP_BACK | {"LoopCond"}
+
+
+class ControlFlow(NamedTuple):
+    """For each node of a topology: how many while frames it is in, and how many untaken branches could hold it.
+
+    A node where both are 0 runs exactly once in a run that needs it: only such a node can be fetched safely.
+    """
+
+    frames: list[int]
+    branches: list[int]
+
+    def runs_once(self, number: int) -> bool:
+        """Whether the node runs once, whatever the values are."""
+        return self.frames[number] == 0 and self.branches[number] == 0
+
+
+class _Side(NamedTuple):
+    """A side of the Switches of one predicate, in a while frame of some depth."""
+
+    predicate: tuple[int, int]
+    output: int
+    depth: int
+
+
+def control_flow(topology: Topology) -> ControlFlow:
+    """Walks the graph in topological order, loops cut where they close. Linear but for the depth of conditionals.
+
+    A node runs if all sides that its inputs come from are taken. A Merge wants one of its inputs only: what they have
+    in common has to be taken, of the rest it is believed that they cover all cases.
+    """
+    size = topology.size
+    frames, branches = [0] * size, [0] * size
+    if not topology.ops() & ALL:
+        return ControlFlow(frames, branches)
+    loop_heads = _loop_heads(topology)
+    sides: list[frozenset[_Side]] = [frozenset()] * size
+    for number in topological_order(topology):
+        op = topology.op(number)
+        reads = [(p, port) for p, port in topology.reads(number) if not topology.is_loop_back(p, number)]
+        frame = max((frames[p] for p, _ in reads), default=0) + (op in ENTER) - (op in EXIT)
+        entered = [sides[p] | _side(topology, p, port, frames[p]) for p, port in reads]
+        if op in MERGE and number not in loop_heads and entered:
+            taken = frozenset.intersection(*entered)
+        else:
+            taken = frozenset().union(*entered)
+        if op in EXIT:  # the loop's own Switch
+            taken = frozenset(side for side in taken if side.depth <= frame)
+        frames[number], sides[number] = max(frame, 0), taken
+        branches[number] = len(taken) + (op in SWITCH)
+    return ControlFlow(frames, branches)
+
+
+def _side(topology: Topology, producer: int, port: int, depth: int) -> frozenset[_Side]:
+    """What has to be taken for an output of a node, beside what has to be for the node."""
+    if port < 0 or topology.op(producer) not in SWITCH:
+        return frozenset()
+    return frozenset((_Side(_predicate(topology, producer), port, depth),))
+
+
+def _loop_heads(topology: Topology) -> set[int]:
+    """The Merge nodes at which loops close."""
+    return {
+        number
+        for number in topology.numbers()
+        if topology.op(number) in MERGE and any(topology.op(p) in LOOP_BACK for p in topology.producers(number))
+    }
+
+
+class Frames(NamedTuple):
+    """The while frames of a graph.
+
+    Attributes:
+        names: the ``frame_name`` of each frame.
+        parents: for each frame the one around it, or -1.
+        of: for each node of the topology the innermost frame that it runs in, or -1; an Enter runs in the frame that
+            it leads into, an Exit in the one that it leads to.
+    """
+
+    names: list[str]
+    parents: list[int]
+    of: list[int]
+
+    def depth(self, frame: int) -> int:
+        """How many frames a frame is in, itself included; 0 for -1."""
+        count = 0
+        while frame >= 0:
+            frame = self.parents[frame]
+            count += 1
+        return count
+
+
+def while_frames(topology: Topology) -> Frames:
+    """Which node runs in which v1 while frame. Linear, but for the depth to which loops nest."""
+    out = Frames([], [], [-1] * topology.size)
+    if not topology.ops() & ENTER:
+        return out
+    numbers: dict[tuple[str, int], int] = {}
+    depths = {-1: 0}
+    for number in topological_order(topology):
+        frames = [out.of[p] for p in topology.producers(number) if not topology.is_loop_back(p, number)]
+        frame = max(frames, key=depths.__getitem__, default=-1)
+        op = topology.op(number)
+        if op in ENTER:
+            value = topology.node(number).plain_attr("frame_name") or b""
+            key = (value.decode("utf-8", "surrogateescape"), frame)
+            if key not in numbers:
+                numbers[key] = len(out.names)
+                out.names.append(key[0])
+                out.parents.append(frame)
+                depths[numbers[key]] = depths[frame] + 1
+            frame = numbers[key]
+        elif op in EXIT and frame >= 0:
+            frame = out.parents[frame]
+        out.of[number] = frame
+    return out
+
+
+class Branches(NamedTuple):
+    """The branches of v1 conditionals, nested.
+
+    Attributes:
+        parents: for each branch the one around it, or -1.
+        of: for each node the innermost branch that it runs in, or -1: it runs whatever is decided.
+        sides: for outputs of Switches, pairs of the node and the index, the branch that they lead into.
+    """
+
+    parents: list[int]
+    of: list[int]
+    sides: dict[tuple[int, int], int]
+
+    def of_tensor(self, number: int, index: int) -> int:
+        """The branch that a tensor belongs to; an index of -1 stands for a control edge."""
+        return self.sides.get((number, index), self.of[number])
+
+    def encloses(self, outer: int, inner: int) -> bool:
+        """Whether branch INNER is OUTER or lies in it; -1 encloses all."""
+        while inner != outer and inner >= 0:
+            inner = self.parents[inner]
+        return inner == outer
+
+
+def _predicate(topology: Topology, switch: int) -> tuple[int, int]:
+    """The tensor that decides a Switch, an Identity taken for what it hands on; of a broken one the Switch itself."""
+    reads = topology.reads(switch)
+    if len(reads) < 2:
+        return switch, 0
+    number, index = reads[1]  # Switch(data, predicate)
+    while topology.op(number) == "Identity" and topology.reads(number):
+        number, index = topology.reads(number)[0]
+    return number, index
+
+
+def branches(topology: Topology) -> Branches:
+    """Which node runs in which branch of a conditional: a branch is a side of the Switches of one predicate. Linear.
+
+    What reads from two branches that do not lie in one another runs in a branch of its own, where both are taken.
+    """
+    if not topology.ops() & SWITCH:
+        return Branches([], [-1] * topology.size, {})
+    return _Branching(topology).run()
+
+
+class _Branching:
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.out = Branches([], [-1] * topology.size, {})
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._depths = {-1: 0}
+
+    def run(self) -> Branches:
+        heads = _loop_heads(self.topology)
+        for number in topological_order(self.topology):
+            op = self.topology.op(number)
+            entered = self._entered(number)
+            branch = max(entered, key=self._depths.__getitem__)
+            if op in EXIT or (op in MERGE and number not in heads):
+                branch = self.out.parents[branch] if branch >= 0 else branch
+            elif op not in MERGE:
+                for other in entered:
+                    if not self.out.encloses(other, branch):
+                        branch = self._branch(("both", branch, other), branch)
+            self.out.of[number] = branch
+        return self.out
+
+    def _entered(self, number: int) -> list[int]:
+        """The branches that the inputs of a node come from, each once."""
+        found = {-1: None}
+        for producer, port in self.topology.reads(number):
+            if self.topology.is_loop_back(producer, number):
+                continue
+            branch = self.out.of[producer]
+            if port >= 0 and self.topology.op(producer) in SWITCH:
+                key = (_predicate(self.topology, producer), port, branch)
+                branch = self.out.sides[producer, port] = self._branch(key, branch)
+            found[branch] = None
+        return list(found)
+
+    def _branch(self, key: tuple[object, ...], parent: int) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self.out.parents)
+            self.out.parents.append(parent)
+            self._depths[self._numbers[key]] = self._depths[parent] + 1
+        return self._numbers[key]

@@ -1,0 +1,48 @@
+"""What a discrete output was decided by: the floats above an ArgMax, a threshold, a look-up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import base_dtype
+
+MOST_SOURCES = 16
+MOST_NODES = 2000
+"""Nodes that are looked at: what decides an output stands near it."""
+
+_FLOATS = frozenset((1, 2, 8, 14, 18, 19, 24, 25, 26, 27, 28))
+_OF_THE_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank", "TensorArraySizeV3", "Const", *PLACEHOLDERS))
+"""Ops whose result says nothing of the values that they read."""
+
+
+def deciding_nodes(outputs: Iterable[Node]) -> list[Node]:
+    """The nearest nodes above those of OUTPUTS that give no floats, which give some; at most `MOST_SOURCES`.
+
+    A class is the same for most changes of a weight: where only the class is compared, almost anything passes. The
+    scores that it was taken from show the least of them.
+    """
+    discrete = [node for node in outputs if node.output_dtypes and not any(map(_is_float, node.output_dtypes))]
+    seen = set(discrete)
+    found: dict[Node, None] = {}
+    pending = list(discrete)
+    for node in pending:  # grows while it is walked
+        if node.op in _OF_THE_SHAPE or len(seen) > MOST_NODES:
+            continue
+        for read in node.inputs:
+            if not read.node.exists:
+                continue
+            if _is_float(read.dtype):
+                if read.node.op not in _OF_THE_SHAPE:
+                    found[read.node] = None
+            elif read.node not in seen:
+                seen.add(read.node)
+                pending.append(read.node)
+        if len(found) >= MOST_SOURCES:
+            break
+    return list(found)[:MOST_SOURCES]
+
+
+def _is_float(dtype: int) -> bool:
+    return base_dtype(dtype) in _FLOATS

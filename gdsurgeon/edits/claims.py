@@ -1,0 +1,185 @@
+"""What edits promise: the claims that the proof by execution checks, and what an edit returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gdsurgeon.graph.journal import Journal
+
+if TYPE_CHECKING:
+    from gdsurgeon.graph.graph import Graph
+
+
+class Interface(NamedTuple):
+    """A name that the model serves and what stands behind it after an edit.
+
+    Attributes:
+        name: the input or output as it is called before and after.
+        part_input: the placeholder of the added graph that it corresponds to.
+        part_result: the tensor of the added graph that takes its place.
+        raw: where the model's own tensor can be found after the edit.
+    """
+
+    name: str
+    part_input: str
+    part_result: str
+    raw: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What must hold between the graph before an edit and the graph after it.
+
+    Every claim includes that an output which is not downstream of the edit is bit-identical.
+    """
+
+
+@dataclass(frozen=True)
+class Unchanged(Claim):
+    """Nothing beyond: it loads, it runs, what the edit does not reach is bit-identical."""
+
+
+@dataclass(frozen=True)
+class SameOutputs(Claim):
+    """Every output equals its counterpart (`Journal.counterpart`).
+
+    Attributes:
+        rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for floats; 0 and 0: bit for bit.
+        except_for: outputs, by their names before, for which that is not claimed, and why.
+        also: nodes of the graph before whose outputs are compared as well, those that have a counterpart.
+        even_alone: whether it is enough that the edited graph runs, where the original does not.
+        measured: whether the time that both graphs take is part of what is asked.
+    """
+
+    rtol: float = 0.0
+    atol: float = 0.0
+    except_for: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    even_alone: bool = False
+    measured: bool = False
+
+
+@dataclass(frozen=True)
+class SameGiven(Claim):
+    """The edited graph gives what the original gives if some of its tensors have other values.
+
+    Attributes:
+        given: for each such tensor of the original, the tensor of the edited graph whose value it is to have.
+        outputs: pairs (tensor of the original, tensor of the edited graph) that are equal then, bit for bit.
+        copies: nodes of the original and those of the edited graph that play their part: what one is fed, the other
+            is fed.
+        statement: that as an equation, for people.
+        beside: tensors of the edited graph that must be there in the same run.
+        constants: values (serialised AttrValues) that constants of the edited graph have.
+    """
+
+    given: Mapping[str, str]
+    outputs: tuple[tuple[str, str], ...]
+    statement: str
+    copies: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    constants: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SameTensors(Claim):
+    """Tensors that an edit reads, and does not reach, are what they were: they have the same names, and values."""
+
+    tensors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SamePiece(Claim):
+    """A piece of the graph that another has taken the place of gives the same, whatever it is given.
+
+    Attributes:
+        inputs: the tensors that the piece read, by the names that they have before and after.
+        outputs: pairs (tensor of the piece before, tensor in its place).
+        rtol, atol: as in `SameOutputs`.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...]
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+@dataclass(frozen=True)
+class SamePart(Claim):
+    """What was added computes in the edited graph what it computes on its own.
+
+    Attributes:
+        part: the graph that was added.
+        inputs: for placeholders of it, the tensor of the edited graph that stands in their place.
+        outputs: pairs (tensor of the part, tensor of the edited graph) that are equal, bit for bit.
+    """
+
+    part: Graph
+    inputs: Mapping[str, str]
+    outputs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Preprocessed(Claim):
+    """``edited(raw)`` equals ``original(pre(raw))``, the two run apart."""
+
+    pre: Graph
+    inputs: tuple[Interface, ...]
+
+
+@dataclass(frozen=True)
+class Postprocessed(Claim):
+    """``edited(x)`` equals ``post(original(x))``, and the raw values are available under their new names."""
+
+    post: Graph
+    outputs: tuple[Interface, ...]
+
+
+@dataclass(frozen=True)
+class Gradients(Claim):
+    """Nodes that were added give the gradients that TensorFlow itself makes of the original; its outputs are the same.
+
+    Attributes:
+        ys, xs, grad_ys: tensors of the original; see `gdsurgeon.edits.add_gradients.add_gradients`.
+        names: the nodes of the results, one for each of XS.
+        scope: the name scope of the nodes that were added.
+        differentiator: what can be asked for TensorFlow's own gradients, a
+            `gdsurgeon.runtime.differentiation.differentiator.Differentiator`; None: whoever asks has to make one.
+        measured: whether the memory and the time that the gradients take are part of what is asked.
+        budget: bytes that a run of the gradients is to take at most.
+        rtol, atol: by how much the gradients may differ; 0 and 0: not by a bit.
+    """
+
+    ys: tuple[str, ...]
+    xs: tuple[str, ...]
+    grad_ys: tuple[str, ...]
+    names: tuple[str, ...]
+    scope: str
+    differentiator: Any
+    measured: bool = False
+    budget: int | None = None
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+@dataclass
+class EditResult:
+    """What an edit returns.
+
+    Attributes:
+        journal: what was done.
+        claims: what it promises; the proof by execution checks them.
+        warnings: what somebody should know, a line each.
+        notes: what was decided on the way, a line each (names that were made unique, ...).
+        told: what else the summary says, as (label, text).
+        facts: what else the report says, by name; JSON.
+    """
+
+    journal: Journal
+    claims: tuple[Claim, ...] = (Unchanged(),)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    told: list[tuple[str, str]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""What edits share that copy nodes: fresh names, placeholders, second graphs."""

@@ -1,0 +1,235 @@
+"""Copies nodes inside their graph: the primitive under every edit that computes a thing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gdsurgeon.analysis.traversal.control_flow import ENTER, MERGE, Frames, while_frames
+from gdsurgeon.analysis.traversal.topology import LOOP_BACK, Topology
+from gdsurgeon.edits.copying.fresh_names import (
+    SHARED_NAME,
+    Respell,
+    clashing_node_names,
+    frame_names,
+    fresh_frame_names,
+    fresh_shared_names,
+    nameless_variables,
+    respelt_attrs,
+    shared_names,
+    shared_names_in_use,
+    temporary_variables,
+)
+from gdsurgeon.edits.functions.copies import (
+    FunctionCopies,
+    plan_function_copies,
+    shared_names_called,
+    shared_names_in_functions,
+)
+from gdsurgeon.edits.functions.merge import respell_functions
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.attrs import string_value
+from gdsurgeon.graph.graph import Graph, check_name
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.select import own_nodes
+
+
+@dataclass
+class CopiedNodes:
+    """What a copy has done.
+
+    Attributes:
+        nodes: the copy of each node.
+        replaced: tensors that the copies read in place of others.
+        frames: the ``frame_name`` that each copied while loop has in the copy.
+        shared_names: likewise the ``shared_name`` of tables, queues and variables.
+        functions: likewise the names of functions that had to be copied.
+        common: shared names that stay, because nodes outside use them too.
+    """
+
+    nodes: dict[Node, Node] = field(default_factory=dict)
+    replaced: dict[Output, Output] = field(default_factory=dict)
+    frames: dict[str, str] = field(default_factory=dict)
+    shared_names: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
+    common: list[str] = field(default_factory=list)
+
+    def output(self, original: Output) -> Output:
+        """What a copy reads where its original reads ORIGINAL: a replacement, a copy, or the same."""
+        found = self.replaced.get(original)
+        if found is not None:
+            return found
+        node = self.nodes.get(original.node)
+        return original if node is None else Output(node, original.index)
+
+    def node(self, original: Node) -> Node:
+        """The copy of a node, or the node itself where it was not copied."""
+        return self.nodes.get(original, original)
+
+
+@dataclass
+class CopyNodesPlan:
+    """A copy that has been checked and not been made; see `plan_copy_nodes`."""
+
+    graph: Graph
+    names: dict[Node, str]
+    replace: dict[Output, Output]
+    frames: dict[str, str]
+    shared_names: dict[str, str]
+    functions: FunctionCopies
+    nameless: dict[Node, str]
+    temporary: dict[str, str]
+    common: list[str]
+
+    def apply(self) -> CopiedNodes:
+        """Makes the copy, at the end of the graph."""
+        graph = self.graph
+        copied = CopiedNodes(
+            replaced=self.replace,
+            frames=self.frames,
+            shared_names=self.shared_names,
+            common=self.common,
+            functions=self.functions.apply(graph.functions),
+        )
+        for node, name in self.names.items():
+            copied.nodes[node] = graph.add_copy(name, node)
+        for node, copy in copied.nodes.items():
+            graph.set_inputs(copy, [copied.output(read) for read in node.inputs])
+            if node.controls:
+                graph.set_controls(copy, [copied.node(control) for control in node.controls])
+            if node.has_attr(COLOCATION_ATTR) or node.colocated:
+                graph.set_colocated(copy, [copied.node(other) for other in node.colocated if other.exists])
+            self._respell(node, copy)
+            if copied.functions:
+                respell_functions(graph, copy, copied.functions)
+        return copied
+
+    def _respell(self, node: Node, copy: Node) -> None:
+        spelt = respelt_attrs(node, self.frames, self.shared_names, self.temporary)
+        if node in self.nameless:
+            spelt[SHARED_NAME] = self.nameless[node]
+        for key, text in spelt.items():
+            self.graph.set_attr(copy, key, string_value(text).SerializeToString())
+
+
+def copy_nodes(
+    graph: Graph,
+    nodes: Iterable[Node],
+    name: Respell | Mapping[Node, str],
+    *,
+    replace: Mapping[Output, Output] | None = None,
+    respell: Respell | None = None,
+) -> CopiedNodes:
+    """Copies NODES inside GRAPH: `plan_copy_nodes`, applied at once.
+
+    Raises:
+        EditError: see `plan_copy_nodes`; GRAPH is as it was.
+    """
+    return plan_copy_nodes(graph, nodes, name, replace=replace, respell=respell).apply()
+
+
+def plan_copy_nodes(
+    graph: Graph,
+    nodes: Iterable[Node],
+    name: Respell | Mapping[Node, str],
+    *,
+    replace: Mapping[Output, Output] | None = None,
+    respell: Respell | None = None,
+    topology: Topology | None = None,
+) -> CopyNodesPlan:
+    """Checks and plans a copy of NODES, wired to itself inside and to the originals outside.
+
+    Data and control inputs and colocations among the nodes are those among the copies; what comes from outside comes
+    from there again. Copied while loops get frame names of their own, and tables, queues and variables shared names of
+    their own; functions are copied where they hold such a name, and shared otherwise. Weights are copied by span when
+    the graph is written. The nodes may be in any order.
+
+    Args:
+        graph: left as it is.
+        nodes: of GRAPH.
+        name: what the copy of a node is called, by its name or by the node.
+        replace: tensors that the copies read in place of others, whether those are copied or not.
+        respell: what becomes of the name of a frame or a shared name; what it gives is made unique.
+        topology: of GRAPH, where the caller has it.
+
+    Raises:
+        EditError: a name is illegal or taken, an input names no node, or a while loop would be copied in part.
+    """
+    originals = own_nodes(graph, nodes)
+    names = {node: name[node] if isinstance(name, Mapping) else name(node.name) for node in originals}
+    _check_names(graph, names)
+    replaced = dict(replace or {})
+    top = topology or Topology(graph)
+    for node in originals:
+        if top.reads_missing(top.id_of(node)):
+            missing = next(n for n in (*(output.node for output in node.inputs), *node.controls) if not n.exists)
+            raise EditError(f"{quoted(node.name)} reads {quoted(missing.name)}, which is not there")
+    frames = while_frames(top)
+    _check_loops(top, frames, originals, replaced)
+    spelling = respell or (lambda text: text)
+    shared, common = _shared_names(top, originals, spelling)
+    return CopyNodesPlan(
+        graph,
+        names,
+        replaced,
+        fresh_frame_names(top, frame_names(originals), spelling),
+        shared,
+        plan_function_copies(graph.functions, originals, shared),
+        nameless_variables(names) | clashing_node_names(top, names),
+        {old: spelling(old) for old in temporary_variables(originals)},
+        common,
+    )
+
+
+def _shared_names(topology: Topology, nodes: list[Node], respell: Respell) -> tuple[dict[str, str], list[str]]:
+    """New shared names for the copies of NODES and of the functions that they call, and those that stay common.
+
+    A table that nodes outside use, too, is filled or read there: the copies use the same one.
+    """
+    graph = topology.graph
+    own = shared_names(graph, nodes)
+    inside = set(nodes)
+    outside = shared_names_in_use(topology, inside) if own else set()
+    wanted = (own | shared_names_called(graph.functions, nodes)) - outside
+    new = fresh_shared_names(topology, wanted, respell, shared_names_in_functions(graph.functions)) if wanted else {}
+    return new, sorted(own & outside)
+
+
+def _check_names(graph: Graph, names: Mapping[Node, str]) -> None:
+    given: set[str] = set()
+    for node, name in names.items():
+        check_name(name)
+        if name in given or name in graph:
+            raise EditError(f"the copy of {quoted(node.name)} cannot be called {quoted(name)}: the name is taken")
+        given.add(name)
+
+
+def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced: Mapping[Output, Output]) -> None:
+    """A loop is copied with all that its copy needs, or what is copied of it is no part of its working."""
+    if not frames.names:
+        return
+    inside = {topology.id_of(node): node for node in nodes}
+    fresh = {frames.of[number] for number, node in inside.items() if node.op in ENTER}
+    for number, node in inside.items():
+        frame = frames.of[number]
+        if frame < 0:
+            continue
+        loop = f"the while loop {quoted(frames.names[frame])}"
+        if frame not in fresh:
+            if node.op in LOOP_BACK or (node.op in MERGE and _closes_loop(topology, number)) or node.op == "LoopCond":
+                raise EditError(f"{quoted(node.name)} ({node.op}) cannot be copied without the rest of {loop}")
+            continue
+        if node.op in ENTER:
+            continue
+        for read in (*node.inputs, *(Output(control, -1) for control in node.controls)):
+            other = topology.id_of(read.node)
+            if frames.of[other] == frame and other not in inside and read not in replaced:
+                raise EditError(
+                    f"{loop} would be copied in part: {quoted(node.name)} would be copied, and "
+                    f"{quoted(read.node.name)}, which it reads, would not"
+                )
+
+
+def _closes_loop(topology: Topology, number: int) -> bool:
+    return any(topology.op(p) in LOOP_BACK for p in topology.producers(number))

@@ -1,0 +1,119 @@
+"""What add-preprocessing and add-postprocessing have in common: the graph that is added, and its bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.signature import input_nodes
+from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.analysis.traversal.control_flow import while_frames
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output, check_output, same_dtype
+
+
+class Mapped(NamedTuple):
+    """A binding that a user has spelt out: for the model's tensor, the placeholder and the result of the part."""
+
+    model: str
+    raw: str
+    result: str
+
+
+class Binding(NamedTuple):
+    """A placeholder of the part, its result, and the node of the model that they belong to."""
+
+    node: Node
+    placeholder: Node
+    result: Output
+
+
+def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> list[Binding]:
+    """The bindings of PART to MODEL, by name or as MAPPED has them, one for each placeholder of PART.
+
+    Raises:
+        EditError: PART has no placeholder, lacks a result, or a mapped name is not there.
+    """
+    by_raw = _by_placeholder(part, mapped)
+    placeholders = [n for n in input_nodes(part) if n.op != "PlaceholderWithDefault" or n.name in by_raw]
+    if not placeholders:
+        raise EditError(f"{printable(part.source_name)} has no placeholder: there is nothing to connect")
+    named = [by_raw[p.name].model if p.name in by_raw else p.name for p in placeholders]
+    model.prefetch([*named, *part.names()])
+    out: list[Binding] = []
+    for placeholder in placeholders:
+        spelt = by_raw.get(placeholder.name)
+        name = spelt.model if spelt else placeholder.name
+        node = model.find(name)
+        if node is None:
+            raise EditError(
+                f"{printable(part.source_name)} has a placeholder {quoted(placeholder.name)}, "
+                f"and {model.missing(name)}",
+                hint=f"--map {_map_form(suffix)} names it where the names differ",
+            )
+        out.append(Binding(node, placeholder, _result(part, placeholder, spelt, suffix)))
+    doubled = {b.node.name for b in out if sum(other.node is b.node for other in out) > 1}
+    if doubled:
+        raise EditError(f"two placeholders of {printable(part.source_name)} stand for {quoted(doubled.pop())}")
+    return out
+
+
+def _by_placeholder(part: Graph, mapped: Sequence[Mapped]) -> Mapping[str, Mapped]:
+    out: dict[str, Mapped] = {}
+    for item in mapped:
+        node = part[item.raw.removesuffix(":0")]
+        if not node.op.startswith("Placeholder"):
+            raise EditError(
+                f"{quoted(item.raw)} in {printable(part.source_name)} is a {printable(node.op)}, not a Placeholder"
+            )
+        if node.name in out:
+            raise EditError(f"the placeholder {quoted(item.raw)} is mapped twice")
+        out[node.name] = item
+    return out
+
+
+def _result(part: Graph, placeholder: Node, spelt: Mapped | None, suffix: str) -> Output:
+    name = spelt.result if spelt else placeholder.name + suffix
+    if spelt is None and name not in part:
+        raise EditError(
+            f"{printable(part.source_name)} has a placeholder {quoted(placeholder.name)} and no node "
+            f"{quoted(name)}, which would be its result",
+            hint=f"--map {_map_form(suffix)} names the result where the graph does not follow the convention",
+        )
+    output = part.tensor(name)
+    check_output(output)
+    return output
+
+
+def _map_form(suffix: str) -> str:
+    return "INPUT=RAW,RESULT" if suffix.startswith("_pre") else "OUTPUT=RAW,RESULT"
+
+
+def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph, warnings: list[str]) -> None:
+    """Compares dtypes, and shapes where both are stated.
+
+    Raises:
+        EditError: they differ; the message says which tensor of which graph was expected to be what.
+    """
+    if not given.dtype or not wanted.dtype:
+        unknown = given if not given.dtype else wanted
+        warnings.append(
+            f"the type of {quoted(unknown.name)} ({printable(unknown.node.op)}) is not known here: not compared"
+        )
+    fits = same_dtype(given.dtype, wanted.dtype) and compatible(stated_shape(given), stated_shape(wanted))
+    if not fits:
+        raise EditError(
+            f"{quoted(given.name)} of {printable(given_in.source_name)} is {describe(given)}, and "
+            f"{quoted(wanted.name)} of {printable(wanted_in.source_name)} takes {describe(wanted)}"
+        )
+
+
+def check_outside_of_loops(graph: Graph, output: Output) -> None:
+    """Raises EditError where OUTPUT lies in a while loop: a constant beside it, or another reader, runs only once."""
+    topology = Topology(graph)
+    frames = while_frames(topology)
+    frame = frames.of[topology.id_of(output.node)]
+    if frame >= 0:
+        raise EditError(f"{quoted(output.name)} lies inside the while loop {quoted(frames.names[frame])}")

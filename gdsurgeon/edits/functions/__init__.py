@@ -1,0 +1,1 @@
+"""What edits share that make, copy, merge or drop library functions."""

@@ -1,0 +1,116 @@
+"""Copies of library functions for copied calls: only of those whose bodies hold a name that must not be shared."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gdsurgeon.analysis.queries.function_usage import functions_of
+from gdsurgeon.edits.functions.merge import respelt
+from gdsurgeon.graph.functions import FunctionLibrary, called_functions
+from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.op_defs import op_def
+
+SHARED_NAME = "shared_name"
+
+
+@dataclass
+class FunctionCopies:
+    """Copies that have been planned and not been made: the functions, and (old name, new name)."""
+
+    added: list[Any]
+    renamed: dict[str, str]
+
+    def apply(self, library: FunctionLibrary) -> dict[str, str]:
+        """Adds the copies; returns `renamed`."""
+        for function in self.added:
+            library.add(function)
+        return self.renamed
+
+
+def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared: Mapping[str, str]) -> FunctionCopies:
+    """Plans copies of those functions that NODES call, directly or not, and that hold state by a name in SHARED.
+
+    A copied call of any other function can call the same one. SHARED gives the shared names of the copies.
+    """
+    if not len(library):
+        return FunctionCopies([], {})
+    called = _reachable(library, [name for node in nodes for name in functions_of(node, library)])
+    holding = _holding(library, called, shared)
+    unique = UniqueNames(lambda name: name in library or op_def(name) is not None)
+    renamed = {name: unique(name) for name in called if name in holding}
+    added: list[Any] = []
+    for name in renamed:
+        added.append(respelt(library.get(name), renamed))
+    added = respell_shared_names(added, shared)
+    return FunctionCopies(added, renamed)
+
+
+def shared_names_called(library: FunctionLibrary, nodes: Iterable[Node]) -> set[str]:
+    """The shared names that the functions hold which NODES call, directly or not."""
+    if not len(library):
+        return set()
+    called = _reachable(library, [name for node in nodes for name in functions_of(node, library)])
+    return {name for function in called for name in _shared_names(library.get(function))}
+
+
+def respell_shared_names(functions: Iterable[Any], shared: Mapping[str, str]) -> list[Any]:
+    """FUNCTIONS, those that hold a name in SHARED as copies with the new one."""
+    out: list[Any] = []
+    for function in functions:
+        if any(name in shared for name in _shared_names(function)):
+            copy = type(function)()
+            copy.CopyFrom(function)
+            for node in copy.node_def:
+                if SHARED_NAME in node.attr:
+                    old = node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
+                    node.attr[SHARED_NAME].s = shared.get(old, old).encode("utf-8", "surrogateescape")
+            function = copy
+        out.append(function)
+    return out
+
+
+def shared_names_in_functions(library: FunctionLibrary) -> set[str]:
+    """The shared names that the functions of a library hold."""
+    return {name for function in library for name in _shared_names(function)}
+
+
+def _reachable(library: FunctionLibrary, names: list[str]) -> list[str]:
+    """NAMES that the library has, and the functions that those call, each once."""
+    out = dict.fromkeys(name for name in names if name in library)
+    pending = list(out)
+    for name in pending:  # grows while it is walked
+        for node in library.get(name).node_def:
+            for callee in called_functions(node, library):
+                if callee in library and callee not in out:
+                    out[callee] = None
+                    pending.append(callee)
+    return list(out)
+
+
+def _holding(library: FunctionLibrary, names: Iterable[str], shared: Container[str]) -> set[str]:
+    """Those of NAMES that hold a name of SHARED, or call one that does."""
+    names = list(names)
+    callers: dict[str, list[str]] = {}
+    for name in names:
+        for node in library.get(name).node_def:
+            for callee in called_functions(node, library):
+                callers.setdefault(callee, []).append(name)
+    out = {name for name in names if any(held in shared for held in _shared_names(library.get(name)))}
+    pending = list(out)
+    while pending:
+        for caller in callers.get(pending.pop(), ()):
+            if caller not in out:
+                out.add(caller)
+                pending.append(caller)
+    return out
+
+
+def _shared_names(function: Any) -> list[str]:
+    return [
+        node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
+        for node in function.node_def
+        if SHARED_NAME in node.attr and node.attr[SHARED_NAME].s
+    ]

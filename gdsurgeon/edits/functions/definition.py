@@ -1,0 +1,180 @@
+"""Nodes made a library function: the FunctionDef that computes what they compute."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.traversal.control_flow import ALL as CONTROL_FLOW
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
+from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import REF, base_dtype
+from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
+from gdsurgeon.wire.messages import message
+
+NO_INLINE = "_noinline"
+XLA_MUST_COMPILE = "_XlaMustCompile"
+XLA_RTOL, XLA_ATOL = 1e-4, 1e-5
+"""By how much what XLA computes may differ from what TensorFlow's kernels compute."""
+
+LARGE_CONSTANT = 1 << 16
+"""Bytes of a constant's record beyond which it is not made part of a function, but handed to it: a function's nodes are
+kept in memory, and a constant outside is copied from file to file."""
+
+
+def is_large_constant(node: Node) -> bool:
+    """Whether NODE is better handed to a function than made part of it."""
+    record = node.record
+    return node.op == "Const" and record is not None and record.end - record.start > LARGE_CONSTANT
+
+
+_OF_A_STEP = frozenset("TensorArray TensorArrayV2 TensorArrayV3 Stack StackV2 TemporaryVariable".split())
+"""Ops that make something which lives for one step; a call has steps of its own."""
+
+
+def check_fusible(node: Node) -> None:
+    """Raises EditError where NODE cannot be part of a function."""
+    where = f"{quoted(node.name)} ({printable(node.op)})"
+    definition = node.op_def
+    if definition is None:
+        raise EditError(f"{where} cannot be fused: the op is not known here")
+    if node.op in CONTROL_FLOW:
+        raise EditError(f"{where} cannot be fused: it is v1 control flow, which a function body cannot hold")
+    if node.op.startswith("Placeholder"):
+        raise EditError(f"{where} cannot be fused: it is an input of the graph")
+    dtypes = [*(node.output_dtypes or ()), *(node.input_dtypes or ())]
+    if any(dtype > REF for dtype in dtypes):
+        raise EditError(f"{where} cannot be fused: it takes or gives a reference")
+    if node.op in _OF_A_STEP:
+        raise EditError(
+            f"{where} cannot be fused: it holds state that lives for one step, and a function has steps of its own"
+        )
+    if definition.is_stateful and "shared_name" in definition.attrs:
+        raise EditError(f"{where} cannot be fused: it holds state that others may share")
+
+
+class BodyArg(NamedTuple):
+    """A tensor of a node as function bodies spell it: ``node:arg:index``."""
+
+    arg: str
+    place: int
+
+
+def output_args(node: Node) -> list[BodyArg]:
+    """For each output of NODE the argument of its op that it belongs to. The op must be known."""
+    definition = node.op_def
+    assert definition is not None
+    return expanded_args(definition, node.plain_attr)
+
+
+def expanded_args(definition: OpDef, read: Any) -> list[BodyArg]:
+    """The output arguments of an op, as many times as they stand for tensors; READ gives the values of attrs."""
+    return [
+        BodyArg(arg.name, index)
+        for arg in definition.outputs
+        for index in range(len(arg_dtypes([arg], definition, read)))
+    ]
+
+
+def make_function(
+    nodes: Sequence[Node], inputs: Sequence[Output], outputs: Sequence[Output], *, attrs: Mapping[str, bool]
+) -> Any:
+    """A FunctionDef of NODES, from INPUTS (tensors from outside) to OUTPUTS (tensors of the nodes).
+
+    It has no name yet: see `name_function`. The nodes keep theirs. Stateful ones run whenever the function is called.
+    Control inputs from outside are the caller's to give to the call; colocations with nodes outside are left out.
+
+    Args:
+        nodes: of one graph; their ops are known, no argument is a reference.
+        inputs: every tensor from outside that the nodes read, each once.
+        outputs: each once; an input may be among them.
+        attrs: bool attrs of the function, such as ``_noinline``.
+
+    Raises:
+        EditError: the dtype of an input or output is not known.
+    """
+    members = {node: node.name for node in nodes}
+    function = message("tensorflow.FunctionDef")()
+    unique = UniqueNames(set(members.values()).__contains__)
+    args = {output: unique(_arg_name(output)) for output in inputs}
+    for output, name in args.items():
+        function.signature.input_arg.add(name=name, type=_dtype(output))
+    spelt: dict[Output, str] = dict(args)
+    for node in members:
+        for index, arg in enumerate(output_args(node)):
+            spelt[Output(node, index)] = f"{node.name}:{arg.arg}:{arg.place}"
+    for output in outputs:
+        name = unique(_arg_name(output) if output not in args else _arg_name(output) + "_out")
+        function.signature.output_arg.add(name=name, type=_dtype(output))
+        function.ret[name] = spelt[output]
+    for node in members:
+        _add_node(function, node, members, spelt)
+    for key, value in attrs.items():
+        function.attr[key].b = value
+    return function
+
+
+def name_function(function: Any, stem: str) -> None:
+    """Gives FUNCTION, which is complete, a name: STEM and a hash of what it computes.
+
+    Function names are global to a process: two graphs that are loaded together must not mean two things by one.
+    """
+    function.signature.name = ""
+    digest = hashlib.sha256(function.SerializeToString(deterministic=True)).hexdigest()[:12]
+    function.signature.name = f"{_function_name(stem)}_{digest}"
+
+
+def _add_node(function: Any, node: Node, members: Mapping[Node, str], spelt: Mapping[Output, str]) -> None:
+    body = function.node_def.add()
+    body.CopyFrom(node.node_def())
+    del body.input[:]
+    body.input.extend(spelt[read] for read in node.inputs)
+    body.input.extend(f"^{control.name}" for control in node.controls if control in members)
+    _keep_inner_colocations(body, {other.name for other in node.colocated if other in members})
+    definition = node.op_def
+    if definition is not None and definition.is_stateful:
+        function.signature.is_stateful = True
+        function.signature.control_output.append(node.name)
+        function.control_ret[node.name] = node.name
+
+
+def add_control_outputs(function: Any, nodes: Sequence[Node]) -> None:
+    """Has the call wait for NODES, too, before what waits for the call goes on."""
+    for node in nodes:
+        if node.name not in function.control_ret:
+            function.signature.control_output.append(node.name)
+            function.control_ret[node.name] = node.name
+
+
+def _keep_inner_colocations(body: Any, inner: set[str]) -> None:
+    if COLOCATION_ATTR not in body.attr:
+        return
+    entries = body.attr[COLOCATION_ATTR].list.s
+    prefix = len(COLOCATION)
+    kept = [e for e in entries if not e.startswith(COLOCATION) or e[prefix:].decode("utf-8", "replace") in inner]
+    del body.attr[COLOCATION_ATTR]
+    if kept:
+        body.attr[COLOCATION_ATTR].list.s.extend(kept)
+
+
+def _dtype(output: Output) -> int:
+    dtype = base_dtype(output.dtype)
+    if not dtype:
+        raise EditError(f"the type of {quoted(output.name)} ({printable(output.node.op)}) is not known here")
+    return dtype
+
+
+def _arg_name(output: Output) -> str:
+    """A name for an argument: lower case letters, digits and _, a letter first, as op signatures have it."""
+    stem = re.sub(r"[^a-z0-9_]", "_", output.node.name.rpartition("/")[2].lower())
+    stem += f"_{output.index}" if output.index else ""
+    return stem if stem[:1].isalpha() else f"x_{stem}"
+
+
+def _function_name(stem: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_]", "_", stem)
+    return name if name[:1].isalpha() else f"f_{name}"

@@ -1,0 +1,211 @@
+"""The body of a fusion: the function, and what it is called with. With another graph as the body: how the two fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.edits.functions.definition import check_fusible, is_large_constant, make_function, name_function
+from gdsurgeon.edits.functions.merge import plan_function_merge, respell_body
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output, same_dtype
+
+
+@dataclass
+class Body:
+    """What a selection becomes.
+
+    Attributes:
+        function: the FunctionDef.
+        inputs: what the call reads; a tensor of another graph is that of a constant that comes along.
+        nodes: the nodes in the function.
+        library: functions that it calls, to be added.
+        warnings, notes: a line each.
+    """
+
+    function: Any
+    inputs: Sequence[Output]
+    nodes: Sequence[Node]
+    library: Sequence[Any] = ()
+    names: Mapping[Node, str] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+    def add_inputs(self, graph: Graph, after: Node, added: list[str]) -> list[Output]:
+        """The tensors of GRAPH that the call reads; constants of another graph are copied into it."""
+        out: list[Output] = []
+        for output in self.inputs:
+            if output.node.graph is graph:
+                out.append(output)
+            else:
+                copy = graph.add_copy(self.names[output.node], output.node, after=after)
+                added.append(copy.name)
+                out.append(copy.output)
+        return out
+
+
+def bind_body(
+    graph: Graph,
+    inputs: Sequence[Output],
+    outputs: Sequence[Output],
+    body: Graph,
+    mapped: Sequence[tuple[str, str]],
+    name: str,
+    attrs: Mapping[str, bool],
+    *,
+    hands_constants: bool = True,
+) -> Body:
+    """BODY as the function that takes INPUTS (those that it needs) and gives OUTPUTS.
+
+    Args:
+        graph: left as it is.
+        inputs: tensors that the selection reads, in the order of first use.
+        outputs: tensors that the selection gives, in their order.
+        body: a graph; its placeholders stand for inputs, what nobody reads in it for outputs. Pairs are made as MAPPED
+            has them, then by equal names, then by order of first use where as many are left on both sides.
+        mapped: (tensor of GRAPH, node or tensor of BODY).
+        name: the beginning of the function's name.
+        attrs: bool attrs of the function.
+        hands_constants: whether large constants are handed to the function, which in a while loop they cannot be.
+
+    Raises:
+        EditError: the two do not fit; the message says which tensors are left, or differ.
+    """
+    wanted = _Pairs(graph, body, inputs, outputs, mapped)
+    placeholders = wanted.placeholders()
+    results = wanted.results()
+    warnings: list[str] = []
+    for tensor, inner in (*placeholders.items(), *((o, r) for o, r in results.items())):
+        _check_fits(tensor, inner, body, warnings)
+    stand_ins = {placeholder.node for placeholder in placeholders.values()}
+    nodes = [node for node in body.nodes() if node not in stand_ins]
+    constants = [node for node in nodes if hands_constants and is_large_constant(node)]
+    nodes = [node for node in nodes if node not in set(constants)]
+    for node in nodes:
+        if node.op_def is None:
+            raise EditError(f"{quoted(node.name)} of {printable(body.source_name)}: {node.op} is not known here")
+        if node.op.startswith("Placeholder"):
+            raise EditError(
+                f"{quoted(node.name)} of {printable(body.source_name)} stands for no input of the selection"
+            )
+        check_fusible(node)
+    merge = plan_function_merge(graph.functions, body.functions)
+    inner_inputs = [*placeholders.values(), *(node.output for node in constants)]
+    function = make_function(nodes, inner_inputs, [results[output] for output in outputs], attrs=attrs)
+    respell_body(function, merge.renamed)
+    name_function(function, name)
+    unique = graph.unique_names()
+    notes = [
+        f"{quoted(output.name)} is not needed by {printable(body.source_name)}"
+        for output in inputs
+        if output not in placeholders
+    ]
+    return Body(
+        function,
+        [*placeholders, *(node.output for node in constants)],
+        nodes,
+        merge.added,
+        {node: unique(f"{name}/{node.name}") for node in constants},
+        warnings,
+        notes,
+    )
+
+
+class _Pairs:
+    """Which tensor at the boundary stands for which of the body."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        body: Graph,
+        inputs: Sequence[Output],
+        outputs: Sequence[Output],
+        mapped: Sequence[tuple[str, str]],
+    ) -> None:
+        self.body = body
+        self.inputs, self.outputs = inputs, outputs
+        self.for_input: dict[Output, Output] = {}
+        self.for_output: dict[Output, Output] = {}
+        for tensor, inner in mapped:
+            self._map(graph.tensor(tensor), body.tensor(inner))
+
+    def _map(self, tensor: Output, inner: Output) -> None:
+        if tensor in self.inputs and inner.node.op.startswith("Placeholder"):
+            chosen = self.for_input
+        elif tensor in self.outputs:
+            chosen = self.for_output
+        else:
+            ends = ", ".join(quoted(output.name) for output in (*self.inputs, *self.outputs))
+            raise EditError(f"{quoted(tensor.name)} is not at the boundary of the selection, which is {ends}")
+        if tensor in chosen or (chosen is self.for_input and inner in chosen.values()):
+            raise EditError(f"{quoted(tensor.name)} or {quoted(inner.name)} is mapped twice")
+        chosen[tensor] = inner
+
+    def placeholders(self) -> dict[Output, Output]:
+        """For the inputs that the body needs, its placeholders."""
+        found = self._by_name_and_order(self.inputs, _placeholders(self.body), dict(self.for_input), "input")
+        # The call's arguments come in the order of the selection's inputs.
+        return {tensor: found[tensor] for tensor in self.inputs if tensor in found}
+
+    def results(self) -> dict[Output, Output]:
+        """For each output, the tensor of the body that takes its place."""
+        given = [o for node in output_nodes(self.body) for o in _outputs_of(node)]
+        found = self._by_name_and_order(self.outputs, given, dict(self.for_output), "output")
+        missing = [output for output in self.outputs if output not in found]
+        if missing:
+            names = ", ".join(quoted(output.name) for output in missing)
+            raise EditError(f"{printable(self.body.source_name)} has no result for {names}", hint=_HINT)
+        return found
+
+    def _by_name_and_order(
+        self, tensors: Sequence[Output], inner: Sequence[Output], found: dict[Output, Output], what: str
+    ) -> dict[Output, Output]:
+        free = [o for o in inner if o not in found.values()]
+        by_name = {o.name: o for o in free}
+        for tensor in tensors:
+            if tensor not in found and tensor.name in by_name:
+                found[tensor] = by_name[tensor.name]
+        free = [o for o in free if o not in found.values()]
+        left = [tensor for tensor in tensors if tensor not in found]
+        if len(free) == len(left):
+            found.update(zip(left, free, strict=True))
+        elif free and (what == "input" or left):
+            raise EditError(
+                f"the selection has {_named(left)} left as {what}s, and {printable(self.body.source_name)} "
+                f"{_named(free)}: which is which?",
+                hint=_HINT,
+            )
+        return found
+
+
+_HINT = "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body"
+
+
+def _named(outputs: Sequence[Output]) -> str:
+    return ", ".join(quoted(output.name) for output in outputs) or "none"
+
+
+def _outputs_of(node: Node) -> list[Output]:
+    return [Output(node, index) for index in range(len(node.output_dtypes or (0,)))]
+
+
+def _placeholders(body: Graph) -> list[Output]:
+    """The placeholders of BODY in the order in which its nodes first read them, unread ones last."""
+    nodes = list(body.nodes())
+    read = {output: None for node in nodes for output in node.inputs if output.node.op.startswith("Placeholder")}
+    read.update((node.output, None) for node in nodes if node.op.startswith("Placeholder"))
+    return [output for output in read if output.node.op != "PlaceholderWithDefault"]
+
+
+def _check_fits(tensor: Output, inner: Output, body: Graph, warnings: list[str]) -> None:
+    if not tensor.dtype or not inner.dtype:
+        warnings.append(f"the types of {quoted(tensor.name)} and {quoted(inner.name)} are not both known: not compared")
+    if not same_dtype(tensor.dtype, inner.dtype) or not compatible(stated_shape(tensor), stated_shape(inner)):
+        raise EditError(
+            f"{quoted(tensor.name)} is {describe(tensor)}, and {quoted(inner.name)} of "
+            f"{printable(body.source_name)}, which is to take its place, is {describe(inner)}"
+        )

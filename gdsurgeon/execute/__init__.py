@@ -1,1 +1,0 @@
-"""What is run and what it proves: plans, feeds, claims, comparison."""

@@ -1,0 +1,153 @@
+"""Feeds that a user gives: as text on the command line, in files, in archives of arrays."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.feeds.archive import Archive, of_dtype, split_key
+from gdsurgeon.feeds.make.numbers import INTEGERS
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.literals import parse_literal
+from gdsurgeon.graph.names import near_miss
+from gdsurgeon.ops import dtypes
+from gdsurgeon.runtime.tensor import Tensor
+
+
+def check_names(overrides: Overrides, known: Iterable[str]) -> None:
+    """Sees to it that what the user feeds is there to be fed.
+
+    Raises:
+        UsageError: a name is none of KNOWN, or an archive has none of them.
+    """
+    names = list(known)
+    for name in overrides.names():
+        if name not in names:
+            raise UsageError(f"there is no placeholder {quoted(name)} to feed.{near_miss(name, names)}".rstrip("."))
+    if overrides.archive is not None:
+        wanted = {*names, *overrides.archive_keys.values()}
+        with Archive(overrides.archive) as archive:
+            keys = archive.keys
+        if not wanted.intersection(split_key(key)[0] for key in keys):
+            has = ", ".join(map(quoted, keys[:5])) or "nothing"
+            raise UsageError(
+                f"--feeds {printable(overrides.archive)} has {has}, and no placeholder of that name is there"
+            )
+
+
+def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> tuple[Tensor, ...]:
+    """The user's values for the placeholder NAME, one for each sample; empty where there is none.
+
+    In an archive the value of sample k, from 1 on, is called ``NAME@k``; of those that are left out the first is taken.
+
+    Args:
+        name: the placeholder.
+        dtype: its DataType.
+        stated: its shape, as far as it says.
+        overrides: what the user says.
+
+    Raises:
+        UsageError: a value cannot be read.
+    """
+    text = overrides.values.get(name)
+    ones = (1,) * len(stated or ())
+    if text is not None and text.startswith("@"):
+        return (_from_file(name, dtype, ones, text[1:]),)
+    if text is not None:
+        return (_from_text(name, dtype, ones, text),)
+    if overrides.archive is not None:
+        return _from_archive(name, dtype, overrides.archive, overrides.archive_keys.get(name, name))
+    return ()
+
+
+def _from_archive(name: str, dtype: int, path: str, called: str) -> tuple[Tensor, ...]:
+    """The values of an archive for the placeholder NAME, which is CALLED so there."""
+    with Archive(path) as archive:
+        keys = {sample: key for key in archive.keys for base, sample in (split_key(key),) if base == called}
+        if not keys:
+            return ()
+        if 0 not in keys:
+            raise UsageError(
+                f"--feeds {printable(path)} has {quoted(keys[min(keys)])}, and no {quoted(called)} for the first sample"
+            )
+        found = {sample: _from_array(name, dtype, archive.read(key)) for sample, key in keys.items()}
+    return tuple(found.get(sample, found[0]) for sample in range(max(found) + 1))
+
+
+def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tensor:
+    if path.endswith(".npy"):
+        return _from_array(name, dtype, _loaded(f"the feed {printable(path)} for {quoted(name)}", path))
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"the feed {printable(path)} for {quoted(name)} cannot be read: {reason}") from error
+    if dtype != dtypes.STRING:
+        raise UsageError(
+            f"{quoted(name)} takes {dtypes.dtype_name(dtype)}: a feed from a file must be .npy, "
+            "raw bytes are for string inputs"
+        )
+    return Tensor(dtypes.STRING, ones, [data])
+
+
+def _loaded(what: str, path: str) -> Any:
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"{what} cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except Exception as error:  # numpy has many ways to say that a file is none of its own
+        raise UsageError(f"{what} cannot be read: it is no file of arrays, or a broken one") from error
+
+
+def _first_line(error: Exception) -> str:
+    return printable(str(error).split("\n")[0]) or type(error).__name__
+
+
+def _from_array(name: str, dtype: int, value: Any) -> Tensor:
+    try:
+        return of_dtype(value, dtype)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the feed for {quoted(name)} does not fit: {_first_line(error)}") from error
+
+
+def _from_text(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tensor:
+    """A value as it is spelt on the command line: a number, true, a text, or nested lists in brackets."""
+    what = f"the feed {quoted(text)} for {quoted(name)}"
+    try:
+        shape, flat, is_scalar = parse_literal(text, dtype)
+    except ValueError as error:
+        raise UsageError(f"{what} {error}") from None
+    if is_scalar:
+        shape = ones
+    try:
+        return Tensor(dtype, shape, packed(dtype, flat))
+    except (TypeError, ValueError, OverflowError, KeyError, AttributeError, struct.error):
+        raise UsageError(f"{what} is not {dtypes.dtype_name(dtype)}") from None
+
+
+def packed(dtype: int, flat: Sequence[Any]) -> bytes | list[bytes]:
+    """Elements as the data of a tensor. Raises ValueError and the like where they are not of the dtype."""
+    if dtype == dtypes.STRING:
+        return [item if isinstance(item, bytes) else item.encode() for item in flat]
+    if dtype == dtypes.BOOL:
+        return bytes(bool(item) for item in flat)
+    if dtype in (dtypes.UINT8, 12):
+        return bytes(flat)
+    if dtype == dtypes.FLOAT16:
+        return struct.pack(f"<{len(flat)}e", *flat)
+    codes = {1: "f", 2: "d", **INTEGERS}
+    if dtype in codes:
+        return array(codes[dtype], flat).tobytes()
+    import numpy as np
+
+    from gdsurgeon.runtime.tensor import numpy_dtype
+
+    data: bytes = np.array(flat).astype(numpy_dtype(dtype)).tobytes()
+    return data

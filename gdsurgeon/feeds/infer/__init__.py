@@ -1,0 +1,1 @@
+"""What an input wants, told by who reads it."""

@@ -1,0 +1,228 @@
+"""Works out what shape an input takes where its placeholder does not say, from what consumes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.analysis.shapes.stated import placeholder_shape
+from gdsurgeon.feeds.infer.consumers import outlet_of, through_identities
+from gdsurgeon.feeds.infer.roles import role_shapes
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.constants import constant, constant_header
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import INT32, INT64
+
+SIDES = (64, 224, 128, 299, 300, 256, 32, 28, 96, 160, 321, 416, 512, 512)
+"""Heights and widths to try where an image may have any: small ones first, then those that models were built for."""
+
+_CONVOLUTIONS = frozenset(("Conv2D", "DepthwiseConv2dNative", "_FusedConv2D", "_FusedDepthwiseConv2dNative"))
+_POOLS = frozenset(("MaxPool", "AvgPool", "MaxPoolV2"))
+_SHAPE_KEEPING = frozenset(
+    """
+    Identity Cast Sub Add AddV2 Mul RealDiv Div Maximum Minimum Relu Relu6 Elu Selu Sigmoid Tanh LeakyRelu BiasAdd
+    FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 Softplus Neg Square Sqrt Rsqrt Exp Log StopGradient
+    PlaceholderWithDefault CheckNumerics Swish LRN BiasAddV1
+    """.split()
+)
+
+
+class _Seen(NamedTuple):
+    """A consumer that says something of the shape, and the nodes on the way to it."""
+
+    node: Node
+    slot: int
+    path: tuple[Node, ...]
+
+
+def candidate_shapes(graph: Graph, node: Node) -> list[tuple[int, ...]]:
+    """Full shapes to try for the placeholder NODE, the likeliest first; never empty.
+
+    Unknown dimensions come from a convolution's filter, a MatMul's or a Reshape's constant, or from the op that takes
+    the input as a shape, a permutation and the like; a batch is 1.
+    """
+    stated = placeholder_shape(node)
+    if stated is not None and all(dim >= 0 for dim in stated):
+        return [stated]
+    out: list[tuple[int, ...]] = [()] if stated is None and _is_divisor(graph, node) else []
+    out += role_shapes(outlet_of(node), stated)
+    out += [shape for shape in _from_consumers(graph, node, stated) if _fits(shape, stated)]
+    out.extend(_defaults(stated))
+    return list(dict.fromkeys(out))
+
+
+def _fits(shape: tuple[int, ...], stated: Shape) -> bool:
+    return stated is None or (
+        len(shape) == len(stated) and all(s in (-1, d) for s, d in zip(stated, shape, strict=True))
+    )
+
+
+def _defaults(stated: Shape) -> Iterator[tuple[int, ...]]:
+    """Shapes by rank alone: a batch of one; images where there are two unknown sides."""
+    if stated is None:
+        yield from ((), (1,), (1, 1))
+        for side in SIDES:
+            yield (1, side, side, 3)
+        return
+    unknown = [i for i, dim in enumerate(stated) if dim < 0]
+    if len(stated) in (3, 4) and len(unknown) >= 2:
+        sides = [i for i in unknown if not (i == 0 and len(stated) == 4)]
+        for side in SIDES:
+            yield tuple(
+                dim if dim >= 0 else (side if i in sides[:2] else (1 if i == 0 else 3)) for i, dim in enumerate(stated)
+            )
+        return
+    for filler in (1, 8, 2, 16, 32, 64, 128):
+        # The first unknown dimension is a batch; any other is a length.
+        yield tuple(dim if dim >= 0 else (1 if i == unknown[0] == 0 else filler) for i, dim in enumerate(stated))
+    yield tuple(dim if dim >= 0 else 2 for dim in stated)
+
+
+def _from_consumers(graph: Graph, node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
+    for seen in _telling_consumers(graph, node):
+        op = seen.node.op
+        if op in _CONVOLUTIONS:
+            yield from _from_convolution(graph, node, seen, stated)
+        elif op == "MatMul":
+            width = _matmul_width(seen.node, seen.slot)
+            if width:
+                # The operand's rows are its batch, unless it is the second one or transposed (both: as before).
+                own = bool(seen.node.plain_attr("transpose_a" if seen.slot == 0 else "transpose_b"))
+                yield (1, width) if own == (seen.slot == 1) else (width, 1)
+        elif op == "Reshape" and seen.slot == 0:
+            yield from _from_reshape(seen.node, stated)
+
+
+def _telling_consumers(graph: Graph, node: Node) -> Iterator[_Seen]:
+    """The first consumers on each way that are not elementwise, nearest first."""
+    queue: list[tuple[Node, tuple[Node, ...]]] = [(node, ())]
+    reached = {node}
+    for producer, path in queue:  # grows while it is walked
+        for user in graph.users(producer):
+            slot = next((i for i, read in enumerate(user.inputs) if read.node is producer), -1)
+            if slot < 0 or user in reached:
+                continue
+            reached.add(user)
+            if user.op in _SHAPE_KEEPING or (user.op in ("Pad", "ExpandDims") and slot == 0):
+                queue.append((user, (*path, user)))
+            else:
+                yield _Seen(user, slot, path)
+
+
+def _from_convolution(graph: Graph, node: Node, seen: _Seen, stated: Shape) -> Iterator[tuple[int, ...]]:
+    header = constant_header(through_identities(seen.node.inputs[1].node)) if len(seen.node.inputs) > 1 else None
+    if header is None or header.dims is None or len(header.dims) != 4 or seen.slot != 0:
+        return
+    channels = header.dims[2]
+    channels_first = seen.node.plain_attr("data_format") in (b"NCHW",)
+    expands = any(step.op == "ExpandDims" for step in seen.path)
+    side = _side_from_dense(graph, seen.node)
+    for s in ([side] if side else []) + list(SIDES):
+        shape: tuple[int, ...] = (1, channels, s, s) if channels_first else (1, s, s, channels)
+        shape = shape[1:] if expands else shape
+        if stated is None or len(stated) == len(shape):
+            yield tuple(d if w < 0 else w for d, w in zip(shape, stated or (-1,) * len(shape), strict=True))
+
+
+def _matmul_width(node: Node, slot: int) -> int:
+    """The width that a MatMul's constant other operand asks for; 0 where it is not constant."""
+    other = node.inputs[1 - slot].node if slot in (0, 1) and len(node.inputs) == 2 else None
+    header = constant_header(through_identities(other)) if other is not None else None
+    if header is None or header.dims is None or len(header.dims) != 2:
+        return 0
+    transposed = node.plain_attr("transpose_b" if slot == 0 else "transpose_a")
+    return header.dims[1 if bool(transposed) == (slot == 0) else 0]
+
+
+def _is_divisor(graph: Graph, node: Node) -> bool:
+    """Whether something is divided by the input, as by dropout's keep probability: that is a scalar."""
+    return any(
+        user.op in ("RealDiv", "Div") and len(user.inputs) == 2 and user.inputs[1].node is node
+        for user in graph.users(node)
+    )
+
+
+def _from_reshape(node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
+    """What a Reshape to a constant shape lets through: one row of the product of its known dimensions."""
+    target = _target_dims(node.inputs[1].node) if len(node.inputs) > 1 else []
+    if not target:
+        return
+    product = 1
+    for dim in target:
+        product *= dim if dim > 0 else 1
+    if stated is not None and sum(dim < 0 for dim in stated) == 1:
+        known = 1
+        for dim in stated:
+            known *= dim if dim > 0 else 1
+        if known and product % known == 0:
+            yield tuple(dim if dim >= 0 else product // known for dim in stated)
+    yield (1, product)
+    if len(target) > 1 and all(dim > 0 for dim in target[1:]):
+        yield (max(target[0], 1), *target[1:])
+    yield (product,)
+
+
+def _target_dims(node: Node) -> list[int]:
+    """The shape that a Reshape is given, -1 where it is not constant; [] where none of it is."""
+    node = through_identities(node)
+    found = constant(node)
+    if found is not None:
+        return [int(dim) for dim in found.values] if found.dtype in (INT32, INT64) else []
+    if node.op != "Pack":
+        return []
+    parts = [constant(through_identities(read.node)) for read in node.inputs]
+    known = [part is not None and part.shape == () and part.dtype in (INT32, INT64) for part in parts]
+    return [int(part.values[0]) if part is not None and fits else -1 for part, fits in zip(parts, known, strict=True)]
+
+
+def _side_from_dense(graph: Graph, node: Node) -> int:
+    """The side of the image for which the flattened result of a chain of convolutions fits the MatMul behind it.
+
+    Follows one consumer after another from the convolution NODE; 0 where that does not lead to a MatMul.
+    """
+    chain: list[Node] = []
+    channels = 0
+    wanted = 0
+    for _ in range(200):
+        if node.op in _CONVOLUTIONS:
+            header = constant_header(through_identities(node.inputs[1].node))
+            if header is None or header.dims is None or len(header.dims) != 4:
+                return 0
+            depthwise = "Depthwise" in node.op
+            channels = header.dims[3] * (header.dims[2] if depthwise else 1)
+            chain.append(node)
+        elif node.op in _POOLS:
+            chain.append(node)
+        elif node.op == "MatMul":
+            wanted = _matmul_width(node, 0)
+            break
+        elif node.op not in _SHAPE_KEEPING and node.op not in ("Reshape", "Squeeze"):
+            return 0
+        users = [user for user in graph.users(node) if any(r.node is node for r in user.inputs) and user.op != "Shape"]
+        if not users:
+            return 0
+        node = users[0]
+    if not wanted or not channels:
+        return 0
+    for side in range(4, 1025):
+        if _flattened(chain, side, channels) == wanted:
+            return side
+    return 0
+
+
+def _flattened(chain: Sequence[Node], side: int, channels: int) -> int:
+    """Elements of one image of SIDE x SIDE behind the convolutions and pools of CHAIN."""
+    size = side
+    for node in chain:
+        strides = node.plain_attr("strides") or [1, 1, 1, 1]
+        stride = max(strides[1:3]) if len(strides) == 4 else 1
+        if node.op in _POOLS:
+            window = max((node.plain_attr("ksize") or [1, 1, 1, 1])[1:3])
+        else:
+            header = constant_header(through_identities(node.inputs[1].node))
+            window = header.dims[0] if header is not None and header.dims else 1
+        size = -(-size // stride) if node.plain_attr("padding") == b"SAME" else (size - window) // stride + 1
+        if size <= 0:
+            return 0
+    return size * size * channels

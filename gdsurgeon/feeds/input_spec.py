@@ -1,0 +1,197 @@
+"""Makes a feed for any placeholder: from its dtype, its shape, and what consumes it; or takes what a user gives."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+from zlib import crc32
+
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS, compatible, format_shape, placeholder_shape
+from gdsurgeon.errors import NotValidatedError, UsageError, quoted
+from gdsurgeon.feeds.given import given_feeds, packed
+from gdsurgeon.feeds.infer.consumers import outlet_of
+from gdsurgeon.feeds.infer.content import Content
+from gdsurgeon.feeds.infer.numbers import chance_setting, number_content, number_values, setting_of
+from gdsurgeon.feeds.infer.shapes import candidate_shapes
+from gdsurgeon.feeds.infer.strings import string_content, table_keys
+from gdsurgeon.feeds.make import encoded
+from gdsurgeon.feeds.make.numbers import numbers
+from gdsurgeon.feeds.make.texts import text
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops import dtypes
+from gdsurgeon.runtime.tensor import Tensor
+
+MOST_BYTES = 1 << 30
+"""A feed of more bytes than this is not made."""
+MOST_TEXTS = 16
+"""Recordings, pictures and the like that are made for one input; of more elements they come again."""
+
+
+class Jpeg(NamedTuple):
+    """A feed that TensorFlow has to encode first: a picture for each element."""
+
+    shape: tuple[int, ...]
+    pictures: tuple[encoded.Pixels, ...]
+
+
+Feed = Tensor | Jpeg
+
+
+class InputSpec(NamedTuple):
+    """How a placeholder is fed.
+
+    Attributes:
+        name: the node.
+        dtype: DataType.
+        stated: the shape that the placeholder states.
+        shapes: full shapes to try, likeliest first.
+        content: what goes in.
+        given: the values that the user has supplied, one for each sample; empty where there is none. A sample beyond
+            them takes the first.
+    """
+
+    name: str
+    dtype: int
+    stated: Shape
+    shapes: tuple[tuple[int, ...], ...]
+    content: Content
+    given: tuple[Tensor, ...] = ()
+
+
+def input_spec(graph: Graph, node: Node) -> InputSpec:
+    """How the placeholder NODE is fed, by what GRAPH says of it.
+
+    Raises:
+        NotValidatedError: nothing of that dtype can be fed.
+    """
+    del graph  # the node knows it
+    dtype = node.output.dtype
+    if dtype != dtypes.STRING and dtype not in dtypes.SIZES:
+        what = dtypes.dtype_name(dtype) if dtype else "unknown"
+        raise NotValidatedError(
+            f"no feed can be made for {quoted(node.name)}: its dtype is {what}",
+            hint="no option supplies such a value; --validate load or structure do without",
+        )
+    start = outlet_of(node)
+    content = table_keys(start, dtype)
+    if content is None:
+        content = string_content(start) if dtype == dtypes.STRING else number_content(start, dtype)
+    shapes = tuple(candidate_shapes(node.graph, node))
+    if dtype == dtypes.STRING:  # a text is a recording or a picture: nobody has a million of them in one tensor
+        shapes = tuple(shape for shape in shapes if prod(shape) <= MOST_TEXTS) or shapes[:1]
+    return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content)
+
+
+def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
+    """SPEC with what the user says of it.
+
+    Raises:
+        UsageError: that does not fit.
+    """
+    given = given_feeds(spec.name, spec.dtype, spec.stated, overrides)
+    for sample, value in enumerate(given):
+        if value.dtype != spec.dtype or not compatible(value.shape, spec.stated):
+            of = f", sample {sample}," if sample else ""
+            found = f"{dtypes.dtype_name(value.dtype)} {format_shape(value.shape)}"
+            raise UsageError(
+                f"the feed for {quoted(spec.name)}{of} is {found}, "
+                f"and it takes {dtypes.dtype_name(spec.dtype)} {format_shape(spec.stated)}"
+            )
+    if given:
+        return spec._replace(shapes=(given[0].shape,), given=given)
+    shape = overrides.shapes.get(spec.name)
+    if shape is None:
+        return spec
+    if not compatible(shape, spec.stated):
+        raise UsageError(
+            f"{quoted(spec.name)} takes {format_shape(spec.stated)}, and --shape says {format_shape(shape)}"
+        )
+    return spec._replace(shapes=(shape,))
+
+
+def description(spec: InputSpec, shape: tuple[int, ...] | None = None) -> str:
+    """What is fed to the input and why, in a few words; SHAPE: with which, where that is not the likeliest one."""
+    if spec.given:
+        return "given"
+    content, _ = setting_of(spec.name, spec.dtype, spec.shapes[0] if shape is None else shape, spec.content)
+    return content.made
+
+
+_HOW = "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 supply it; --validate structure does without"
+
+
+def input_seed(seed: int, name: str) -> int:
+    """The seed of an input's value: its own for each input, and the same for one name in every graph."""
+    return 1000 * seed + crc32(name.encode()) % 1000
+
+
+def make_feed(
+    spec: InputSpec,
+    shape: tuple[int, ...],
+    seed: int,
+    picture: tuple[int, int] | None = None,
+    *,
+    wide: bool = False,
+    sample: int = 0,
+) -> Feed:
+    """A value for the input in SHAPE, by SEED; an image of the height and width of PICTURE, where that is given.
+
+    Args:
+        spec: how it is fed; what is given is taken as it is.
+        shape: the full shape.
+        seed: of what is made by chance.
+        picture: height and width in pixels.
+        wide: floats of either sign, and whole settings one larger, for feeds that are to be unlike the others.
+        sample: its number: of given values which one, and of a condition which side.
+
+    Raises:
+        NotValidatedError: it cannot be made, or would be too big.
+    """
+    if spec.given:
+        return spec.given[sample if sample < len(spec.given) else 0]
+    count = prod(shape)
+    if spec.content.kind == "none":
+        raise NotValidatedError(f"no feed can be made for {quoted(spec.name)}: {spec.content.made}", hint=_HOW)
+    if count * dtypes.SIZES.get(spec.dtype, 64) > MOST_BYTES:
+        raise NotValidatedError(f"a feed for {quoted(spec.name)} {format_shape(shape)} would be too big", hint=_HOW)
+    if spec.content.kind == "choice":
+        chosen = [spec.content.choices[(seed + i) % len(spec.content.choices)] for i in range(count)]
+        return Tensor(spec.dtype, shape, packed(spec.dtype, chosen))
+    if spec.dtype == dtypes.STRING:
+        return _strings(spec.content, shape, count, seed, picture)
+    content, is_setting = setting_of(spec.name, spec.dtype, shape, spec.content)
+    if is_setting and content.kind != "setting":
+        if spec.dtype == dtypes.BOOL:  # of a conditional: one side, then the other
+            return Tensor(spec.dtype, shape, bytes([(sample + input_seed(0, spec.name)) & 1]))
+        return Tensor(spec.dtype, shape, chance_setting(spec.dtype, seed))
+    return Tensor(spec.dtype, shape, number_values(content, spec.dtype, shape, seed, wide=wide))
+
+
+def variable_value(dtype: int, shape: tuple[int, ...], seed: int) -> Tensor:
+    """A value for a variable that the file has none for."""
+    return Tensor(dtype, shape, numbers(dtype, prod(shape), 0, seed))
+
+
+def _strings(content: Content, shape: tuple[int, ...], count: int, seed: int, picture: tuple[int, int] | None) -> Feed:
+    if content.kind == "jpeg":
+        return Jpeg(shape, tuple(encoded.picture(seed + i, *picture or ()) for i in range(count)))
+    distinct = [text(content, seed + i, picture) for i in range(min(count, MOST_TEXTS))]
+    return Tensor(dtypes.STRING, shape, [distinct[i % MOST_TEXTS] for i in range(count)])
+
+
+def given_shapes(graph: Graph, overrides: Overrides) -> dict[str, tuple[int, ...]]:
+    """The shapes of inputs that the user has said, or given values of.
+
+    Raises:
+        UsageError: a value cannot be read, or does not fit.
+    """
+    out = dict(overrides.shapes)
+    for node in map(graph.find, overrides.values) if overrides.archive is None else graph.nodes():
+        if node is not None and node.op in PLACEHOLDERS and node.name not in out:
+            given = given_feeds(node.name, node.output.dtype, placeholder_shape(node), overrides)
+            if given:
+                out[node.name] = given[0].shape
+    return out

@@ -1,0 +1,1 @@
+"""Values for inputs: numbers, texts, encoded images and sounds."""

@@ -1,0 +1,1 @@
+"""Backward passes for frozen graphs: request, construction, memory."""

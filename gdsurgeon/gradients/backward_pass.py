@@ -1,0 +1,153 @@
+"""The nodes of a backward pass, as TensorFlow's gradient functions make them, ready to be brought into the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.traversal.control_flow import while_frames
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.gradients.request import Wanted, they_do
+from gdsurgeon.graph.attrs import type_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from gdsurgeon.runtime.differentiation.gradients import SEED, Derivation
+from gdsurgeon.runtime.differentiation.reverse_walk import LOOP_OPS, NoGradient
+from gdsurgeon.text import first_lines, named
+from gdsurgeon.wire.messages import message
+
+MOST_LISTED = 100
+
+
+class BackwardPass(NamedTuple):
+    """A backward pass.
+
+    Attributes:
+        definition: a GraphDef: its nodes, those of the graph that become others, and its functions.
+        wanted: the request, without the sources that were left out.
+        unconnected: the sources through which no gradient flows: zeros are their results.
+        left_out: the weights through which no gradient flows and that are no sources therefore.
+        own: whether it was made by the reverse walk; else by TensorFlow's own `gradients`.
+        calls: function calls on the way that have no gradient function of their own.
+        seeds: the nodes that are the gradients of the targets.
+    """
+
+    definition: Any
+    wanted: Wanted
+    unconnected: tuple[Output, ...]
+    left_out: tuple[Output, ...]
+    own: bool
+    calls: tuple[str, ...]
+    seeds: tuple[str, ...]
+
+
+def backward_pass(
+    graph: Graph,
+    wanted: Wanted,
+    known: Any,
+    differentiator: Differentiator,
+    *,
+    own: bool = True,
+    zeros: bool = False,
+    faults: Sequence[str] = (),
+) -> BackwardPass:
+    """Asks TensorFlow for the nodes of a backward pass.
+
+    Args:
+        graph: left as it is.
+        wanted: the request.
+        known: the part of the graph that it is about, a GraphDef; see `skeleton`.
+        differentiator: is asked.
+        own: by the reverse walk; else by TensorFlow's own `gradients`.
+        zeros: give zeros for the sources on which the targets do not depend.
+        faults: what is wrong with the request, to be told along with what turns out to be.
+
+    Raises:
+        EditError: no gradient can be made; all reasons are listed.
+    """
+    if any(tensor.node.name not in graph for tensor in wanted.tensors):
+        raise EditError("a tensor belongs to another graph")
+    ys, xs, grad_ys = (tuple(tensor.name for tensor in tensors) for tensors in (wanted.ys, wanted.xs, wanted.grad_ys))
+    try:
+        found = differentiator.derive(known.SerializeToString(), Derivation(ys, xs, grad_ys, wanted.scope, own))
+    except EditError:
+        if faults:
+            raise _refused(faults) from None
+        raise
+    reasons = [*faults, *_reasons(graph, found.missing)]
+    if reasons:
+        raise _refused(reasons)
+    without = [x for x, result in zip(wanted.xs, found.results, strict=True) if result is None]
+    optional = set() if zeros else set(wanted.xs[len(wanted.xs) - wanted.optional :])
+    lost = [x for x in without if x not in optional]
+    left_out = dict.fromkeys(x for x in without if x in optional)
+    if lost and not zeros:
+        raise _unconnected(wanted, lost)
+    definition = message("tensorflow.GraphDef").FromString(found.graph)
+    kept = [i for i, x in enumerate(wanted.xs) if x not in left_out]
+    wanted = wanted._replace(
+        xs=tuple(wanted.xs[i] for i in kept), names=tuple(wanted.names[i] for i in kept), optional=0
+    )
+    wanted = wanted._replace(names=tuple(_free_names(graph, wanted, definition)))
+    definition.node.extend(_results(wanted, [found.results[i] for i in kept]))
+    names_of_seeds = {f"{wanted.scope}/{SEED}{number}" for number in range(len(wanted.ys))}
+    seeds = tuple(node.name for node in definition.node if node.name in names_of_seeds)
+    return BackwardPass(definition, wanted, tuple(lost), tuple(left_out), found.own, found.calls, seeds)
+
+
+def _refused(reasons: Sequence[str]) -> EditError:
+    if len(reasons) == 1:
+        return EditError(f"no gradients can be made: {reasons[0]}")
+    details = first_lines(reasons, MOST_LISTED)
+    return EditError(f"no gradients can be made, for {len(reasons)} reasons:", details=details)
+
+
+def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[str]:
+    loops: list[str] = []
+    for item in missing:
+        if item.op in LOOP_OPS:
+            loops.append(item.node)
+        elif item.reason:
+            yield (
+                f"{quoted(item.node)} ({printable(item.op)}) has a gradient of its own, {quoted(item.reason)}, "
+                "which is Python and not in the file"
+            )
+        else:
+            yield f"{quoted(item.node)}: {printable(item.op)} has no gradient in TensorFlow"
+    if loops:
+        topology = Topology(graph)
+        frames = while_frames(topology)
+        inside = dict.fromkeys(frames.of[topology.id_of(graph[name])] for name in loops)
+        for frame in dict.fromkeys(frames.names[number] for number in inside if number >= 0):
+            yield f"the v1 while loop {quoted(frame)} is on the way: TensorFlow keeps no gradient of loops in a file"
+
+
+def _unconnected(wanted: Wanted, lost: Sequence[Output]) -> EditError:
+    names = named([x.name for x in lost], 10, quoted)
+    return EditError(
+        f"{they_do(wanted.ys)} not depend on {names} in a way that has a gradient",
+        hint="--unconnected zero gives zeros for them",
+    )
+
+
+def _free_names(graph: Graph, wanted: Wanted, definition: Any) -> Iterator[str]:
+    """The names of the results, as far as no node of the backward pass has them."""
+    taken = {node.name for node in definition.node}
+    unique = UniqueNames(lambda name: name in taken or name in graph)
+    for number, name in enumerate(wanted.names):
+        if number < wanted.given and name in taken:
+            raise EditError(f"the name {quoted(name)} is that of a node of the backward pass: another one is needed")
+        yield unique(name)
+
+
+def _results(wanted: Wanted, results: Sequence[str | None]) -> Iterator[Any]:
+    """The nodes that give the gradients under their names."""
+    for source, name, tensor in zip(wanted.xs, wanted.names, results, strict=True):
+        op = "Identity" if tensor is not None else "ZerosLike"
+        node = message("tensorflow.NodeDef")(name=name, op=op, input=[tensor or source.name])
+        node.attr["T"].CopyFrom(type_value(base_dtype(source.dtype)))
+        yield node

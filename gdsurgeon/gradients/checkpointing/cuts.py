@@ -1,0 +1,296 @@
+"""Chooses where to cut a forward pass, so that computing its segments again takes little memory, or little time.
+
+The cost of a cut is what crosses it and has to be kept; that of a segment is the time to compute it again. While the
+backward pass works on a segment, everything is there that was kept before it, all of it that the backward pass needs,
+and the gradients: that must stay below a bound. Both choices are dynamic programs over possible cuts: the least bound
+that can be kept, and the least time under a given bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, Tensor
+from gdsurgeon.gradients.checkpointing.peak import IN_PLACE
+from gdsurgeon.gradients.checkpointing.step import HEAVY
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+MOST_CUTS = 1000
+MOST_CUTS_FOR_TIME = 160
+LEVELS = 64
+"""Steps in which the bytes that are kept are told apart where time counts too."""
+
+
+class Cuts(NamedTuple):
+    """Positions behind which the forward pass is cut, ascending, and the segments of which everything is kept."""
+
+    positions: tuple[int, ...]
+    kept_segments: frozenset[int] = frozenset()
+
+
+NO_CUTS = Cuts(())
+
+
+@dataclass
+class Costs:
+    """What cuts at given places and segments between them cost. Index 0 is the beginning, the last one the end.
+
+    Attributes:
+        cuts: the position behind which each cut is.
+        crossing: (i, j): bytes that cross cut j and were written behind cut i.
+        idle: likewise, of those that the backward pass does not need itself.
+        needed: (i, j): bytes written between the cuts that the backward pass needs.
+        at_work: (i, j): bytes there at most while the backward pass works between the cuts, apart from what was kept
+            before them.
+        time: (i, j): to compute what lies between them again.
+    """
+
+    cuts: list[int]
+    crossing: Array
+    idle: Array
+    needed: Array
+    at_work: Array
+    time: Array
+
+
+class Load(NamedTuple):
+    """What is there while the backward pass works at a position, apart from what was kept.
+
+    Attributes:
+        before: bytes written before each position that the backward pass needs; one entry more than positions.
+        busy: for each position these up to there, its gradients, and the results that have come.
+    """
+
+    before: Array
+    busy: Array
+
+
+def load(found: ForwardPass, results: Mapping[int, int]) -> Load:
+    """The load at each position; RESULTS: the bytes of the results by the position that they come at."""
+    import numpy as np
+
+    count = len(found.order)
+    written, alive, made = np.zeros(count + 1), np.zeros(count + 2), np.zeros(count + 1)
+    needed = set(found.needed())
+    for buffer, end in found.ends.items():
+        nbytes, start = found.nbytes[buffer], found.start(buffer)
+        alive[start] += nbytes
+        # The gradient of what an op writes over its input is written over that of the output.
+        alive[end if end > start and found.step.ops[found.order[end]] in IN_PLACE else end + 1] -= nbytes
+        if buffer in needed:
+            written[start + 1] += nbytes
+    for position, nbytes in results.items():
+        made[position] += nbytes
+    before = np.cumsum(written)
+    return Load(before, before[1:] + np.cumsum(alive)[:count] + np.cumsum(made[::-1])[::-1][:count])
+
+
+def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
+    """The costs of cuts at the positions CUTS, ascending. Quadratic in their number, linear in that of nodes."""
+    import numpy as np
+
+    places = [-1, *cuts, len(found.order) - 1]
+    size = len(places)
+    crossing, idle = np.zeros((size + 1, size + 1)), np.zeros((size + 1, size + 1))
+    needed = set(found.needed())
+    for buffer, end in found.ends.items():
+        nbytes = found.nbytes[buffer]
+        if nbytes <= TINY:
+            continue
+        first, last = (bisect_left(places, position) for position in (found.start(buffer), end))
+        # It crosses the cuts first..last-1, and was written behind those before the first.
+        for table in (crossing,) if buffer in needed else (crossing, idle):
+            table[0, first] += nbytes
+            table[0, last] -= nbytes
+            table[first, first] -= nbytes
+            table[first, last] += nbytes
+    crossing, idle = (np.cumsum(np.cumsum(t, axis=0), axis=1)[:size, :size] for t in (crossing, idle))
+    busy = [work.busy[a + 1 : b + 1].max(initial=0.0) for a, b in itertools.pairwise(places)]
+    ends = np.array(places) + 1
+    before = work.before[ends]
+    at_work = np.full((size, size), np.inf)
+    for i in range(size - 1):
+        at_work[i, i + 1 :] = np.maximum.accumulate(np.array(busy[i:])) - before[i]
+    each = _times(found)
+    times = np.concatenate([[0.0], np.cumsum(each)])
+    time = np.maximum(times[ends][None, :] - times[ends][:, None], 0.0)
+    spared = np.array([each[cut] if _is_kept(found, cut) else 0.0 for cut in cuts])
+    time[:, 1:-1] -= np.minimum(spared[None, :], time[:, 1:-1])
+    return Costs(list(cuts), crossing, idle, before[None, :] - before[:, None], at_work, time)
+
+
+def _times(found: ForwardPass) -> list[float]:
+    """The time for each position; 0 where nothing that is needed comes of it before the segment is left."""
+    useful = [False] * len(found.order)
+    readers: dict[int, list[int]] = {}
+    for position, number in enumerate(found.order):
+        for producer, _ in found.step.reads[number]:
+            if producer in found.position:
+                readers.setdefault(found.position[producer], []).append(position)
+    needed = {found.start(buffer) for buffer in found.needed()}
+    for position in range(len(found.order) - 1, -1, -1):
+        useful[position] = position in needed or any(useful[reader] for reader in readers.get(position, ()))
+    return [found.step.costs[n] if useful[p] else 0.0 for p, n in enumerate(found.order)]
+
+
+def _is_kept(found: ForwardPass, cut: int) -> bool:
+    """Whether an output of the node before a cut crosses it, so that it need not run again."""
+    number = found.order[cut]
+    return any(found.ends.get((number, index), -1) > cut for index in range(len(found.step.sizes[number])))
+
+
+def possible_cuts(found: ForwardPass, most: int) -> list[int]:
+    """At most MOST positions worth cutting behind: those that the least bytes cross, all along the forward pass."""
+    import numpy as np
+
+    count = len(found.order)
+    if count < 2:
+        return []
+    alive, written = np.zeros(count + 1), np.zeros(count)
+    for buffer, end in found.ends.items():
+        alive[found.start(buffer)] += found.nbytes[buffer]
+        alive[end] -= found.nbytes[buffer]
+        if buffer in found.users:
+            written[found.start(buffer)] += found.nbytes[buffer]
+    crossing = np.cumsum(alive)[: count - 1]
+    weight = np.cumsum(written + written.sum() / count + 1.0)
+    window = np.minimum((weight[: count - 1] / weight[-1] * most).astype(int), most - 1)
+    best: dict[int, int] = {}
+    for position in range(count - 1):
+        known = best.get(window[position])
+        if known is None or crossing[position] < crossing[known]:
+            best[window[position]] = position
+    return sorted(best.values())
+
+
+def least_memory(table: Costs) -> tuple[float, Cuts]:
+    """The least bound under which a step can be computed, and the cuts for it; every segment is computed again."""
+    import numpy as np
+
+    high = float(table.at_work[0, -1])
+    low, best = 0.0, _under(table, high)
+    for _ in range(40):
+        if high - low <= high / 500 + 1:
+            break
+        middle = (low + high) / 2
+        found = _under(table, middle)
+        if found is None:
+            low = middle
+        else:
+            high, best = middle, found
+    assert best is not None
+    positions = [table.cuts[index - 1] for index in best]
+    return high, Cuts(tuple(int(p) for p in np.unique(positions)) if positions else ())
+
+
+def _under(table: Costs, bound: float) -> list[int] | None:
+    """The cuts with which the least is kept, so that BOUND is never passed; None where there are none."""
+    import numpy as np
+
+    size = len(table.at_work)
+    kept = np.full(size, np.inf)
+    came: list[int] = [0] * size
+    kept[0] = 0.0
+    for j in range(1, size):
+        fits = kept[:j] + table.at_work[:j, j] <= bound
+        total = np.where(fits, kept[:j] + table.crossing[:j, j], np.inf)
+        came[j] = int(np.argmin(total))
+        kept[j] = total[came[j]]
+    if not np.isfinite(kept[-1]):
+        return None
+    out: list[int] = []
+    j = came[-1]
+    while j > 0:
+        out.append(j)
+        j = came[j]
+    return out[::-1]
+
+
+class _Label(NamedTuple):
+    """A way to get to a cut: what it keeps, what it computes again, the cut before, the label there, and which way."""
+
+    kept: float
+    time: float
+    cut: int
+    label: int
+    keeps: bool
+
+
+def least_time(table: Costs, bound: float) -> Cuts | None:
+    """The cuts with which the least time goes into computing things again, so that BOUND is never passed; or None.
+
+    What is kept is told apart in steps of a 64th of the bound; of two ways that keep about the same, the slower one
+    is forgotten.
+    """
+    size = len(table.at_work)
+    labels: list[list[_Label]] = [[_Label(0.0, 0.0, -1, -1, False)]]
+    step = max(bound / LEVELS, 1.0)
+    for j in range(1, size):
+        best: dict[int, _Label] = {}
+        for i in range(j):
+            at_work, crossing, time = table.at_work[i, j], table.crossing[i, j], table.time[i, j]
+            stays = table.needed[i, j] + table.idle[i, j]
+            for at, label in enumerate(labels[i]):
+                if label.kept + at_work > bound:
+                    continue
+                ways = [(label.kept + stays, label.time, True)]
+                if j < size - 1:
+                    ways.append((label.kept + crossing, label.time + time, False))
+                for kept, total, keeps in ways:
+                    level = int(kept / step)
+                    known = best.get(level)
+                    if known is None or total < known.time or (total == known.time and kept < known.kept):
+                        best[level] = _Label(kept, total, i, at, keeps)
+        labels.append(_undominated(best))
+    if not labels[-1]:
+        return None
+    label = min(labels[-1], key=lambda found: (found.time, found.kept))
+    positions: list[int] = []
+    segments: list[bool] = []
+    while label.cut >= 0:
+        segments.append(label.keeps)
+        if label.cut > 0:
+            positions.append(table.cuts[label.cut - 1])
+        label = labels[label.cut][label.label]
+    segments.reverse()
+    return _without_needless(tuple(reversed(positions)), segments)
+
+
+def _undominated(best: Mapping[int, _Label]) -> list[_Label]:
+    """The labels than which none keeps less and takes less time."""
+    out: list[_Label] = []
+    for level in sorted(best):
+        if not out or best[level].time < out[-1].time:
+            out.append(best[level])
+    return out
+
+
+def _without_needless(positions: tuple[int, ...], keeps: Sequence[bool]) -> Cuts:
+    """The same without cuts between segments of which everything is kept."""
+    left: list[int] = []
+    kept: set[int] = set()
+    for segment, keep in enumerate(keeps):
+        if keep:
+            kept.add(len(left))
+        if segment < len(positions) and not (keep and keeps[segment + 1]):
+            left.append(positions[segment])
+    return Cuts(tuple(left), frozenset(kept))
+
+
+def cuts_behind(found: ForwardPass, tensors: Sequence[Tensor]) -> Cuts:
+    """Cuts behind given tensors."""
+    positions = {found.start(buffer) for tensor in tensors if (buffer := found.buffer.get(tensor)) is not None}
+    return Cuts(tuple(sorted(p for p in positions if p < len(found.order) - 1)))
+
+
+def heavy_tensors(found: ForwardPass) -> list[Tensor]:
+    """The outputs of convolutions and matrix products."""
+    return [(number, 0) for number in found.order if found.step.ops[number] in HEAVY]

@@ -1,0 +1,168 @@
+"""The forward half of a step as the choice of checkpoints sees it: what is needed again, where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gdsurgeon.gradients.checkpointing.step import ALIASES, SOURCES, Step
+
+READS_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
+"""Ops that want no more of a tensor than its shape: they read it when it is there, and hold nothing."""
+
+TINY = 4096
+"""Bytes up to which a tensor is kept without asking."""
+
+Tensor = tuple[int, int]
+
+
+@dataclass
+class ForwardPass:
+    """What may be computed twice.
+
+    A buffer is named by the tensor that was there first; an Identity of it has the same one.
+
+    Attributes:
+        step: forward and backward pass.
+        is_backward: for each node whether it belongs to the backward pass.
+        seeds: the backward nodes that are the gradients of the targets.
+        order: the nodes that may be computed twice, producers first.
+        position: where in `order` a node is.
+        buffer: for each tensor of these nodes its buffer, where that is one of theirs.
+        nbytes: of each buffer.
+        ends: the last position in the forward pass where a buffer is read.
+        users: the backward nodes that read a buffer's value, with the tensors that they read.
+        is_constant: for each node whether it depends on constants alone.
+    """
+
+    step: Step
+    is_backward: list[bool]
+    seeds: list[int]
+    order: list[int] = field(default_factory=list)
+    position: dict[int, int] = field(default_factory=dict)
+    buffer: dict[Tensor, Tensor] = field(default_factory=dict)
+    nbytes: dict[Tensor, int] = field(default_factory=dict)
+    ends: dict[Tensor, int] = field(default_factory=dict)
+    users: dict[Tensor, dict[int, list[Tensor]]] = field(default_factory=dict)
+    is_constant: list[bool] = field(default_factory=list)
+
+    def start(self, buffer: Tensor) -> int:
+        """The position at which a buffer is written."""
+        return self.position[buffer[0]]
+
+    def needed(self) -> list[Tensor]:
+        """The buffers that the backward pass reads and that are worth asking about."""
+        return [buffer for buffer in self.users if self.nbytes[buffer] > TINY]
+
+    @cached_property
+    def backward(self) -> list[int]:
+        """The backward nodes, producers first."""
+        return [number for number in self.step.order() if self.is_backward[number]]
+
+    @cached_property
+    def carries_gradient(self) -> list[int]:
+        """For each backward node whether it depends on the targets' gradients, and not on the forward pass alone."""
+        return self.step.behind(dict.fromkeys(self.seeds, 1), self.backward, control=False)
+
+    @cached_property
+    def backward_readers(self) -> list[list[int]]:
+        """For each node the backward nodes that read it or wait for it."""
+        out: list[list[int]] = [[] for _ in range(len(self.step))]
+        for number in self.backward:
+            for producer in dict.fromkeys([p for p, _ in self.step.reads[number]] + self.step.waits[number]):
+                out[producer].append(number)
+        return out
+
+    def crossing(self, cut: int) -> list[Tensor]:
+        """The buffers that are written up to position CUT and read behind it."""
+        return [buffer for buffer, end in self.ends.items() if self.start(buffer) <= cut < end]
+
+
+def forward_pass(
+    step: Step,
+    backward: Iterable[int],
+    targets: Iterable[int],
+    seeds: Iterable[int],
+    constant: Iterable[int],
+    is_fixed: Callable[[int], bool],
+) -> ForwardPass:
+    """Finds out what of STEP may be computed twice.
+
+    Args:
+        step: forward and backward pass.
+        backward: the nodes of the latter.
+        targets: the nodes that are differentiated.
+        seeds: the backward nodes that are their gradients.
+        constant: nodes that stand for constants, beside those that are some.
+        is_fixed: whether a node must not be computed twice: it is stateful, random, or does not run exactly once.
+    """
+    flags = [False] * len(step)
+    for number in backward:
+        flags[number] = True
+    out = ForwardPass(step, flags, list(seeds))
+    order = [number for number in step.order() if not flags[number]]
+    varies = _varying(step, order, set(constant))
+    before = _ancestors(step, targets)
+    out.is_constant = [not flag for flag in varies]
+    for number in order:
+        if varies[number] and before[number] and step.ops[number] not in SOURCES and not is_fixed(number):
+            out.position[number] = len(out.order)
+            out.order.append(number)
+    _find_buffers(out)
+    return out
+
+
+def _varying(step: Step, order: Iterable[int], constant: set[int]) -> list[bool]:
+    """For each node whether it depends on something else than constants."""
+    out = [False] * len(step)
+    for number in order:
+        if step.ops[number] in SOURCES:
+            out[number] = step.ops[number] != "Const" and number not in constant
+        else:
+            stands_alone = not step.reads[number]  # random numbers, for one
+            out[number] = stands_alone or any(out[producer] for producer, _ in step.reads[number])
+    return out
+
+
+def _ancestors(step: Step, targets: Iterable[int]) -> list[bool]:
+    out = [False] * len(step)
+    pending = list(targets)
+    while pending:
+        number = pending.pop()
+        if not out[number]:
+            out[number] = True
+            pending.extend(producer for producer, _ in step.reads[number])
+            pending.extend(step.waits[number])
+    return out
+
+
+def _find_buffers(found: ForwardPass) -> None:
+    step = found.step
+    for number in found.order:
+        for index, size in enumerate(step.sizes[number]):
+            tensor = (number, index)
+            source = _aliased(step, number, index)
+            if source is None:
+                found.buffer[tensor] = tensor
+                found.nbytes[tensor] = size.nbytes
+                found.ends[tensor] = found.position[number]
+            elif source in found.buffer:  # else it is the buffer of a constant or an input, which is there in any case
+                found.buffer[tensor] = found.buffer[source]
+    for number in range(len(step)):
+        for tensor in step.reads[number]:
+            buffer = found.buffer.get(tensor)
+            if buffer is None:
+                continue
+            if number in found.position:
+                found.ends[buffer] = max(found.ends[buffer], found.position[number])
+            elif found.is_backward[number] and step.ops[number] not in READS_SHAPE:
+                found.users.setdefault(buffer, {}).setdefault(number, []).append(tensor)
+
+
+def _aliased(step: Step, number: int, index: int) -> Tensor | None:
+    """The tensor whose buffer an output has."""
+    op, reads = step.ops[number], step.reads[number]
+    if reads and op == "IdentityN":
+        return reads[min(index, len(reads) - 1)]
+    return reads[0] if reads and op in ALIASES and index == 0 else None

@@ -1,0 +1,241 @@
+"""Plans which tensors a backward pass keeps and which it computes again, and says what that will cost.
+
+A plan is played through before it is believed: the dynamic programs that propose cuts know the loads only roughly, and
+are told where the run that was played through was heavier or lighter than they thought.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdsurgeon.gradients.checkpointing.cuts import (
+    MOST_CUTS,
+    MOST_CUTS_FOR_TIME,
+    NO_CUTS,
+    Costs,
+    Cuts,
+    Load,
+    costs,
+    cuts_behind,
+    heavy_tensors,
+    least_memory,
+    least_time,
+    load,
+    possible_cuts,
+)
+from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, Tensor
+from gdsurgeon.gradients.checkpointing.peak import Peak, peak
+from gdsurgeon.gradients.checkpointing.recompute import Recomputation, recomputed
+from gdsurgeon.gradients.checkpointing.releases import hold, slots_to_hold, waits_for_releases
+
+if TYPE_CHECKING:
+    from gdsurgeon.gradients.checkpointing.cuts import Array
+
+ROUNDS = 8
+"""How often the programs are told where they were wrong."""
+MOST_STALE = 2
+"""Rounds without a new plan after which no more are expected."""
+BOUNDS = (1.0, 0.9)
+"""Parts of a budget that are tried as a bound: what is played through may take more than the program has thought."""
+ABOUT = 1.02
+"""Peaks that differ by less are taken for equal."""
+NEAR = 1.2
+"""A plan may take so much more than a budget before it is settled, and be below it then."""
+MOST_SETTLED = 4
+"""How many plans are settled to find the best one."""
+
+
+class Plan(NamedTuple):
+    """A way to run the backward pass.
+
+    Attributes:
+        cuts: where the forward pass is cut.
+        made: the step that comes of it.
+        peak: its memory, as it was played through.
+        extra: the time for what is computed again, as a part of the time of the plain step.
+    """
+
+    cuts: Cuts
+    made: Recomputation
+    peak: Peak
+    extra: float
+
+
+class Planner:
+    """Proposes plans for one step.
+
+    Args:
+        found: the forward pass.
+        kept: the nodes whose outputs are there until the end.
+        results: bytes of the results by the position in the forward pass at which they come.
+        scope: the name scope of new nodes.
+        live: see `recomputed`.
+        threads: how many nodes run at a time.
+        prompt: the backward nodes that must not be held back.
+    """
+
+    def __init__(
+        self,
+        found: ForwardPass,
+        kept: Sequence[int],
+        results: Mapping[int, int],
+        scope: str,
+        live: Sequence[bool] | None = None,
+        threads: int = 2,
+        prompt: Collection[int] = frozenset(),
+    ) -> None:
+        self.found = found
+        self._prompt = prompt
+        self._threads = threads
+        self._kept = kept
+        self._scope = scope
+        self._live = live
+        self._load = load(found, results)
+        self._total = sum(found.step.costs) or 1.0
+        self._known: dict[Cuts, Plan | None] = {}
+        self.plain = Plan(NO_CUTS, Recomputation(found.step), peak(found.step, kept, threads), 0.0)
+
+    def evaluate(self, cuts: Cuts) -> Plan | None:
+        """The plan that CUTS come to; None where the nodes would wait for each other."""
+        if cuts not in self._known:
+            made = recomputed(self.found, cuts.positions, cuts.kept_segments, self._scope, live=self._live)
+            played = peak(made.step, self._kept, self._threads)
+            runs = len(played.order) == len(made.step)
+            self._known[cuts] = Plan(cuts, made, played, made.cost / self._total) if runs else None
+        return self._known[cuts]
+
+    def speed(self) -> Plan | None:
+        """Everything is computed again but the outputs of convolutions and matrix products."""
+        plan = self.evaluate(self._heavy())
+        return None if plan is None else self.settled(plan)
+
+    def behind(self, tensors: Sequence[Tensor]) -> Plan | None:
+        """Everything is computed again but TENSORS, and what has to be kept with them."""
+        plan = self.evaluate(cuts_behind(self.found, tensors))
+        return None if plan is None else self.settled(plan)
+
+    def memory(self) -> Plan:
+        """The least peak; of about equal ones the one that takes the least time."""
+        plans = self._small
+        near = [_smallest(plans), *sorted(plans, key=lambda plan: plan.peak.nbytes)][:MOST_SETTLED]
+        return _smallest([self.settled(plan) for plan in {plan.cuts: plan for plan in near}.values()])
+
+    def under(self, budget: int) -> Plan | None:
+        """The fastest plan whose peak is BUDGET bytes at most; None where there is none."""
+        if self.plain.peak.nbytes <= budget:
+            return self.settled(self.plain, budget)
+        plans = self._proposals(MOST_CUTS_FOR_TIME, lambda table: _within(table, budget))
+        plans += [plan for plan in (self.evaluate(self._heavy()), *self._small) if plan is not None]
+        near = {plan.cuts: plan for plan in sorted(plans, key=_time_first) if plan.peak.nbytes <= NEAR * budget}
+        left_out = [plan.cuts for plan in near.values() if plan.peak.nbytes > budget][MOST_SETTLED:]
+        settled = (self.settled(plan, budget) for cuts, plan in near.items() if cuts not in left_out)
+        fastest = next((plan for plan in settled if plan.peak.nbytes <= budget), None)
+        if fastest is None and (least := self.memory()).peak.nbytes <= budget:
+            return least
+        return fastest
+
+    def settled(self, plan: Plan, budget: int | None = None) -> Plan:
+        """PLAN, one that is not settled yet, with waits that keep it so low, however its threads race.
+
+        It stays below BUDGET bytes, or without one below what it has shown.
+        """
+        bound = round(plan.peak.nbytes * ABOUT) if budget is None else budget
+        old, found = plan.made.step, self.found
+        first = len(found.step)
+        fixed = {number for number in range(first) if found.is_constant[number] and not found.is_backward[number]}
+        may_wait = [*(number for number in found.backward if number not in self._prompt), *plan.made.originals]
+        slots = slots_to_hold(old, may_wait, fixed)
+        runs = [*(self._live or [True] * first), *(True for _ in range(first, len(old)))]
+        waits = waits_for_releases(old, plan.peak, slots, runs, bound)
+        if not waits:
+            return plan
+        step = old.copy()
+        held = hold(step, waits, slots, self._scope)
+        rewired = plan.made.rewired | {node: None for node in held.values() if node < first}
+        made = replace(plan.made, step=step, gates=[*plan.made.gates, *held], rewired=rewired)
+        played = peak(step, self._kept, self._threads)
+        return plan._replace(made=made, peak=played) if played.nbytes <= bound else plan
+
+    def _heavy(self) -> Cuts:
+        return cuts_behind(self.found, heavy_tensors(self.found))
+
+    @cached_property
+    def _small(self) -> list[Plan]:
+        """Plans that take little memory, before they are settled."""
+        plans = [self.plain, *self._proposals(MOST_CUTS, lambda table: [least_memory(table)[1]])]
+        return plans + self._proposals(MOST_CUTS_FOR_TIME, _fast_and_small)
+
+    def _proposals(self, most: int, propose: Callable[[Costs], list[Cuts]]) -> list[Plan]:
+        """The plans that PROPOSE comes to, round by round, as the load is put right."""
+        out: list[Plan] = []
+        cuts = possible_cuts(self.found, most)
+        work = self._load
+        seen: set[Cuts] = set()
+        stale = 0
+        for _ in range(ROUNDS):
+            table = costs(self.found, cuts, work)
+            plans = [plan for found in propose(table) if (plan := self.evaluate(found)) is not None]
+            new = [plan for plan in plans if plan.cuts not in seen]
+            seen.update(plan.cuts for plan in plans)
+            out += new
+            stale = 0 if new else stale + 1
+            if not plans or stale == MOST_STALE:
+                return out
+            work = Load(work.before, self._corrected(work, plans[0]))
+        return out
+
+    def _corrected(self, work: Load, plan: Plan) -> Array:
+        """The load with what PLAN has shown of it: where it was more than was thought, and where less."""
+        busy: Array = work.busy.copy()
+        bounds = [0, *(cut + 1 for cut in plan.cuts.positions), len(busy)]
+        thought = [self._thought(work, plan, a, b) for a, b in itertools.pairwise(bounds)]
+        for segments, seen in self._windows(plan, len(thought)):
+            highest = max(thought[segment] for segment in segments)
+            for segment in segments:
+                busy[bounds[segment] : bounds[segment + 1]] += 0.7 * (seen - highest)
+        return busy
+
+    def _thought(self, work: Load, plan: Plan, start: int, end: int) -> float:
+        """The bytes that the program has reckoned with for the segment from position START to before END."""
+        kept = sum(self.found.nbytes[b] for b in plan.made.kept if self.found.start(b) < start)
+        return float(kept + work.busy[start:end].max(initial=0.0) - work.before[start])
+
+    @staticmethod
+    def _windows(plan: Plan, count: int) -> list[tuple[range, int]]:
+        """The segments that are worked on between two triggers, and the most bytes then; from the last one down."""
+        begins = {number: at for at, number in enumerate(plan.peak.order)}
+        triggers = list(plan.made.triggers.items())  # from the last segment down
+        out: list[tuple[range, int]] = []
+        above, since = count, 0
+        for segment, trigger in triggers:
+            at = begins[trigger]
+            if segment + 1 < above:
+                out.append((range(segment + 1, above), max(plan.peak.live[since:at], default=0)))
+                since, above = at, segment + 1
+        out.append((range(above), max(plan.peak.live[since:], default=0)))
+        return out
+
+
+def _time_first(plan: Plan) -> tuple[float, int]:
+    return plan.extra, plan.peak.nbytes
+
+
+def _smallest(plans: Sequence[Plan]) -> Plan:
+    """The one with the least peak; of about equal ones the one that takes the least time."""
+    least = min(plan.peak.nbytes for plan in plans)
+    return min((plan for plan in plans if plan.peak.nbytes <= ABOUT * least), key=_time_first)
+
+
+def _fast_and_small(table: Costs) -> list[Cuts]:
+    bound, cuts = least_memory(table)
+    fast = least_time(table, bound * ABOUT)
+    return [cuts] if fast is None else [cuts, fast]
+
+
+def _within(table: Costs, budget: int) -> list[Cuts]:
+    found = [least_time(table, part * budget) for part in BOUNDS]
+    return [cuts for cuts in found if cuts is not None]

@@ -1,0 +1,312 @@
+"""Which tensors a backward pass keeps: the choice, made by a plan, and the nodes that compute the others again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.queries.state import has_state
+from gdsurgeon.analysis.traversal.control_flow import ENTER, SWITCH, control_flow
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.gradients.backward_pass import BackwardPass
+from gdsurgeon.gradients.checkpointing.forward_pass import READS_SHAPE, TINY, ForwardPass, Tensor, forward_pass
+from gdsurgeon.gradients.checkpointing.peak import peak
+from gdsurgeon.gradients.checkpointing.planner import Plan, Planner
+from gdsurgeon.gradients.checkpointing.step import Step, step_of
+from gdsurgeon.gradients.checkpointing.sums import Sums
+from gdsurgeon.gradients.request import tensors_named
+from gdsurgeon.gradients.tensor_sizes import Sizes, together
+from gdsurgeon.graph.attrs import bytes_value, type_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.names import format_input
+from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
+from gdsurgeon.runtime.base import Signature
+from gdsurgeon.text import MIB, told_apart
+
+MODES = ("none", "speed", "memory", "collection")
+MARK = "_checkpoint"
+"""Attr of a node whose outputs `collection` keeps."""
+RECOMPUTED = "_recomputed"
+"""Attr of the nodes that wait until a segment is to be computed again."""
+
+
+class Checkpoints(NamedTuple):
+    """What is to be kept of the forward pass.
+
+    Attributes:
+        mode: one of `MODES`, or '' where `tensors` says it.
+        tensors: names of the tensors to keep.
+        budget: bytes that the step may use at most; then the plan is the fastest one.
+        threads: how many nodes run at a time.
+    """
+
+    mode: str = "none"
+    tensors: tuple[str, ...] = ()
+    budget: int | None = None
+    threads: int = 2
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to plan."""
+        return self.mode != "none" or self.budget is not None
+
+
+class Checkpointed(NamedTuple):
+    """A backward pass that keeps less.
+
+    Attributes:
+        definition: in the place of `BackwardPass.definition`.
+        plan: what it follows.
+        plain_peak: bytes, as predicted, of the backward pass that keeps everything.
+        kept: the tensors that are kept, and their bytes, the largest first.
+        again: the nodes that are computed again.
+    """
+
+    definition: Any
+    plan: Plan
+    plain_peak: int
+    kept: list[tuple[str, int]]
+    again: list[str]
+
+
+def checkpointed(graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoints, sizes: Sizes) -> Checkpointed:
+    """Plans and rewrites a backward pass.
+
+    Args:
+        graph: that is differentiated; left as it is.
+        known: the part of it that matters; see `skeleton`.
+        made: the backward pass, which keeps everything.
+        wanted: what is asked for.
+        sizes: of the tensors of both.
+
+    Raises:
+        EditError: the budget cannot be met, or a tensor is not there or of no use as a checkpoint.
+    """
+    step = step_of([known, made.definition], sizes.tensors)
+    there = {node.name for node in known.node}
+    is_backward = [name not in there for name in step.names]
+    sums = Sums(step, is_backward, [step.index[name] for name in made.seeds])
+    found, live = _forward(graph, known, made, step, sizes.signatures, is_backward, sums)
+    kept = [step.index[name] for name in made.wanted.names]
+    order = peak(step, kept, wanted.threads).order if sums else []
+    ordered = sums.keep_order(order, live)
+    if sums.come_before_gradients():
+        ordered += _end_forward_pass_first(step, made, live)
+    planner = Planner(found, kept, _results(found, made), _scope(made, step), live, wanted.threads, sums.prompt())
+    plan = _chosen(graph, planner, found, wanted, sizes)
+    return Checkpointed(
+        _rewritten(known, made, step, plan, sizes.signatures, ordered),
+        plan,
+        planner.plain.peak.nbytes,
+        _kept(found, plan),
+        [step.names[number] for number in plan.made.originals.values()],
+    )
+
+
+def _scope(made: BackwardPass, step: Step) -> str:
+    """The scope of what is computed again: a free one under that of the gradients."""
+    scope = f"{made.wanted.scope}/recompute"
+    while any(name == scope or name.startswith(f"{scope}/") for name in step.names):
+        scope += "_1"
+    return scope
+
+
+def _forward(
+    graph: Graph,
+    known: Any,
+    made: BackwardPass,
+    step: Step,
+    signatures: Mapping[str, Sequence[Signature]],
+    is_backward: Sequence[bool],
+    sums: Sums,
+) -> tuple[ForwardPass, list[bool] | None]:
+    weights = [n for name, n in step.index.items() if (node := graph.find(name)) is not None and node.op == "Const"]
+    for number in weights:
+        step.ops[number] = "Const"
+    live = _live(known, made, step)
+    changed = {node.name for node in made.definition.node}
+
+    def is_fixed(number: int) -> bool:
+        name = step.names[number]
+        handles = any(base_dtype(found.dtype) in (RESOURCE, VARIANT) for found in signatures[name])
+        dies = live is not None and not live[number]
+        return handles or dies or name in changed or number in summed or has_state(graph[name])
+
+    summed = sums.computed_once()
+    backward = [number for number, flag in enumerate(is_backward) if flag]
+    targets = [step.index[tensor.node.name] for tensor in made.wanted.ys]
+    seeds = [step.index[name] for name in made.seeds]
+    return forward_pass(step, backward, targets, seeds, weights, is_fixed), live
+
+
+def _end_forward_pass_first(step: Step, made: BackwardPass, live: Sequence[bool] | None) -> list[int]:
+    """Has the gradients of the targets wait for the targets.
+
+    Where they do not depend on them, the executor would begin with the backward pass of one branch of the graph while
+    others are still in their forward pass, or not, as it happens: what memory that takes cannot be foreseen. Returns
+    the nodes that wait.
+    """
+    targets = dict.fromkeys(step.index[tensor.node.name] for tensor in made.wanted.ys)
+    awaited = [target for target in targets if live is None or live[target]]
+    seeds = [step.index[name] for name in made.seeds]
+    for seed in seeds:
+        step.waits[seed] += [target for target in awaited if target not in step.waits[seed]]
+    return seeds
+
+
+def _live(known: Any, made: BackwardPass, step: Step) -> list[bool] | None:
+    """For each node whether it runs whatever the values are; None where all do."""
+    if not set(step.ops) & (SWITCH | ENTER):
+        return None
+    graph = from_bytes(together(known, made.definition).SerializeToString())
+    topology = Topology(graph)
+    flow = control_flow(topology)
+    return [flow.runs_once(topology.id_of(graph[name])) for name in step.names]
+
+
+def _results(found: ForwardPass, made: BackwardPass) -> dict[int, int]:
+    """The bytes of the results by the position in the forward pass down to which the backward pass must come."""
+    step = found.step
+    first: dict[int, int] = {}
+    for position, number in enumerate(found.order):
+        for producer, _ in step.reads[number]:
+            first.setdefault(producer, position)
+    out: dict[int, int] = {}
+    for source, name in zip(made.wanted.xs, made.wanted.names, strict=True):
+        number = step.index[source.node.name]
+        position = found.position.get(number, first.get(number, 0))
+        out[position] = out.get(position, 0) + step.sizes[step.index[name]][0].nbytes
+    return out
+
+
+def _chosen(graph: Graph, planner: Planner, found: ForwardPass, wanted: Checkpoints, sizes: Sizes) -> Plan:
+    if wanted.budget is not None:
+        return _affordable(planner, wanted.budget, sizes)
+    if wanted.mode == "memory":
+        return planner.memory()
+    plan = planner.speed() if wanted.mode == "speed" else planner.behind(_given(graph, found, wanted))
+    if plan is None:
+        raise EditError("with these checkpoints tensors would have to be computed again before they can be")
+    return plan
+
+
+def _affordable(planner: Planner, budget: int, sizes: Sizes) -> Plan:
+    plan = planner.under(budget)
+    if plan is None:
+        least = planner.memory()
+        smaller = ", or a smaller batch (--shape)" if sizes.has_batch else ""
+        texts = told_apart(budget, least.peak.nbytes)
+        raise EditError(
+            f"no plan stays under {texts[0]}: the least is {texts[1]}, with {least.extra:.0%} more work",
+            hint=f"--budget {_enough(least.peak.nbytes)}{smaller}",
+            details=tuple(sizes.warnings),
+        )
+    return plan
+
+
+def _enough(nbytes: int) -> str:
+    """The MiB that hold NBYTES, rounded up so that they are easily typed."""
+    digits = 0 if nbytes >= 100 * MIB else 1
+    return f"{math.ceil(nbytes * 10**digits / MIB) / 10**digits:.{digits}f}"
+
+
+def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor]:
+    """The checkpoints that were named, or that the graph marks."""
+    step = found.step
+    if wanted.mode == "collection":
+        marked = [n for n in found.order if (value := graph[step.names[n]].attr(MARK)) is not None and value.b]
+        if not marked:
+            raise EditError(
+                f"the graph marks no tensor that could be a checkpoint: no node on the way has the attr {MARK}",
+                hint=f"gdsurgeon set-attr MODEL NODE {MARK}:bool=true marks one",
+            )
+        return [(number, 0) for number in marked]
+    try:
+        (tensors,) = tensors_named(graph, wanted.tensors)
+    except EditError as error:
+        error.hint = f"checkpoints are {', '.join(MODES)}, or tensors"
+        raise
+    out = {(step.index.get(tensor.node.name, -1), tensor.index): tensor for tensor in tensors}
+    useless = [quoted(tensor.name) for place, tensor in out.items() if place not in found.buffer]
+    if useless:
+        verb, what = ("is", "it") if len(useless) == 1 else ("are", "them")
+        raise EditError(
+            f"{', '.join(useless)} {verb} no use as a checkpoint: nothing that gradients read is computed from {what}"
+        )
+    return list(out)
+
+
+def _kept(found: ForwardPass, plan: Plan) -> list[tuple[str, int]]:
+    """What is kept because the backward pass reads it, or because something is computed again from it."""
+    step = plan.made.step
+    first = len(found.step)
+    read = {step.reads[gate][0] for gate in plan.made.gates}
+    for number in range(first):
+        if found.is_backward[number] and step.ops[number] not in READS_SHAPE:
+            read.update(step.reads[number])
+    buffers = {found.buffer[tensor] for tensor in read if tensor in found.buffer}
+    sizes = [(format_input(step.names[b[0]], b[1]), found.nbytes[b]) for b in buffers if found.nbytes[b] > TINY]
+    return sorted(sizes, key=lambda item: (-item[1], item[0]))
+
+
+def _rewritten(
+    known: Any,
+    made: BackwardPass,
+    plain: Step,
+    plan: Plan,
+    signatures: Mapping[str, Sequence[Signature]],
+    ordered: Iterable[int],
+) -> Any:
+    """The definition of the backward pass with what PLAN adds to it, and with the waits of ORDERED nodes."""
+    step = plan.made.step
+    out = type(known)()
+    out.CopyFrom(made.definition)
+    nodes = {node.name: node for node in out.node}
+    originals = {node.name: node for node in known.node}
+    devices = {name: node.device for name, node in (originals | nodes).items()}
+    for number in (*ordered, *plan.made.rewired):
+        node = nodes[step.names[number]]
+        del node.input[:]
+        node.input.extend(_inputs(step, number))
+    gates = {*plan.made.gates}
+    for number in range(len(plain), len(step)):
+        node = out.node.add()
+        if number in plan.made.originals:
+            node.CopyFrom(originals[step.names[plan.made.originals[number]]])
+            node.attr.pop(MARK, None)
+            del node.input[:]
+        else:
+            node.op = step.ops[number]
+            node.attr[RECOMPUTED].CopyFrom(_true())
+        if number in gates:
+            source, port = _behind_gates(step, gates, number)
+            name = step.names[plan.made.originals.get(source, source)]
+            node.attr["T"].CopyFrom(type_value(base_dtype(signatures[name][port].dtype)))
+            node.device = devices[name]
+        node.name = step.names[number]
+        node.input.extend(_inputs(step, number))
+    return out
+
+
+def _behind_gates(step: Step, gates: Container[int], number: int) -> Tensor:
+    """What passes through a gate, before it passes through any."""
+    tensor = (number, 0)
+    while tensor[0] in gates:
+        tensor = step.reads[tensor[0]][0]
+    return tensor
+
+
+def _true() -> Any:
+    value = bytes_value(b"")
+    value.b = True
+    return value
+
+
+def _inputs(step: Step, number: int) -> list[str]:
+    return [
+        *(format_input(step.names[producer], port) for producer, port in step.reads[number]),
+        *(f"^{step.names[producer]}" for producer in step.waits[number]),
+    ]

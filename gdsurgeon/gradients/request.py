@@ -1,0 +1,223 @@
+"""What is to be differentiated with respect to what: the request, resolved and checked against the graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.shapes.stated import compatible, format_shape
+from gdsurgeon.errors import EditError, UsageError, printable, quoted
+from gdsurgeon.gradients.weights import FLOATING, Weights, counted_others, weights_of
+from gdsurgeon.graph.graph import Graph, check_name
+from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.node import Output, same_dtype
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+
+COMPLEX = frozenset((8, 18))
+SCOPE = "gradients"
+MOST_WALKED = 1000
+"""Nodes that are looked at to find a tensor that might have been meant."""
+
+
+class Wanted(NamedTuple):
+    """A resolved request.
+
+    Attributes:
+        ys: the targets.
+        xs: the sources.
+        grad_ys: the gradient that comes in for each target; none at all: ones.
+        names: what the nodes of the results are called, one for each source.
+        scope: the name scope of all other nodes.
+        optional: how many sources, at the end, may be left out where no gradient flows.
+        given: how many names, from the first on, are to be as they are; others give way to nodes of the same name.
+        in_functions: how many weights are inside functions, and so no sources, by the function's name.
+    """
+
+    ys: tuple[Output, ...]
+    xs: tuple[Output, ...]
+    grad_ys: tuple[Output, ...]
+    names: tuple[str, ...]
+    scope: str
+    optional: int = 0
+    given: int = 0
+    in_functions: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def tensors(self) -> tuple[Output, ...]:
+        """All tensors of the graph that are named."""
+        return (*self.ys, *self.xs, *self.grad_ys)
+
+
+def wanted_gradients(
+    graph: Graph,
+    ys: Sequence[str | Output],
+    xs: Sequence[str | Output],
+    *,
+    weights: bool = False,
+    grad_ys: Sequence[str | Output] = (),
+    scope: str = "",
+    names: Sequence[str] = (),
+) -> tuple[Wanted, list[str]]:
+    """The request, and what is wrong with the types and shapes of its tensors, a line each; see `add_gradients`.
+
+    Raises:
+        EditError: a tensor is not there, is given twice, or a name is taken or illegal.
+        UsageError: the lists do not fit each other.
+    """
+    targets, sources, given = tensors_named(graph, ys, xs, grad_ys)
+    _refuse_twice(targets, "ys")
+    _refuse_twice(sources, "xs")
+    if not targets:
+        raise UsageError("gradients of nothing: ys names no tensor")
+    if given and len(given) != len(targets):
+        raise UsageError(f"{len(given)} grad_ys for {len(targets)} ys: one for each is needed")
+    if names and len(names) != len(sources):
+        raise UsageError(f"{len(names)} names for {len(sources)} xs: one for each is needed")
+    known = set(sources)
+    read = weights_of(graph, targets) if weights else Weights((), {}, {})
+    further = [tensor for tensor in read.constants if tensor not in known]
+    if not sources and not further:
+        if not weights:
+            raise UsageError("gradients with respect to what? xs names no tensor")
+        raise _without_weights(targets, read)
+    scope = _scope(graph, scope)
+    wanted = Wanted(targets, (*sources, *further), given, (), scope, len(further), len(names), read.in_functions)
+    wanted = wanted._replace(names=tuple(_names(graph, wanted, names)))
+    return wanted, [*_type_faults(targets, sources, given), *_shape_faults(graph, targets, given)]
+
+
+def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Output, ...]]:
+    """The tensors of several lists.
+
+    Raises:
+        EditError: some are not there; all of them are told.
+    """
+    out: list[tuple[Output, ...]] = []
+    errors: list[EditError] = []
+    for tensors in lists:
+        found: list[Output] = []
+        for tensor in tensors:
+            try:
+                found.append(graph.output(tensor))
+            except EditError as error:
+                errors.append(error)
+        out.append(tuple(found))
+    if len(errors) > 1:
+        raise EditError(f"{len(errors)} tensors are not there:", details=tuple(error.message for error in errors))
+    if errors:
+        raise errors[0]
+    return out
+
+
+def _refuse_twice(tensors: Sequence[Output], what: str) -> None:
+    twice = [tensor for tensor, count in Counter(tensors).items() if count > 1]
+    if twice:
+        raise EditError(f"{quoted(twice[0].name)} is given twice as one of the {what}")
+
+
+def they_do(targets: Sequence[Output]) -> str:
+    """The subject and the verb of a sentence about targets: ``'a', 'b' do``."""
+    names = ", ".join(quoted(y.name) for y in targets[:3]) + (" and others" if len(targets) > 3 else "")
+    return f"{names} {'does' if len(targets) == 1 else 'do'}"
+
+
+def _without_weights(targets: Sequence[Output], read: Weights) -> EditError:
+    others = counted_others(read)
+    hint = "--xs names other tensors" if others else None
+    if read.in_functions:
+        hint = "gdsurgeon inline MODEL brings out what is inside functions"
+    return EditError(
+        f"{they_do(targets)} not depend on any weight, a floating constant of more than one element"
+        + (f", but on {others}" if others else ""),
+        hint=hint,
+    )
+
+
+def _scope(graph: Graph, scope: str) -> str:
+    """The scope for the new nodes: a free one."""
+    wanted = scope.strip("/") or SCOPE
+    check_name(wanted)
+    prefixes = _prefixes(graph)
+    if scope and wanted.lower() in prefixes:
+        raise EditError(
+            f"the scope {quoted(wanted)} is in use", hint="without --scope a free one is taken, gradients or the like"
+        )
+    return UniqueNames(lambda name: name.lower() in prefixes)(wanted)
+
+
+def _prefixes(graph: Graph) -> set[str]:
+    """All names of nodes, and of scopes that they are in, in lower case: TensorFlow tells no others apart."""
+    out: set[str] = set()
+    for name in map(str.lower, graph.names()):
+        while name and name not in out:
+            out.add(name)
+            name = name.rpartition("/")[0]
+    return out
+
+
+def _names(graph: Graph, wanted: Wanted, names: Sequence[str]) -> Iterator[str]:
+    """Those given, and for the other sources their own names under the scope."""
+    taken: set[str] = set()
+    for name in names:
+        check_name(name)
+        if name in taken:
+            raise EditError(f"the name {quoted(name)} is given twice")
+        if name in graph:
+            raise EditError(f"the name {quoted(name)} is taken by a {printable(graph[name].op)} node")
+        taken.add(name)
+        yield name
+    unique = UniqueNames(lambda name: name in taken or name in graph)
+    for source in wanted.xs[len(names) :]:
+        yield unique(f"{wanted.scope}/{source.node.name}" + (f"_{source.index}" if source.index else ""))
+
+
+def _nearest(tensor: Output, dtypes: Container[int], *, before: bool) -> Output | None:
+    """The tensor of one of DTYPES that is the fewest steps before or behind TENSOR; constants do not count."""
+    nodes = [tensor.node]
+    seen = set(nodes)
+    for node in nodes:  # grows while it is walked: breadth first
+        if node is not tensor.node and node.op != "Const" and base_dtype(node.output.dtype) in dtypes:
+            return node.output
+        further = (read.node for read in node.inputs) if before else node.graph.users(node)
+        new = [] if len(nodes) > MOST_WALKED else [other for other in dict.fromkeys(further) if other not in seen]
+        seen.update(new)
+        nodes += new
+    return None
+
+
+def _type_faults(targets: Sequence[Output], sources: Sequence[Output], given: Sequence[Output]) -> Iterator[str]:
+    for what, tensors, right in (("ys", targets, FLOATING | COMPLEX), ("xs", sources, FLOATING | COMPLEX)):
+        for tensor in tensors:
+            dtype = base_dtype(tensor.dtype)
+            if dtype and dtype not in right:
+                near = _nearest(tensor, right, before=what == "ys")
+                yield (
+                    f"{quoted(tensor.name)} of the {what} is {dtype_name(dtype)}: only floating ones have gradients"
+                    + (f", such as {quoted(near.name)} {'before' if what == 'ys' else 'behind'} it" if near else "")
+                )
+    if not given:
+        for tensor in targets:
+            if base_dtype(tensor.dtype) in COMPLEX:
+                yield f"{quoted(tensor.name)} of the ys is complex: its own gradient has to be given (grad_ys)"
+    for tensor, gradient in zip(targets, given, strict=False):
+        if not same_dtype(tensor.dtype, gradient.dtype):
+            yield (
+                f"{quoted(gradient.name)} is {dtype_name(base_dtype(gradient.dtype))}, and the gradient of "
+                f"{quoted(tensor.name)} is {dtype_name(base_dtype(tensor.dtype))}"
+            )
+
+
+def _shape_faults(graph: Graph, targets: Sequence[Output], given: Sequence[Output]) -> Iterator[str]:
+    if not given:
+        return
+    shapes = infer_shapes(graph, wanted=[*targets, *given])
+    for target, gradient in zip(targets, given, strict=True):
+        wanted, found = shapes.shape(target), shapes.shape(gradient)
+        if not compatible(wanted, found):
+            yield (
+                f"{quoted(gradient.name)} has the shape {format_shape(found)}, and the gradient of "
+                f"{quoted(target.name)} has {format_shape(wanted)}"
+            )

@@ -1,0 +1,78 @@
+"""A graph without its weights: what has to be known of it to differentiate it, and to infer its shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS, SCALAR_MEANS_UNKNOWN_BEFORE
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import backward_walk, members
+from gdsurgeon.graph.attrs import shape_value, type_value
+from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.wire.messages import message
+
+MOST_ELEMENTS = 1024
+"""Elements of a constant whose values may decide a shape or an axis; larger ones are weights."""
+
+
+def skeleton(graph: Graph, tensors: Iterable[Output]) -> Any:
+    """The part of GRAPH on which TENSORS depend, as a GraphDef; Placeholders stand for its weights.
+
+    Colocations are left out. The function library is whole. The order is that of the file.
+    """
+    topology = Topology(graph)
+    seeds = [topology.id_of(tensor.node) for tensor in tensors]
+    out = message("tensorflow.GraphDef")()
+    if graph.producer:
+        out.versions.producer = graph.producer
+    for number in members(backward_walk(topology, seeds, control=True)):
+        out.node.append(_without_weights(topology.node(number)))
+    for function in graph.functions:
+        out.library.function.add().CopyFrom(function)
+    return out
+
+
+def _without_weights(node: Node) -> Any:
+    header = constant_header(node) if node.op == "Const" else None
+    if header is None or header.dims is None or header.elements <= MOST_ELEMENTS:
+        definition = node.node_def()
+        definition.attr.pop(COLOCATION_ATTR, None)
+        return definition
+    definition = message("tensorflow.NodeDef")(name=node.name, op="Placeholder", device=node.device)
+    definition.input.extend(f"^{control.name}" for control in node.controls)
+    definition.attr["dtype"].CopyFrom(type_value(header.dtype))
+    definition.attr["shape"].CopyFrom(shape_value(header.dims))
+    return definition
+
+
+def with_shapes(definition: Any, shapes: Mapping[str, tuple[int, ...]], otherwise: int) -> Any:
+    """A copy of a GraphDef in which every placeholder has a full shape, for the inference of all others.
+
+    Args:
+        definition: the GraphDef.
+        shapes: of placeholders, by name.
+        otherwise: the size of every unknown dimension of the others.
+    """
+    out = type(definition)()
+    out.CopyFrom(definition)
+    for node in out.node:
+        if node.op not in PLACEHOLDERS:
+            continue
+        if node.name in shapes:
+            # Where graphs are so old that a scalar shape stands for none, only the op's second version can be one.
+            is_old = out.versions.producer < SCALAR_MEANS_UNKNOWN_BEFORE
+            node.op = "PlaceholderV2" if is_old and not shapes[node.name] else "Placeholder"
+            node.attr["shape"].CopyFrom(shape_value(shapes[node.name]))
+            del node.input[:]
+        elif node.op == "PlaceholderWithDefault":
+            node.op = "Identity"  # of the value that it has if nobody gives it another
+            node.attr["T"].CopyFrom(node.attr["dtype"])
+            del node.attr["dtype"], node.attr["shape"]
+        elif node.attr["shape"].HasField("shape") and not node.attr["shape"].shape.unknown_rank:
+            for dim in node.attr["shape"].shape.dim:
+                dim.size = otherwise if dim.size < 0 else dim.size
+    return out

@@ -1,0 +1,109 @@
+"""The sizes of all tensors of a graph and its backward pass, by TensorFlow's own inference of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS, placeholder_shape
+from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.gradients.checkpointing.step import TensorSize, tensor_size
+from gdsurgeon.gradients.skeleton import with_shapes
+from gdsurgeon.gradients.weights import FLOATING
+from gdsurgeon.graph.attrs import functions_in
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import near_miss
+from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.runtime.base import Signature
+from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+
+_SMALL = frozenset((("FusedBatchNormV3", 5),))
+"""Outputs of ops that hold next to nothing, whatever their inferred shape leaves open."""
+
+
+class Sizes(NamedTuple):
+    """The sizes of the outputs of nodes, by the node's name.
+
+    Attributes:
+        signatures: dtypes and shapes.
+        tensors: shapes and bytes.
+        warnings: what is not known about them, a line each.
+        has_batch: whether any input is of more than one example.
+    """
+
+    signatures: Mapping[str, Sequence[Signature]]
+    tensors: Mapping[str, Sequence[TensorSize]]
+    warnings: list[str]
+    has_batch: bool
+
+
+def tensor_sizes(
+    graph: Graph, known: Any, definition: Any, shapes: Mapping[str, tuple[int, ...]], differentiator: Differentiator
+) -> Sizes:
+    """The sizes of everything that two GraphDefs compute; what inputs leave open is counted as 1.
+
+    Args:
+        graph: that KNOWN is a part of.
+        known: the part that is differentiated; see `skeleton`.
+        definition: its backward pass.
+        shapes: of inputs, by name.
+        differentiator: is asked.
+
+    Raises:
+        UsageError: a shape is given for what is no input.
+    """
+    inputs = {node.name: node for node in known.node if node.op in PLACEHOLDERS}
+    for name in shapes:
+        node = graph.find(name)
+        if node is None or node.op not in PLACEHOLDERS:
+            near = near_miss(name, inputs).rstrip(".")
+            raise UsageError(f"a shape is given for {quoted(name)}, which is no input{'.' if near else ''}{near}")
+    given = {name: shape for name, shape in shapes.items() if name in inputs}
+    definition = with_shapes(together(known, definition), given, 1)
+    signatures = differentiator.signatures(definition.SerializeToString())
+    tensors = {
+        name: [tensor_size(base_dtype(found.dtype), found.shape) for found in outputs]
+        for name, outputs in signatures.items()
+    }
+    ops = {node.name: node.op for node in definition.node}
+    stated = {name: placeholder_shape(graph[name]) for name in inputs if graph[name].op in PLACEHOLDERS}
+    shapeless = [name for name, shape in stated.items() if name not in given and shape is None]
+    is_open = [name for name, shape in stated.items() if name not in given and shape and min(shape) < 0]
+    unknown = [
+        name
+        for name, outputs in signatures.items()
+        for index, found in enumerate(outputs)
+        if (found.shape is None or min(found.shape, default=0) < 0)
+        and base_dtype(found.dtype) in FLOATING
+        and (ops[name], index) not in _SMALL
+    ]
+    warnings: list[str] = []
+    if is_open:
+        names = ", ".join(map(quoted, is_open[:3]))
+        warnings.append(f"the plan takes the open dimensions of {names} for 1: --shape gives others")
+    if shapeless and unknown:
+        names = ", ".join(map(quoted, shapeless[:3]))
+        warnings.append(f"the plan knows no shape of {names}, nor of what comes of it: --shape gives one")
+    elif unknown:
+        count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
+        warnings.append(f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}")
+    library = {function.signature.name for function in definition.library.function}
+    callers = [n for n in definition.node if n.op in library or any(map(functions_in, n.attr.values()))]
+    if callers:
+        more = f" and {len(callers) - 1:,} more" if len(callers) > 1 else ""
+        warnings.append(
+            f"the plan does not count what is computed inside functions: {quoted(callers[0].name)} "
+            f"({printable(callers[0].op)}){more}"
+        )
+    has_batch = any((signatures[name][0].shape or (1,))[0] > 1 for name in stated)
+    return Sizes(signatures, tensors, warnings, has_batch)
+
+
+def together(known: Any, definition: Any) -> Any:
+    """Two GraphDefs as one; a node or function of the second one takes the place of its namesake."""
+    out = type(known)()
+    out.versions.CopyFrom(known.versions)
+    out.node.extend({node.name: node for part in (known, definition) for node in part.node}.values())
+    functions = {f.signature.name: f for part in (known, definition) for f in part.library.function}
+    out.library.function.extend(functions.values())
+    return out

@@ -1,0 +1,76 @@
+"""The weights of a graph: the floating constants of more than one element on which tensors depend."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.function_usage import called_by, callers, reachable
+from gdsurgeon.analysis.queries.side_effects import RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import backward_walk
+from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.text import counted
+
+FLOATING = frozenset((1, 2, 14, 19))
+_QUANTISED = frozenset((11, 12, 13, 15, 16))
+
+
+class Weights(NamedTuple):
+    """What tensors depend on and could learn.
+
+    Attributes:
+        constants: the weights, in the order of the file.
+        others: how much there is besides that might be thought to be weights, by what it is.
+        in_functions: how many weights there are inside the functions that are called, by the function's name.
+    """
+
+    constants: tuple[Output, ...]
+    others: dict[str, int]
+    in_functions: dict[str, int]
+
+
+def weights_of(graph: Graph, targets: Sequence[Output]) -> Weights:
+    """The weights on which TARGETS depend."""
+    topology = Topology(graph)
+    before = backward_walk(topology, [topology.id_of(tensor.node) for tensor in targets])
+    found = topology.with_ops({"Const"} | VARIABLES | RESOURCE_VARIABLES)
+    kinds = {node: _kind(node) for number in found if before[number] for node in (topology.node(number),)}
+    others = Counter(kind for kind in kinds.values() if kind not in ("", _WEIGHT))
+    called = [name for number in callers(topology) if before[number] for name in called_by(topology, number)]
+    return Weights(
+        tuple(node.output for node, kind in kinds.items() if kind == _WEIGHT),
+        dict(others),
+        {name: count for name in sorted(reachable(graph, called)) if (count := _weights_inside(graph, name))},
+    )
+
+
+def counted_others(weights: Weights) -> str:
+    """What there is besides weights, as text: ``2 scalars and 137 variables``; '' where there is nothing."""
+    parts = [counted(count, kind) for kind, count in weights.others.items()]
+    if weights.in_functions:
+        parts.append(f"{counted(sum(weights.in_functions.values()), 'weight')} inside functions")
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+_WEIGHT = "weight"
+
+
+def _kind(node: Node) -> str:
+    if node.op != "Const":
+        return "variable"
+    header = constant_header(node)
+    if header is None:
+        return ""
+    if header.dtype in FLOATING:
+        return _WEIGHT if header.elements > 1 else "single-element constant" if header.elements == 1 else ""
+    return "quantised constant" if header.dtype in _QUANTISED else ""
+
+
+def _weights_inside(graph: Graph, name: str) -> int:
+    tensors = (node.attr["value"].tensor for node in graph.functions.get(name).node_def if node.op == "Const")
+    return sum(tensor.dtype in FLOATING and prod(dim.size for dim in tensor.tensor_shape.dim) > 1 for tensor in tensors)

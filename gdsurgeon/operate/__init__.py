@@ -1,0 +1,1 @@
+"""The whole operation: load, edit, prove, publish; and validate."""

@@ -1,0 +1,275 @@
+"""The whole operation: load, check, edit, stage, prove, publish. Nothing appears that was not proven."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError, ValidationError, printable
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import load
+from gdsurgeon.operate.paths import back_up, check_apart, is_text_name, output_path
+from gdsurgeon.proof.proof import DiffersError, Proof
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.wire.output import OutputFile
+from gdsurgeon.wire.write import Chunk, read_chunks, size_of
+
+if TYPE_CHECKING:
+    from gdsurgeon.analysis.queries.signature import Signature
+    from gdsurgeon.operate.proving import Proving
+
+LEVELS = ("none", "structure", "load", "run")
+LARGEST = (1 << 31) - 1
+"""Bytes of the largest GraphDef that TensorFlow can load."""
+
+Edit = Callable[[Graph], EditResult]
+
+
+@dataclass
+class Request:
+    """What to operate on, where to put the result, and how far to go in proving it.
+
+    Attributes:
+        model: a path, or ``-`` for standard input.
+        out: a path, ``-`` for standard output, or None for the default.
+        in_place: replace the model.
+        backup: with `in_place`, the suffix under which the old file is kept.
+        dry_run: do everything but write.
+        level: one of `LEVELS`.
+        text: whether the output is text; None: as the input, unless the output's suffix says otherwise.
+        others: paths of whatever else is read: further graphs, files of names, feeds, libraries.
+        report: where a report will be written.
+    """
+
+    model: str
+    out: str | None = None
+    in_place: bool = False
+    backup: str | None = None
+    dry_run: bool = False
+    level: str = "run"
+    text: bool | None = None
+    others: tuple[str, ...] = ()
+    report: str | None = None
+    settings: Settings = field(default_factory=Settings)
+    overrides: Overrides = field(default_factory=Overrides)
+
+
+@dataclass
+class Counts:
+    """Nodes, and how many of each op where that is known."""
+
+    nodes: int
+    ops: dict[str, int] | None
+
+
+@dataclass
+class Outcome:
+    """What an operation has done.
+
+    `before` and `after` have no signature where the structure was not looked at.
+    """
+
+    request: Request
+    out: str
+    size: int
+    result: EditResult
+    proof: Proof
+    counts_before: Counts
+    counts_after: Counts
+    before: Signature | None
+    after: Signature | None
+    warnings: list[str]
+    seconds: float
+
+
+def operate(
+    request: Request,
+    edit: Edit,
+    *,
+    before_publishing: Callable[[Outcome], None] | None = None,
+    on_difference: Callable[[Outcome, DiffersError], None] | None = None,
+) -> Outcome:
+    """Applies EDIT to the model and publishes the result, proven as far as the request says.
+
+    Args:
+        request: what to operate on.
+        edit: called with the graph, once.
+        before_publishing: called with the outcome when everything is proven and nothing has appeared yet; what it
+            raises keeps the output from appearing.
+        on_difference: called with what there is to say where the result differs from what the edit claims; nothing
+            appears then, and the error is raised.
+
+    Raises:
+        GdsurgeonError: of any kind; the input is untouched, an earlier output as it was, and nothing left behind.
+    """
+    started = time.monotonic()
+    out = output_path(
+        request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run
+    )
+    check_apart(out, request.backup, request.report, request.model, request.others)
+
+    def publishing(outcome: Outcome) -> None:
+        outcome.seconds = time.monotonic() - started
+        if before_publishing is not None:
+            before_publishing(outcome)
+
+    def differing(error: DiffersError, outcome: Outcome) -> None:
+        outcome.seconds = time.monotonic() - started
+        if on_difference is not None:
+            on_difference(outcome, error)
+
+    with OutputFile(out) as output:
+        if request.level in ("load", "run"):
+            from gdsurgeon.operate.proving import Proving
+
+            with Proving(request.settings, request.overrides, request.level) as proving:
+                return _operate(request, edit, output, proving, publishing, differing)
+        return _operate(request, edit, output, None, publishing, differing)
+
+
+def _operate(
+    request: Request,
+    edit: Edit,
+    output: OutputFile,
+    proving: Proving | None,
+    publishing: Callable[[Outcome], None],
+    differing: Callable[[DiffersError, Outcome], None],
+) -> Outcome:
+    graph = load(request.model)
+    text = _is_text(request, graph, output)
+    if not text and not request.dry_run and output.is_terminal():
+        raise UsageError("the result is binary and the output is a terminal", hint="-o FILE, or a pipe")
+    if proving is not None:
+        proving.begin(graph)
+    warnings, before, counts_before = _examine(request, graph, proving)
+    result = edit(graph)
+    if request.level != "none":
+        _check_result(graph)
+    after, counts_after = _seen(graph)
+    chunks = graph.chunks()
+    size = size_of(chunks)
+    if size > LARGEST:
+        raise _too_big(graph, size)
+    edited: bytes | None = None
+    if text:
+        chunks, edited = _as_text(chunks, output)
+    counts_before = counts_before or Counts(graph.layout.node_count, None)
+
+    def outcome(proof: Proof) -> Outcome:
+        return Outcome(
+            request, output.name, size_of(chunks), result, proof, counts_before, counts_after, before, after,
+            [*warnings, *result.warnings, *proof.warnings], 0.0,
+        )  # fmt: skip
+
+    if proving is None and (request.dry_run or output.is_stream):
+        return _without_staging(request, graph, chunks, outcome(Proof(request.level)), output, publishing)
+    with OutputFile("-") if request.dry_run else output as staging:
+        staged = staging.stage(chunks)
+        graph.source.check_unchanged()
+        proof = Proof(request.level)
+        if proving is not None:
+            try:
+                proof = proving.prove(graph, result, edited if edited is not None else staged)
+            except GdsurgeonError as error:
+                error.warnings = (*warnings, *result.warnings)
+                if isinstance(error, DiffersError):
+                    differing(error, outcome(error.proof))
+                raise
+        done = outcome(proof)
+        if request.backup is not None and not request.dry_run:
+            back_up(request.model, request.backup)
+        publishing(done)
+        if not request.dry_run:
+            staging.publish()
+    return done
+
+
+def _examine(
+    request: Request, graph: Graph, proving: Proving | None
+) -> tuple[list[str], Signature | None, Counts | None]:
+    """Checks the structure as far as the request says, and mends what only needs writing anew.
+
+    Returns warnings, and the signature and counts before the edit where they are known.
+    """
+    if request.level == "none":
+        return [], None, None
+    from gdsurgeon.analysis.checks.check import apply_repairs, require_sound
+
+    findings = require_sound(graph)
+    before, counts = _seen(graph)
+    if apply_repairs(graph, findings) and proving is not None:
+        # TensorFlow refuses the file as it is: what the edit is compared with is the mended graph.
+        proving.begin_mended(read_chunks(graph.chunks()))
+    return findings.warnings, before, counts
+
+
+def _check_result(graph: Graph) -> None:
+    """Raises ValidationError where the edit has left a node that its op does not allow."""
+    from gdsurgeon.analysis.checks.check import check_edited
+
+    faults = check_edited(graph)
+    if faults:
+        raise ValidationError("the result would be broken:", details=tuple(faults[:100]))
+
+
+def _as_text(chunks: list[Chunk], output: OutputFile) -> tuple[list[Chunk], bytes]:
+    """The graph as text, and the binary graph that a reader of that text will have."""
+    from gdsurgeon.wire.text import to_binary, to_text
+
+    written = to_text(read_chunks(chunks))
+    return [written], to_binary(written, output.name)
+
+
+def _without_staging(
+    request: Request,
+    graph: Graph,
+    chunks: list[Chunk],
+    done: Outcome,
+    output: OutputFile,
+    publishing: Callable[[Outcome], None],
+) -> Outcome:
+    """Nobody has to read the bytes before they go out: they are streamed, or (a dry run) not even that."""
+    publishing(done)
+    if not request.dry_run:
+        output.stream(chunks)
+        graph.source.check_unchanged()
+    return done
+
+
+def _seen(graph: Graph) -> tuple[Signature | None, Counts]:
+    """The signature and the counts, unless a big file would have to be indexed for them alone."""
+    if not graph.has_table:
+        return None, Counts(graph.node_count, None)
+    from gdsurgeon.analysis.queries.signature import signature
+
+    return signature(graph), Counts(graph.node_count, graph.op_counts())
+
+
+def _is_text(request: Request, graph: Graph, output: OutputFile) -> bool:
+    if request.text is not None:
+        return request.text
+    if request.out is not None and not output.is_stream:
+        if is_text_name(request.out):
+            return True
+        if os.path.splitext(request.out)[1].lower() == ".pb":
+            return False
+    return graph.text
+
+
+def _too_big(graph: Graph, size: int) -> OutputError:
+    largest = sorted(graph.nodes(), key=lambda node: node.record.end - node.record.start if node.record else 0)[-5:]
+    details = tuple(
+        f"{printable(node.name)} ({printable(node.op)}): {(node.record.end - node.record.start) / 2**20:,.1f} MiB"
+        for node in reversed(largest)
+        if node.record is not None and node.record.end - node.record.start > 1 << 20
+    )
+    return OutputError(
+        f"the result would be {size / 2**30:.2f} GiB, and TensorFlow loads no GraphDef of 2 GiB or more; "
+        "the largest nodes:",
+        details=details,
+    )

@@ -1,0 +1,62 @@
+"""The proof in the course of an operation: TensorFlow starts early, so that it loads while the graph is edited."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof.comparing import EDITED, ORIGINAL
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.prove import prove, prove_loads
+from gdsurgeon.proof.settings import Settings
+
+
+class Proving:
+    """A worker process for one operation, as a context manager.
+
+    Args:
+        settings: how to run.
+        overrides: what the user says of feeds.
+        level: ``load`` or ``run``.
+    """
+
+    def __init__(self, settings: Settings, overrides: Overrides, level: str) -> None:
+        self._executor = Executor(settings)
+        self._overrides = overrides
+        self._level = level
+
+    def __enter__(self) -> Proving:
+        self._executor.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._executor.close()
+
+    def begin(self, graph: Graph) -> None:
+        """Has the original loaded, before GRAPH is edited."""
+        if self._level == "run":
+            self._executor.load_source(ORIGINAL, graph)
+
+    def begin_mended(self, data: bytes) -> None:
+        """Has DATA, the original with its small faults mended, loaded in the original's place."""
+        if self._level == "run":
+            self._executor.load_bytes(ORIGINAL, data)
+
+    def prove(self, graph: Graph, result: EditResult, edited: str | bytes) -> Proof:
+        """Proves the edit: EDITED is the path of the staged file, or the bytes of a graph that is staged as text.
+
+        Raises:
+            ValidationError, NotValidatedError, UsageError: see `prove` and `prove_loads`.
+        """
+        if isinstance(edited, bytes):
+            self._executor.load_bytes(EDITED, edited)
+        else:
+            self._executor.load_file(EDITED, edited)
+        if self._level == "load":
+            return prove_loads(self._executor)
+        return prove(self._executor, graph, result, self._overrides)

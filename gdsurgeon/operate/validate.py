@@ -1,0 +1,498 @@
+"""Validates a model on its own, or one model against another: structure, loading, running, comparing."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gdsurgeon.analysis.checks.check import require_sound
+from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
+from gdsurgeon.edits.copying.parts import Binding, Mapped, bind
+from gdsurgeon.errors import (
+    EditError,
+    GdsurgeonError,
+    NotValidatedError,
+    OutputError,
+    UsageError,
+    ValidationError,
+    printable,
+    quoted,
+)
+from gdsurgeon.feeds.archive import load as load_archive
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import Journal
+from gdsurgeon.graph.load import load
+from gdsurgeon.operate.paths import check_written, is_text_name
+from gdsurgeon.proof.change import Change
+from gdsurgeon.proof.comparing import EDITED, ORIGINAL, await_loaded
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.models.compare_models import ModelsProof
+from gdsurgeon.proof.models.divergence import Divergence, Search
+from gdsurgeon.proof.models.profile import Profile, Work, profiles
+from gdsurgeon.proof.models.recording import Recording
+from gdsurgeon.proof.models.reduce import Reduced, reduced
+from gdsurgeon.proof.models.run_model import ModelRun
+from gdsurgeon.proof.proof import DiffersError, Proof
+from gdsurgeon.proof.prove import finish
+from gdsurgeon.proof.settings import Settings, is_cpu
+from gdsurgeon.runtime.failures import TensorFlowError
+from gdsurgeon.runtime.server import parse_target
+from gdsurgeon.runtime.statistics import Statistics
+from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
+from gdsurgeon.wire.text import to_text
+
+LEVELS = ("structure", "load", "run")
+OPTIMIZED = "optimised original"
+
+
+@dataclass
+class ValidateRequest:
+    """What to validate, and how.
+
+    Attributes:
+        model: a path, or ``-`` for standard input.
+        other: likewise a model to compare it with, or None.
+        level: one of `LEVELS`.
+        names: pairs (name in the model, name in the other one).
+        pre, post: paths of graphs that stand before and behind the model, or None.
+        pre_map, post_map: how their ends are called where they do not follow the convention.
+        outputs: tensors of the model that are looked at; none: all outputs.
+        rtol, atol: by how much floats may differ; None: not at all (of two devices: as much as they do).
+        devices: two devices to run the model on and compare; none: one, that of the settings.
+        first_divergence: find the node that is to blame for a difference.
+        lockstep: with that, give both models the same tensors.
+        reduce: where to write the smallest piece that differs, or None.
+        profile: measure.
+        save_outputs, save_feeds: .npz files to write, or None.
+        golden: an .npz file with recorded outputs, or None.
+        grappler: whether the verdict is also on the graphs as TensorFlow's optimiser makes them, as deployed ones run.
+        settings, overrides: how to run.
+        all_recorded: whether as many samples are run as were recorded, if those are more.
+        others: paths of what else is read.
+        as_json: whether standard output is taken by the verdict.
+    """
+
+    model: str
+    other: str | None = None
+    level: str = "run"
+    names: Sequence[tuple[str, str]] = ()
+    pre: str | None = None
+    post: str | None = None
+    pre_map: Sequence[Mapped] = ()
+    post_map: Sequence[Mapped] = ()
+    outputs: Sequence[str] = ()
+    rtol: float | None = None
+    atol: float | None = None
+    devices: tuple[str, ...] = ()
+    first_divergence: bool = False
+    lockstep: bool = False
+    reduce: str | None = None
+    profile: bool = False
+    save_outputs: str | None = None
+    save_feeds: str | None = None
+    golden: str | None = None
+    grappler: bool = True
+    settings: Settings = field(default_factory=Settings)
+    overrides: Overrides = field(default_factory=Overrides)
+    all_recorded: bool = True
+    others: tuple[str, ...] = ()
+    as_json: bool = False
+
+
+@dataclass
+class Checked:
+    """A graph whose structure has been found sound."""
+
+    name: str
+    bytes: int
+    nodes: int
+
+
+@dataclass
+class Verdict:
+    """What has been found out so far; it is filled while the validation goes on, so that a failure keeps the rest.
+
+    Attributes:
+        graphs: those that are structurally sound: the model, the other one, PRE, POST.
+        loaded: how they were loaded, as text; '' where they were not.
+        proof: what was run and compared.
+        statistics: of the outputs of a single model.
+        optimized: the same with the graphs optimised by TensorFlow, as they run in deployment; `proof` is about the
+            graphs as they are written.
+        profiles: by the name of the model or the device.
+        divergence: where they begin to differ.
+        reduced: the piece that was written.
+        written: paths.
+        warnings: a line each.
+        seconds: wall time of all of it.
+    """
+
+    request: ValidateRequest
+    graphs: list[Checked] = field(default_factory=list)
+    loaded: str = ""
+    proof: Proof | None = None
+    statistics: dict[str, Statistics] = field(default_factory=dict)
+    optimized: Proof | None = None
+    profiles: dict[str, Profile] = field(default_factory=dict)
+    divergence: Divergence | None = None
+    reduced: Reduced | None = None
+    written: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def validate(model: str, other: str | None = None, **options: Any) -> Verdict:
+    """Validates the graph in the file MODEL, or against it the one in the file OTHER.
+
+    Args:
+        model: a path.
+        other: a path, or None.
+        options: see `ValidateRequest`.
+
+    Raises:
+        GdsurgeonError: see `carry_out`.
+    """
+    verdict = Verdict(ValidateRequest(model, other, **options))
+    carry_out(verdict)
+    return verdict
+
+
+def carry_out(verdict: Verdict) -> None:
+    """Carries out the request of VERDICT, which says afterwards, whatever is raised, how far it went.
+
+    Raises:
+        InputError: a graph cannot be read or is broken.
+        ValidationError: it does not load or run, or the models differ (then it is a DiffersError).
+        NotValidatedError: it cannot be carried out here, or nothing could be compared.
+        UsageError: the request contradicts itself.
+    """
+    started = time.monotonic()
+    _check(verdict.request)
+    try:
+        with Executor(_settings(verdict.request)) as executor:
+            _Validation(verdict, executor).run()
+    except GdsurgeonError as error:
+        if error.hint is not None:  # the same advice under the name that the option has here
+            advice = error.hint.replace("--validate ", "--level ")
+            error.hint = advice if "--level none" not in advice else None
+        raise
+    finally:
+        verdict.seconds = time.monotonic() - started
+
+
+def _check(request: ValidateRequest) -> None:
+    """Raises UsageError where options contradict each other."""
+    two = request.other is not None or bool(request.devices)
+    sources = [path for path in (request.model, request.other, request.pre, request.post) if path is not None]
+    if sources.count("-") > 1:
+        raise UsageError("only one graph can come from standard input")
+    for given, option, needed in (
+        (request.first_divergence, "--first-divergence", two),
+        (request.reduce is not None, "--reduce", two),
+        (bool(request.names), "--map", request.other is not None),
+        (request.pre is not None, "--pre", request.other is not None),
+        (request.post is not None, "--post", request.other is not None),
+        (bool(request.pre_map), "--pre-map", request.pre is not None),
+        (bool(request.post_map), "--post-map", request.post is not None),
+        (request.rtol is not None, "--rtol", two or request.golden is not None),
+        (request.atol is not None, "--atol", two or request.golden is not None),
+        (request.lockstep, "--lockstep", request.first_divergence or request.reduce is not None),
+    ):
+        if given and not needed:
+            raise UsageError(f"{option} needs {_NEEDS.get(option, 'two models')}")
+    for option, tolerance in (("--rtol", request.rtol), ("--atol", request.atol)):
+        if tolerance is not None and not math.isfinite(tolerance):
+            raise UsageError(f"{option} {tolerance}: a tolerance is a number")
+    if request.devices and request.other is not None:
+        raise UsageError("two devices compare a model with itself: give one MODEL, or one device")
+    if request.golden is not None and two:
+        raise UsageError("--golden compares one model with recorded outputs")
+    idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
+    if request.level != "run" and (two or any(idle)):
+        raise UsageError(f"--level {request.level} runs nothing, so that nothing can be compared, measured or saved")
+    saved = (("--save-outputs", request.save_outputs), ("--save-feeds", request.save_feeds))
+    options = (("--reduce", request.reduce), *saved)
+    written = [(option, path) for option, path in options if path is not None]
+    streams = [option for option, path in written if path in STANDARD_OUTPUT] + ["--json"] * request.as_json
+    if len(streams) > 1:
+        raise UsageError(f"{' and '.join(streams)} cannot all go to standard output")
+    read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
+    check_written(written, [path for path in read if path != "-"])
+    if request.settings.target:
+        try:
+            parse_target(request.settings.target)
+        except TensorFlowError as error:
+            raise UsageError(f"--target: {error.message}") from error
+
+
+_NEEDS = {
+    "--lockstep": "--first-divergence",
+    "--pre-map": "--pre",
+    "--post-map": "--post",
+    "--rtol": "two models, or --golden",
+    "--atol": "two models, or --golden",
+}
+
+
+def _settings(request: ValidateRequest) -> Settings:
+    """One process for both devices: GPUs are in sight of it where one of them is asked for."""
+    if not request.devices:
+        return request.settings
+    return request.settings._replace(device=next((d for d in request.devices if not is_cpu(d)), "cpu"))
+
+
+class _Validation:
+    """One validation under way."""
+
+    def __init__(self, verdict: Verdict, executor: Executor) -> None:
+        self.verdict = verdict
+        self.request = verdict.request
+        self.executor = executor
+        paths = {ORIGINAL: self.request.model, EDITED: self.request.other or self.request.model}
+        executor.called = {**paths, OPTIMIZED: f"{self.request.model}, optimised"}
+        self.started = time.monotonic()
+        # A place that cannot be written is refused now rather than after the work.
+        self.piece_file = OutputFile(self.request.reduce) if self.request.reduce is not None else None
+        for path in (self.request.save_feeds, self.request.save_outputs, self.request.reduce):
+            if path is not None and OutputFile(path).is_terminal():
+                raise UsageError("what would be written is binary and the output is a terminal", hint="FILE, or a pipe")
+        self.recording = Recording(self.request.save_feeds, self.request.save_outputs)
+
+    def run(self) -> None:
+        """Level by level."""
+        request = self.request
+        self.model = self._sound(request.model)
+        self.other = self._sound(request.other) if request.other is not None else None
+        self.pre = self._sound(request.pre) if request.pre is not None else None
+        self.post = self._sound(request.post) if request.post is not None else None
+        if request.level == "structure":
+            return
+        self._load()
+        if request.level == "load":
+            return
+        try:
+            if self.other is not None or request.devices:
+                self._compare()
+            else:
+                self._run_alone()
+        except GdsurgeonError:
+            self._keep_what_there_is()
+            raise
+        self.verdict.written += self.recording.write()
+
+    def _keep_what_there_is(self) -> None:
+        """Writes what was recorded up to a failure; that it cannot be written must not hide the failure."""
+        try:
+            self.verdict.written += self.recording.write()
+        except OutputError as error:
+            self.verdict.warnings.append(error.message)
+
+    # -- structure and loading ----------------------------------------------------------------------------------
+
+    def _sound(self, path: str) -> Graph:
+        graph = load(path)
+        findings = require_sound(graph)
+        self.verdict.warnings += findings.warnings
+        self.verdict.graphs.append(Checked(graph.source_name, graph.file_bytes, graph.node_count))
+        return graph
+
+    def _load(self, optimize: bool = False) -> None:
+        """Has everything loaded, and waits for it."""
+        devices: Sequence[str | None] = self.request.devices or (None, None)
+        for (key, graph), device in zip(self._graphs(), devices, strict=False):
+            self.executor.load_source(key, graph, device=device, optimize=optimize)
+        for key, graph in self._graphs():
+            await_loaded(self.executor, key, f"TensorFlow does not load {printable(graph.source_name)}")
+        self.verdict.loaded = self.executor.version()
+
+    def _graphs(self) -> list[tuple[str, Graph]]:
+        other = self.model if self.request.devices else self.other
+        return [(ORIGINAL, self.model), *([(EDITED, other)] if other is not None else [])]
+
+    def _devices(self) -> str:
+        devices = [self.executor.check_device(device) for device in self.request.devices]
+        return " and ".join(devices) if devices else self.executor.check_device()
+
+    # -- one model ----------------------------------------------------------------------------------------------
+
+    def _run_alone(self) -> None:
+        request = self.request
+        device = self._devices()
+        golden = load_archive(request.golden, "the recorded outputs") if request.golden is not None else []
+        if request.all_recorded and len(golden) > self.executor.settings.samples:
+            self.executor.settings = self.executor.settings._replace(samples=len(golden))
+        run = ModelRun(
+            self.executor,
+            self.model,
+            request.overrides,
+            outputs=request.outputs,
+            golden=golden,
+            golden_name=printable(os.path.basename(request.golden)) if request.golden is not None else "",
+            rtol=request.rtol or 0.0,
+            atol=request.atol or 0.0,
+            recording=self.recording,
+        )
+        try:
+            run.run()
+        finally:
+            if run.proof.samples or run.proof.outputs:
+                self.verdict.proof = run.proof
+                self.verdict.statistics = run.statistics
+                self._finish(run.proof, device)
+        if request.grappler:
+            self.executor.load_source(OPTIMIZED, self.model, optimize=True)
+            try:
+                run.again(OPTIMIZED)
+            finally:
+                if run.proof.optimized and run.proof.outputs:
+                    self.verdict.optimized = run.proof
+                    self._finish(run.proof, device)
+        if request.profile:
+            work = Work(run.subject.key, run.fed, run.subject.plan.groups)
+            self._profile({printable(self.model.source_name): work})
+
+    def _finish(self, proof: Proof, device: str) -> None:
+        finish(proof, self.executor, device, self.started)
+        self.verdict.warnings += [w for w in proof.warnings if w not in self.verdict.warnings]
+
+    def _profile(self, work: dict[str, Work]) -> None:
+        try:
+            found = profiles(self.executor, list(work.values()))
+        except Refused as refused:
+            raise ValidationError(f"it does not run again to be measured: {printable(refused.text)}") from refused
+        self.verdict.profiles = dict(zip(work, found, strict=True))
+
+    # -- two models ---------------------------------------------------------------------------------------------
+
+    def _compare(self) -> None:
+        device = self._devices()
+        proof = self._models_proof()
+        try:
+            self.verdict.proof = proof.run()
+            self._finish(proof.proof, device)
+        except DiffersError as differs:
+            self.verdict.proof = differs.proof
+            self._finish(differs.proof, device)
+            if self.request.profile:
+                self._profile_both(proof)
+            self._attribute(proof)
+            raise
+        finally:
+            if self.verdict.proof is None and proof.proof.outputs:
+                self.verdict.proof = proof.proof
+                self._finish(proof.proof, device)
+        if self.request.grappler:
+            self._compare_optimized(proof, device)
+        if self.request.profile:
+            self._profile_both(proof)
+
+    def _profile_both(self, proof: ModelsProof) -> None:
+        names = self.request.devices or [graph.source_name for _, graph in self._graphs()]
+        work = [Work(ORIGINAL, proof.fed[0], proof.original.plan.groups)]
+        work.append(Work(EDITED, proof.fed[1], proof.edited_groups()))
+        self._profile(dict(zip(_apart(names), work, strict=True)))
+
+    def _compare_optimized(self, proof: ModelsProof, device: str) -> None:
+        """The same in the shapes that have been found to fit: optimised kernels may not survive others."""
+        self._load(optimize=True)
+        try:
+            self.verdict.optimized = proof.again()
+            self._finish(self.verdict.optimized, device)
+        except DiffersError as differs:
+            self.verdict.optimized = differs.proof
+            self._finish(differs.proof, device)
+            differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
+            differs.hint = "--rtol and --atol allow a difference, --no-grappler leaves the optimiser out"
+            raise
+
+    def _models_proof(self) -> ModelsProof:
+        request = self.request
+        change = self._change()
+        front = self._front() if self.pre is not None else None
+        back = self._back() if self.post is not None else None
+        return ModelsProof(
+            self.executor,
+            change,
+            request.overrides,
+            outputs=request.outputs,
+            rtol=request.rtol or 0.0,
+            atol=request.atol or 0.0,
+            front=front,
+            back=back,
+            judged=not request.devices or request.rtol is not None or request.atol is not None,
+            recording=self.recording,
+        )
+
+    def _change(self) -> Change:
+        if self.other is None:
+            return Change(self.model, self.model, EditResult(Journal()), f"{self.request.devices[1]}")
+        journal = Journal()
+        for old, new in self.request.names:
+            mine, theirs = self.model.tensor(old), self.other.tensor(new)
+            journal.moved[mine.name] = theirs.name
+            partner = theirs.node.name
+            if mine.index == theirs.index == 0 and journal.renamed.setdefault(mine.node.name, partner) != partner:
+                raise UsageError(f"--map pairs {quoted(mine.node.name)} with two nodes")
+        return Change(self.model, self.other, EditResult(journal), printable(self.other.source_name))
+
+    def _bound(self, part: Graph, suffix: str, mapped: Sequence[Mapped], option: str) -> list[Binding]:
+        try:
+            return bind(self.model, part, suffix, mapped)
+        except EditError as error:
+            hint = error.hint.replace("--map", option) if error.hint is not None else None
+            raise ValidationError(error.message, hint=hint) from error
+
+    def _front(self) -> Preprocessed:
+        assert self.pre is not None
+        bindings = self._bound(self.pre, "_preprocessed", self.request.pre_map, "--pre-map")
+        return Preprocessed(
+            self.pre, tuple(Interface(b.node.name, b.placeholder.name, b.result.name, "") for b in bindings)
+        )
+
+    def _back(self) -> Postprocessed:
+        assert self.post is not None
+        bindings = self._bound(self.post, "_postprocessed", self.request.post_map, "--post-map")
+        return Postprocessed(
+            self.post, tuple(Interface(b.node.name, b.placeholder.name, b.result.name, "") for b in bindings)
+        )
+
+    # -- what is to blame ---------------------------------------------------------------------------------------
+
+    def _attribute(self, proof: ModelsProof) -> None:
+        """Looks for the reason of a difference in the graphs as they are written: an optimiser merges nodes."""
+        request = self.request
+        if not (request.first_divergence or request.reduce):
+            return
+        search = proof.search()
+        self.verdict.divergence = search.lockstep() if request.lockstep else search.first()
+        if request.reduce is not None:
+            self._reduce(search, request.reduce)
+
+    def _reduce(self, search: Search, path: str) -> None:
+        assert self.verdict.divergence is not None
+        if not self.verdict.divergence.guilty:
+            self.verdict.warnings.append("no node is to blame by itself: nothing was reduced")
+            return
+        try:
+            piece = reduced(search, self.verdict.divergence.guilty[0])
+        except NotValidatedError as error:
+            self.verdict.warnings.append(error.message)
+            return
+        assert self.piece_file is not None
+        with self.piece_file as output:
+            data = to_text(piece.data) if is_text_name(path) else piece.data
+            output.stage([data])
+            output.publish()
+        self.verdict.reduced = piece
+        self.verdict.written.append(path)
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Two names for people, told apart where they are the same."""
+    first, second = (printable(name) for name in names)
+    return [first, second if second != first else f"{second} (other)"]

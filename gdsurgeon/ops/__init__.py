@@ -1,0 +1,1 @@
+"""Every fact about an op or a dtype, once."""

@@ -1,0 +1,146 @@
+"""Op signatures without TensorFlow: arguments, attrs and their types, from the table kept as package data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+from gdsurgeon.ops.dtypes import REF
+from gdsurgeon.wire.messages import DATA
+
+
+class Arg(NamedTuple):
+    """An input or output argument of an op; it stands for one tensor, or for several.
+
+    Attributes:
+        dtype: the fixed DataType, or 0.
+        type_attr: the attr of kind ``type`` that holds the DataType, or ''.
+        number_attr: the attr of kind ``int`` that says how many tensors there are, or ''.
+        list_attr: the attr of kind ``list(type)`` that holds a DataType for each tensor, or ''.
+        is_ref: whether the tensors are references.
+    """
+
+    name: str
+    dtype: int = 0
+    type_attr: str = ""
+    number_attr: str = ""
+    list_attr: str = ""
+    is_ref: bool = False
+
+
+class AttrDef(NamedTuple):
+    """An attr of an op. `kind` is ``type``, ``list(type)``, ``int``, ``shape``, ...; a default may be unknown here."""
+
+    name: str
+    kind: str
+    has_default: bool
+    default: Any
+
+
+class OpDef(NamedTuple):
+    """The signature of an op."""
+
+    name: str
+    inputs: tuple[Arg, ...]
+    outputs: tuple[Arg, ...]
+    attrs: dict[str, AttrDef]
+    is_stateful: bool
+
+
+AttrReader = Callable[[str], Any]
+"""Gives the plain value of an attr of kind int, type or list(type), or None where it is absent."""
+
+
+@cache
+def _table() -> str:
+    with open(os.path.join(DATA, "ops.txt"), encoding="utf-8") as file:
+        return file.read()
+
+
+_SEPARATORS = frozenset("\t\n")
+
+
+@cache
+def op_def(name: str) -> OpDef | None:
+    """The signature of the op NAME, or None where TensorFlow (the version the table was made from) has none."""
+    table = _table()
+    start = table.find(f"\n{name}\t") if not _SEPARATORS.intersection(name) else -1
+    if start < 0:
+        return None
+    begin = start + len(name) + 2
+    import json
+
+    row = json.loads(table[begin : table.index("\n", begin)])
+    return OpDef(
+        name,
+        tuple(_arg(*item) for item in row.get("i", ())),
+        tuple(_arg(*item) for item in row.get("o", ())),
+        {item[0]: AttrDef(item[0], item[1], len(item) > 2, *item[2:] or (None,)) for item in row.get("a", ())},
+        "s" in row,
+    )
+
+
+def _arg(name: str, kind: int | str | list[str] = 0, number_attr: str | None = None, is_ref: int = 0) -> Arg:
+    if isinstance(kind, list):
+        return Arg(name, list_attr=kind[0], is_ref=bool(is_ref))
+    dtype, type_attr = (kind, "") if isinstance(kind, int) else (0, kind)
+    return Arg(name, dtype, type_attr, number_attr or "", "", bool(is_ref))
+
+
+def table_version() -> str:
+    """The TensorFlow version that the table was made from."""
+    return _table().split("\n", 1)[0].split("\t")[1]
+
+
+def arg_dtypes(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -> list[int]:
+    """The DataTypes of the tensors that ARGS stand for; 0 where an attr that would say it is absent.
+
+    An absent count or list with no default counts as one tensor of unknown dtype: the node is broken, and the
+    structural check says so.
+    """
+    out: list[int] = []
+    for arg in args:
+        out.extend(_expanded(arg, definition, read))
+    return out
+
+
+def arg_count(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -> int:
+    """How many tensors ARGS stand for: as many as `arg_dtypes` lists, without listing them."""
+    count = 0
+    for arg in args:
+        attr = arg.list_attr or arg.number_attr
+        value = read(attr) if attr else None
+        if value is None and attr and definition is not None and attr in definition.attrs:
+            value = definition.attrs[attr].default
+        if arg.list_attr:
+            count += len(value) if isinstance(value, list) else 1
+        else:
+            count += value if arg.number_attr and isinstance(value, int) and value >= 0 else 1
+    return count
+
+
+def _expanded(arg: Arg, definition: OpDef | None, read: AttrReader) -> Iterator[int]:
+    ref = REF if arg.is_ref else 0
+
+    def value(name: str) -> Any:
+        found = read(name)
+        if found is None and definition is not None and name in definition.attrs:
+            return definition.attrs[name].default
+        return found
+
+    if arg.list_attr:
+        types = value(arg.list_attr)
+        yield from (t + ref for t in types) if isinstance(types, list) else (0,)
+        return
+    dtype = arg.dtype or (value(arg.type_attr) or 0)
+    if not isinstance(dtype, int):
+        dtype = 0
+    count = 1
+    if arg.number_attr:
+        number = value(arg.number_attr)
+        # A count beyond any real node's is a fault of the file; it must not become a list of that length.
+        count = min(number, 1 << 20) if isinstance(number, int) and number >= 0 else 1
+    for _ in range(count):
+        yield dtype + ref if dtype else 0

@@ -1,0 +1,1 @@
+"""What was run, and what that shows."""

@@ -1,0 +1,348 @@
+"""Holds the journal of an edit against the two graphs: nothing has come, gone or changed that it does not say.
+
+Execution shows what the values are. A control edge, a device or a colocation may be lost and no value show it; and an
+output that is compared with the wrong counterpart proves nothing. So what pairs the graphs is audited itself. Nodes
+that were not touched are copied byte for byte when the graph is written: only those that were are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.traversal.control_flow import ENTER
+from gdsurgeon.edits.claims import EditResult, Postprocessed, Preprocessed, SameGiven, SamePart
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.attrs import attr_value, functions_in
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.journal import Journal
+from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.node import Node
+
+FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
+_NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, "var_name", "container", "use_node_name_sharing"))
+"""Attrs that hold names, which a copy spells in its own way."""
+
+Value = str | bytes | tuple[str, ...] | None
+
+
+def audit(before: Graph, after: Graph, result: EditResult) -> list[str]:
+    """What differs between the graphs and is not in the journal, a line each; [] where it is complete.
+
+    Args:
+        before: the graph without the edit.
+        after: the same graph with it.
+        result: of the edit.
+    """
+    journal = result.journal
+    known = _Known(journal, before)
+    faults = [*_comings_and_goings(after, journal)]
+    for node in after.touched():
+        old = before.find(node.base_name) if node.base_name is not None else None
+        faults += _changes(old, node, known) if old is not None else known.untrue(node, "was made")
+    if after.functions.is_changed:
+        faults += _functions(before, after, journal)
+    for copies in _copies(before, result):
+        faults += _copied(copies, before, after, journal)
+    return faults
+
+
+class _Known:
+    """The journal, for quick questions."""
+
+    def __init__(self, journal: Journal, before: Graph) -> None:
+        self.journal = journal
+        self.before = before
+        self.changed = frozenset(journal.changed)
+        self.removed = frozenset(journal.removed)
+        self.rewired = {(slot.node, slot.slot): slot.new for slot in journal.rewired}
+        self.altered: dict[str, dict[str, Value]] = {}
+        for item in journal.altered:
+            if item.what == "function":
+                continue
+            self.altered.setdefault(item.node, {})[item.what] = item.value
+
+    def untrue(self, node: Node, verb: str) -> list[str]:
+        """What the journal says of a node and does not hold."""
+        return [
+            f"{quoted(node.name)} {verb}, and its {what} is not what the edit says"
+            for what, value in self.altered.get(node.name, {}).items()
+            if _now(node, what) != value
+        ]
+
+    def may_differ(self, node: Node, what: str) -> bool:
+        """Whether the edit says that this of the node is another; where it does not say what is, all may be."""
+        if node.name not in self.changed:
+            return False
+        return node.name not in self.altered or what in self.altered[node.name]
+
+
+def _now(node: Node, what: str) -> Value:
+    if what.startswith("attr "):
+        return node.attr_bytes(what[5:])
+    if what == "inputs":
+        return tuple(read.name for read in node.inputs)
+    if what == "controls":
+        return tuple(control.name for control in node.controls)
+    if what == "attrs":
+        return tuple(sorted(node.attr_keys))
+    if what == "colocated":
+        return tuple(other.name for other in node.colocated)
+    return node.op if what == "op" else node.device
+
+
+def _comings_and_goings(after: Graph, journal: Journal) -> Iterator[str]:
+    added = {node.name for node in after.touched() if node.base_name is None}
+    removed = {node.base_name for node in after.removed()}
+    said_added, said_removed = set(journal.added), set(journal.removed)
+    for name in sorted(added - said_added):
+        yield f"{quoted(name)} was added, and the edit does not say so"
+    for name in sorted(said_added - added):
+        yield f"{quoted(name)} was to be added, and was not"
+    for name in sorted(n for n in removed - said_removed if n is not None and n not in added):
+        yield f"{quoted(name)} is gone, and the edit does not say so"
+    for name in sorted(said_removed - removed):
+        yield f"{quoted(name)} was to be removed, and is still there"
+    for old, new in journal.renamed.items():
+        node = after.find(new)
+        if node is None or node.base_name != old:
+            yield f"{quoted(old)} was to be called {quoted(new)}, and is not"
+
+
+def _changes(old: Node, new: Node, known: _Known) -> Iterator[str]:
+    """What is different about a node that was there before."""
+    journal = known.journal
+    if journal.after(old.name) != new.name:
+        yield f"{quoted(old.name)} is called {quoted(new.name)}, and the edit does not say so"
+    yield from known.untrue(new, "was changed")
+    if old.op != new.op and not known.may_differ(new, "op"):
+        yield f"{quoted(new.name)} is a {printable(new.op)}, and was a {printable(old.op)}"
+    if old.device != new.device and not known.may_differ(new, "device"):
+        yield f"{quoted(new.name)} asks for the device {quoted(new.device)}, and did for {quoted(old.device)}"
+    if not known.may_differ(new, "inputs"):
+        yield from _inputs(old, new, known)
+    before = sorted(journal.after(control.name) for control in old.controls)
+    now = sorted(control.name for control in new.controls)
+    if before != now and not known.may_differ(new, "controls"):
+        yield f"{quoted(new.name)} waits for {_listed(now)}, and did for {_listed(before)}"
+    for key in new.changed_attrs:
+        is_same = key == COLOCATION_ATTR or old.attr_bytes(key) == new.attr_bytes(key)
+        if not is_same and not known.may_differ(new, f"attr {key}"):
+            yield f"{quoted(new.name)} has another {quoted(key)}"
+    if not known.may_differ(new, "colocated"):
+        yield from _colocations(old, new, known)
+
+
+def _inputs(old: Node, new: Node, known: _Known) -> Iterator[str]:
+    if len(old.inputs) != len(new.inputs):
+        yield f"{quoted(new.name)} has {len(new.inputs)} inputs, and had {len(old.inputs)}"
+        return
+    for slot, (was, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
+        same = format_input(known.journal.after(was.node.name), was.index)
+        if known.rewired.get((new.name, slot), same) != now.name:
+            yield f"{quoted(new.name)} reads {quoted(now.name)} at input {slot}, and the edit does not say so"
+
+
+def _colocations(old: Node, new: Node, known: _Known) -> Iterator[str]:
+    """Those with what is gone, or never was there, are given up."""
+    kept = [other.name for other in old.colocated if other.exists and other.name not in known.removed]
+    before = sorted(known.journal.after(name) for name in kept)
+    now = sorted(other.name for other in new.colocated if other.name not in known.removed)
+    if before != now:
+        yield f"{quoted(new.name)} is colocated with {_listed(now)}, and was with {_listed(before)}"
+
+
+def _functions(before: Graph, after: Graph, journal: Journal) -> Iterator[str]:
+    changes = journal.functions
+    old = {function.signature.name: function for function in before.functions}
+    new = {function.signature.name: function for function in after.functions}
+    for name in sorted(new.keys() - old.keys() - set(changes.added)):
+        yield f"the function {quoted(name)} was added, and the edit does not say so"
+    for name in sorted(set(changes.added) - new.keys()):
+        yield f"the function {quoted(name)} was to be added, and was not"
+    for name in sorted(old.keys() - new.keys() - set(changes.removed)):
+        yield f"the function {quoted(name)} is gone, and the edit does not say so"
+    for name in sorted(set(changes.removed) & new.keys()):
+        yield f"the function {quoted(name)} was to be removed, and is still there"
+    for name in old.keys() & new.keys() - set(changes.changed) - set(changes.added):
+        if old[name] != new[name]:
+            yield f"the function {quoted(name)} is another, and the edit does not say so"
+    for item in journal.altered:
+        found = new.get(item.node) if item.what == "function" else None
+        if found is not None and found.SerializeToString(deterministic=True) != item.value:
+            yield f"the function {quoted(item.node)} is not what the edit says"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(quoted, names)) or "nothing"
+
+
+# -- copies ---------------------------------------------------------------------------------------------------
+
+
+class _Copies(NamedTuple):
+    """Nodes of a graph that were copied.
+
+    Attributes:
+        originals: the graph.
+        names: what the copies are called.
+        outside: for tensors of the graph, the tensor that a copy reads in their place.
+        is_own: whether it is the graph that was edited: a copy may read what its original reads.
+    """
+
+    originals: Graph
+    names: Mapping[str, str]
+    outside: Mapping[str, str]
+    is_own: bool
+
+
+def _copies(before: Graph, result: EditResult) -> Iterator[_Copies]:
+    copied = result.journal.copied
+    for claim in result.claims:
+        if isinstance(claim, Preprocessed):
+            yield _Copies(claim.pre, copied, {i.part_input: i.name for i in claim.inputs}, False)
+        elif isinstance(claim, Postprocessed):
+            yield _Copies(claim.post, copied, {i.part_input: i.raw for i in claim.outputs}, False)
+        elif isinstance(claim, SamePart):
+            yield _Copies(claim.part, copied, claim.inputs, False)
+        elif isinstance(claim, SameGiven) and claim.copies:
+            yield _Copies(before, claim.copies, claim.given, True)
+
+
+def _copied(copies: _Copies, before: Graph, after: Graph, journal: Journal) -> Iterator[str]:
+    """What is different between nodes and their copies, beyond names and what the copies read from outside."""
+    frames: dict[str, str] = {}
+    made: set[Node] = set()
+    for name, copied in copies.names.items():
+        old, new = copies.originals.find(name), after.find(copied)
+        if old is None or new is None:
+            yield f"{quoted(name)} was to be copied as {quoted(copied)}, and was not"
+            continue
+        made.add(new)
+        yield from _copy(old, new, copies, journal)
+        if old.op in ENTER:
+            frame, its = _text(old, FRAME_NAME), _text(new, FRAME_NAME)
+            if frames.setdefault(frame, its) != its:
+                yield f"{quoted(copied)} leads into the frame {quoted(its)}, and others into {quoted(frames[frame])}"
+    yield from _shared_frames(after, made, set(frames.values()))
+    if copies.is_own:
+        yield from _shared_resources(before, copies, after)
+    yield from _copied_functions(copies.originals, before, after, journal)
+
+
+def _copied_functions(originals: Graph, before: Graph, after: Graph, journal: Journal) -> Iterator[str]:
+    """Functions that have come along with the nodes, but for their names and those that they share resources by."""
+    names = {new: old for old, new in journal.renamed_functions.items()}
+    for name in journal.functions.added:
+        old, new = originals.functions.get(names.get(name, name)), after.functions.get(name)
+        if old is None or new is None or name in before.functions:
+            continue
+        if _plain(old, journal.renamed_functions) != _plain(new, {}):
+            yield f"the function {quoted(name)} is not what it was copied from"
+
+
+def _plain(function: Any, renamed: Mapping[str, str]) -> Any:
+    """A copy of FUNCTION without names of its own, those of other functions as RENAMED."""
+    out = type(function)()
+    out.CopyFrom(function)
+    out.signature.name = ""
+    for node in out.node_def:
+        node.op = renamed.get(node.op, node.op)
+        for key in (SHARED_NAME, "container", "use_node_name_sharing"):
+            node.attr.pop(key, None)
+        for value in node.attr.values():
+            for func in functions_in(value):
+                func.name = renamed.get(func.name, func.name)
+    return out
+
+
+def _copy(old: Node, new: Node, copies: _Copies, journal: Journal) -> Iterator[str]:
+    what = f"{quoted(new.name)}, the copy of {quoted(old.name)},"
+    if old.op != new.op and journal.renamed_functions.get(old.op, old.op) != new.op:
+        yield f"{what} is a {printable(new.op)}, not a {printable(old.op)}"
+        return
+    if old.device != new.device:
+        yield f"{what} asks for the device {quoted(new.device)}, not for {quoted(old.device)}"
+    if len(old.inputs) != len(new.inputs):
+        yield f"{what} has {len(new.inputs)} inputs, not {len(old.inputs)}"
+        return
+    for slot, (read, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
+        wanted = _counterpart(read.node.name, read.index, copies)
+        if wanted is not None and now.name != wanted:
+            yield f"{what} reads {quoted(now.name)} at input {slot}, not {quoted(wanted)}"
+    waits = {control.name for control in new.controls}
+    wanted_waits = {_counterpart_node(control.name, copies) for control in old.controls}
+    if None not in wanted_waits and waits != wanted_waits:
+        yield f"{what} waits for {_listed(sorted(waits))}, not for {_listed(sorted(map(str, wanted_waits)))}"
+    together = {_counterpart_node(other.name, copies) for other in old.colocated if other.exists}
+    if None not in together and {other.name for other in new.colocated} != together:
+        yield f"{what} is colocated with {_listed(sorted(other.name for other in new.colocated))}"
+    for key in new.changed_attrs:
+        if key not in _NAMES and not _same_attr(old, new, key, journal.renamed_functions):
+            yield f"{what} has another {quoted(key)}"
+
+
+def _counterpart(node: str, index: int, copies: _Copies) -> str | None:
+    """The tensor that a copy reads where its original reads output INDEX of NODE; None where that cannot be told."""
+    tensor = format_input(node, index)
+    if tensor in copies.outside:
+        return copies.outside[tensor]
+    if node in copies.names:
+        return format_input(copies.names[node], index)
+    return tensor if copies.is_own else copies.outside.get(node)
+
+
+def _counterpart_node(node: str, copies: _Copies) -> str | None:
+    """Likewise the node that it waits for, or stands beside: inside one graph only what is copied is exchanged."""
+    if node in copies.names or copies.is_own:
+        return copies.names.get(node, node)
+    tensor = copies.outside.get(node)
+    return None if tensor is None else parse_tensor(tensor).node
+
+
+def _same_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:
+    before, now = old.attr_bytes(key), new.attr_bytes(key)
+    if before == now:
+        return True
+    if before is None or now is None:
+        return False
+    mine, theirs = attr_value(before), attr_value(now)
+    for func in functions_in(mine):
+        func.name = renamed.get(func.name, func.name)
+    return bool(mine == theirs)
+
+
+def _text(node: Node, key: str) -> str:
+    value = node.plain_attr(key)
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
+
+
+def _shared_frames(after: Graph, copies: set[Node], frames: set[str]) -> Iterator[str]:
+    """A frame that copies lead into is no other loop's, or the iterations of the two are mixed up."""
+    if not frames:
+        return
+    for node in after.nodes():
+        if node.op in ENTER and node not in copies and _text(node, FRAME_NAME) in frames:
+            yield f"the frame {quoted(_text(node, FRAME_NAME))} of {quoted(node.name)} is also that of a copied loop"
+            return
+
+
+def _shared_resources(before: Graph, copies: _Copies, after: Graph) -> Iterator[str]:
+    """A copy does not share its table or variable with its original, unless others share it too."""
+    shared = {
+        name: _text(node, SHARED_NAME)
+        for name in copies.names
+        if (node := before.find(name)) is not None and node.has_attr(SHARED_NAME)
+    }
+    same = {
+        name: text
+        for name, text in shared.items()
+        if text and (copy := after.find(copies.names[name])) is not None and _text(copy, SHARED_NAME) == text
+    }
+    if not same:
+        return
+    common = {_text(n, SHARED_NAME) for n in before.nodes() if n.has_attr(SHARED_NAME) and n.name not in shared}
+    for name, text in same.items():
+        if text not in common:
+            yield f"{quoted(copies.names[name])} shares {quoted(text)} with {quoted(name)}, of which it is a copy"

@@ -1,0 +1,41 @@
+"""Two graphs that are compared, and how the one became the other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.errors import printable
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import Journal
+
+
+class Change(NamedTuple):
+    """What a proof is about.
+
+    Attributes:
+        before: the graph that was not edited.
+        after: the other one.
+        result: of the edit, or what stands for one where the two come from two files.
+        called: what the other graph is called in messages.
+    """
+
+    before: Graph
+    after: Graph
+    result: EditResult
+    called: str = "the result"
+
+    @property
+    def journal(self) -> Journal:
+        """Which name of the one is which of the other."""
+        return self.result.journal
+
+    @property
+    def name(self) -> str:
+        """What the graph before is called in messages."""
+        return printable(self.before.source_name)
+
+
+def edited(graph: Graph, result: EditResult) -> Change:
+    """The change that an edit has made of GRAPH."""
+    return Change(graph.pristine(), graph, result)

@@ -1,0 +1,1 @@
+"""How each claim of an edit is proven."""

@@ -1,0 +1,258 @@
+"""Runs graphs in the worker process, and says in the program's own words what goes wrong there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import TypeVar
+
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.feeds.input_spec import Feed, Jpeg
+from gdsurgeon.feeds.make import encoded
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.dtypes import STRING, UINT8
+from gdsurgeon.proof.settings import Settings, is_cpu
+from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
+from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.runtime.protocol import Result, RunSummary
+from gdsurgeon.runtime.statistics import Statistics
+from gdsurgeon.runtime.tensor import Tensor
+
+T = TypeVar("T")
+
+_ENCODER = "the JPEG encoder"
+_UNREACHABLE = frozenset(("unavailable", "deadline_exceeded", "aborted", "cancelled"))
+"""What TensorFlow says where the server of a session is not there, or no longer."""
+
+
+class Refused(Exception):
+    """TensorFlow refuses a graph or a run; the text is its first line."""
+
+    def __init__(self, error: TensorFlowError) -> None:
+        self.code = error.code
+        self.text = first_line(error.message)
+        super().__init__(self.text)
+
+
+class Executor:
+    """A worker process and the graphs in it. Starting it costs nothing here: TensorFlow loads over there meanwhile.
+
+    Failures of the process itself (a crash, a hang, no TensorFlow) are raised as errors for people; what TensorFlow
+    refuses is raised as `Refused`, for the caller to say what that means.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._worker = Worker(settings.device, settings.op_libraries, verbose=settings.verbose)
+        self._loads: dict[str, Pending[None]] = {}
+        self.called: dict[str, str] = {}  # what graphs are called in messages, where that is not their key
+
+    def start(self) -> Executor:
+        """Starts the process.
+
+        Raises:
+            UsageError: GDSURGEON_RUNTIME names no runtime.
+        """
+        runtime = os.environ.get("GDSURGEON_RUNTIME", "")
+        if runtime not in ("", "capi", "python"):
+            raise UsageError(f"GDSURGEON_RUNTIME must be capi or python, not {quoted(runtime)}")
+        try:
+            self._worker.start()
+        except RuntimeFailure as failure:
+            raise _translated(failure) from failure
+        return self
+
+    def __enter__(self) -> Executor:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process, whatever it is doing."""
+        self._worker.close()
+
+    # -- graphs --------------------------------------------------------------------------------------------
+
+    def load_source(self, key: str, graph: Graph, *, device: str | None = None, optimize: bool = False) -> None:
+        """Begins to load the file that GRAPH came from, as it is, without its edits.
+
+        DEVICE is that of the settings where it is None. With OPTIMIZE TensorFlow optimises the graph (Grappler) before
+        it runs it, as it does in deployment; else it is run as it is written.
+        """
+        source = graph.source
+        if source.path is not None:
+            self._load(key, path=source.path, device=device, optimize=optimize)
+        else:
+            self._load(key, data=source.read(0, source.size), device=device, optimize=optimize)
+
+    def load_file(self, key: str, path: str) -> None:
+        """Begins to load the GraphDef in the file PATH."""
+        self._load(key, path=path)
+
+    def load_bytes(self, key: str, data: bytes, *, optimize: bool = False) -> None:
+        """Begins to load the GraphDef in DATA; OPTIMIZE: see `load_source`."""
+        self._load(key, data=data, optimize=optimize)
+
+    def _load(
+        self,
+        key: str,
+        *,
+        path: str | None = None,
+        data: bytes | None = None,
+        device: str | None = None,
+        optimize: bool = False,
+    ) -> None:
+        settings = self.settings
+        device = settings.device if device is None else device
+        self._loads[key] = self._worker.load(
+            key,
+            path=path,
+            data=data,
+            default_device=device if device.startswith("/") else "",
+            optimize=optimize,
+            target=settings.target,
+            cpu_only=is_cpu(device),
+        )
+
+    def loaded(self, key: str) -> None:
+        """Waits until the graph KEY is loaded. Raises Refused where TensorFlow does not take it."""
+        self._wait(self._loads[key])
+
+    def unload(self, key: str) -> None:
+        """Gives the graph's memory back."""
+        self._worker.unload(key)
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        key: str,
+        result: str,
+        feeds: Mapping[str, Tensor | Result],
+        fetches: Sequence[str],
+        *,
+        trace: bool = False,
+    ) -> Pending[RunSummary]:
+        """Begins a run; the fetched tensors stay over there as RESULT. TRACE: with a full trace of it."""
+        return self._worker.run(key, result, feeds, fetches, trace=trace)
+
+    def put(self, result: str, tensors: Sequence[Tensor]) -> None:
+        """Has TENSORS be what a run called RESULT has returned."""
+        self._wait(self._worker.put(result, tensors))
+
+    def statistics(self, result: str) -> list[Statistics]:
+        """How many elements, NaNs and infinities the tensors of a result have, and their range."""
+        return self._wait(self._worker.statistics(result))
+
+    def initialize(self, key: str, targets: Sequence[str]) -> None:
+        """Runs nodes for what they do, such as table initialisers. Raises Refused."""
+        if targets:
+            self._wait(self._worker.run(key, f"{key} initialised", {}, [], targets))
+
+    def wait(self, pending: Pending[RunSummary]) -> RunSummary:
+        """The summary of a run. Raises Refused."""
+        return self._wait(pending)
+
+    def tensor(self, result: str, index: int) -> Tensor:
+        """A fetched tensor."""
+        return self._wait(self._worker.tensor(result, index))
+
+    def compare(
+        self, a: str, b: str, pairs: Sequence[tuple[int, int]], *, rtol: float = 0.0, atol: float = 0.0
+    ) -> Pending[list[Comparison]]:
+        """Begins to compare fetches of two results, by their indices."""
+        return self._worker.compare(a, b, pairs, rtol, atol)
+
+    def comparisons(self, pending: Pending[list[Comparison]]) -> list[Comparison]:
+        """What `compare` has found."""
+        return self._wait(pending)
+
+    def drop(self, result: str) -> None:
+        """Frees the tensors of a result."""
+        self._worker.drop(result)
+
+    def encoded(self, feed: Feed) -> Tensor:
+        """FEED as a tensor; pictures are made JPEG files by TensorFlow."""
+        if not isinstance(feed, Jpeg):
+            return feed
+        if _ENCODER not in self._loads:
+            self._load(_ENCODER, data=encoded.jpeg_encoder())
+        out: list[bytes] = []
+        for picture in feed.pictures:
+            pixels = Tensor(UINT8, (picture.height, picture.width, picture.channels), picture.data)
+            self._wait(self.run(_ENCODER, "jpeg", {encoded.ENCODER_INPUT: pixels}, [encoded.ENCODER_OUTPUT]))
+            data = self.tensor("jpeg", 0).data
+            assert isinstance(data, list)
+            out.append(data[0])
+        return Tensor(STRING, feed.shape, out)
+
+    # -- devices -------------------------------------------------------------------------------------------
+
+    def check_device(self, device: str | None = None) -> str:
+        """What the graphs run on, as a word for the report; DEVICE is that of the settings where it is None.
+
+        Raises:
+            NotValidatedError: TensorFlow does not see the device that was asked for.
+            Refused: the server does not answer.
+        """
+        device = self.settings.device if device is None else device
+        target = self.settings.target
+        if device == "cpu":
+            return f"CPU of {target}" if target else "CPU"
+        seen = self._wait(self._worker.devices(target))
+        wanted = device.rpartition("device:")[2].upper()
+        wanted = wanted if ":" in wanted else wanted + ":"
+        for found in seen:
+            if found.name.upper().rpartition("DEVICE:")[2].startswith(wanted):
+                return found.name.rpartition("device:")[2]
+        names = ", ".join(d.name.rpartition("device:")[2] for d in seen)
+        raise NotValidatedError(
+            f"TensorFlow sees no {wanted.rstrip(':')} {f'at {target}' if target else 'here'}, only {names}",
+            hint="--device cpu runs it on the CPU",
+        )
+
+    def version(self) -> str:
+        """TensorFlow's version and how it is reached."""
+        info = self._wait(self._worker.info())
+        return f"TensorFlow {info.version} ({'C API' if info.runtime == 'capi' else info.runtime})"
+
+    def log_tail(self) -> str:
+        """The last of what TensorFlow has printed."""
+        return self._worker.log_tail()
+
+    def _wait(self, pending: Pending[T]) -> T:
+        try:
+            return pending.result(self.settings.timeout)
+        except TensorFlowError as error:
+            for library in self.settings.op_libraries:
+                if error.message.startswith(os.path.abspath(library)):
+                    raise UsageError(f"--op-lib {printable(library)} cannot be loaded: {error.message}") from error
+            if self.settings.target and error.code in _UNREACHABLE:
+                raise NotValidatedError(printable(first_line(error.message))) from error
+            raise Refused(error) from error
+        except RuntimeFailure as failure:
+            raise _translated(failure, self.called) from failure
+
+
+def _translated(failure: RuntimeFailure, called: Mapping[str, str] = MappingProxyType({})) -> GdsurgeonError:
+    if isinstance(failure, TensorFlowMissing):
+        return NotValidatedError(
+            f"{failure}: the result cannot be run here", hint="--validate structure does without TensorFlow"
+        )
+
+    def its_name(match: re.Match[str]) -> str:
+        return f"{match[1]} {printable(called.get(match[2], match[2]))}"
+
+    text = re.sub(r"\b(loading|unloading|inspecting|running) (.+?)(?= or | within |$)", its_name, str(failure))
+    return ValidationError(text, hint="--timeout gives it longer" if "did not finish" in text else None)
+
+
+def first_line(message: str) -> str:
+    """The first line of what TensorFlow says, without what only its developers need."""
+    line = message.strip().splitlines()[0] if message.strip() else "no reason given"
+    return line.split(" in binary running on ")[0].rstrip(". ")

@@ -1,0 +1,1 @@
+"""Whole models: compared, run, searched for where they diverge, reduced, profiled."""

@@ -1,0 +1,88 @@
+"""How long graphs take, side by side, and which of their nodes take longest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.models.trace import NodeTime, node_times
+from gdsurgeon.proof.subject import Feeds
+
+MOST_RUNS = 15
+LONGEST_MEASURING = 4.0
+"""Seconds for measuring all graphs together."""
+MOST_NODES = 10
+
+
+class Work(NamedTuple):
+    """A graph of the executor, what it is fed, and what is fetched of it, run by run."""
+
+    key: str
+    feeds: Feeds
+    groups: Sequence[Sequence[str]]
+
+
+class Profile(NamedTuple):
+    """What running a graph costs.
+
+    Attributes:
+        seconds: of a run, the median of RUNS; under several fetch groups the sum over them.
+        runs: how many were timed.
+        node_seconds: of all nodes together in one further run that was traced.
+        slowest: its slowest nodes in that run, the slowest first.
+    """
+
+    seconds: float
+    runs: int
+    node_seconds: float
+    slowest: tuple[NodeTime, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For reports."""
+        slowest = [node._asdict() for node in self.slowest]
+        return {"seconds": self.seconds, "runs": self.runs, "node_seconds": self.node_seconds, "slowest": slowest}
+
+
+def measured(executor: Executor, work: Sequence[Work]) -> list[list[float]]:
+    """The seconds of runs of each graph, by turns, so that a busy machine slows all of them; all have run before.
+
+    Raises:
+        Refused: TensorFlow refuses a run.
+    """
+    times: list[list[float]] = [[] for _ in work]
+    started = time.monotonic()
+    while len(times[0]) < MOST_RUNS and (time.monotonic() - started < LONGEST_MEASURING or len(times[0]) < 3):
+        for seconds, item in zip(times, work, strict=True):
+            seconds.append(_run(executor, item))
+    return times
+
+
+def _run(executor: Executor, work: Work) -> float:
+    result = f"{work.key} measured"
+    runs = [executor.wait(executor.run(work.key, result, work.feeds, names)) for names in work.groups]
+    executor.drop(result)
+    return sum(run.seconds for run in runs)
+
+
+def profiles(executor: Executor, work: Sequence[Work]) -> list[Profile]:
+    """A profile of each graph. Raises Refused."""
+    times = measured(executor, work)
+    out: list[Profile] = []
+    for seconds, item in zip(times, work, strict=True):
+        nodes = _nodes(executor, item)
+        total = sum(node.seconds for node in nodes)
+        out.append(Profile(median(seconds), len(seconds), total, tuple(nodes[:MOST_NODES])))
+    return out
+
+
+def _nodes(executor: Executor, work: Work) -> list[NodeTime]:
+    found: list[NodeTime] = []
+    result = f"{work.key} traced"
+    for names in work.groups:
+        run = executor.wait(executor.run(work.key, result, work.feeds, names, trace=True))
+        found += node_times(run.metadata or b"")
+        executor.drop(result)
+    return sorted(found, key=lambda node: -node.seconds)

@@ -1,0 +1,310 @@
+"""Decides, without running anything, what of a graph can be run: safe fetches, and what has to be fed for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.side_effects import (
+    OUTSIDE_WORLD,
+    RESOURCE_VARIABLES,
+    TABLE_INITIALIZERS,
+    VARIABLES,
+    is_blocking,
+    is_random,
+    is_seeded,
+    ops_in_functions,
+)
+from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
+from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import format_input
+from gdsurgeon.ops import dtypes
+
+_TENSOR_ARRAY_READERS = frozenset(
+    f"TensorArray{what}{version}" for what in ("Read", "Gather", "Concat", "Pack") for version in ("", "V2", "V3")
+)
+
+
+class Skipped(NamedTuple):
+    """An output that is not run, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass
+class Plan:
+    """What to run of a graph. All names are those of the graph when the plan was made.
+
+    Attributes:
+        groups: fetches that can share a run.
+        placeholders: nodes that the fetches need fed.
+        variables: VariableV2 nodes that the fetches need; their values are not in the file, so they are fed too.
+        initializers: table initialisers to be run first.
+        defaults: PlaceholderWithDefault nodes among what the fetches depend on: they may be fed.
+        draws: outputs of random ops: drawn once and fed to every graph that is compared, so that chance is the same
+            for all.
+        random: fetches that depend on a random op for which that cannot be done (inside a loop or a function): they
+            run, and are never compared.
+        random_ops: names of those ops.
+        skipped: outputs that are not run.
+        beside: fetches that are no outputs: what the random ops read that are fed, which nothing else would show.
+        chance: the names of all random ops that the fetches depend on, seeded or not.
+    """
+
+    groups: list[list[str]] = field(default_factory=list)
+    placeholders: list[str] = field(default_factory=list)
+    defaults: list[str] = field(default_factory=list)
+    variables: list[str] = field(default_factory=list)
+    initializers: list[str] = field(default_factory=list)
+    draws: list[str] = field(default_factory=list)
+    random: set[str] = field(default_factory=set)
+    random_ops: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    chance: list[str] = field(default_factory=list)
+
+    @property
+    def fetches(self) -> list[str]:
+        """All fetches."""
+        return [name for group in self.groups for name in group]
+
+
+def make_plan(
+    graph: Graph,
+    *,
+    allow_ops: bool = False,
+    custom_ops: bool = False,
+    outputs: list[str] | None = None,
+    undrawable: frozenset[str] = frozenset(),
+    trust_seeds: bool = True,
+) -> Plan:
+    """What to run of GRAPH.
+
+    Args:
+        graph: as it is before an edit, or after it.
+        allow_ops: whether ops that reach files, networks or Python may be run.
+        custom_ops: whether ops that are not known here may be run: a library of them is there.
+        outputs: the nodes to fetch; by default those that nobody reads.
+        trust_seeds: whether a seeded op in a loop gives the same in each graph: not where one is run more often.
+        undrawable: random nodes whose values are not drawn: what depends on them is not compared.
+    """
+    return _Planner(graph, allow_ops, custom_ops, undrawable, trust_seeds).plan(outputs)
+
+
+class _Planner:
+    """Works in a few passes over the whole graph: nothing is done once for each output."""
+
+    def __init__(
+        self, graph: Graph, allow_ops: bool, custom_ops: bool, undrawable: frozenset[str], trust_seeds: bool
+    ) -> None:
+        self.trust_seeds = trust_seeds
+        self.graph = graph
+        self.undrawable = undrawable
+        self.top = Topology(graph)
+        self.flow: ControlFlow = control_flow(self.top)
+        self.consumers = self.top.consumers()
+        self.allow_ops = allow_ops
+        self.custom_ops = custom_ops
+        self.obstacles: dict[int, str] = {}
+        self.random: list[int] = []
+        self.chance: list[int] = []
+        self._look_at_ops()
+        self._look_at_tables()
+
+    def _look_at_ops(self) -> None:
+        """Finds the nodes that keep what depends on them from being run, or from being compared."""
+        suspicious = {op: self._is_suspicious(op) for op in self.top.ops()}
+        for number in self.top.numbers():
+            op = self.top.op(number)
+            if suspicious[op]:
+                self._look_at(number, op)
+
+    def _is_suspicious(self, op: str) -> bool:
+        definition = self.graph.op_def(op)
+        if definition is None or op in RESOURCE_VARIABLES or op in OUTSIDE_WORLD or is_blocking(op) or is_random(op):
+            return True
+        return op in self.graph.functions or any("func" in attr.kind for attr in definition.attrs.values())
+
+    def _look_at(self, number: int, op: str) -> None:
+        node = self.top.node(number)
+        where = f"{quoted(node.name)} ({printable(op)})"
+        if node.op_def is None:
+            if not self.custom_ops:
+                self.obstacles[number] = f"{where} is an op that is not known here"
+            return
+        if op in RESOURCE_VARIABLES:
+            self.obstacles[number] = f"{where} is a variable, whose value is not in the file"
+            return
+        inside = ops_in_functions(node, self.graph.functions)
+        for name in (op, *sorted(inside)):
+            if name in OUTSIDE_WORLD and not self.allow_ops:
+                self.obstacles[number] = f"{where} reaches outside ({name}); --allow-ops runs it"
+                return
+            if is_blocking(name):
+                self.obstacles[number] = f"{where} may wait for ever ({name})"
+                return
+        # Seeds inside functions are not looked at: what depends on such a call is run and not compared. A seeded op
+        # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
+        # from run to run.
+        if is_random(op) or any(is_random(name) for name in inside):
+            self.chance.append(number)
+        if any(is_random(name) for name in inside) or (
+            is_random(op) and (self.flow.runs_once(number) or not self.trust_seeds or not is_seeded(node))
+        ):
+            self.random.append(number)
+
+    def _look_at_tables(self) -> None:
+        """A table whose initialiser cannot be run is an obstacle itself."""
+        blocked = self._downstream_with_origin(self.obstacles)
+        for number in self._initializers():
+            if number in blocked:
+                for table in self.top.producers(number)[:1]:
+                    self.obstacles.setdefault(table, self.obstacles[blocked[number]])
+
+    def _initializers(self) -> list[int]:
+        return self.top.with_ops(TABLE_INITIALIZERS)
+
+    def plan(self, outputs: list[str] | None) -> Plan:
+        plan = Plan()
+        nodes = [self.graph[name] for name in outputs] if outputs is not None else output_nodes(self.graph, self.top)
+        blocked = self._downstream_with_origin(self.obstacles)
+        wanted: list[int] = []
+        for node in nodes:
+            number = self.top.id_of(node)
+            reason = self._why_not(number)
+            if reason is None and number in blocked:
+                reason = self.obstacles[blocked[number]]
+            if reason is None:
+                wanted.append(number)
+            elif reason:
+                plan.skipped.append(Skipped(node.name, reason))
+        beside = self._mark_random(wanted, plan)
+        plan.beside = [name for number in beside for name in self._tensors(number)]
+        wanted += beside
+        plan.groups = self._groups(wanted)
+        above = self.top.upstream(wanted)
+        plan.chance = [self.top.name(number) for number in self.chance if above[number]]
+        self._add_needs(plan, above)
+        return plan
+
+    def _why_not(self, number: int) -> str | None:
+        """Why a node cannot be fetched; '' for what nobody would call an output; None where it can."""
+        if self.flow.frames[number]:
+            return "inside a while loop"
+        if self.flow.branches[number]:
+            return "in a branch that may not be taken"
+        found = self.top.node(number).output_dtypes
+        if found is None:
+            return None if self.custom_ops else f"op {quoted(self.top.op(number))} is not known here"
+        if all(dtype > dtypes.REF for dtype in found):
+            return ""
+        if all(dtype in (dtypes.RESOURCE, dtypes.VARIANT) for dtype in found):
+            return "a resource or variant, which cannot be fetched"
+        return None
+
+    def _downstream_with_origin(self, origins: Iterable[int]) -> dict[int, int]:
+        """For each node that depends on one of ORIGINS (or is one): on which."""
+        out = {number: number for number in origins}
+        pending = list(out)
+        for number in pending:  # grows while it is walked
+            for consumer in self.consumers[number]:
+                if consumer not in out:
+                    out[consumer] = out[number]
+                    pending.append(consumer)
+        return out
+
+    def _mark_random(self, wanted: list[int], plan: Plan) -> list[int]:
+        """Notes which of WANTED depend on chance, and how; returns what the random ops read.
+
+        That is fetched and compared too: the random ops themselves are fed, and nothing else would look at it.
+        """
+        tainted = self._downstream_with_origin(self.random)
+        concerned = [number for number in wanted if number in tainted]
+        if not concerned:
+            return []
+        above = self.top.upstream(concerned)
+        random = [number for number in self.random if above[number]]
+        drawn = [n for n in random if self.flow.runs_once(n) and is_random(self.top.op(n))]
+        drawn = [n for n in drawn if self.top.name(n) not in self.undrawable]
+        plan.draws = [name for number in drawn for name in self._tensors(number)]
+        undrawn = self._downstream_with_origin(set(random) - set(drawn))
+        plan.random = {name for number in concerned if number in undrawn for name in self._tensors(number)}
+        plan.random_ops = [self.top.name(number) for number in random if number in undrawn]
+        return [
+            producer
+            for producer in dict.fromkeys(p for number in drawn for p in self.top.producers(number))
+            if producer not in tainted
+            and self.top.op(producer) not in PLACEHOLDERS
+            and self.top.op(producer) not in ("Const", "NoOp")
+            and self._why_not(producer) is None
+            and producer not in wanted
+        ]
+
+    def _groups(self, wanted: list[int]) -> list[list[str]]:
+        """Fetches that can share a run: those that would read one TensorArray in two ways cannot.
+
+        A read clears the array, so that a second reader in the same run fails.
+        """
+        readers = self._contested_readers()
+        reached = {reader: self._downstream_with_origin([reader]) for found in readers.values() for reader in found}
+        groups: list[tuple[dict[int, set[int]], list[str]]] = []
+        for number in wanted:
+            reads = {
+                array: read for array, found in readers.items() if (read := {r for r in found if number in reached[r]})
+            }
+            for group_reads, names in groups:
+                if all(group_reads.get(array, read) == read for array, read in reads.items()):
+                    group_reads.update(reads)
+                    names.extend(self._tensors(number))
+                    break
+            else:
+                groups.append((reads, self._tensors(number)))
+        return [names for _, names in groups]
+
+    def _contested_readers(self) -> dict[int, list[int]]:
+        """TensorArrays that several nodes outside of loops read, and those nodes."""
+        readers: dict[int, list[int]] = {}
+        if not any(op in _TENSOR_ARRAY_READERS for op in self.top.ops()):
+            return readers
+        for number in self.top.numbers():
+            if self.top.op(number) in _TENSOR_ARRAY_READERS and not self.flow.frames[number]:
+                readers.setdefault(self.top.producers(number)[0], []).append(number)
+        return {array: found for array, found in readers.items() if len(found) > 1}
+
+    def _tensors(self, number: int) -> list[str]:
+        """The outputs of a node that can be fetched; of a Merge only the value."""
+        node = self.top.node(number)
+        found = node.output_dtypes
+        if found is None:
+            return [node.name]  # a custom op: its first output, whatever else it has
+        count = 1 if node.op in ("Merge", "RefMerge") else len(found)
+        return [
+            format_input(node.name, i)
+            for i in range(count)
+            if found[i] not in (dtypes.RESOURCE, dtypes.VARIANT) and found[i] < dtypes.REF
+        ]
+
+    def _add_needs(self, plan: Plan, needed: bytearray) -> None:
+        """Placeholders, variables and table initialisers."""
+        tables: set[int] = set()
+        for number in members(needed):
+            op = self.top.op(number)
+            if op in ("Placeholder", "PlaceholderV2"):
+                plan.placeholders.append(self.top.name(number))
+            elif op == "PlaceholderWithDefault":
+                plan.defaults.append(self.top.name(number))
+            elif op in VARIABLES:
+                plan.variables.append(self.top.name(number))
+            elif "HashTable" in op:
+                tables.add(number)
+        if tables:
+            plan.initializers = [
+                self.top.name(number) for number in self._initializers() if tables & set(self.top.producers(number))
+            ]

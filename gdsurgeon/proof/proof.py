@@ -1,0 +1,255 @@
+"""What was executed and what it proves, as data: for the summary line and for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gdsurgeon.analysis.shapes.stated import format_shape
+from gdsurgeon.errors import ValidationError
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.ops.dtypes import dtype_name
+
+if TYPE_CHECKING:
+    from gdsurgeon.proof.plan import Plan
+    from gdsurgeon.runtime.compare import Comparison
+    from gdsurgeon.runtime.tensor import Tensor
+
+
+class DiffersError(ValidationError):
+    """Two graphs give different values; PROOF says what was run and how the outputs compare."""
+
+    def __init__(self, message: str, proof: Proof, *, details: tuple[str, ...] = (), hint: str | None = None) -> None:
+        super().__init__(message, details=details, hint=hint)
+        self.proof = proof
+
+
+def agrees(comparison: Comparison, rtol: float, atol: float) -> bool:
+    """Whether two tensors are the same as far as is asked: bit for bit where no tolerance is given."""
+    return comparison.close if rtol or atol else comparison.equal
+
+
+@dataclass
+class OutputProof:
+    """An output of the edited graph.
+
+    Attributes:
+        before: its counterpart in the original graph, or what it was compared with.
+        after: its name in the edited graph.
+        dtype, shape: of the value that it returned.
+        value: a few elements of it, as text; '' where it is big.
+        comparison: None where it was run and not compared; then `reason` says why.
+        inside: whether it is no output itself: an output was decided by it.
+    """
+
+    before: str
+    after: str
+    dtype: int
+    shape: tuple[int, ...]
+    value: str = ""
+    comparison: Comparison | None = None
+    reason: str = ""
+    inside: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """For the report."""
+        out: dict[str, Any] = {
+            "original": self.before,
+            "edited": self.after,
+            "dtype": dtype_name(self.dtype),
+            "shape": list(self.shape),
+            "value": self.value or None,
+            "compared": self.comparison is not None,
+            "inside": self.inside,
+        }
+        if self.comparison is not None:
+            c = self.comparison
+            out |= {"equal": c.equal, "max_abs_difference": c.max_abs, "differing": c.differing, "elements": c.count}
+        else:
+            out["reason"] = self.reason
+        return out
+
+
+class Timing(NamedTuple):
+    """Seconds that a run of the original and of the edited graph takes, the median of RUNS each."""
+
+    original: float
+    edited: float
+    runs: int
+
+
+class MemoryUse(NamedTuple):
+    """What a run of the edited graph takes, and of the original where that was asked; both optimised by TensorFlow.
+
+    Attributes:
+        edited, original: bytes that the run allocates at most.
+        seconds: of a run of the original and of the edited graph, the median of RUNS each.
+        runs: how many were timed.
+        budget: bytes that the edited graph was to stay under.
+    """
+
+    edited: int
+    original: int | None = None
+    seconds: tuple[float, float] | None = None
+    runs: int = 0
+    budget: int | None = None
+
+
+@dataclass
+class Proof:
+    """What the execution of an edited graph has shown.
+
+    Attributes:
+        level: ``none``, ``structure``, ``load`` or ``run``.
+        statement: what was compared with what, as an equation.
+        samples: how many feeds were run.
+        device: where; '' where nothing was run.
+        runtime: which TensorFlow.
+        feeds: what was fed, by name, as text.
+        outputs: what was run, of the last sample that differed, else of the first.
+        skipped: (output, reason) of what was not run.
+        warnings: a line each.
+        seconds: wall time of the proof.
+        rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
+        timing: how long both graphs take, where that was asked.
+        memory: what memory the gradients take, and what time, where that was asked.
+        largest_difference: the largest absolute difference of all outputs and samples that were compared.
+        needed: the tolerance, as both rtol and atol, within which all floats are that were compared.
+        batches: the batch sizes of the samples.
+        elements: how many elements were compared of each output, in all samples.
+        numbers: the same, without samples of which every element is NaN.
+        made: how the feeds were made, and why so, by name.
+        chance: the random ops that the outputs depend on.
+        drawn: those of them that were drawn once, and whose values were fed.
+        optimized: whether TensorFlow has optimised the graphs before it ran them, or ran them as they are written.
+    """
+
+    level: str
+    statement: str = ""
+    samples: int = 0
+    device: str = ""
+    runtime: str = ""
+    feeds: dict[str, str] = field(default_factory=dict)
+    outputs: list[OutputProof] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    rtol: float = 0.0
+    atol: float = 0.0
+    largest_difference: float = 0.0
+    timing: Timing | None = None
+    memory: MemoryUse | None = None
+    needed: float = 0.0
+    batches: list[int] = field(default_factory=list)
+    elements: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
+    chance: list[str] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)
+    optimized: bool = False
+
+    @property
+    def compared(self) -> list[OutputProof]:
+        """The outputs that were compared."""
+        return [output for output in self.outputs if output.comparison is not None]
+
+    def note_plan(self, plan: Plan) -> None:
+        """Keeps what PLAN does not run, and what is random about the rest."""
+        self.skipped = [(item.name, item.reason) for item in plan.skipped]
+        self.chance = list(plan.chance)
+        self.drawn = list(dict.fromkeys(parse_tensor(name).node for name in plan.draws))
+
+    def note(self, outputs: Iterable[OutputProof]) -> None:
+        """Keeps the largest difference, and how much was compared."""
+        for output in outputs:
+            if output.comparison is not None:
+                self.largest_difference = max(self.largest_difference, output.comparison.max_abs or 0.0)
+                self.needed = max(self.needed, output.comparison.needed or 0.0)
+                count = output.comparison.count
+                self.elements[output.after] = self.elements.get(output.after, 0) + count
+                self.numbers[output.after] = self.numbers.get(output.after, 0) + (0 if output.comparison.nan else count)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the report."""
+        return {
+            "level": self.level,
+            "statement": self.statement or None,
+            "optimized": self.optimized,
+            "samples": self.samples,
+            "batches": self.batches,
+            "device": self.device or None,
+            "runtime": self.runtime or None,
+            "feeds": self.feeds,
+            "made": self.made,
+            "random": self.chance,
+            "outputs": [output.as_json() for output in self.outputs],
+            "compared": sum(not output.inside for output in self.compared),
+            "largest_difference": self.largest_difference if self.compared else None,
+            "tolerance": {"rtol": self.rtol, "atol": self.atol} if self.rtol or self.atol else None,
+            "timing": self.timing._asdict() if self.timing is not None else None,
+            "memory": self.memory._asdict() if self.memory is not None else None,
+            "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def merged(proofs: Sequence[Proof]) -> Proof:
+    """Several proofs of one edit as one: all that was compared, each output once for what it was compared with."""
+    out = proofs[0]
+    for proof in proofs[1:]:
+        known = {(o.before, o.after) for o in out.outputs}
+        out.statement = ", ".join(dict.fromkeys(filter(None, (out.statement, proof.statement))))
+        out.samples = max(out.samples, proof.samples)
+        out.batches = sorted({*out.batches, *proof.batches})
+        out.elements = proof.elements | out.elements
+        out.numbers = proof.numbers | out.numbers
+        out.feeds = out.feeds | proof.feeds
+        out.made = out.made | proof.made
+        out.chance = list(dict.fromkeys([*out.chance, *proof.chance]))
+        out.drawn = list(dict.fromkeys([*out.drawn, *proof.drawn]))
+        out.outputs += [o for o in proof.outputs if (o.before, o.after) not in known]
+        out.skipped += [item for item in proof.skipped if item not in out.skipped]
+        out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]
+        out.rtol, out.atol = max(out.rtol, proof.rtol), max(out.atol, proof.atol)
+        out.needed = max(out.needed, proof.needed)
+        out.largest_difference = max(out.largest_difference, proof.largest_difference)
+    return out
+
+
+def rounded_up(tolerance: float) -> str:
+    """TOLERANCE as text of three digits that is not less than it: whoever gives it back gets by."""
+    text = f"{tolerance:.3g}"
+    if float(text) >= tolerance:
+        return text
+    mantissa, exponent = f"{tolerance:.2e}".split("e")
+    above = float(f"{float(mantissa) + 0.01:.2f}e{exponent}")
+    return f"{above:.3g}"
+
+
+MOST_SHOWN_BYTES = 4096
+
+
+def shown_value(tensor: Tensor, most: int = 6) -> str:
+    """The first few elements of TENSOR, as text."""
+    from struct import unpack_from
+
+    data = tensor.data
+    if isinstance(data, list):
+        items = [s.decode("utf-8", "backslashreplace") if len(s) < 40 else f"<{len(s)} bytes>" for s in data[:most]]
+        more = len(data) > most
+    else:
+        codes = {1: "f", 2: "d", 3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 10: "?", 17: "H", 19: "e", 22: "I", 23: "Q"}
+        code = codes.get(tensor.dtype)
+        if code is None:
+            return ""
+        count = min(tensor.count, most)
+        items = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in unpack_from(f"<{count}{code}", data)]
+        more = tensor.count > most
+    text = ", ".join(items) + (", ..." if more else "")
+    return text if tensor.shape == () else f"[{text}]"
+
+
+def describe_tensor(tensor: Tensor) -> str:
+    """``float32 [1,224,224,3]``."""
+    return f"{dtype_name(tensor.dtype)} {format_shape(tensor.shape)}"

@@ -1,0 +1,37 @@
+"""How graphs are to be run, as the user says it; nothing heavy is imported for it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DEFAULT_TIMEOUT = 300.0
+"""Seconds that one step, loading or running, may take."""
+
+
+def is_cpu(device: str) -> bool:
+    """Whether a device, as the settings name it, is the CPU."""
+    return device == "cpu" or device.startswith("/device:CPU")
+
+
+class Settings(NamedTuple):
+    """How and where graphs are run.
+
+    Attributes:
+        device: ``cpu``, ``gpu`` or a device name such as ``/device:GPU:1``.
+        timeout: seconds for one step.
+        op_libraries: libraries of custom ops.
+        allow_ops: whether ops that reach files, networks or Python may be run.
+        seed: of the feeds.
+        samples: feeds tried.
+        verbose: whether TensorFlow's own log goes to standard error.
+        target: a ``grpc://host:port`` of the TensorFlow server that runs them; '' is this machine.
+    """
+
+    device: str = "cpu"
+    timeout: float = DEFAULT_TIMEOUT
+    op_libraries: tuple[str, ...] = ()
+    allow_ops: bool = False
+    seed: int = 0
+    samples: int = 2
+    verbose: bool = False
+    target: str = ""

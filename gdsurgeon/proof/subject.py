@@ -1,0 +1,295 @@
+"""A graph that is going to be run: what of it, on which feeds, and in which shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from gdsurgeon.analysis.shapes.stated import format_shape
+from gdsurgeon.errors import NotValidatedError, ValidationError, printable
+from gdsurgeon.feeds.input_spec import (
+    InputSpec,
+    description,
+    input_seed,
+    input_spec,
+    make_feed,
+    overridden,
+    variable_value,
+)
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.attrs import shape_of
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.dtypes import SIZES, base_dtype
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.plan import Plan, make_plan
+from gdsurgeon.proof.proof import describe_tensor
+from gdsurgeon.runtime.client import Pending
+from gdsurgeon.runtime.protocol import Result, RunSummary
+from gdsurgeon.runtime.tensor import Tensor
+
+MOST_TRIALS = 24
+"""Combinations of shapes that are tried on inputs that do not state theirs."""
+
+Feeds = dict[str, Tensor | Result]
+Rename = Callable[[str], str]
+
+
+_OTHER_FEEDS = (
+    "--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
+    "--validate load or structure do without"
+)
+_UNSEEN_DEVICE = "set-device --clear takes away the devices that it asks for; --validate load or structure do without"
+
+
+class VariableSpec(NamedTuple):
+    """A variable for which a value has to be made up."""
+
+    name: str
+    dtype: int
+    shape: tuple[int, ...]
+
+
+class Subject:
+    """A graph under the name KEY in the executor, and the runs of it.
+
+    Args:
+        executor: has loaded, or is loading, the graph as KEY.
+        key: its name there and in messages.
+        graph: the graph as it is in the file.
+        outputs: the nodes to fetch; None: those that nobody reads.
+        overrides: what the user says of feeds.
+        bound: placeholders that somebody else feeds.
+        undrawable: nodes that the other graph has not, so that what random ones draw cannot be fed to it.
+        trust_seeds: see `make_plan`.
+        salt: makes the values of inputs others than those of the same names elsewhere.
+        picture: height and width of the images that are made for string inputs; None: any.
+        batches: whether every other sample is a batch of two where the inputs leave that open.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        key: str,
+        graph: Graph,
+        *,
+        outputs: list[str] | None = None,
+        overrides: Overrides,
+        bound: frozenset[str] = frozenset(),
+        picture: tuple[int, int] | None = None,
+        undrawable: frozenset[str] = frozenset(),
+        trust_seeds: bool = True,
+        salt: str = "",
+        batches: bool = True,
+    ) -> None:
+        self.executor = executor
+        self.key = key
+        self.graph = graph
+        self.plan: Plan = make_plan(
+            graph,
+            allow_ops=executor.settings.allow_ops,
+            custom_ops=bool(executor.settings.op_libraries),
+            outputs=outputs,
+            undrawable=undrawable,
+            trust_seeds=trust_seeds,
+        )
+        self.salt = salt
+        given = set(overrides.names())
+        names = [*self.plan.placeholders, *(name for name in self.plan.defaults if name in given)]
+        self.specs: list[InputSpec] = [
+            overridden(input_spec(graph, graph[name]), overrides) for name in names if name not in bound
+        ]
+        self.picture = picture
+        self.variables = [spec for name in self.plan.variables if (spec := _variable(graph, name)) is not None]
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.problem = ""  # what TensorFlow says where it has refused all feeds
+        self.batch = 1  # of the last sample
+        self._settled = False
+        self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
+
+    @property
+    def feeds_vary(self) -> bool:
+        """Whether a second sample would be another one."""
+        return bool(self.variables or self.plan.draws) or any(len(spec.given) != 1 for spec in self.specs)
+
+    @property
+    def samples(self) -> int:
+        """How many samples are worth running: as many as were asked for, or as there are values given."""
+        if not self.feeds_vary:
+            return 1
+        if self.specs and all(spec.given for spec in self.specs):
+            return max(len(spec.given) for spec in self.specs)
+        return self.executor.settings.samples
+
+    def hold_batch(self) -> bool:
+        """Has all further samples be batches of one; False where they are in any case."""
+        varied, self._varies_batch = self._varies_batch, False
+        return varied
+
+    def initialize(self) -> None:
+        """Runs the table initialisers. Raises Refused."""
+        self.executor.initialize(self.key, self.plan.initializers)
+
+    def start(
+        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None = None
+    ) -> tuple[Feeds, list[Pending[RunSummary]]]:
+        """Begins the runs of SAMPLE, one for each group of fetches; finds shapes that fit where it is the first.
+
+        Args:
+            sample: its number; the feeds follow from it.
+            bound: what somebody else feeds.
+            alongside: called with the feeds as soon as the runs have begun, to begin others on the same feeds: the
+                first run of a graph is slow, and two graphs can have theirs at the same time. It is called again
+                where the feeds did not fit and others are tried.
+
+        Returns the feeds and the runs; the results are called by `result`.
+
+        Raises:
+            NotValidatedError: the graph does not run on any feed that can be made.
+        """
+        if not self._settled:
+            return self._settle(sample, bound, alongside)
+        shapes = self._doubled() if sample % 2 and self._varies_batch else None
+        if shapes is not None:
+            try:
+                begun = self._begin(sample, shapes, bound, alongside)
+                for run in begun[1]:
+                    self.executor.wait(run)
+                self.batch = 2
+                return begun
+            except Refused:
+                self._varies_batch = False
+        self.batch = 1
+        return self._begin(sample, self.shapes, bound, alongside)
+
+    def _doubled(self) -> dict[str, tuple[int, ...]] | None:
+        """The shapes for a batch of two where the inputs leave it open; None where none does."""
+        free = {
+            spec.name: (2 * shape[0], *shape[1:])
+            for spec in self.specs
+            if (shape := self.shapes[spec.name]) and shape[0] == 1 and (spec.stated is None or spec.stated[0] < 0)
+        }
+        return self.shapes | free if free else None
+
+    def _begin(
+        self,
+        sample: int,
+        shapes: Mapping[str, tuple[int, ...]],
+        bound: Feeds,
+        alongside: Callable[[Feeds], None] | None,
+    ) -> tuple[Feeds, list[Pending[RunSummary]]]:
+        feeds = self._feeds(sample, shapes, bound) | bound
+        feeds |= self._draw(sample, feeds)
+        runs = self._run(sample, feeds)
+        if alongside is not None:
+            alongside(feeds)
+        return feeds, runs
+
+    def result(self, sample: int, group: int) -> str:
+        """The name of what a run returns."""
+        return f"{self.key} {sample} {group}"
+
+    def place(self, tensor: str) -> tuple[int, int] | None:
+        """In which group, and at which place of it, TENSOR is fetched."""
+        for group, names in enumerate(self.plan.groups):
+            if tensor in names:
+                return group, names.index(tensor)
+        return None
+
+    def finish(self, sample: int) -> None:
+        """Gives back what the runs of SAMPLE have returned."""
+        for group in range(len(self.plan.groups)):
+            self.executor.drop(self.result(sample, group))
+
+    @property
+    def made(self) -> dict[str, str]:
+        """How the feeds are made, by name."""
+        return {spec.name: description(spec, self.shapes.get(spec.name)) for spec in self.specs}
+
+    def describe_feeds(self, feeds: Mapping[str, Tensor | Result]) -> dict[str, str]:
+        """The feeds as text."""
+        return {n: describe_tensor(v) for n, v in feeds.items() if isinstance(v, Tensor) and n in self.shapes}
+
+    def _settle(
+        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
+    ) -> tuple[Feeds, list[Pending[RunSummary]]]:
+        problem = ""
+        for shapes in islice(_combinations(self.specs), MOST_TRIALS):
+            self.shapes = shapes
+            try:
+                feeds, runs = self._begin(sample, shapes, bound, alongside)
+                for run in runs:
+                    self.executor.wait(run)
+            except Refused as refused:
+                if refused.code == "resource_exhausted":  # no other shape would be smaller
+                    name = printable(self.graph.source_name)
+                    raise ValidationError(f"{name} does not run: {printable(refused.text)}") from refused
+                problem = problem or refused.text
+                continue
+            self._settled = True
+            return feeds, runs
+        self.problem = printable(problem)
+        names = ", ".join(f"{s.name} {format_shape(s.shapes[0])}" for s in self.specs)
+        raise NotValidatedError(
+            f"{printable(self.graph.source_name)} does not run on the feeds made for it"
+            f"{f' ({printable(names)})' if names else ''}: {printable(problem)}",
+            hint=_UNSEEN_DEVICE if "Cannot assign a device" in problem else _OTHER_FEEDS,
+        )
+
+    def _feeds(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Feeds:
+        """Values for the inputs and variables that are not BOUND; equal names get equal values in every graph."""
+        out: Feeds = {}
+        for spec in self.specs:
+            if spec.name not in bound:
+                seed = self._seed(sample, spec.name)
+                feed = make_feed(spec, shapes[spec.name], seed, self.picture, wide=sample % 2 == 1, sample=sample)
+                out[spec.name] = self.executor.encoded(feed)
+        for variable in self.variables:
+            if variable.name not in bound:
+                seed = self._seed(sample, variable.name)
+                out[variable.name] = variable_value(variable.dtype, variable.shape, seed)
+        return out
+
+    def _seed(self, sample: int, name: str) -> int:
+        return input_seed(self.executor.settings.seed + sample, name + self.salt)
+
+    def _draw(self, sample: int, feeds: Feeds) -> Feeds:
+        """Has the random ops draw once; their values are then fed to every graph that is compared."""
+        draws = [name for name in self.plan.draws if name not in feeds]
+        if not draws:
+            return {}
+        result = f"{self.key} {sample} draws"
+        self.executor.wait(self.executor.run(self.key, result, feeds, draws))
+        return {name: Result(result, i) for i, name in enumerate(draws)}
+
+    def _run(self, sample: int, feeds: Feeds) -> list[Pending[RunSummary]]:
+        return [
+            self.executor.run(self.key, self.result(sample, group), feeds, names)
+            for group, names in enumerate(self.plan.groups)
+        ]
+
+
+def _variable(graph: Graph, name: str) -> VariableSpec | None:
+    node = graph[name]
+    shape = node.attr("shape")
+    dtype = base_dtype(node.output.dtype)
+    dims = shape_of(shape.shape) if shape is not None else None
+    if dims is None or min(dims, default=0) < 0 or dtype not in SIZES:
+        return None
+    return VariableSpec(name, dtype, dims)
+
+
+def _combinations(specs: list[InputSpec]) -> Iterator[dict[str, tuple[int, ...]]]:
+    """A shape for each input: all their likeliest ones first, then one after another less likely."""
+    longest = max((len(spec.shapes) for spec in specs), default=1)
+    seen: set[tuple[tuple[int, ...], ...]] = set()
+    for step in range(longest):
+        for alone in (None, *range(len(specs))) if len(specs) > 1 else (None,):
+            # All inputs take their step together; then each on its own, the others as at first.
+            chosen = tuple(
+                spec.shapes[min(step, len(spec.shapes) - 1) if alone in (None, i) else 0]
+                for i, spec in enumerate(specs)
+            )
+            if chosen not in seen:
+                seen.add(chosen)
+                yield {spec.name: shape for spec, shape in zip(specs, chosen, strict=True)}

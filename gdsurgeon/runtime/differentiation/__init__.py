@@ -1,0 +1,1 @@
+"""Gradients of ops, which need TensorFlow's Python."""

@@ -1,0 +1,97 @@
+"""TensorFlow's Python package in a process of its own, which is asked for the nodes of backward passes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from gdsurgeon.errors import EditError, NotValidatedError, ValidationError, printable
+from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
+
+if TYPE_CHECKING:
+    from gdsurgeon.runtime.base import Signature
+    from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
+
+T = TypeVar("T")
+
+_WHERE = re.compile(r" for '\{\{node (\S+?)\}\} = .*' with input shapes: ")
+_AT = r" at '\1', whose inputs are "
+"""TensorFlow names the node by a text that only its developers need."""
+
+
+class Differentiator:
+    """Only TensorFlow's Python package knows the gradients of its ops: it takes some two seconds to come up.
+
+    A context manager. The process starts with `start`, with `with`, or when it is first asked.
+
+    Args:
+        timeout: seconds that one answer may take.
+        op_libraries: libraries of custom ops.
+        verbose: let TensorFlow's own log through to standard error.
+    """
+
+    def __init__(
+        self, timeout: float | None = None, op_libraries: Sequence[str] = (), *, verbose: bool = False
+    ) -> None:
+        self._worker = Worker("cpu", op_libraries, runtime="python", verbose=verbose)
+        self._timeout = timeout
+
+    def start(self) -> Differentiator:
+        """Starts the process, and does not wait for it."""
+        try:
+            self._worker.start()
+        except RuntimeFailure as failure:
+            raise ValidationError(str(failure)) from failure
+        return self
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._worker.close()
+
+    def __enter__(self) -> Differentiator:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def derive(self, data: bytes, wanted: Derivation) -> Backward:
+        """The nodes that compute the gradients; see `gdsurgeon.runtime.differentiation.gradients.derive`.
+
+        Raises:
+            EditError: TensorFlow refuses the graph, or to differentiate it.
+            ValidationError: its process has crashed, or does not answer in time.
+            NotValidatedError: there is no TensorFlow.
+        """
+        return self._answer(self._worker.derive(data, wanted), "TensorFlow cannot make the gradients")
+
+    def signatures(self, data: bytes) -> dict[str, list[Signature]]:
+        """DataType and inferred shape of every output of every node of a serialised GraphDef.
+
+        Raises as `derive` does.
+        """
+        key = "the graph for its shapes"
+        refused = "TensorFlow finds no sizes for a plan"
+        self._answer(self._worker.load(key, data=data), refused)
+        operations = self._answer(self._worker.operations(key), refused)
+        names = [f"{item.name}:{index}" for item in operations for index in range(item.n_outputs)]
+        signatures = self._answer(self._worker.signature(key, names), refused)
+        found = iter(signatures)
+        self._worker.unload(key)
+        return {item.name: [next(found) for _ in range(item.n_outputs)] for item in operations}
+
+    def _answer(self, pending: Pending[T], refused: str) -> T:
+        try:
+            return pending.result(self._timeout)
+        except TensorFlowError as error:
+            line = (error.message.strip().splitlines() or ["no reason given"])[0]
+            raise EditError(f"{refused}: {printable(_WHERE.sub(_AT, line))}") from error
+        except TensorFlowMissing as missing:
+            raise NotValidatedError(
+                f"{missing}: gradients are made with its Python package", hint="pip install tensorflow"
+            ) from missing
+        except RuntimeFailure as failure:
+            raise ValidationError(str(failure), hint="--timeout gives it longer") from failure

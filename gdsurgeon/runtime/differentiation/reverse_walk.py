@@ -1,0 +1,193 @@
+"""The reverse walk of backpropagation over a tf.Graph, with the gradient functions that TensorFlow has registered.
+
+As TensorFlow's eager tape goes about it: only what lies between the targets and the sources is walked; the uses of
+each tensor are counted, and an operation is differentiated when the gradients of all its outputs have come. Entries
+are taken from a queue, and not from a stack as the tape does it: that is the order of `tf.gradients`, so that sums of
+three and more partial gradients are the same bits.
+
+Runs where TensorFlow has been imported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+TAKES_NONE: Mapping[str, frozenset[int]] = {
+    "SoftmaxCrossEntropyWithLogits": frozenset((1,)),
+    "SparseSoftmaxCrossEntropyWithLogits": frozenset((1,)),
+    "FusedBatchNorm": frozenset((1, 2, 3, 4)),
+    "FusedBatchNormV2": frozenset((1, 2, 3, 4)),
+    "FusedBatchNormV3": frozenset((1, 2, 3, 4, 5)),
+}
+"""Outputs of ops whose gradient functions take None for a gradient that there is not; others are given zeros."""
+
+CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
+
+
+LOOP_OPS = frozenset(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"))
+"""Ops of v1 while loops. They have gradient functions, which need to know more of the loop than a GraphDef says."""
+
+
+class NoGradient(NamedTuple):
+    """An operation on the way that cannot be differentiated: its name, its op, the custom gradient that it asks for."""
+
+    node: str
+    op: str
+    reason: str
+
+
+class Path(NamedTuple):
+    """What lies between sources and targets.
+
+    Attributes:
+        operations: in the order in which they are found, going back from the targets.
+        members: the same as a set.
+    """
+
+    operations: list[Any]
+    members: set[Any]
+
+
+def path(modules: Any, ys: Sequence[Any], xs: Sequence[Any]) -> Path:
+    """The operations through which a gradient may flow from YS back to XS."""
+    reached: set[Any] = set()
+    forward = deque(x.op for x in xs)
+    while forward:
+        operation = forward.popleft()
+        if operation not in reached:
+            reached.add(operation)
+            for output in operation.outputs:
+                if modules.is_trainable(output):
+                    forward.extend(output.consumers())
+    found: list[Any] = []
+    backward = deque(y.op for y in ys)
+    while backward:
+        operation = backward.popleft()
+        if operation in reached:
+            reached.remove(operation)
+            found.append(operation)
+            backward.extend(read.op for read in operation.inputs)
+    return Path(found, set(found))
+
+
+def without_gradient(modules: Any, between: Path, xs: Sequence[Any]) -> tuple[list[NoGradient], list[str]]:
+    """The operations of a path that have no gradient function, and (apart) the function calls that have none."""
+    missing: list[NoGradient] = []
+    calls: list[str] = []
+    stop = _stop(between, xs)
+    for operation in between.operations:
+        if operation in stop:
+            continue
+        if operation.type in LOOP_OPS:
+            missing.append(NoGradient(operation.name, operation.type, ""))
+            continue
+        try:
+            modules.gradient_function(operation)
+        except LookupError:
+            if operation.type in CALLS or modules.is_function(operation.graph, operation.type):
+                calls.append(operation.name)
+            else:
+                custom = operation.node_def.attr["_gradient_op_type"].s.decode("utf-8", "replace")
+                missing.append(NoGradient(operation.name, operation.type, custom))
+    return missing, calls
+
+
+def _stop(between: Path, xs: Sequence[Any]) -> set[Any]:
+    """The sources that depend on no other source: their operations are not differentiated."""
+    return {x.op for x in xs if not any(read.op in between.members for read in x.op.inputs)}
+
+
+def upstream(between: Path, operations: Iterable[Any]) -> set[Any]:
+    """OPERATIONS and those of a path that they depend on."""
+    found: set[Any] = set()
+    pending = list(operations)
+    while pending:
+        operation = pending.pop()
+        if operation in between.members and operation not in found:
+            found.add(operation)
+            pending.extend(read.op for read in operation.inputs)
+    return found
+
+
+class Walk:
+    """One backward pass.
+
+    Args:
+        modules: what is used of TensorFlow, see `gdsurgeon.runtime.differentiation.gradients.Modules`.
+        between: what to walk over.
+        xs: the sources.
+        missing: names of the operations without a gradient function.
+
+    Attributes:
+        stopped: the operations among MISSING that a gradient has come to: it goes no further.
+    """
+
+    def __init__(self, modules: Any, between: Path, xs: Sequence[Any], missing: Collection[str] = ()) -> None:
+        self._modules = modules
+        self._between = between
+        self._xs = xs
+        self._missing = frozenset(missing)
+        self.stopped: list[Any] = []
+        self._stop = _stop(between, xs)
+        self._pending: Counter[Any] = Counter(
+            read.op for operation in between.operations for read in operation.inputs if read.op in between.members
+        )
+        self._partial: dict[Any, list[Any]] = {}  # gradients that have come, by the reference of the tensor
+        self._whole: dict[Any, Any] = {}  # sums of them, of the outputs of operations that were walked over
+
+    def run(self, ys: Sequence[Any], grad_ys: Sequence[Any]) -> list[Any]:
+        """The gradient of the sum of GRAD_YS * YS with respect to each source; None where none flows.
+
+        A gradient is a tensor or IndexedSlices.
+        """
+        for y, gradient in zip(ys, grad_ys, strict=True):
+            self._partial.setdefault(y.ref(), []).append(gradient)
+        first = dict.fromkeys(y.op for y in ys)
+        ready = deque(op for op in first if op in self._between.members and not self._pending[op])
+        while ready:
+            operation = ready.popleft()
+            for read, gradient in zip(tuple(operation.inputs), self._differentiate(operation), strict=False):
+                if gradient is not None:
+                    self._partial.setdefault(read.ref(), []).append(gradient)
+            for read in self._reads(operation):
+                self._pending[read.op] -= 1
+                if not self._pending[read.op]:
+                    ready.append(read.op)
+        return [self._whole.get(x.ref()) for x in self._xs]
+
+    def _reads(self, operation: Any) -> Iterable[Any]:
+        return [read for read in operation.inputs if read.op in self._between.members]
+
+    def _differentiate(self, operation: Any) -> list[Any]:
+        """The gradients with respect to the inputs of OPERATION."""
+        reads = tuple(operation.inputs)
+        given = [self._sum(output) for output in operation.outputs]
+        if operation in self._stop or all(gradient is None for gradient in given):
+            return [None] * len(reads)
+        if operation.name in self._missing:
+            self.stopped.append(operation)
+            return [None] * len(reads)
+        function = self._modules.gradient_function(operation)
+        if function is None:  # said to be not differentiable
+            return [None] * len(reads)
+        takes_none = TAKES_NONE.get(operation.type, frozenset())
+        for index, output in enumerate(operation.outputs):
+            if given[index] is None and index not in takes_none and self._modules.is_trainable(output):
+                given[index] = self._modules.zeros_like(output)
+        with self._modules.name_scope(f"{operation.name}_grad"):
+            found = function(operation, *given)
+        gradients = list(found) if isinstance(found, (list, tuple)) else [found]
+        for read, gradient in zip(reads, gradients, strict=False):
+            self._modules.merge_shape(gradient, read)
+        return gradients
+
+    def _sum(self, output: Any) -> Any:
+        """The gradient of an output of which all partial gradients have come; None where none has."""
+        partial = self._partial.pop(output.ref(), None)
+        if not partial:
+            return None
+        whole = partial[0] if len(partial) == 1 else self._modules.add(partial)
+        self._whole[output.ref()] = whole
+        return whole

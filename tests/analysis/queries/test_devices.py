@@ -1,0 +1,91 @@
+"""Device strings, and who has one."""
+
+from __future__ import annotations
+
+import pytest
+from support import graphs
+from support.graphs import add, const, graph, identity
+
+from gdsurgeon.analysis.queries.devices import format_device, has_parts, parse_device, placed_nodes
+from gdsurgeon.wire.scan import LARGE
+
+
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("/gpu:0", "/device:GPU:0"),
+        ("/GPU:0", "/device:GPU:0"),
+        ("/cpu:*", "/device:CPU:*"),
+        ("/cpu", "/device:CPU:*"),
+        ("/device:GPU", "/device:GPU:*"),
+        ("/device:gpu:01", "/device:GPU:1"),
+        ("/device:XLA_CPU:0", "/device:XLA_CPU:0"),
+        ("/device:MyNpu:3", "/device:MyNpu:3"),
+        ("/job:worker/replica:0/task:3/device:TPU:2", "/job:worker/replica:0/task:3/device:TPU:2"),
+        ("/device:GPU:0/job:ps", "/job:ps/device:GPU:0"),
+        ("/job:ps/task:*", "/job:ps"),
+        ("/device:*:1", "/device:*:1"),
+    ],
+)
+def test_one_device_has_one_full_spelling(text: str, full: str) -> None:
+    device = parse_device(text)
+    assert device is not None
+    assert format_device(device) == full
+    assert parse_device(full) == device
+
+
+@pytest.mark.parametrize(
+    "text", ["", "gpu:0", "/", "/foo", "/gpu:", "/gpu:x", "/job:", "/cpux:0", "/gpu:0x", "/a/b", "*"]
+)
+def test_what_is_no_device(text: str) -> None:
+    assert parse_device(text) is None
+
+
+def test_what_states_nothing_is_no_device() -> None:
+    assert parse_device("/job:*") is None
+
+
+def test_parts() -> None:
+    device = parse_device("/job:worker/task:1/device:GPU:0")
+    assert device is not None
+    for text, holds in [
+        ("/gpu:0", True),
+        ("/gpu:*", True),
+        ("/device:gPu:0", True),
+        ("/job:worker", True),
+        ("/job:worker/gpu:0", True),
+        ("/gpu:1", False),
+        ("/cpu:0", False),
+        ("/job:ps/gpu:0", False),
+        ("/replica:0", False),
+    ]:
+        assert has_parts(device, parse_device(text) or {}) == holds
+
+
+def test_the_nodes_that_ask_for_one() -> None:
+    large = const("large", [0.0] * (LARGE // 4))
+    placed_large = graphs.node("big", "Const", device="/gpu:1", dtype=graphs.FLOAT, value=graphs.tensor([0.0] * 20_000))
+    found = graph(
+        graphs.node("a", "NoOp", device="/cpu:0"), large, identity("b", "large"), placed_large,
+        graphs.node("c", "NoOp", ["^a"], device="/gpu:0"), add("d", "b", "big"),
+    )  # fmt: skip
+    assert [(node.name, node.device) for node in placed_nodes(found)] == [
+        ("a", "/cpu:0"), ("big", "/gpu:1"), ("c", "/gpu:0")
+    ]  # fmt: skip
+
+
+def test_edits_are_seen() -> None:
+    found = graph(*(graphs.node(n, "NoOp", device="/cpu:0") for n in "abc"), graphs.node("d", "NoOp"))
+    found.set_device(found["a"], "")
+    found.set_device(found["d"], "/gpu:0")
+    found.remove([found["b"]])
+    found.rename({found["c"]: "e"})
+    found.add("f", "NoOp", device="/cpu:1")
+    assert sorted((node.name, node.device) for node in placed_nodes(found)) == [
+        ("d", "/gpu:0"), ("e", "/cpu:0"), ("f", "/cpu:1")
+    ]  # fmt: skip
+
+
+def test_records_that_only_the_wire_format_can_read() -> None:
+    broken = graphs.node("a", "NoOp", device="/cpu:0", bad=b"\x32\x7f")
+    assert [node.name for node in placed_nodes(graph(broken, graphs.node("b", "NoOp")))] == ["a"]

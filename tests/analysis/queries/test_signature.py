@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+from support import graphs
+from support.graphs import FLOAT, INT32, STRING, UINT8, add, const, g8, graph, identity, node, placeholder
+from support.paths import FIXTURES
+
+from gdsurgeon.analysis.queries.signature import TensorInfo, input_nodes, output_nodes, signature
+from gdsurgeon.analysis.shapes.stated import compatible, describe, format_shape, stated_shape
+from gdsurgeon.graph.load import load
+
+
+def test_inputs_and_outputs() -> None:
+    found = signature(graph(placeholder("x", UINT8, (-1, 3)), placeholder("names", STRING), identity("y", "x"),
+                            node("u", "MyOp", ["names"])))  # fmt: skip
+    assert found.inputs == (
+        TensorInfo("x", 4, (-1, 3), "Placeholder"), TensorInfo("names", 7, None, "Placeholder")
+    )  # fmt: skip
+    assert found.outputs == (TensorInfo("y", 1, None, "Identity"), TensorInfo("u", 0, None, "MyOp"))
+
+
+def test_all_outputs_of_a_node_are_listed() -> None:
+    found = signature(graph(const("axis", [0], INT32, ()), placeholder("v"),
+                            node("s", "Split", ["axis", "v"], T=FLOAT, num_split=2)))  # fmt: skip
+    assert [o.name for o in found.outputs] == ["s", "s:1"]
+
+
+def test_what_is_read_as_data_is_no_output_and_what_only_controls_is() -> None:
+    found = graph(*g8(), node("n", "NoOp", ["^foo/bar/e"]))
+    assert [n.name for n in output_nodes(found)] == ["foo/bar/e", "foo/bar/h"]
+    found = graph(identity("y", "p"), placeholder("p"), const("alone", [1]), placeholder("unread"))
+    assert [n.name for n in output_nodes(found)] == ["y"]
+    assert [n.name for n in input_nodes(found)] == ["p", "unread"]
+
+
+def test_after_edits() -> None:
+    found = graph(*g8(), placeholder("p", FLOAT, (2,)))
+    found.reroute(found.uses(found["foo/d"].output), found["p"].output)
+    found.remove([found["foo/bar/h"]])
+    found.add("q", "Placeholder", attrs={"dtype": FLOAT, "shape": graphs.attr((2,))})
+    found.add("out", "Identity", [found["foo/bar/f"].output], attrs={"T": FLOAT})
+    found.rename({found["foo/bar/e"]: "e"})
+    assert [n.name for n in input_nodes(found)] == ["p", "q"]
+    assert [n.name for n in output_nodes(found)] == ["e", "foo/bar/g", "out"]
+    found.set_inputs(found["e"], [found["out"].output, found["out"].output])
+    assert [n.name for n in output_nodes(found)] == ["e", "foo/bar/g"]
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "outputs"),
+    [
+        ("classifier.pb", 1, 1),
+        ("decode_jpeg.pb", 1, 1),
+        ("label_lookup.pb", 1, 1),
+        ("while_v1.pb", 1, 2),  # the counter leaves the loop as well, and nobody reads it
+        ("functions_tf2.pb", 1, 1),
+        ("tiny.pbtxt", 1, 1),
+    ],
+)
+def test_fixtures(name: str, inputs: int, outputs: int) -> None:
+    found = signature(load(str(FIXTURES / name)))
+    assert (len(found.inputs), len(found.outputs)) == (inputs, outputs)
+
+
+def test_stated_shapes() -> None:
+    shapes = graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto((1,))) + graphs.encode_len(7, b"\x18\x01"))
+    found = graph(placeholder("p", FLOAT, (1, -1)), const("c", [0] * 6, FLOAT, (2, 3)), add("y", "p", "c"),
+                  node("s", "MyOp", _output_shapes=shapes),
+                  node("v", "PlaceholderV2", dtype=FLOAT, shape=()))  # fmt: skip
+    expected = {"p": (1, -1), "c": (2, 3), "y": None, "s": (1,), "s:1": None, "s:2": None, "v": ()}
+    assert {name: stated_shape(found.tensor(name)) for name in expected} == expected
+    assert describe(found["p"].output) == "float32 [1,?]"
+    assert describe(found["y"].output) == "float32"
+    assert describe(found["s"].output) == "unknown type"
+
+
+@pytest.mark.parametrize(("producer", "shape"), [(23, None), (24, ()), (1882, ())])
+def test_a_scalar_placeholder_of_an_old_producer_has_an_unknown_shape(producer: int, shape: object) -> None:
+    found = graph(placeholder("p", FLOAT, ()), placeholder("q", FLOAT, (1,)), trailer=graphs.versions(producer))
+    assert stated_shape(found["p"].output) == shape
+    assert stated_shape(found["q"].output) == (1,)
+
+
+def test_shapes_that_fit() -> None:
+    assert all(compatible(a, b) for a, b in [(None, (1,)), ((), ()), ((-1, 2), (5, 2)), ((1, -1), (-1, 3))])
+    assert not any(compatible(a, b) for a, b in [((), (1,)), ((2,), (3,)), ((-1,), (1, 1)), ((1, 2), (2, 1))])
+    assert [format_shape(s) for s in (None, (), (-1, 3))] == ["[...]", "[]", "[?,3]"]

@@ -1,0 +1,293 @@
+"""What is inferred of shapes, compared with what TensorFlow infers and with what the tensors turn out to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import graphs
+from support.ask_tensorflow import Answers, asked
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+from support.published import ABSENT, EXECUTABLE, FOLDER
+from support.shape_cases import CASES, Case
+
+import gdsurgeon as gds
+from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Output
+from gdsurgeon.wire.write import read_chunks
+
+Found = dict[str, list[int] | None]
+
+RANDOM_GRAPHS = 40
+
+
+def shapes_of(found: Graph, *tensors: str, **options: Any) -> list[Shape]:
+    inferred = infer_shapes(found, **options)
+    return [inferred.shape(found.tensor(tensor)) for tensor in tensors]
+
+
+def contradicts(ours: Shape, theirs: list[int] | None) -> bool:
+    """Whether something is stated that is said otherwise."""
+    if ours is None or theirs is None:
+        return False
+    return len(ours) != len(theirs) or any(a >= 0 and b >= 0 and a != b for a, b in zip(ours, theirs, strict=True))
+
+
+def is_vaguer(ours: Shape, theirs: list[int] | None) -> bool:
+    """Whether THEIRS states something that OURS does not."""
+    if theirs is None:
+        return False
+    return ours is None or any(a < 0 <= b for a, b in zip(ours, theirs, strict=False))
+
+
+class TestRules:
+    @pytest.mark.parametrize("case", CASES, ids=Case.name)
+    def test_the_outputs_of_one_op(self, case: Case) -> None:
+        found = gds.from_bytes(case.bytes())
+        inferred = infer_shapes(found)
+        assert [inferred.shape(Output(found["y"], i)) for i in range(len(case.outputs))] == case.outputs
+        assert inferred.conflicts == []
+
+    @pytest.mark.parametrize(
+        ("op", "inputs", "attrs", "words"),
+        [
+            ("AddV2", [(2, 4), (3, 4)], {}, "[2,4] and [3,4] cannot be broadcast"),
+            ("MatMul", [(-1, 4), (5, 6)], {}, "[?,4] times [5,6]"),
+            ("MatMul", [(-1, 4), (5, 6)], {"transpose_b": True}, "[?,4] times [5,6] transposed"),
+            ("MatMul", [(2, 3, 4), (4, 5)], {}, "3 dimensions where there must be 2"),
+            ("Reshape", [(2, 4), [3, 3]], {}, "[2,4] reshaped to [3,3]"),
+            ("Reshape", [(2, 4), [-1, 3]], {}, "[2,4] reshaped to [-1,3]"),
+            ("Reshape", [(-1, 5), [3, 3]], {}, "[?,5] reshaped to [3,3]"),
+            ("ConcatV2", [(2, 4), (3, 4), 1], {}, "it joins [2,4], [3,4] along axis 1"),
+            ("Squeeze", [(2, 4)], {"squeeze_dims": [0]}, "it drops axes [0] of [2,4]"),
+            ("Split", [1, (2, 5)], {"num_split": 2}, "it splits [2,5] into 2 along axis 1"),
+            ("Unpack", [(2, 5)], {"num": 3}, "it takes [2,5] apart into 3"),
+            ("Conv2D", [(1, 8, 8, 4), (3, 3, 3, 2)], {"strides": [1, 1, 1, 1], "padding": "SAME"}, "3 channels"),
+            ("Conv2D", [(1, 2, 2, 3), (5, 5, 3, 2)], {"strides": [1, 1, 1, 1], "padding": "VALID"}, "does not fit"),
+            ("BiasAdd", [(-1, 4), (5,)], {}, "5 biases"),
+            ("Slice", [(2, 4), [0, 0], [3, 4]], {}, "it cuts [3,4]"),
+            ("BroadcastTo", [(2, 4), [3, 4]], {}, "cannot be broadcast to [3,4]"),
+            ("PlaceholderWithDefault", [(2, 4)], {"shape": (3, 4)}, "its default is [2,4], and it takes [3,4]"),
+            (
+                "Conv2DBackpropInput",
+                [[1, 8, 8, 5], (2, 2, 5, 3), (2, 4, 4, 3)],
+                {"strides": [1, 2, 2, 1], "padding": "SAME"},
+                "it takes [1,4,4,3], and its input is [2,4,4,3]",
+            ),
+        ],
+    )
+    def test_what_contradicts_itself_is_told(self, op: str, inputs: list[Any], attrs: Any, words: str) -> None:
+        found = gds.from_bytes(Case(op, inputs, [], attrs).bytes())
+        (conflict,) = infer_shapes(found).conflicts
+        assert conflict.node is found["y"]
+        assert words in conflict.text
+
+    @pytest.mark.parametrize("case", CASES[::7], ids=Case.name)
+    def test_a_node_that_lacks_inputs_or_attrs_is_of_unknown_shape(self, case: Case) -> None:
+        data = gds.from_bytes(case.bytes())
+        broken = data["y"]
+        data.set_inputs(broken, [])
+        for key in broken.attr_keys:
+            data.set_attr(broken, key, b"")
+        infer_shapes(data)
+        for key in broken.attr_keys:
+            data.set_attr(broken, key, b"\xff")  # cannot be decoded
+        infer_shapes(data)
+
+
+class TestValues:
+    def test_arithmetic_on_shapes(self) -> None:
+        found = graph(
+            placeholder("x", FLOAT, (-1, 7, 5, 2)),
+            node("shape", "Shape", ["x"], T=FLOAT, out_type=INT32),
+            *(scalar(name, value, INT32) for name, value in [("zero", 0), ("two", 2)]),
+            *(const(name, [value], INT32) for name, value in [("at0", 0), ("at1", 1), ("at3", 3), ("minus", -1)]),
+            node("batch", "StridedSlice", ["shape", "at0", "at1", "at1"], T=INT32, Index=INT32, shrink_axis_mask=1),
+            node("sides", "StridedSlice", ["shape", "at1", "at3", "at1"], T=INT32, Index=INT32),
+            node("twice", "Mul", ["sides", "two"], T=INT32),
+            node("half", "FloorDiv", ["sides", "two"], T=INT32),
+            node("area", "Prod", ["sides", "at0"], T=INT32, Tidx=INT32),
+            node("target", "Pack", ["batch", "area", "two"], T=INT32, N=3, axis=0),
+            node("flat", "Reshape", ["x", "target"], T=FLOAT, Tshape=INT32),
+            node("joined", "ConcatV2", ["half", "minus", "zero"], T=INT32, N=2, Tidx=INT32),
+            node("resized", "ResizeBilinear", ["x", "twice"], T=FLOAT),
+        )
+        inferred = infer_shapes(found)
+        wanted = {
+            "shape": (None, 7, 5, 2), "batch": (None,), "sides": (7, 5), "twice": (14, 10), "half": (3, 2),
+            "area": (35,), "target": (None, 35, 2), "joined": (3, 2, -1), "x": None,
+        }  # fmt: skip
+        assert {name: inferred.value(found.tensor(name)) for name in wanted} == wanted
+        assert inferred.shape(found.tensor("flat")) == (-1, 35, 2)
+        assert inferred.shape(found.tensor("resized")) == (-1, 14, 10, 2)
+
+    @pytest.mark.parametrize(
+        ("op", "inputs", "value"),
+        [
+            ("Add", [[1, 2], 3], (4, 5)),
+            ("Sub", [[1, 2], [3, 5]], (-2, -3)),
+            ("Div", [[-7, 7], 2], (-3, 3)),
+            ("FloorDiv", [[-7, 7], 2], (-4, 3)),
+            ("FloorMod", [[-7, 7], 2], (1, 1)),
+            ("FloorDiv", [[-7, 7], 0], (None, None)),
+            ("Mul", [[1 << 20, 3], 1 << 20], (None, 3 << 20)),  # int32 wraps
+            ("Maximum", [[-1, 4], 2], (2, 4)),
+            ("Neg", [[1, -2]], (-1, 2)),
+            ("GatherV2", [[5, 6, 7], [2, 0, 3], 0], (7, 5, None)),
+            ("Slice", [[5, 6, 7], [1], [-1]], (6, 7)),
+            ("Range", [1, 7, 2], (1, 3, 5)),
+            ("Fill", [[2], 7], (7, 7)),
+            ("Sum", [[1, 2], 0], (3,)),
+            ("ExpandDims", [7, 0], (7,)),
+            ("Pack", [[1, 2], [3, 4]], (1, 2, 3, 4)),
+        ],
+    )
+    def test_one_op(self, op: str, inputs: list[Any], value: Any) -> None:
+        found = gds.from_bytes(Case(op, inputs, []).bytes())
+        assert infer_shapes(found).value(found.tensor("y")) == value
+
+    def test_parts_of_a_vector(self) -> None:
+        found = gds.from_bytes(Case("SplitV", [[5, 6, 7], [1, 2], 0], [], {"num_split": 2}).bytes())
+        inferred = infer_shapes(found)
+        assert [inferred.value(found.tensor(f"y:{i}")) for i in range(2)] == [(5,), (6, 7)]
+
+    def test_the_default_of_a_placeholder_is_not_its_value(self) -> None:
+        found = graph(
+            const("d", [2, 3], INT32), node("p", "PlaceholderWithDefault", ["d"], dtype=INT32, shape=(2,)),
+            scalar("one", 1), node("y", "Fill", ["p", "one"], T=FLOAT, index_type=INT32),
+        )  # fmt: skip
+        assert infer_shapes(found).value(found.tensor("p")) is None
+        assert shapes_of(found, "y") == [(-1, -1)]
+
+
+class TestGraphs:
+    def test_what_comes_round_a_loop_is_unknown_and_what_does_not_is_known(self) -> None:
+        records = graphs.loop()
+        found = graph(*records, placeholder("x", FLOAT, (2, 3)),
+                      node("w/x", "Enter", ["x"], T=FLOAT, frame_name="w", is_constant=True),
+                      node("w/y", "Mul", ["w/x", "w/x"], T=FLOAT))  # fmt: skip
+        assert shapes_of(found, "w/Merge", "w/Add", "w/Exit", "w/y", "w/one") == [None, None, None, (2, 3), ()]
+
+    def test_an_edited_graph(self) -> None:
+        found = graph(placeholder("x", FLOAT, (2, 3)), identity("y", "x"))
+        found.rename({found["x"]: "z"})
+        found.set_op(found["y"], "Shape")
+        added = found.add("w", "Identity", [found["y"].output], attrs={"T": INT32})
+        inferred = infer_shapes(found)
+        assert (inferred.shape(found["y"].output), inferred.value(added.output)) == ((2,), (2, 3))
+
+    @pytest.mark.parametrize(("producer", "shape"), [(23, None), (24, ())])
+    def test_a_scalar_placeholder_of_an_old_producer_may_be_anything(self, producer: int, shape: Shape) -> None:
+        found = graph(placeholder("x", FLOAT, ()), identity("y", "x"), trailer=graphs.versions(producer))
+        assert shapes_of(found, "y") == [shape]
+
+    def test_stated_shapes_count_for_unknown_ops_alone(self) -> None:
+        stated = gds.graph.attrs.attr_value(b"")
+        stated.list.shape.add().dim.add(size=7)
+        found = graph(
+            placeholder("x", FLOAT, (2, 3)), node("y", "MyOp", ["x"], _output_shapes=stated.SerializeToString()),
+            identity("z", "x", _output_shapes=stated.SerializeToString()),
+        )  # fmt: skip
+        assert shapes_of(found, "y", "z") == [(7,), (2, 3)]
+        assert shapes_of(found, "y", use_stated=False) == [None]
+        given = {found.tensor("x"): (4, 3)}
+        assert shapes_of(found, "x", "y", "z", given=given) == [(4, 3), None, (4, 3)]
+
+    def test_given_shapes(self) -> None:
+        found = graph(
+            placeholder("x", FLOAT, (2, 3)), add("y", "x", "x"), placeholder("other", FLOAT, (5,)),
+            identity("z", "other"), node("n", "Shape", ["y"], T=FLOAT, out_type=INT32),
+        )  # fmt: skip
+        base = infer_shapes(found)
+        given = {found.tensor("y"): (-1, 3)}
+        for inferred in (infer_shapes(found, given), infer_shapes(found, given, base=base)):
+            assert [inferred.shape(found.tensor(t)) for t in "xyz"] == [(2, 3), (-1, 3), (5,)]
+            assert inferred.value(found.tensor("n")) == (None, 3)
+        assert base.value(found.tensor("n")) == (2, 3)
+
+    def test_a_long_chain_is_walked_without_recursion(self) -> None:
+        records = [placeholder("n0", FLOAT, (-1, 3))] + [identity(f"n{i + 1}", f"n{i}") for i in range(30_000)]
+        assert shapes_of(graph(*records), "n30000") == [(-1, 3)]
+
+
+# TensorFlow's own word.
+
+
+def compared(found: Graph, inferred: Shapes, theirs: Found) -> tuple[list[str], int, int]:
+    """The tensors of which something wrong is said; how many have a known shape, and of how many we know as much."""
+    wrong, known, ours = [], 0, 0
+    for name, shape in theirs.items():
+        if found.find(name.split(":")[0]) is None:
+            continue
+        stated = inferred.shape(found.tensor(name))
+        if contradicts(stated, shape):
+            wrong.append(f"{name} ({found.tensor(name).node.op}): {stated}, and TensorFlow has {shape}")
+        known += shape is not None
+        ours += shape is not None and not is_vaguer(stated, shape)
+    return wrong, known, ours
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """TensorFlow's word on all of them, asked at once: on the cases by their numbers, on the others by their names."""
+    folder = tmp_path_factory.mktemp("shapes")
+    for i, case in enumerate(CASES):
+        (folder / f"{i}.pb").write_bytes(case.bytes())
+    for name in EXECUTABLE if FOLDER.is_dir() else ():
+        (folder / f"{name}.pb").write_bytes(read_chunks(gds.load(str(FOLDER / name)).chunks()))
+    return asked(folder, RANDOM_GRAPHS)
+
+
+@pytest.mark.tensorflow
+class TestAgainstTensorFlow:
+    LESS_IS_SAID_OF = ("Einsum", "MaxPool")
+    """Of equations with an ellipsis, and of pooling over channels."""
+
+    def test_each_op(self, answers: Answers) -> None:
+        ran, vaguer = 0, []
+        for i, case in enumerate(CASES):
+            answer = answers(str(i))
+            if "has been removed" in answer.get("error", ""):
+                continue
+            assert "error" not in answer, (case.name(), answer["error"])
+            found = gds.from_bytes(case.bytes())
+            inferred = infer_shapes(found)
+            wrong, known, ours = compared(found, inferred, answer["static"])
+            assert wrong + compared(found, inferred, answer["actual"])[0] == [], case.name()
+            ran += "y:0" in answer["actual"]
+            if known > ours and case.op not in self.LESS_IS_SAID_OF:
+                vaguer.append((case.name(), answer["static"]))
+        assert vaguer == []
+        assert ran > len(CASES) * 0.7
+
+    def test_random_graphs(self, answers: Answers) -> None:
+        known = ours = 0
+        for path in answers.folder.glob("random_*.pb"):
+            found = gds.load(str(path))
+            inferred = infer_shapes(found)
+            answer = answers(path.stem)
+            wrong, more, as_much = compared(found, inferred, answer["static"])
+            assert wrong + compared(found, inferred, answer["actual"])[0] == [], path.name
+            known, ours = known + more, ours + as_much
+        assert known > 100 * RANDOM_GRAPHS
+        assert ours > 0.99 * known
+
+
+@pytest.mark.tensorflow
+@pytest.mark.models
+@pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)
+def test_published_graphs(answers: Answers) -> None:
+    known = ours = 0
+    for name in EXECUTABLE:
+        found = gds.load(str(FOLDER / name))
+        inferred = infer_shapes(found, use_stated=False)
+        answer = answers(name)
+        assert "error" not in answer, answer["error"]
+        wrong, more, as_much = compared(found, inferred, answer["static"])
+        assert wrong + compared(found, inferred, answer["actual"])[0] == [], name
+        assert inferred.conflicts == [], name
+        known, ours = known + more, ours + as_much
+    assert known > 8000
+    assert ours > 0.985 * known

@@ -1,0 +1,134 @@
+"""Which nodes lie in while frames and in branches that may not be taken."""
+
+from __future__ import annotations
+
+from support import graphs
+from support.graphs import BOOL, FLOAT, INT32, add, const, graph, identity, node, placeholder
+from support.paths import FIXTURES
+
+from gdsurgeon.analysis.traversal.control_flow import control_flow
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import load
+
+
+def flow_of(found: Graph) -> dict[str, tuple[int, int]]:
+    """(frames, branches) of each node."""
+    topology = Topology(found)
+    flow = control_flow(topology)
+    return {topology.name(n): (flow.frames[n], flow.branches[n]) for n in topology.numbers()}
+
+
+def cond(scope: str, data: str, condition: str, kind: bytes = FLOAT, *controls: str) -> list[bytes]:
+    """A v1 conditional: DATA plus one where CONDITION holds, else DATA."""
+    return [
+        node(f"{scope}/pivot", "Switch", [condition, condition], T=BOOL),
+        identity(f"{scope}/t", f"{scope}/pivot:1", kind=BOOL),
+        node(f"{scope}/Switch", "Switch", [data, condition, *controls], T=kind),
+        node(f"{scope}/one", "Const", [f"^{scope}/t"], dtype=kind, value=graphs.tensor([1], kind, ())),
+        add(f"{scope}/Add", f"{scope}/Switch:1", f"{scope}/one", kind=kind),
+        identity(f"{scope}/f", f"{scope}/Switch", kind=kind),
+        node(f"{scope}/Merge", "Merge", [f"{scope}/f", f"{scope}/Add"], T=kind, N=2),
+    ]
+
+
+BEFORE = [placeholder("x", FLOAT, ()), placeholder("p", BOOL, ()), placeholder("q", BOOL, ())]
+
+
+def test_a_conditional() -> None:
+    found = flow_of(graph(*BEFORE, *cond("c", "x", "p"), identity("y", "c/Merge")))
+    inside = {"c/pivot", "c/t", "c/Switch", "c/one", "c/Add", "c/f"}
+    assert {name for name, (_, branches) in found.items() if branches} == inside
+    assert found["y"] == found["c/Merge"] == (0, 0)
+    assert all(frames == 0 for frames, _ in found.values())
+
+
+def test_a_conditional_in_another() -> None:
+    inner = cond("c/in", "c/Switch:1", "q")
+    outer = cond("c", "x", "p")
+    outer[4] = add("c/Add", "c/in/Merge", "c/one")
+    found = flow_of(graph(*BEFORE, *inner, *outer, identity("y", "c/Merge")))
+    assert (found["c/in/Add"], found["c/in/Merge"], found["c/Add"], found["y"]) == ((0, 2), (0, 1), (0, 1), (0, 0))
+
+
+def test_two_conditionals_one_after_the_other() -> None:
+    found = flow_of(graph(*BEFORE, *cond("c", "x", "p"), *cond("d", "c/Merge", "q"), identity("y", "d/Merge")))
+    assert (found["c/Merge"], found["d/Switch"], found["y"]) == ((0, 0), (0, 1), (0, 0))
+
+
+def test_a_merge_of_what_is_inside_one_side_twice() -> None:
+    """The gradient of a Switch is a Merge of what went through Switches of the same predicate again."""
+    found = flow_of(
+        graph(
+            *BEFORE, *cond("c", "x", "p"),
+            node("again", "Switch", ["c/Add", "p"], T=FLOAT), node("zeros", "Switch", ["c/f", "p"], T=FLOAT),
+            node("both", "Merge", ["zeros", "again:1"], T=FLOAT, N=2), identity("y", "both"),
+        )
+    )  # fmt: skip
+    assert found["both"] == found["y"] == (0, 0) and found["again"][1] > 0
+
+
+def test_a_loop() -> None:
+    for order in (1, -1):
+        found = flow_of(graph(*graphs.loop()[::order]))
+        inside = {name for name, (frames, _) in found.items() if frames}
+        assert inside == {name for name in found if name.startswith("w/")} - {"w/Exit"}
+        assert found["w/Exit"] == found["out"] == found["n"] == (0, 0)
+
+
+def loop_around(body: list[bytes], result: str) -> list[bytes]:
+    """The loop with BODY, which makes RESULT of w/Identity, in place of its addition."""
+    records = [r for r in graphs.loop() if b"w/Add" not in r and b"w/one" not in r]
+    return [*records, *body, node("w/NextIteration", "NextIteration", [result], T=INT32)]
+
+
+def test_a_conditional_in_a_loop() -> None:
+    condition = node("w/even", "MyCondition", ["w/Identity"])
+    found = flow_of(graph(*loop_around([condition, *cond("w/c", "w/Identity", "w/even", INT32)], "w/c/Merge")))
+    assert found["w/c/Add"][0] == found["w/c/Switch"][0] == found["w/c/Merge"][0] == 1
+    assert found["w/c/Add"][1] > found["w/c/Merge"][1] == found["w/Identity"][1]
+    assert found["w/Exit"] == found["out"] == (0, 0)
+
+
+def test_a_loop_in_a_loop() -> None:
+    inner = [
+        node("w/v/Enter", "Enter", ["w/Identity"], T=INT32, frame_name="w/v"),
+        node("w/v/Merge", "Merge", ["w/v/Enter", "w/v/NextIteration"], T=INT32, N=2),
+        node("w/v/LoopCond", "LoopCond", ["w/v/less"]),
+        node("w/v/less", "MyCondition", ["w/v/Merge"]),
+        node("w/v/Switch", "Switch", ["w/v/Merge", "w/v/LoopCond"], T=INT32),
+        identity("w/v/Identity", "w/v/Switch:1", kind=INT32),
+        node("w/v/NextIteration", "NextIteration", ["w/v/Identity"], T=INT32),
+        node("w/v/Exit", "Exit", ["w/v/Switch"], T=INT32),
+    ]
+    found = flow_of(graph(*loop_around(inner, "w/v/Exit")))
+    assert (found["w/v/Identity"][0], found["w/v/Exit"][0], found["w/Identity"][0]) == (2, 1, 1)
+    assert found["w/v/Exit"] == found["w/Identity"]
+    assert found["out"] == (0, 0)
+
+
+def test_a_loop_in_a_conditional() -> None:
+    records = [r for r in graphs.loop() if b"\x0a\x04zero" not in r]
+    branch = cond("c", "start", "p", INT32)
+    branch[4] = add("c/Add", "w/Exit", "c/one", kind=INT32)
+    zero = identity("zero", "c/Switch:1", kind=INT32)
+    found = flow_of(graph(*BEFORE, const("start", [0], INT32, ()), *branch, zero, *records, identity("y", "c/Merge")))
+    assert (found["zero"], found["w/Exit"], found["c/Add"]) == ((0, 1), (0, 1), (0, 1))
+    assert found["w/Identity"][0] == 1
+    assert found["y"] == (0, 0)
+
+
+def test_the_fixture() -> None:
+    graph_ = load(str(FIXTURES / "while_v1.pb"))
+    topology = Topology(graph_)
+    flow = control_flow(topology)
+    once = {topology.name(n) for n in topology.numbers() if flow.runs_once(n)}
+    assert {"n", "sum"} <= once
+    ops = {topology.name(n): topology.op(n) for n in topology.numbers()}
+    assert {ops[name] for name in ops if name not in once} >= {"Enter", "Merge", "Switch", "NextIteration", "LoopCond"}
+    assert all(name in once for name, op in ops.items() if op == "Exit")
+
+
+def test_fixtures_without_control_flow_run_once() -> None:
+    for name in ("classifier.pb", "functions_tf2.pb", "control_edges.pb"):
+        assert set(flow_of(load(str(FIXTURES / name))).values()) == {(0, 0)}

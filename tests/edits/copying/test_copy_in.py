@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from support import graphs
+from support.graphs import FLOAT, add, const, g8, graph, identity, inputs, node, placeholder, random_graphs
+
+from gdsurgeon.edits.copying.copy_in import copy_in
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.wire.write import SourceSpan
+
+
+def t8() -> list[bytes]:
+    return [
+        const("Const", [1] * 10, _foo="foo"), const("Const_1", [1] * 10), const("Const_2", [1] * 10),
+        const("Input", [1] * 10), add("Add", "Const", "Input"), add("Add_1", "Const_1", "Add"),
+        add("Add_2", "Const_2", "Add_1"), identity("o", "Add_2"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_whole_graph_into_an_empty_one(order: int) -> None:
+    original = graph(*t8()[::order])
+    target = graph(trailer=graphs.VERSIONS)
+    copied = copy_in(target, original, replace={})
+    assert graphs.bodies(target) == graphs.bodies(original)
+    assert {old.name: new.name for old, new in copied.nodes.items()} == {n: n for n in graphs.names(original)}
+    assert len(set(copied.nodes.values())) == len(copied.nodes)
+    assert copied.renamed == {}
+
+
+@settings(deadline=None, derandomize=True, max_examples=80)
+@given(random_graphs(), random_graphs())
+def test_any_graph_beside_any_other(ours: graphs.Drawn, theirs: graphs.Drawn) -> None:
+    target, other = from_bytes(ours.data), from_bytes(theirs.data)
+    copied = copy_in(target, other, replace={})
+    names = {old.name: new.name for old, new in copied.nodes.items()}
+    assert len(set(names.values())) == len(names)
+    found = {n.name: n for n in graphs.parsed(target).node}
+    assert len(found) == len(ours.message.node) + len(theirs.message.node)
+    for n in ours.message.node:
+        assert found[n.name] == n
+    for n in theirs.message.node:
+        expected = type(n)()
+        expected.CopyFrom(n)
+        expected.name = names[n.name]
+        ends = [t for t in n.input if t[0] != "^"] + list(dict.fromkeys(t for t in n.input if t[0] == "^"))
+        expected.input[:] = [respelt(t, names) for t in ends]
+        if "_class" in n.attr:
+            found_class = expected.attr["_class"].list.s
+            found_class[:] = [b"loc:@" + names[s[5:].decode()].encode() for s in found_class]
+            if not found_class:
+                found[names[n.name]].attr["_class"].list.SetInParent()
+                expected.attr["_class"].list.SetInParent()
+        assert found[names[n.name]] == expected
+    assert {old: new for old, new in names.items() if old != new} == copied.renamed
+    assert graphs.written(other) == theirs.data
+
+
+def respelt(text: str, names: dict[str, str]) -> str:
+    name, colon, index = text.lstrip("^").partition(":")
+    return "^" * (text[0] == "^") + names[name] + colon + index
+
+
+def test_nodes_without_outputs_are_copied() -> None:
+    other = graph(const("a", [1]), node("check", "Assert", ["eq", "a"], T=graphs.dtypes(FLOAT), summarize=3),
+                  node("eq", "Equal", ["a", "a"], T=FLOAT), identity("z", "a", "^check"))  # fmt: skip
+    target = graph(const("check", [1]))
+    copied = copy_in(target, other, replace={})
+    assert copied.renamed == {"check": "check_1"}
+    assert inputs(target)["z"] == ["a", "^check_1"]
+
+
+def test_a_replaced_node_is_not_copied_and_everybody_reads_what_stands_for_it() -> None:
+    other = graph(placeholder("p"), add("y", "p", "p", "^p"), const("k", [1], _class=["loc:@p"]))
+    target = graph(*g8())
+    copied = copy_in(target, other, replace={other["p"]: target["foo/c"].output}, after=target["a"])
+    assert graphs.names(target)[:3] == ["a", "y", "k"]
+    assert inputs(target)["y"] == ["foo/c", "foo/c", "^foo/c"]
+    assert graphs.colocations(target) == {"k": [b"loc:@foo/c"]}
+    assert copied.output(other["p"].output) == target["foo/c"].output
+    assert copied.output(other["y"].output) == target["y"].output
+    assert "p" not in target
+
+
+def test_names_that_are_asked_for() -> None:
+    other = graph(identity("y", "k"), const("k", [1]), const("wanted", [1]))
+    target = graph(*g8())
+    copied = copy_in(target, other, replace={}, names={other["y"]: "wanted"})
+    assert inputs(target)["wanted"] == ["k"]
+    assert copied.renamed == {"wanted": "wanted_1"}
+
+
+def test_a_new_name_avoids_names_that_other_copies_keep() -> None:
+    other = graph(const("a", [1]), const("a_1", [1]), identity("y", "a"))
+    target = graph(*g8())
+    copied = copy_in(target, other, replace={})
+    assert copied.renamed == {"a": "a_2"}
+    assert inputs(target)["y"] == ["a_2"]
+
+
+def test_weights_are_copied_by_span() -> None:
+    other = graph(const("big", [1.0] * 100_000))
+    target = graph(*g8(), const("big", [1]))
+    copy_in(target, other, replace={})
+    spans = [c for c in target.chunks() if isinstance(c, SourceSpan) and c.source is other.source]
+    assert sum(c.end - c.start for c in spans) > 400_000
+    assert sum(len(c) for c in target.chunks() if isinstance(c, bytes)) < 60
+
+
+def test_a_graph_that_was_edited_is_copied_as_it_is_now() -> None:
+    other = graph(*g8())
+    other.rename({other["a"]: "x"})
+    other.set_inputs(other["foo/bar/e"], [other["x"].output, other["x"].output])
+    other.set_attr(other["foo/d"], "_new", graphs.attr(5))
+    other.set_colocated(other["foo/d"], [other["x"]])
+    other.remove([other["foo/bar/h"]])
+    other.add("late", "Identity", [other["foo/d"].output], attrs={"T": FLOAT})
+    target = graph(trailer=graphs.VERSIONS)
+    copy_in(target, other, replace={})
+    assert {n.name: n for n in graphs.parsed(target).node} == {n.name: n for n in graphs.parsed(other).node}
+
+
+@pytest.mark.parametrize("bad", [node("_x", "NoOp"), identity("z", "gone"), node("z", "NoOp", ["^gone"])])
+def test_what_cannot_be_copied_changes_nothing(bad: bytes) -> None:
+    target, other = graph(*g8()), graph(const("k", [1]), bad)
+    with pytest.raises(EditError):
+        copy_in(target, other, replace={})
+    assert not target.is_changed
+
+
+def test_a_dangling_colocation_is_left_behind() -> None:
+    target, other = graph(*g8()), graph(const("k", [1], _class=["loc:@gone", "loc:@k", "other"]))
+    copy_in(target, other, replace={})
+    assert graphs.colocations(target) == {"k": [b"other", b"loc:@k"]} or graphs.colocations(target) == {
+        "k": [b"loc:@k", b"other"]
+    }
+
+
+def test_variables_without_a_shared_name_stay_two() -> None:
+    def one(name: str) -> Graph:
+        return graph(node(name, "VarHandleOp", dtype=FLOAT, shape=(), shared_name=""))
+
+    found = one("a")
+    copy_in(found, one("b"), replace={})
+    assert [graphs.attrs(found, name)["shared_name"].s for name in "ab"] == [b"", b"b"]

@@ -1,0 +1,472 @@
+"""Copies of nodes inside their graph; the numbers are those of the section on copying of the specification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import graphs
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    add,
+    const,
+    dtypes,
+    func,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    scalar,
+    tensor,
+)
+
+from edits.test_fuse_ops import LOOP, X, call, expect, function, neg, outcome, run, runs
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, copy_nodes, plan_copy_nodes
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.node import Output
+
+STEADY = settings(deadline=None, derandomize=True, max_examples=120)
+
+
+def copied(found: Graph, names: Sequence[str], **options: Any) -> CopiedNodes:
+    """Copies nodes to names with `_copy` behind; what was there must not have changed by a byte."""
+    before = graphs.bodies_by_name(found)
+    out = copy_nodes(found, [found[name] for name in names], lambda name: f"{name}_copy", **options)
+    after = graphs.bodies_by_name(found)
+    assert {name: after.get(name) for name in before} == before
+    assert set(after) - set(before) == {f"{name}_copy" for name in names}
+    return out
+
+
+def refused(found: Graph, words: str, names: Sequence[str], name: Any = None, **options: Any) -> None:
+    before = graphs.written(found)
+    with pytest.raises(EditError, match=words):
+        copy_nodes(found, [found[n] for n in names], name or (lambda n: f"{n}_copy"), **options)
+    assert graphs.written(found) == before
+    assert not found.is_changed
+
+
+def t8(scope: str = "") -> list[bytes]:
+    """Input plus three constants, one after the other."""
+    ones = [1.0] * 10
+    return [
+        const(f"{scope}Const", ones, _foo="foo"),
+        const(f"{scope}Const_1", ones),
+        const(f"{scope}Const_2", ones),
+        placeholder(f"{scope}Input", FLOAT, (10,)),
+        add(f"{scope}Add", f"{scope}Const", f"{scope}Input"),
+        add(f"{scope}Add_1", f"{scope}Const_1", f"{scope}Add"),
+        add(f"{scope}Add_2", f"{scope}Const_2", f"{scope}Add_1"),
+        identity(f"{scope}o", f"{scope}Add_2"),
+    ]
+
+
+@runs
+def test_all_of_a_graph() -> None:
+    found = graph(*t8())
+    originals = list(found.nodes())
+    result = copy_nodes(found, originals, lambda name: f"again/{name}")
+    expect(found, *t8(), *t8("again/"))
+    assert list(result.nodes) == originals
+    assert [copy.name for copy in result.nodes.values()] == [f"again/{n.name}" for n in originals]
+    for original, copy in result.nodes.items():
+        assert result.node(original) is copy and copy is not original
+        assert result.output(original.output) == copy.output
+    assert run(found, "o", "again/o", Input=[1.0] * 10, again__Input=[2.0] * 10) == [[4.0] * 10, [5.0] * 10]
+
+
+@runs
+def test_a_node_without_outputs() -> None:
+    records = [
+        const("a", [1], INT32, ()),
+        const("b", [1], INT32, ()),
+        node("EQ", "Equal", ["a", "b"], T=INT32),
+        node("Assert", "Assert", ["EQ", "a", "b"], T=dtypes(INT32, INT32), summarize=3),
+        add("c", "a", "b", "^Assert", kind=INT32),
+    ]
+    found = graph(*records)
+    result = copied(found, ["Assert", "EQ", "a", "b"])
+    assert result.nodes[found["Assert"]] is found["Assert_copy"]
+    assert graphs.inputs(found)["Assert_copy"] == ["EQ_copy", "a_copy", "b_copy"]
+    assert graphs.inputs(found)["c"] == ["a", "b", "^Assert"]
+    run(found, "c", targets=["Assert_copy"])
+
+
+@runs
+def test_a_tensor_in_the_place_of_another() -> None:
+    found = graph(*t8(), const("Ten", [10.0] * 10))
+    copied(found, ["o", "Add_2"], replace={found["Add_1"].output: found["Ten"].output})
+    assert graphs.inputs(found)["Add_2_copy"] == ["Const_2", "Ten"]
+    assert run(found, "o_copy", "o", Input=[1.0] * 10) == [[11.0] * 10, [4.0] * 10]
+
+
+def test_a_replacement_of_what_is_copied() -> None:
+    found = graph(*t8(), const("Ten", [10.0] * 10))
+    copied(found, ["Add", "Add_1", "Add_2"], replace={found["Add"].output: found["Ten"].output})
+    assert graphs.inputs(found)["Add_1_copy"] == ["Const_1", "Ten"]
+    assert graphs.inputs(found)["Add_copy"] == ["Const", "Input"]
+
+
+def test_one_output_of_several_is_replaced() -> None:
+    records = [X, const("axis", [0], INT32, ()), node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2),
+               add("y", "s", "s:1"), node("w", "NoOp", ["^s"])]  # fmt: skip
+    found = graph(*records)
+    copied(found, ["y", "w"], replace={Output(found["s"], 1): found["x"].output})
+    assert graphs.inputs(found)["y_copy"] == ["s", "x"]
+    assert graphs.inputs(found)["w_copy"] == ["^s"]
+
+
+def test_names_by_node() -> None:
+    found = graph(*t8())
+    copy_nodes(found, [found["o"], found["Add_2"]], {found["o"]: "p/out", found["Add_2"]: "q"})
+    assert graphs.inputs(found)["p/out"] == ["q"] and graphs.inputs(found)["q"] == ["Const_2", "Add_1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (lambda n: "o", "the copy of 'Add_2' cannot be called 'o': the name is taken"),
+        (lambda n: "same", "the copy of 'o' cannot be called 'same': the name is taken"),
+        (lambda n: f"_{n}", "'_Add_2' is not a legal node name"),
+        (lambda n: "", "is not a legal node name"),
+        (lambda n: f"{n}:0", "is not a legal node name"),
+    ],
+)
+def test_names_that_are_not_to_be_had(name: Any, words: str) -> None:
+    refused(graph(*t8()), words, ["Add_2", "o"], name)
+
+
+def test_a_name_that_was_left_is_free() -> None:
+    found = graph(*t8())
+    found.rename({found["o"]: "p"})
+    copy_nodes(found, [found["p"]], lambda name: "o")
+    assert graphs.inputs(found)["o"] == ["Add_2"]
+
+
+def test_nothing_is_copied_of_no_nodes() -> None:
+    found = graph(*t8())
+    assert copy_nodes(found, [], lambda name: name).nodes == {}
+    assert not found.is_changed
+
+
+def test_a_plan_changes_nothing() -> None:
+    found = graph(*t8())
+    plan = plan_copy_nodes(found, list(found.nodes()), lambda name: f"again/{name}")
+    assert not found.is_changed
+    plan.apply()
+    assert found.node_count == 16
+
+
+def test_an_input_that_is_not_there() -> None:
+    refused(graph(X, add("y", "x", "gone")), "'y' reads 'gone', which is not there", ["y"])
+    refused(graph(X, identity("y", "x", "^gone")), "'y' reads 'gone', which is not there", ["y"])
+
+
+def test_nodes_of_another_graph() -> None:
+    found, other = graph(*t8()), graph(*t8())
+    with pytest.raises(EditError):
+        copy_nodes(found, [other["o"], other["Add_2"]], lambda name: f"{name}_copy")
+    assert not found.is_changed and not other.is_changed
+
+
+# -- what is copied of a node ------------------------------------------------------------------------------
+
+
+def test_weights_and_attrs_are_copied_as_they_are() -> None:
+    weights = const("w", [1.5] * 50_000, _note="kept", _output_shapes=["odd"])
+    found = graph(weights, identity("y", "w", device="/cpu:0"))
+    copied(found, ["w", "y"])
+    old, new = (graphs.bodies_by_name(found)[name] for name in ("w", "w_copy"))
+    assert old[old.index(b"Const") :] == new[new.index(b"Const") :]
+    assert {n.name: n.device for n in graphs.parsed(found).node}["y_copy"] == "/cpu:0"
+
+
+def test_what_an_edit_has_made_of_a_node_is_copied() -> None:
+    found = graph(X, const("k", [1, 2], _gone=1), neg("n", "x", _note="old"), identity("y", "n"))
+    found.set_op(found["n"], "Abs")
+    found.set_attr(found["n"], "_note", graphs.attr("new"))
+    found.set_attr(found["k"], "_gone", None)
+    found.set_device(found["n"], "/cpu:0")
+    found.set_inputs(found["n"], [found["k"].output])
+    found.rename({found["n"]: "m"})
+    added = found.add("added", "Neg", [found["m"].output], [found["x"]], attrs={"T": FLOAT}, device="/cpu:0")
+    names = {found["k"]: "k2", found["m"]: "m2", added: "added2"}
+    copy_nodes(found, names, names)
+    nodes = {n.name: n for n in graphs.parsed(found).node}
+    assert (nodes["m2"].op, nodes["m2"].device, nodes["m2"].attr["_note"].s) == ("Abs", "/cpu:0", b"new")
+    assert list(nodes["m2"].input) == ["k2"] and "_gone" not in nodes["k2"].attr
+    assert (nodes["added2"].op, list(nodes["added2"].input), nodes["added2"].device) == (
+        "Neg", ["m2", "^x"], "/cpu:0"
+    )  # fmt: skip
+    assert check(from_bytes(graphs.written(found))).faults == []
+
+
+def test_copies_can_be_copied() -> None:
+    found = graph(*t8())
+    copied(found, ["Add", "Add_1"])
+    copied(found, ["Add_copy", "Add_1_copy"])
+    assert graphs.inputs(found)["Add_1_copy_copy"] == ["Const_1", "Add_copy_copy"]
+
+
+def test_control_edges() -> None:
+    found = graph(X, neg("a", "x"), neg("b", "x", "^a"), neg("c", "b", "^a", "^x"), node("d", "NoOp", ["^c", "^b"]))
+    copied(found, ["b", "c", "d"])
+    assert graphs.inputs(found)["b_copy"] == ["x", "^a"]
+    assert graphs.inputs(found)["c_copy"] == ["b_copy", "^a", "^x"]
+    assert graphs.inputs(found)["d_copy"] == ["^c_copy", "^b_copy"]
+
+
+def test_colocations() -> None:
+    found = graph(
+        X,
+        neg("a", "x"),
+        neg("b", "a", _class=["loc:@a"]),
+        neg("c", "b", _class=["other", "loc:@b", "loc:@x"]),
+        neg("d", "c", _class=["loc:@d"]),
+    )
+    copied(found, ["a", "b", "c", "d"])
+    assert graphs.colocations(found) == {
+        "b": [b"loc:@a"], "b_copy": [b"loc:@a_copy"], "c": [b"other", b"loc:@b", b"loc:@x"],
+        "c_copy": [b"other", b"loc:@b_copy", b"loc:@x"], "d": [b"loc:@d"], "d_copy": [b"loc:@d_copy"],
+    }  # fmt: skip
+
+
+def test_colocations_that_an_edit_has_changed() -> None:
+    found = graph(X, neg("a", "x"), neg("b", "a", _class=["loc:@a"]), neg("c", "x"))
+    found.set_colocated(found["b"], [])
+    found.set_colocated(found["c"], [found["a"]])
+    copied(found, ["a", "b", "c"])
+    assert graphs.colocations(found) == {"c": [b"loc:@a"], "c_copy": [b"loc:@a_copy"]}
+
+
+def test_nodes_in_any_order() -> None:
+    forward, backward = graph(*t8()), graph(*reversed(t8()))
+    names = ["Add_2", "Const_2", "o", "Add_1"]
+    copied(forward, names)
+    copied(backward, names)
+    assert graphs.inputs(forward) == graphs.inputs(backward)
+
+
+# -- loops -------------------------------------------------------------------------------------------------
+
+IN_LOOP = [n.name for n in graphs.parsed(graphs.graph_bytes(*LOOP)).node if n.name.startswith("w/")]
+
+
+def frames(what: Graph | bytes) -> dict[str, str]:
+    return {n.name: n.attr["frame_name"].s.decode() for n in graphs.parsed(what).node if "frame_name" in n.attr}
+
+
+@runs
+def test_a_copied_loop_has_a_frame_of_its_own() -> None:
+    found = graph(*LOOP)
+    first = copied(found, [*IN_LOOP, "out"])
+    second = copy_nodes(found, [found[n] for n in [*IN_LOOP, "out"]], lambda n: f"{n}_again", respell=lambda n: "u/w")
+    assert len({first.frames["w"], second.frames["w"], "w"}) == 3 and second.frames["w"] == "u/w"
+    for name, frame in frames(found).items():
+        wanted = second.frames["w"] if name.endswith("_again") else first.frames["w"] if "_copy" in name else "w"
+        assert frame == wanted
+    for n in (0, 1, 3):
+        values = run(found, "out", "out_copy", "out_again", n=n)
+        assert values == run(graph(*LOOP), "out", n=n) * 3
+
+
+@runs
+def test_a_loop_in_another() -> None:
+    def enter(name: str, source: str, frame: str, kind: bytes = INT32, constant: bool = False) -> bytes:
+        return node(name, "Enter", [source], T=kind, frame_name=frame, is_constant=constant, parallel_iterations=10)
+
+    def loop(scope: str, frame: str, start: str, limit: str, body: Sequence[bytes], result: str) -> list[bytes]:
+        return [
+            enter(f"{scope}/Enter", start, frame),
+            enter(f"{scope}/limit", limit, frame, constant=True),
+            node(f"{scope}/Merge", "Merge", [f"{scope}/Enter", f"{scope}/Next"], T=INT32, N=2),
+            node(f"{scope}/Less", "Less", [f"{scope}/Merge", f"{scope}/limit"], T=INT32),
+            node(f"{scope}/Cond", "LoopCond", [f"{scope}/Less"]),
+            node(f"{scope}/Switch", "Switch", [f"{scope}/Merge", f"{scope}/Cond"], T=INT32),
+            identity(f"{scope}/i", f"{scope}/Switch:1", kind=INT32),
+            node(f"{scope}/one", "Const", [f"^{scope}/i"], dtype=INT32, value=tensor([1], INT32, ())),
+            add(f"{scope}/Add", f"{scope}/i", f"{scope}/one", kind=INT32),
+            *body,
+            node(f"{scope}/Next", "NextIteration", [result], T=INT32),
+            node(f"{scope}/Exit", "Exit", [f"{scope}/Switch"], T=INT32),
+        ]
+
+    inner = loop("o/in", "o/in", "o/Add", "o/limit", [], "o/in/Add")
+    outer = loop("o", "o", "zero", "n", [*inner, add("o/more", "o/in/Exit", "o/one", kind=INT32)], "o/more")
+    records = [placeholder("n", INT32, ()), scalar("zero", 0, INT32), *outer, identity("y", "o/Exit", kind=INT32)]
+    found = graph(*records)
+    names = [n for n in found.names() if n.startswith("o/")]
+    result = copied(found, [*names, "y"])
+    assert set(result.frames) == {"o", "o/in"} and len(set(result.frames.values()) | {"o", "o/in"}) == 4
+    for n in (0, 2, 5):
+        assert run(found, "y", "y_copy", n=n) == run(graph(*records), "y", n=n) * 2
+    refused(graph(*records), "would be copied in part", [n for n in names if n != "o/in/Next"])
+    # The inner loop alone is copied into the iteration of the outer one.
+    only = [n for n in names if n.startswith("o/in/")]
+    found = graph(*records)
+    copied(found, only)
+    assert run(found, "y", n=3) == run(graph(*records), "y", n=3)
+
+
+@pytest.mark.parametrize("name", ["w/Merge", "w/LoopCond", "w/NextIteration", "w/Switch", "w/Less", "w/Enter", "w/i"])
+def test_a_loop_is_not_copied_without(name: str) -> None:
+    refused(graph(*LOOP), "'w'", [n for n in IN_LOOP if n != name])
+
+
+@pytest.mark.parametrize("name", ["w/Merge", "w/LoopCond", "w/NextIteration"])
+def test_the_working_of_a_loop_is_not_copied_alone(name: str) -> None:
+    refused(graph(*LOOP), f"'{name}' .* cannot be copied without the rest of the while loop 'w'", [name])
+
+
+@runs
+def test_what_is_computed_in_a_loop_can_be_copied_in_it() -> None:
+    found = graph(*LOOP)
+    copied(found, ["w/two", "w/double", "w/plus"])
+    assert run(found, "out", n=3) == run(graph(*LOOP), "out", n=3)
+    found.set_inputs(found["w/NextIteration_v"], [found["w/plus_copy"].output])
+    assert run(found, "out", n=3) == run(graph(*LOOP), "out", n=3)
+
+
+@runs
+def test_a_second_exit_from_a_loop() -> None:
+    found = graph(*LOOP)
+    copied(found, ["w/Exit_v", "out"])
+    assert run(found, "out", "out_copy", n=3) == run(graph(*LOOP), "out", n=3) * 2
+
+
+# -- state -------------------------------------------------------------------------------------------------
+
+
+def shared(what: Graph | bytes) -> dict[str, str]:
+    return {n.name: n.attr["shared_name"].s.decode() for n in graphs.parsed(what).node if "shared_name" in n.attr}
+
+
+def table(name: str, shared_name: str) -> bytes:
+    return node(name, "HashTableV2", key_dtype=INT32, value_dtype=FLOAT, shared_name=shared_name, container="")
+
+
+def test_state_by_name_is_not_shared_with_the_copy() -> None:
+    records = [
+        table("t", "tables/t"),
+        table("u", "tables/t"),
+        table("own", ""),
+        node("q", "FIFOQueueV2", component_types=dtypes(FLOAT), shared_name="tables/t_1"),
+        node("v", "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name="v"),
+        node("nameless", "VarHandleOp", dtype=FLOAT, shape=(2,)),
+        node("old", "VariableV2", dtype=FLOAT, shape=(2,)),
+    ]
+    found = graph(*records)
+    result = copied(found, ["t", "u", "own", "q", "v", "nameless", "old"])
+    after = shared(found)
+    assert after["t_copy"] == after["u_copy"] == result.shared_names["tables/t"]
+    names = [after["t_copy"], after["q_copy"], after["v_copy"], after["nameless_copy"]]
+    assert len({*names, "tables/t", "tables/t_1", "v", ""}) == 8
+    assert after["own_copy"] == "" and not after.get("old_copy")
+
+
+def test_the_shared_name_follows_the_scope() -> None:
+    found = graph(table("s/t", "s/t"), table("s/u", "elsewhere"))
+    result = copy_nodes(found, list(found.nodes()), lambda n: f"again/{n}", respell=lambda n: f"again/{n}")
+    assert result.shared_names == {"s/t": "again/s/t", "elsewhere": "again/elsewhere"}
+
+
+STATEFUL = function("keeps", {"x": FLOAT}, {"o": (FLOAT, "x")}, node("t", "HashTableV2", key_dtype=INT32,
+                    value_dtype=FLOAT, shared_name="in_function"), stateful=True)  # fmt: skip
+PLAIN = function("plain", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
+
+
+def test_functions_with_state_are_copied_and_others_are_shared() -> None:
+    outer = function("outer", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "keeps", ["x"], [FLOAT], [FLOAT]))
+    records = [X, call("a", "outer", ["x"], [FLOAT], [FLOAT]), call("b", "plain", ["x"], [FLOAT], [FLOAT]),
+               node("direct", "keeps", ["x"]), library(STATEFUL, PLAIN, outer)]  # fmt: skip
+    found = graph(*records)
+    result = copied(found, ["a", "b", "direct"])
+    assert set(result.functions) == {"outer", "keeps"}
+    made = {f.signature.name: f for f in graphs.parsed(found).library.function}
+    assert set(made) == {"keeps", "plain", "outer", *result.functions.values()}
+    assert graphs.attrs(found, "a_copy")["f"].func.name == result.functions["outer"]
+    assert graphs.attrs(found, "b_copy")["f"].func.name == "plain"
+    assert graphs.ops(found)["direct_copy"] == result.functions["keeps"]
+    assert made[result.functions["outer"]].node_def[0].attr["f"].func.name == result.functions["keeps"]
+    assert made[result.functions["keeps"]].node_def[0].attr["shared_name"].s != b"in_function"
+    assert made["keeps"].node_def[0].attr["shared_name"].s == b"in_function"
+    assert check(from_bytes(graphs.written(found))).faults == []
+
+
+def test_functions_that_conditionals_pass_on() -> None:
+    record = node("if", "If", ["p", "x"], Tcond=BOOL, Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), then_branch=func("keeps"),
+                  else_branch=func("plain"))  # fmt: skip
+    found = graph(X, placeholder("p", BOOL, ()), record, library(STATEFUL, PLAIN))
+    result = copied(found, ["if"])
+    attrs = graphs.attrs(found, "if_copy")
+    assert attrs["then_branch"].func.name == result.functions["keeps"] and attrs["else_branch"].func.name == "plain"
+
+
+@runs
+def test_a_shared_name_in_a_function_and_in_the_graph_is_one_in_the_copy_too() -> None:
+    """A table that is filled by a node and looked up by a function, by its name alone."""
+    made = function(
+        "look",
+        {"k": INT32, "d": FLOAT},
+        {"o": (FLOAT, "found:values:0")},
+        table("t", "the_table"),
+        node("found", "LookupTableFindV2", ["t:table_handle:0", "k", "d"], Tin=INT32, Tout=FLOAT),
+        effects=["found"],
+        stateful=True,
+    )
+    records = [
+        const("k", [1, 2], INT32),
+        const("d", [0], FLOAT, ()),
+        table("s/t", "the_table"),
+        table("other", "the_table_1"),
+        const("s/keys", [1, 2], INT32),
+        const("s/values", [5.0, 6.0]),
+        node("s/fill", "LookupTableImportV2", ["s/t", "s/keys", "s/values"], Tin=INT32, Tout=FLOAT),
+        call("s/y", "look", ["k", "d", "^s/fill"], [INT32, FLOAT], [FLOAT], stateful=True),
+        library(made),
+    ]
+    found = graph(*records)
+    copied(found, [n for n in found.names() if n.startswith("s/")])
+    assert outcome(found, "s/y") == [[5.0, 6.0]]
+    assert outcome(found, "s/y_copy") == [[5.0, 6.0]]
+
+
+# -- any graph ---------------------------------------------------------------------------------------------
+
+
+@STEADY
+@given(graphs.random_graphs(), st.data())
+def test_against_a_naive_copy(drawn: graphs.Drawn, data: st.DataObject) -> None:
+    names = [n.name for n in drawn.message.node]
+    chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+    found = from_bytes(drawn.data)
+    copied(found, chosen)
+
+    def spelt(text: str) -> str:
+        bare = text.lstrip("^")
+        name, colon, port = bare.partition(":")
+        return text[: len(text) - len(bare)] + (f"{name}_copy" if name in chosen else name) + colon + port
+
+    old = {n.name: n for n in drawn.message.node}
+    new = {n.name: n for n in graphs.parsed(found).node}
+    for name in chosen:
+        wanted = type(old[name])()
+        wanted.CopyFrom(old[name])
+        wanted.name = f"{name}_copy"
+        wanted.input[:] = [spelt(text) for text in old[name].input]
+        if "_class" in wanted.attr:
+            entries = wanted.attr["_class"].list.s
+            entries[:] = [b"loc:@" + spelt(e[5:].decode()).encode() for e in entries]
+        got = new[f"{name}_copy"]
+        assert got.op == wanted.op and got.device == wanted.device and got.attr == wanted.attr
+        assert [t for t in got.input if t[0] != "^"] == [t for t in wanted.input if t[0] != "^"]
+        assert set(got.input) == set(wanted.input)

@@ -1,0 +1,306 @@
+"""Shapes for inputs that do not state theirs, from what consumes them; the first candidates run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tf_graphs import Builder, operated
+
+import gdsurgeon as gds
+from gdsurgeon.feeds.infer.shapes import SIDES, candidate_shapes
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.subject import Subject
+
+
+def candidates(m: Builder, name: str = "x") -> list[tuple[int, ...]]:
+    graph = m.graph()
+    return candidate_shapes(graph, graph[name])
+
+
+def settled(executor: Executor, m: Builder) -> dict[str, tuple[int, ...]]:
+    """The shapes with which the graph runs."""
+    executor.load_bytes("shaped", m.bytes())
+    executor.loaded("shaped")
+    subject = Subject(executor, "shaped", m.graph(), overrides=Overrides())
+    _, runs = subject.start(0, {})
+    for run in runs:
+        executor.wait(run)
+    return subject.shapes
+
+
+def convolution(
+    stated: tuple[int, ...] | None,
+    *,
+    data_format: bytes = b"NHWC",
+    channels: int = 5,
+    op: str = "Conv2D",
+    through: tuple[str, ...] = (),
+) -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", stated)
+    m.const("filter", np.ones((3, 3, channels, 2), "float32"))
+    m.node("weights", "Identity", ["filter"], T="float32")
+    last = "x"
+    for i, middle in enumerate(through):
+        last = m.node(f"middle_{i}", middle, [last], T="float32")
+    attrs: dict[str, Any] = {"strides": [1, 1, 1, 1], "padding": b"SAME", "data_format": data_format}
+    m.node("y", op, [last, "weights"], T="float32", **attrs)
+    return m
+
+
+def test_what_is_stated_in_full_is_taken() -> None:
+    assert candidates(convolution((2, 9, 9, 5))) == [(2, 9, 9, 5)]
+
+
+@pytest.mark.parametrize("op", ["Conv2D", "DepthwiseConv2dNative"])
+@pytest.mark.parametrize(
+    ("stated", "first"),
+    [
+        (None, (1, 64, 64, 5)),
+        ((-1, -1, -1, -1), (1, 64, 64, 5)),
+        ((-1, -1, -1, 5), (1, 64, 64, 5)),
+        ((-1, 48, 32, 5), (1, 48, 32, 5)),
+        ((7, -1, -1, -1), (7, 64, 64, 5)),
+    ],
+)
+def test_a_convolution_tells_the_channels(op: str, stated: tuple[int, ...] | None, first: tuple[int, ...]) -> None:
+    assert candidates(convolution(stated, op=op))[0] == first
+
+
+def test_a_convolution_with_channels_first() -> None:
+    found = candidates(convolution(None, data_format=b"NCHW"))
+    assert found[0] == (1, 5, 64, 64)
+    assert candidates(convolution((-1, 5, -1, -1), data_format=b"NCHW"))[0] == (1, 5, 64, 64)
+
+
+def test_all_sides_are_tried_in_turn() -> None:
+    found = candidates(convolution(None))
+    assert found[: len(set(SIDES))] == [(1, side, side, 5) for side in dict.fromkeys(SIDES)]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("through", [(), ("Relu",), ("Neg", "Square", "Relu")])
+def test_a_convolution_behind_elementwise_ops_runs(executor: Executor, through: tuple[str, ...]) -> None:
+    assert settled(executor, convolution(None, through=through)) == {"x": (1, 64, 64, 5)}
+
+
+def product(slot: int, *, transpose_a: bool, transpose_b: bool, stated: tuple[int, ...] | None = None) -> Builder:
+    """x times a constant, or a constant times x; the constant is 7 wide where the two meet."""
+    transposed = transpose_b if slot == 0 else transpose_a
+    other = (7, 3) if (slot == 0) != transposed else (3, 7)
+    m = Builder()
+    m.placeholder("x", "float32", stated)
+    m.const("w", np.ones(other, "float32"))
+    operands = ["x", "w"] if slot == 0 else ["w", "x"]
+    m.node("y", "MatMul", operands, T="float32", transpose_a=transpose_a, transpose_b=transpose_b)
+    return m
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("stated", [None, (-1, -1)], ids=["unknown rank", "unknown sizes"])
+@pytest.mark.parametrize("transpose_b", [False, True], ids=["b", "b transposed"])
+@pytest.mark.parametrize("transpose_a", [False, True], ids=["a", "a transposed"])
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_product_tells_the_width(
+    executor: Executor, slot: int, transpose_a: bool, transpose_b: bool, stated: tuple[int, ...] | None
+) -> None:
+    m = product(slot, transpose_a=transpose_a, transpose_b=transpose_b, stated=stated)
+    own_transposed = transpose_a if slot == 0 else transpose_b
+    width_last = (slot == 0) != own_transposed
+    wanted = (1, 7) if width_last else (7, 1)
+    assert candidates(m)[0] == wanted
+    assert settled(executor, m) == {"x": wanted}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("target", "stated", "wanted"),
+    [
+        ((-1, 28, 28, 1), None, (1, 784)),
+        ((-1, 784), None, (1, 784)),
+        ((-1, 28, 28, 1), (-1, -1), (1, 784)),
+        ((-1, 28, 28, 1), (-1, 28, 28), (1, 28, 28)),
+        ((12,), (-1,), (12,)),
+        ((3, 4), (-1, 2, 2), (3, 2, 2)),
+        ((2, -1, 6), (-1, 6), (2, 6)),
+    ],
+)
+def test_a_reshape_tells_the_product(
+    executor: Executor, target: tuple[int, ...], stated: tuple[int, ...] | None, wanted: tuple[int, ...]
+) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", stated)
+    m.const("shape", list(target), "int32")
+    m.node("y", "Reshape", ["x", "shape"], T="float32", Tshape="int32")
+    assert settled(executor, m) == {"x": wanted}
+
+
+@pytest.mark.tensorflow
+def test_a_reshape_whose_shape_is_packed_at_run_time(executor: Executor) -> None:
+    """The batch comes from the input's own shape, the rest is constant: as Keras writes a Flatten or a Reshape."""
+    m = Builder()
+    m.placeholder("x", "float32", None)
+    m.node("shape", "Shape", ["x"], T="float32", out_type="int32")
+    for name, value in (("zero", 0), ("one", 1)):
+        m.const(f"{name}s", [value], "int32")
+    m.const("side", 28, "int32")
+    m.node(
+        "batch",
+        "StridedSlice",
+        ["shape", "zeros", "ones", "ones"],
+        T="int32",
+        Index="int32",
+        begin_mask=0,
+        end_mask=0,
+        ellipsis_mask=0,
+        new_axis_mask=0,
+        shrink_axis_mask=1,
+    )
+    m.node("target", "Pack", ["batch", "side", "side"], T="int32", N=3, axis=0)
+    m.node("y", "Reshape", ["x", "target"], T="float32", Tshape="int32")
+    shape = settled(executor, m)["x"]
+    assert np.prod(shape[1:]) == 784
+
+
+def flattened(side: int, *, padding: bytes = b"VALID", pool: bool = False, depthwise: bool = False) -> Builder:
+    """Convolutions, flattened, then a product of which only SIDE fits the width: nothing else states the side."""
+    m = Builder(producer=0)
+    m.placeholder("observation", "float32", ())  # means unknown, for so old a producer
+    size, last, channels = side, "observation", 1
+    for i, (window, stride, features) in enumerate(((5, 2, 4), (3, 2, 8))):
+        m.const(f"filter_{i}", np.full((window, window, channels, features), 0.01, "float32"))
+        attrs: dict[str, Any] = {"strides": [1, stride, stride, 1], "padding": padding, "data_format": b"NHWC"}
+        m.node(f"conv_{i}", "Conv2D", [last, f"filter_{i}"], T="float32", **attrs)
+        last = m.node(f"relu_{i}", "Relu", [f"conv_{i}"], T="float32")
+        channels = features
+        size = -(-size // stride) if padding == b"SAME" else (size - window) // stride + 1
+    if pool:
+        attrs = {"strides": [1, 2, 2, 1], "ksize": [1, 2, 2, 1], "padding": b"VALID", "data_format": b"NHWC"}
+        last = m.node("pool", "MaxPool", [last], T="float32", **attrs)
+        size = (size - 2) // 2 + 1
+    if depthwise:
+        m.const("filter_d", np.full((3, 3, channels, 2), 0.01, "float32"))
+        attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME", "data_format": b"NHWC"}
+        last = m.node("depthwise", "DepthwiseConv2dNative", [last, "filter_d"], T="float32", **attrs)
+        channels *= 2
+    m.const("flat", [-1, size * size * channels], "int32")
+    m.node("flattened", "Reshape", [last, "flat"], T="float32", Tshape="int32")
+    m.const("w", np.full((size * size * channels, 2), 0.01, "float32"))
+    m.node("y", "MatMul", ["flattened", "w"], T="float32")
+    return m
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("side", "options"),
+    [
+        (31, {}),
+        (84, {}),
+        (31, {"padding": b"SAME"}),
+        (50, {"pool": True}),
+        (31, {"depthwise": True}),
+    ],
+    ids=["31", "84", "same", "pool", "depthwise"],
+)
+def test_a_flattened_chain_of_convolutions_tells_the_side(
+    executor: Executor, side: int, options: dict[str, Any]
+) -> None:
+    found = settled(executor, flattened(side, **options))["observation"]
+    assert found[0] == 1 and found[3] == 1 and found[1] == found[2]
+    # Several sides may come to the same size; the smallest is as good as any.
+    assert found[1] <= side
+
+
+def test_a_scalar_of_an_old_producer_means_an_unknown_shape() -> None:
+    for producer, known in ((0, False), (23, False), (24, True), (2474, True)):
+        m = Builder(producer)
+        m.placeholder("x", "float32", ())
+        m.node("y", "Neg", ["x"], T="float32")
+        found = candidates(m)
+        assert found == [()] if known else {(), (1,), (1, 1), (1, 64, 64, 3)} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("stated", "first"),
+    [
+        (None, ()),
+        ((-1,), (1,)),
+        ((-1, 4), (1, 4)),
+        ((-1, -1), (1, 1)),
+        ((4, -1), (4, 1)),
+        ((-1, 5, 3), (1, 5, 3)),
+        ((-1, -1, 3), (64, 64, 3)),
+        ((-1, -1, -1, 3), (1, 64, 64, 3)),
+        ((-1, 3, -1, -1), (1, 3, 64, 64)),
+    ],
+)
+def test_without_a_telling_consumer_the_rank_decides(stated: tuple[int, ...] | None, first: tuple[int, ...]) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", stated)
+    m.node("y", "Cos", ["x"], T="float32")
+    assert candidates(m)[0] == first
+
+
+@pytest.mark.parametrize("stated", [None, (-1, -1), (-1, 4), (-1, -1, 3), (-1, -1, -1, 3), (0, -1)])
+def test_every_candidate_is_full_and_fits_what_is_stated(stated: tuple[int, ...] | None) -> None:
+    for m in (convolution(stated, channels=3), product(0, transpose_a=False, transpose_b=False, stated=stated)):
+        found = candidates(m)
+        assert found and len(found) == len(set(found))
+        for shape in found:
+            assert all(dim >= 0 for dim in shape)
+            if stated is not None:
+                assert len(shape) == len(stated)
+                assert all(s in (-1, d) for s, d in zip(stated, shape, strict=True))
+
+
+@pytest.mark.tensorflow
+def test_two_inputs_of_unknown_shape(executor: Executor) -> None:
+    m = Builder()
+    m.placeholder("a", "float32", None)
+    m.placeholder("b", "float32", None)
+    m.const("w", np.ones((6, 2), "float32"))
+    m.const("v", np.ones((9, 2), "float32"))
+    m.node("left", "MatMul", ["a", "w"], T="float32")
+    m.node("right", "MatMul", ["b", "v"], T="float32")
+    m.node("y", "AddV2", ["left", "right"], T="float32")
+    assert settled(executor, m) == {"a": (1, 6), "b": (1, 9)}
+
+
+@pytest.mark.tensorflow
+def test_where_no_shape_fits_that_is_said_with_the_option_that_helps(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", None)
+    m.const("axis", 1, "int32")
+    m.node("parts", "Split", ["axis", "x"], T="float32", num_split=17)
+    m.node("y", "ConcatV2", ["parts:16", "parts", "axis"], T="float32", Tidx="int32", N=2)
+    with pytest.raises(gds.GdsurgeonError) as caught:
+        operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert caught.value.exit_code == 7
+    assert caught.value.message.startswith(f"{tmp_path / 'model.pb'} does not run on the feeds made for it (x [")
+    assert caught.value.hint is not None and caught.value.hint.startswith("--shape NAME=1,2,3")
+    proof = operated(
+        tmp_path, m, lambda g: gds.rename(g, [("y", "z")]), overrides=Overrides(shapes={"x": (4, 17)})
+    ).proof
+    assert proof.feeds == {"x": "float32 [4,17]"}
+    assert proof.outputs[0].shape == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ((1, 2, 3), "'x' takes [?,17], and --shape says [1,2,3]"),
+        ((4, 16), "'x' takes [?,17], and --shape says [4,16]"),
+    ],
+)
+@pytest.mark.tensorflow
+def test_a_shape_that_does_not_fit_is_refused(shape: tuple[int, ...], said: str, tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (-1, 17))
+    m.node("y", "Neg", ["x"], T="float32")
+    with pytest.raises(gds.GdsurgeonError) as caught:
+        operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]), overrides=Overrides(shapes={"x": shape}))
+    assert (caught.value.exit_code, caught.value.message) == (2, said)

@@ -1,0 +1,591 @@
+"""Texts for an input by what consumes it: bytes, lines, examples, tables, and texts inside texts."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import subprocess
+import sys
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tf_graphs import Builder, Shape, body_node, function_attr, tensor
+
+from feeds.test_feeds import feed_of, returned, spec_of
+from gdsurgeon.errors import NotValidatedError
+from gdsurgeon.feeds.input_spec import description, input_seed, make_feed, overridden
+from gdsurgeon.feeds.make import encoded
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.runtime.tensor import Tensor
+
+CALL: dict[str, Any] = {"config": b"", "config_proto": b"", "executor_type": b""}
+
+
+def texts(m: Builder, seed: int = 0) -> list[bytes]:
+    data = feed_of(m, seed).data
+    assert isinstance(data, list)
+    return data
+
+
+def made(m: Builder) -> str:
+    return description(spec_of(m.graph()))
+
+
+def text_input(shape: tuple[int, ...] = ()) -> Builder:
+    m = Builder()
+    m.placeholder("x", "string", shape)
+    return m
+
+
+def reshaped(m: Builder, source: str, dims: list[int], dtype: str) -> str:
+    m.const(f"dims_of_{source}", dims, "int32")
+    return m.node("y", "Reshape", [source, f"dims_of_{source}"], T=dtype, Tshape="int32")
+
+
+# -- bytes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("dims", [[3, 4], [-1, 5, 2]])
+def test_bytes_fill_the_shape_that_is_wanted(dtype: str, dims: list[int], executor: Executor) -> None:
+    m = text_input()
+    m.node("raw", "DecodeRaw", ["x"], out_type=dtype, little_endian=True)
+    reshaped(m, "raw", dims, dtype)
+    found = returned(executor, m)["y"].numpy()
+    count = 12 if dims == [3, 4] else 10
+    assert found.size == count and len(set(found.reshape(-1))) > 1
+    if dtype.startswith("float"):
+        assert (found >= 0).all() and (found <= 1).all()
+    assert made(m) == f"{count * found.itemsize} bytes of {dtype}, for DecodeRaw 'raw'"
+
+
+@pytest.mark.tensorflow
+def test_bytes_the_other_way_round_are_the_same_numbers(executor: Executor) -> None:
+    found = []
+    for little in (True, False):
+        m = text_input()
+        m.node("raw", "DecodeRaw", ["x"], out_type="float32", little_endian=little)
+        reshaped(m, "raw", [7], "float32")
+        found.append(returned(executor, m)["y"].numpy().tolist())
+    assert found[0] == found[1] and 0 <= min(found[0]) < max(found[0]) <= 1
+
+
+def sliced(m: Builder, name: str, begin: int, end: int, *, to_end: bool = False) -> str:
+    for what, value in (("begin", begin), ("end", end), ("step", 1)):
+        m.const(f"{name}_{what}", [value], "int32")
+    masks = {"begin_mask": 0, "end_mask": int(to_end), "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 0}
+    parts = [f"{name}_{what}" for what in ("begin", "end", "step")]
+    return m.node(name, "StridedSlice", ["raw", *parts], T="uint8", Index="int32", **masks)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("to_end", [False, True])
+def test_a_record_of_a_label_and_an_image(to_end: bool, executor: Executor) -> None:
+    m = text_input()
+    m.node("raw", "DecodeRaw", ["x"], out_type="uint8", little_endian=True)
+    sliced(m, "label", 0, 1)
+    reshaped(m, sliced(m, "image", 1, 0 if to_end else 301, to_end=to_end), [3, 10, 10], "uint8")
+    assert returned(executor, m)["y"].shape == (3, 10, 10)
+    assert len(texts(m)[0]) == 301
+
+
+@pytest.mark.tensorflow
+def test_bytes_that_are_pixels_or_indices_are_such(executor: Executor) -> None:
+    m = text_input()
+    m.node("raw", "DecodeRaw", ["x"], out_type="int32", little_endian=True)
+    m.const("rows", [[1.0], [2.0]])
+    m.const("axis", 0, "int32")
+    m.node("emb", "GatherV2", ["rows", "raw", "axis"], Tparams="float32", Tindices="int32", Taxis="int32")
+    assert set(returned(executor, m)["emb"].numpy().reshape(-1)) == {1.0, 2.0}
+    m = text_input()
+    m.node("raw", "DecodeRaw", ["x"], out_type="float32", little_endian=True)
+    m.const("c", 255.0)
+    m.node("y", "RealDiv", ["raw", "c"], T="float32")
+    assert 0.2 < returned(executor, m)["y"].numpy().max() <= 1
+
+
+@pytest.mark.tensorflow
+def test_bytes_of_a_fixed_length(executor: Executor) -> None:
+    m = text_input((2,))
+    m.const("length", 24, "int32")
+    m.node("y", "DecodePaddedRaw", ["x", "length"], out_type="float32", little_endian=True)
+    found = returned(executor, m)["y"].numpy()
+    assert found.shape == (2, 6) and (found > 0).sum() > 6
+
+
+# -- tensors -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "bool", "string", "float16"])
+def test_a_serialised_tensor(dtype: str, executor: Executor) -> None:
+    m = text_input()
+    m.node("parsed", "ParseTensor", ["x"], out_type=dtype)
+    reshaped(m, "parsed", [2, 5], dtype)
+    found = returned(executor, m)["y"]
+    assert (found.dtype, found.shape) == (NUMBERS[dtype], (2, 5))
+    assert len({str(item) for item in found.numpy().reshape(-1)}) > 1
+    assert made(m) == f"serialised tensors of {dtype}, for ParseTensor 'parsed'"
+
+
+@pytest.mark.tensorflow
+def test_a_serialised_tensor_of_the_shape_that_is_made_sure_of(executor: Executor) -> None:
+    m = text_input()
+    m.node("parsed", "ParseTensor", ["x"], out_type="float32")
+    m.node("y", "EnsureShape", ["parsed"], T="float32", shape=Shape((-1, 7)))
+    assert returned(executor, m)["y"].shape == (1, 7)
+
+
+# -- lines -------------------------------------------------------------------------------------------------
+
+
+def line(types: list[str], **attrs: Any) -> Builder:
+    m = text_input((3,))
+    for i, dtype in enumerate(types):
+        m.const(f"default_{i}", [], dtype)
+    defaults = [f"default_{i}" for i in range(len(types))]
+    listed: dict[str, Any] = {"OUT_TYPE": types, "field_delim": b",", "use_quote_delim": True, "na_value": b""}
+    m.node("csv", "DecodeCSV", ["x", *defaults], **{**listed, "select_cols": [], **attrs})
+    for i, dtype in enumerate(types):
+        m.node(f"y{i}", "Identity", [f"csv:{i}" if i else "csv"], T=dtype)
+    return m
+
+
+LINES: dict[str, Builder] = {
+    "plain": line(["float32", "int32", "string", "int64", "float64"]),
+    "semicolons": line(["float32", "string"], field_delim=b";"),
+    "spaces": line(["int32", "string", "float32"], field_delim=b" "),
+    "columns": line(["float32", "int32"], select_cols=[1, 4]),
+}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("how", sorted(LINES))
+def test_a_line_has_the_fields_that_are_asked_for(how: str, executor: Executor) -> None:
+    """None of the fields has a default."""
+    m = LINES[how]
+    found = returned(executor, m)
+    types = [node.attr["T"].type for node in m.graph_def.node if node.name.startswith("y")]
+    assert [found[f"y{i}"].dtype for i in range(len(types))] == types
+    assert all(tensor.shape == (3,) for tensor in found.values())
+    assert len({str(item) for item in found["y0"].numpy()}) > 1
+    fields = 5 if how == "columns" else len(types)
+    assert made(m) == f"lines of {fields} fields, for DecodeCSV 'csv'"
+
+
+@pytest.mark.tensorflow
+def test_digits_that_become_an_index(executor: Executor) -> None:
+    m = text_input((40,))
+    m.node("number", "StringToNumber", ["x"], out_type="int32")
+    m.const("rows", np.arange(20.0))
+    m.const("axis", 0, "int32")
+    m.node("y", "GatherV2", ["rows", "number", "axis"], Tparams="float32", Tindices="int32", Taxis="int32")
+    assert returned(executor, m)["y"].numpy().max() > 9
+
+
+# -- texts inside texts ------------------------------------------------------------------------------------
+
+
+def inside(op: str, **attrs: Any) -> Builder:
+    """What OP takes out of a text is a float32 [2,3] of raw bytes."""
+    m = text_input()
+    m.node("opened", op, ["x"], **attrs)
+    m.node("raw", "DecodeRaw", ["opened"], out_type="float32", little_endian=True)
+    reshaped(m, "raw", [2, 3], "float32")
+    return m
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("method", [b"ZLIB", b"GZIP", b""])
+def test_what_is_compressed_comes_out(method: bytes, executor: Executor) -> None:
+    m = inside("DecodeCompressed", compression_type=method)
+    found = returned(executor, m)["y"].numpy()
+    assert found.shape == (2, 3) and 0 <= found.min() < found.max() <= 1
+    how = f" compressed by {method.decode()}" if method else ""
+    assert made(m) == f"24 bytes of float32{how}, for DecodeCompressed 'opened'"
+
+
+@pytest.mark.tensorflow
+def test_what_is_in_base64_comes_out(executor: Executor) -> None:
+    m = inside("DecodeBase64")
+    found = returned(executor, m)["y"].numpy()
+    assert found.shape == (2, 3) and 0 <= found.min() < found.max() <= 1
+
+
+def test_streams_are_what_python_opens() -> None:
+    for data in (b"", b"abc", bytes(range(256)) * 600):
+        assert zlib.decompress(encoded.zlib_stream(data)) == data
+        assert gzip.decompress(encoded.gzip_stream(data)) == data
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("op", ["DecodeWebP", "DecodeImage", "DecodeJpeg", "DecodePng", "DecodeGif", "DecodeBmp"])
+def test_an_image_inside_another_text(op: str, executor: Executor) -> None:
+    m = text_input()
+    m.node("opened", "DecodeBase64", ["x"])
+    attrs: dict[str, Any] = {} if op == "DecodeGif" else {"channels": 3}
+    if op in ("DecodeWebP", "DecodeImage", "DecodePng"):
+        attrs["dtype"] = "uint8"
+    m.node("y", op, ["opened"], **attrs)
+    assert returned(executor, m)["y"].numpy().std() > 20
+
+
+# -- examples ----------------------------------------------------------------------------------------------
+
+
+def parse_single(*dense: tuple[str, str, tuple[int, ...]], batch: int | None = None) -> Builder:
+    """A ParseExample (of a BATCH) or ParseSingleExample of dense features (key, dtype, shape) without defaults."""
+    m = text_input(() if batch is None else (batch,))
+    keys = [key for key, _, _ in dense]
+    for key, dtype, _ in dense:
+        m.const(f"no_{key}", [], dtype)
+    attrs = {"Tdense": [dtype for _, dtype, _ in dense], "dense_shapes": [Shape(shape) for _, _, shape in dense]}
+    defaults = [f"no_{key}" for key in keys]
+    if batch is None:
+        more = {"num_sparse": 0, "sparse_keys": [], "sparse_types": [], "dense_keys": [key.encode() for key in keys]}
+        m.node("parsed", "ParseSingleExample", ["x", *defaults], **attrs, **more)
+    else:
+        m.const("names", [], "string")
+        m.const("nothing", [], "string")
+        m.const("keys", keys, "string")
+        more = {"num_sparse": 0, "sparse_types": [], "ragged_value_types": [], "ragged_split_types": []}
+        inputs = ["x", "names", "nothing", "keys", "nothing", *defaults]
+        m.node("parsed", "ParseExampleV2", inputs, **attrs, **more)
+    return m
+
+
+def output(i: int) -> str:
+    return f"parsed:{i}" if i else "parsed"
+
+
+@pytest.mark.tensorflow
+def test_features_of_an_example_are_what_they_are_used_for(executor: Executor) -> None:
+    """An image that is decoded, an index into a table, pixels, and the key of another table."""
+    features = [("image", "string", ()), ("id", "int64", (9,)), ("raw", "float32", (300,)), ("label", "string", ())]
+    m = parse_single(*features)  # type: ignore[arg-type]
+    m.node("decoded", "DecodeJpeg", [output(0)], channels=3)
+    m.const("rows", [[1.0], [2.0]])
+    m.const("axis", 0, "int32")
+    m.node("emb", "GatherV2", ["rows", output(1), "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
+    m.const("c", 255.0)
+    m.node("scaled", "RealDiv", [output(2), "c"], T="float32")
+    table = table_of(m, ["cat", "dog"])
+    m.const("unknown", -1, "int64")
+    m.node("found", "LookupTableFindV2", [table, output(3), "unknown"], Tin="string", Tout="int64")
+    found = returned(executor, m)
+    assert found["decoded"].shape == (96, 128, 3)
+    assert set(found["emb"].numpy().reshape(-1)) == {1.0, 2.0}
+    assert 0.5 < found["scaled"].numpy().max() <= 1
+    assert spec_of(m.graph()).content.features[3].content.choices == (b"cat", b"dog")
+    assert made(m) == "tf.Example with image, id, raw, label, for ParseSingleExample 'parsed'"
+
+
+@pytest.mark.tensorflow
+def test_features_inside_a_function_are_what_they_are_used_for_there(executor: Executor) -> None:
+    """Outputs have names in a body: the second dense feature is an index, and so are the values of the sparse one."""
+    m = text_input()
+    f = m.function("serve", {"text": "string"}, {"dense": "float32", "sparse": "float32"})
+    for name, value, dtype in (
+        ("no_a", [], "float32"),
+        ("no_b", [], "int64"),
+        ("rows", [[1.0], [2.0]], "float32"),
+        ("axis", 0, "int32"),
+    ):
+        body_node(f, name, "Const", dtype=dtype, value=tensor(value, dtype))
+    body_node(
+        f,
+        "parsed",
+        "ParseSingleExample",
+        ["text", "no_a:output:0", "no_b:output:0"],
+        num_sparse=2,
+        sparse_keys=[b"r", b"s"],
+        sparse_types=["float32", "int64"],
+        dense_keys=[b"a", b"b"],
+        Tdense=["float32", "int64"],
+        dense_shapes=[Shape(()), Shape((20,))],
+    )
+    types = {"Tparams": "float32", "Tindices": "int64", "Taxis": "int32"}
+    for out, index in (("dense", "parsed:dense_values:1"), ("sparse", "parsed:sparse_values:1")):
+        body_node(f, out, "GatherV2", ["rows:output:0", index, "axis:output:0"], **types)
+        f.ret[out] = f"{out}:output:0"
+    call: dict[str, Any] = {"Tin": ["string"], "Tout": ["float32", "float32"], "f": function_attr("serve"), **CALL}
+    m.node("y", "PartitionedCall", ["x"], **call)
+    assert set(returned(executor, m)["y"].numpy().reshape(-1)) == {1.0, 2.0}
+    made_for = {feature.key: feature.content.made for feature in spec_of(m.graph()).content.features}
+    assert made_for["b"] == "indices below 2, for GatherV2 'dense'"
+    assert made_for["s"] == "indices below 2, for GatherV2 'sparse'"
+    assert made_for["a"].startswith("numbers from 0 to 1")
+
+
+def test_only_the_first_keys_are_listed() -> None:
+    m = parse_single(*((f"k{i}", "float32", ()) for i in range(8)))
+    assert made(m) == "tf.Example with k0, k1, k2, k3, k4 and 3 more, for ParseSingleExample 'parsed'"
+
+
+@pytest.mark.tensorflow
+def test_a_dense_feature_of_a_length_of_its_own(executor: Executor) -> None:
+    m = parse_single(("rows", "float32", (-1, 3)), ("one", "int64", ()), batch=2)
+    m.graph_def.node[1].attr["value"].tensor.tensor_shape.Clear()  # the padding: one number
+    m.graph_def.node[1].attr["value"].tensor.tensor_shape.SetInParent()
+    m.graph_def.node[1].attr["value"].tensor.float_val.append(0.0)
+    m.node("y", "Identity", ["parsed"], T="float32")
+    found = returned(executor, m)["y"].numpy()
+    assert found.shape == (2, 1, 3) and (found > 0).all()
+    assert len(set(found.reshape(-1))) == 6
+
+
+@pytest.mark.tensorflow
+def test_two_features_of_one_dtype_differ(executor: Executor) -> None:
+    m = parse_single(("a", "float32", (4,)), ("b", "float32", (4,)))
+    for i in range(2):
+        m.node(f"y{i}", "Identity", [output(i)], T="float32")
+    found = returned(executor, m)
+    assert found["y0"].numpy().tolist() != found["y1"].numpy().tolist()
+
+
+@pytest.mark.tensorflow
+def test_ragged_features_have_values(executor: Executor) -> None:
+    m = text_input((2,))
+    for name, keys in (("names", []), ("nothing", []), ("keys", ["words", "ids"])):
+        m.const(name, keys, "string")
+    m.node(
+        "parsed",
+        "ParseExampleV2",
+        ["x", "names", "nothing", "nothing", "keys"],
+        num_sparse=0,
+        sparse_types=[],
+        Tdense=[],
+        dense_shapes=[],
+        ragged_value_types=["string", "int64"],
+        ragged_split_types=["int64", "int32"],
+    )
+    m.const("rows", [[1.0], [2.0]])
+    m.const("axis", 0, "int32")
+    m.node("emb", "GatherV2", ["rows", "parsed:1", "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
+    m.node("words", "Identity", ["parsed:0"], T="string")
+    m.node("splits", "Identity", ["parsed:2"], T="int64")
+    found = returned(executor, m)
+    assert found["words"].shape == (4,) and found["emb"].shape == (4, 1)
+    assert found["splits"].numpy().tolist() == [0, 2, 4]
+
+
+@pytest.mark.tensorflow
+def test_an_example_as_json(executor: Executor) -> None:
+    m = parse_single(("weight", "float32", (2,)), ("count", "int64", (3,)), ("label", "string", ()), batch=2)
+    m.node("binary", "DecodeJSONExample", ["x"])
+    parsed = next(node for node in m.graph_def.node if node.name == "parsed")
+    parsed.input[0] = "binary"
+    for i, dtype in enumerate(("float32", "int64", "string")):
+        m.node(f"y{i}", "Identity", [output(i)], T=dtype)
+    found = returned(executor, m)
+    assert [found[f"y{i}"].shape for i in range(3)] == [(2, 2), (2, 3), (2,)]
+    assert (found["y0"].numpy() > 0).all()
+    assert all(text.startswith(b"text ") for text in found["y2"].numpy())
+    assert made(m) == "tf.Example with weight, count, label, as JSON, for DecodeJSONExample 'binary'"
+
+
+DENSE = [("width", "float32", (2,)), ("label", "string", ())]
+LISTS = [("frames", "float32", (4,)), ("words", "int64", ())]
+
+
+def sequences(op: str) -> Builder:
+    """Asks for two dense features, two feature lists, and one sparse of both sorts; none has a default."""
+    single = op == "ParseSingleSequenceExample"
+    m = text_input(() if single else (2,))
+    for key, dtype, _ in DENSE:
+        m.const(f"no_{key}", [], dtype)
+    defaults = [f"no_{key}" for key, _, _ in DENSE]
+    m.const("name", "" if single else [], "string")
+    m.const("none", [], "string")
+    keys = {
+        "context_sparse": ["tags"],
+        "context_dense": [key for key, _, _ in DENSE],
+        "feature_list_sparse": ["marks"],
+        "feature_list_dense": [key for key, _, _ in LISTS],
+    }
+    attrs: dict[str, Any] = {
+        "context_sparse_types": ["string"],
+        "Tcontext_dense": [dtype for _, dtype, _ in DENSE],
+        "context_dense_shapes": [Shape(shape) for _, _, shape in DENSE],
+        "feature_list_sparse_types": ["int64"],
+        "feature_list_dense_types": [dtype for _, dtype, _ in LISTS],
+        "feature_list_dense_shapes": [Shape(shape) for _, _, shape in LISTS],
+    }
+    if op != "ParseSequenceExampleV2" or single:
+        attrs |= {"Ncontext_sparse": 1, "Ncontext_dense": 2, "Nfeature_list_sparse": 1, "Nfeature_list_dense": 2}
+    if op == "ParseSequenceExample":
+        attrs |= {f"{kind}_keys": [key.encode() for key in found] for kind, found in keys.items()}
+        attrs["feature_list_dense_missing_assumed_empty"] = []
+        m.node("parsed", op, ["x", "name", *defaults], **attrs)
+    elif op == "ParseSequenceExampleV2":
+        ragged = {"context_ragged": [], "feature_list_ragged": ["parts"]}
+        order = ["context_sparse", "context_dense", "context_ragged"]
+        order += ["feature_list_sparse", "feature_list_dense", "feature_list_ragged"]
+        for kind, found in {**keys, **ragged}.items():
+            m.const(kind, found, "string")
+        m.const("missing", [False, False], "bool")
+        attrs |= {"context_ragged_value_types": [], "context_ragged_split_types": []}
+        attrs |= {"feature_list_ragged_value_types": ["int64"], "feature_list_ragged_split_types": ["int64"]}
+        attrs |= {"Ncontext_sparse": 1, "Nfeature_list_sparse": 1, "Nfeature_list_dense": 2}
+        m.node("parsed", op, ["x", "name", *order, "missing", *defaults], **attrs)
+    else:
+        parts = [m.const(f"key_{kind}_{key}", key, "string") for kind, found in keys.items() for key in found]
+        m.node("parsed", op, ["x", "none", *parts, *defaults, "name"], **attrs)
+    m.node("tags", "Identity", ["parsed:1"], T="string")
+    m.node("width", "Identity", ["parsed:3"], T="float32")
+    m.node("label", "Identity", ["parsed:4"], T="string")
+    m.node("marks", "Identity", ["parsed:6"], T="int64")
+    m.node("frames", "Identity", ["parsed:8"], T="float32")
+    m.const("rows", [[1.0], [2.0]])
+    m.const("axis", 0, "int32")
+    m.node("emb", "GatherV2", ["rows", "parsed:9", "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
+    if op == "ParseSequenceExampleV2":
+        m.const("few", [[5.0], [6.0]])
+        m.node("parts", "GatherV2", ["few", "parsed:12", "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
+    return m
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("op", ["ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleSequenceExample"])
+def test_a_sequence_has_the_features_and_the_lists_that_are_asked_for(op: str, executor: Executor) -> None:
+    found = returned(executor, sequences(op))
+    batch = () if op == "ParseSingleSequenceExample" else (2,)
+    assert found["width"].shape == (*batch, 2) and found["label"].shape == batch
+    assert found["frames"].shape == (*batch, 3, 4)
+    assert len(set(found["frames"].numpy().reshape(-1))) > 11  # the steps differ
+    assert found["emb"].shape == (*batch, 3, 1)
+    assert found["tags"].shape == (batch or (1,)) and found["marks"].shape[0] == 3 * (batch or (1,))[0]
+    if op == "ParseSequenceExampleV2":
+        assert found["parts"].shape == (2 * 3 * 2, 1)
+    assert made(sequences(op)).startswith("tf.SequenceExample with tags, width, label, marks, frames and ")
+
+
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def table_of(m: Builder, keys: list[str], name: str = "labels") -> str:
+    attrs = {"key_dtype": "string", "value_dtype": "int64", "container": b"", "use_node_name_sharing": False}
+    m.node(name, "HashTableV2", shared_name=f"{name} {len(keys)}".encode(), **attrs)
+    m.const(f"{name}_keys", keys, "string")
+    m.const(f"{name}_values", list(range(len(keys))), "int64")
+    m.node(f"{name}_init", "InitializeTableV2", [name, f"{name}_keys", f"{name}_values"], Tkey="string", Tval="int64")
+    return name
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("in_function", [False, True])
+def test_keys_of_a_table_are_found_in_it(in_function: bool, executor: Executor) -> None:
+    m = text_input((6,))
+    table_of(m, ["cat", "dog"], f"labels_{in_function}")
+    m.const("unknown", -1, "int64")
+    attrs = {"Tin": "string", "Tout": "int64"}
+    if in_function:
+        args = {"table": "resource", "text": "string", "unknown": "int64"}
+        f = m.function("look_up", args, {"out": "int64"})
+        body_node(f, "found", "LookupTableFindV2", ["table", "text", "unknown"], **attrs)
+        f.ret["out"] = "found:values:0"
+        types = {"Tin": list(args.values()), "Tout": ["int64"]}
+        m.node(
+            "y", "StatefulPartitionedCall", ["labels_True", "x", "unknown"], f=function_attr("look_up"), **types, **CALL
+        )
+    else:
+        m.node("y", "LookupTableFindV2", ["labels_False", "x", "unknown"], **attrs)
+    assert set(texts(m)) == {b"cat", b"dog"}
+    assert made(m) == f"keys of the table 'labels_{in_function}'"
+    assert set(returned(executor, m)["y"].numpy()) == {0, 1}
+
+
+# -- what cannot be made -----------------------------------------------------------------------------------
+
+
+def unmakeable(op: str) -> Builder:
+    m = text_input()
+    if op == "ReadFile":
+        m.node("read", op, ["x"])
+        m.node("y", "DecodeJpeg", ["read"], channels=3)
+    elif op == "DeserializeSparse":
+        m.node("read", op, ["x"], dtype="float32", Tserialized="string")
+    else:
+        m.node("opened", "DecodeBase64", ["x"])
+        m.node("read", op, ["opened"], output_type="int32")
+    return m
+
+
+@pytest.mark.parametrize(
+    ("op", "said"),
+    [
+        ("ReadFile", "the name of a file, for ReadFile 'read', cannot be made"),
+        ("DeserializeSparse", "serialised sparse tensors, for DeserializeSparse 'read', cannot be made"),
+        ("ExtractJpegShape", "JPEG images inside another text, for ExtractJpegShape 'read', cannot be made"),
+    ],
+)
+def test_what_cannot_be_made_is_named_with_the_option_that_supplies_it(op: str, said: str) -> None:
+    m = unmakeable(op)
+    spec = spec_of(m.graph())
+    with pytest.raises(NotValidatedError) as caught:
+        make_feed(spec, (), 0)
+    assert caught.value.message == f"no feed can be made for 'x': {said}"
+    assert caught.value.hint is not None and caught.value.hint.startswith("--feed NAME=VALUE, --feeds FILE.npz")
+    given = make_feed(overridden(spec, Overrides({"x": "photo.jpg"})), (), 0)
+    assert isinstance(given, Tensor) and given.data == [b"photo.jpg"]
+
+
+# -- the same bytes everywhere -----------------------------------------------------------------------------
+
+
+def every_kind() -> dict[str, Builder]:
+    jpeg_in_zlib = text_input()
+    jpeg_in_zlib.node("opened", "DecodeCompressed", ["x"], compression_type=b"ZLIB")
+    jpeg_in_zlib.node("y", "DecodeJpeg", ["opened"], channels=3)
+    pixels = Builder()
+    pixels.placeholder("x", "float16", (500,))
+    pixels.const("c", 255.0)
+    pixels.node("cast", "Cast", ["x"], SrcT="float16", DstT="float32")
+    pixels.node("y", "RealDiv", ["cast", "c"], T="float32")
+    return {
+        "csv": LINES["plain"],
+        "gzip": inside("DecodeCompressed", compression_type=b"GZIP"),
+        "image": jpeg_in_zlib,
+        "pixels": pixels,
+        "sequence": sequences("ParseSequenceExample"),
+        "table": parse_single(("image", "string", ()), ("id", "int64", (9,)), ("raw", "float32", (3,))),
+    }
+
+
+DIGESTS = {
+    "csv": "dfb7f58c5a620541",
+    "gzip": "841c60f607c7c9c6",
+    "image": "89b79463821fd0f6",
+    "pixels": "c6d41f872d59209c",
+    "sequence": "7744a66c905dc9c9",
+    "table": "cdbcec624f7ea22e",
+}
+
+
+def digests() -> dict[str, str]:
+    return {kind: hashlib.sha256(feed_of(m, 3).tobytes()).hexdigest()[:16] for kind, m in every_kind().items()}
+
+
+def test_feeds_are_the_same_bytes_in_every_process() -> None:
+    """As they were when this was written: neither the process, nor Python, nor zlib has a say in them."""
+    program = "from tests.feeds.infer.test_strings import digests; print(digests())"
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(digests())
+    assert digests() == DIGESTS
+
+
+def test_a_seed_makes_one_text_and_another_makes_another() -> None:
+    for kind, m in every_kind().items():
+        assert feed_of(m, 1).tobytes() == feed_of(m, 1).tobytes(), kind
+        assert feed_of(m, 1).tobytes() != feed_of(m, 2).tobytes(), kind
+        assert input_seed(1, "x") != input_seed(2, "x")

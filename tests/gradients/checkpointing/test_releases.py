@@ -1,0 +1,213 @@
+"""What allocates waits for the releases that were counted on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.steps import Maker, steps
+
+from gdsurgeon.gradients.checkpointing.peak import Peak, peak
+from gdsurgeon.gradients.checkpointing.releases import WINDOW, Wait, hold, slots_to_hold, waits_for_releases
+from gdsurgeon.gradients.checkpointing.step import Step
+
+BIG = 1_000_000
+SMALL = 5000
+
+
+@pytest.fixture
+def make() -> Maker:
+    return Maker()
+
+
+def convolution(make: Maker, *, to_filter: float = 1e6) -> None:
+    """The gradients of a convolution, and what reads that of its input: it counts on the input's having gone."""
+    make("x", "Placeholder", sizes=[SMALL])
+    make("input", "Custom", ["x"], [BIG], cost=1e6)
+    make("dy", "Custom", ["input"], [SMALL], cost=1e6)
+    make("filter", "Custom", ["input", "dy"], [SMALL], cost=to_filter)
+    make("dx", "Custom", ["dy"], [BIG], cost=2e6)
+    make("more", "Custom", ["dx"], [BIG], cost=1e6)
+    make("y", "Custom", ["more", "filter"], [SMALL], cost=1e6)
+
+
+def added(
+    make: Maker, bound: int, may_wait: Sequence[str] | None = None, runs: Sequence[str] | None = None
+) -> list[str]:
+    """What waits for what, as 'node after reader'; the step is made to."""
+    step = make.step
+    slots = slots_to_hold(step, range(len(step)), ())
+    waits = waits_for_releases(
+        step,
+        make.peak("y", threads=2),
+        [number for number in slots if may_wait is None or step.names[number] in may_wait],
+        [runs is None or name in runs for name in step.names],
+        bound,
+    )
+    hold(step, waits, slots, "again")
+    return [f"{step.names[node]} after {step.names[reader]}" for node, reader in waits]
+
+
+def test_a_late_reader_would_take_more(make: Maker) -> None:
+    convolution(make)
+    before = make.peak("y", threads=2)
+    late = Maker()
+    convolution(late, to_filter=1e9)
+    assert late.peak("y", threads=2).nbytes == before.nbytes + BIG  # without the wait
+    assert added(make, before.nbytes) == ["more after filter"]
+    assert make.peak("y", threads=2).nbytes == before.nbytes
+    make.step.costs[make.step.index["filter"]] = 1e9
+    assert make.peak("y", threads=2).nbytes == before.nbytes
+
+
+def test_where_there_is_room_nothing_waits(make: Maker) -> None:
+    convolution(make)
+    assert added(make, make.peak("y", threads=2).nbytes + BIG) == []
+
+
+def test_what_depends_on_the_reader_waits_in_any_case(make: Maker) -> None:
+    convolution(make)
+    make.step.waits[make.step.index["dx"]].append(make.step.index["filter"])
+    assert added(make, make.peak("y", threads=2).nbytes) == []
+
+
+def test_only_what_may_wait_does(make: Maker) -> None:
+    convolution(make)
+    assert added(make, make.peak("y", threads=2).nbytes, may_wait=["dx", "y"]) == []
+
+
+def test_what_may_not_run_is_not_waited_for(make: Maker) -> None:
+    convolution(make)
+    assert added(make, make.peak("y", threads=2).nbytes, runs=[n for n in make.step.names if n != "filter"]) == []
+
+
+def test_what_may_not_run_does_not_wait(make: Maker) -> None:
+    convolution(make)
+    assert added(make, make.peak("y", threads=2).nbytes, runs=[n for n in make.step.names if n != "more"]) == []
+
+
+def test_what_writes_over_its_input_waits_for_the_other_readers(make: Maker) -> None:
+    make("x", "Placeholder", sizes=[SMALL])
+    make("a", "Custom", ["x"], [BIG], cost=1e6)
+    make("b", "Custom", ["x"], [SMALL], cost=3e6)
+    make("other", "Custom", ["a"], [SMALL], cost=1e6)
+    make("relu", "Relu", ["a"], [BIG], cost=1e6, waits=["b"])
+    make("y", "Custom", ["relu", "other"], [SMALL], cost=1e6)
+    before = make.peak("y", threads=2)
+    assert before.nbytes < 2 * BIG
+    assert added(make, before.nbytes) == ["relu after other"]
+
+
+def test_one_wait_does_for_readers_that_follow_each_other(make: Maker) -> None:
+    convolution(make, to_filter=5e5)
+    make("again", "Custom", ["input", "filter"], [SMALL], cost=1e5)
+    make.step.reads[make.step.index["y"]].append((make.step.index["again"], 0))
+    assert added(make, make.peak("y", threads=2).nbytes) == ["more after again"]
+
+
+def test_what_began_long_ago_is_taken_for_done(make: Maker) -> None:
+    convolution(make)
+    other = Maker()
+    convolution(other)
+    step = other.step
+    last = step.index["dy"]
+    for number in range(WINDOW):
+        last = other(f"late{number}", "Custom", [step.names[last]], [0], cost=1e6)
+    step.waits[step.index["more"]].append(last)
+    assert added(make, make.peak("y", threads=2).nbytes, may_wait=["more"]) == ["more after filter"]
+    assert added(other, other.peak("y", threads=2).nbytes, may_wait=["more"]) == []
+
+
+# -- how they wait ------------------------------------------------------------------------------------------------
+
+
+def test_one_input_is_held_back(make: Maker) -> None:
+    convolution(make)
+    assert added(make, make.peak("y", threads=2).nbytes) == ["more after filter"]
+    step = make.step
+    (gate,) = range(step.index["y"] + 1, len(step))
+    assert (step.names[gate], step.ops[gate]) == ("again/hold_0", "Identity")
+    assert step.reads[gate] == [step.tensor("dx")] and step.waits[gate] == [step.index["filter"]]
+    assert step.reads[step.index["more"]] == [(gate, 0)] and not step.waits[step.index["more"]]
+
+
+def test_the_input_to_hold_back(make: Maker) -> None:
+    make("w", "Const", sizes=[BIG])
+    make("shape", "Shape", ["w"], [16])
+    make("x", "Custom", ["w"], [BIG])
+    make("padded", "Pad", ["x"], [BIG])
+    of = {
+        "first": make("first", "Custom", ["x", "x"]),
+        "not_constants": make("not_constants", "Custom", ["w", "x"]),
+        "not_shapes": make("not_shapes", "Custom", ["shape", "w", "x"]),
+        "joined": make("joined", "Conv2D", ["padded", "x"]),
+        "nothing": make("nothing", "Fill", ["shape", "w"]),
+    }
+    slots = slots_to_hold(make.step, of.values(), [make.step.index["w"]])
+    assert {name: slots[of[name]] for name in of if of[name] in slots} == {
+        "first": 0,
+        "not_constants": 1,
+        "not_shapes": 2,
+    }
+
+
+def test_nodes_that_wait_for_several(make: Maker) -> None:
+    convolution(make)
+    step = make.step
+    more, y, x, dy = (step.index[name] for name in ("more", "y", "x", "dy"))
+    held = hold(step, [Wait(more, x), Wait(y, x), Wait(more, dy)], {more: 0, y: 1}, "again")
+    assert [step.names[node] for node in held.values()] == ["more", "y"]
+    assert [step.waits[gate] for gate in held] == [[x, dy], [x]]
+    assert step.reads[y] == [(more, 0), (list(held)[1], 0)]
+    assert len(step.order()) == len(step)
+
+
+# -- any step -----------------------------------------------------------------------------------------------------
+
+
+@given(steps(), st.integers(1, 3), st.data())
+def test_what_holds_of_every_step(step: Step, threads: int, data: st.DataObject) -> None:
+    kept = data.draw(st.lists(st.integers(0, len(step) - 1), unique=True))
+    played = peak(step, kept, threads)
+    bound = played.nbytes + data.draw(st.integers(0, 3))
+    before = step.copy()
+    waits = waits_for_releases(step, played, range(len(step)), [True] * len(step), bound)
+    assert step == before
+    begun = {number: at for at, number in enumerate(played.order)}
+    for node, reader in waits:
+        assert begun[reader] < begun[node]
+        step.waits[node].append(reader)
+    assert sorted(peak(step, kept, threads).order) == list(range(len(step)))
+    for at, number in enumerate(played.order):
+        if any(size.nbytes for size in step.sizes[number]) and step.ops[number] in ("Custom", "Relu", "AddN"):
+            assert played.live[at] + racing_bytes(step, played, number) <= bound
+    for wait in waits:
+        assert is_of_use(step, wait)
+
+
+def ancestors(step: Step, number: int) -> set[int]:
+    out: set[int] = set()
+    pending = [number]
+    while pending:
+        current = pending.pop()
+        if current not in out:
+            out.add(current)
+            pending += [p for p, _ in step.reads[current]] + step.waits[current]
+    return out
+
+
+def racing_bytes(step: Step, played: Peak, number: int) -> int:
+    """The bytes of what NUMBER writes over, or was free when it began, and might not be."""
+    before, at = ancestors(step, number), played.order.index(number)
+    over = number if any(release.to == number for release in played.releases) else None
+    freed = [r for r in played.releases if r.at <= at and r.to == over]
+    return sum(release.nbytes for release in freed if not before.issuperset(release.readers))
+
+
+def is_of_use(step: Step, wait: Wait) -> bool:
+    """Whether the node would not depend on the reader without the wait."""
+    without = step.copy()
+    without.waits[wait.node].remove(wait.reader)
+    return wait.reader not in ancestors(without, wait.node)

@@ -1,0 +1,386 @@
+"""Sums of many gradients in parts: the same bits, earlier, and nothing waits for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import FLOAT, node, placeholder, proto, written
+
+from gdsurgeon.edits.add_gradients import add_gradients
+from gdsurgeon.gradients import early_sums
+from gdsurgeon.gradients.checkpointing.step import TensorSize, step_of
+from gdsurgeon.gradients.early_sums import many_partial_gradients, with_early_sums
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+
+runs = pytest.mark.tensorflow
+LARGE = [TensorSize(None, 1 << 30)]
+SMALL = [TensorSize(None, 1 << 20)]
+
+
+def sizes(definition: Any, size: list[TensorSize] = LARGE) -> dict[str, list[TensorSize]]:
+    return {item.name: size for item in definition.node}
+
+
+def add_n(name: str, inputs: Sequence[str], *controls: str, kind: bytes = FLOAT) -> bytes:
+    return node(name, "AddN", [*inputs, *controls], T=kind, N=len(inputs))
+
+
+def neg(name: str, source: str, *controls: str) -> bytes:
+    return node(name, "Neg", [source, *controls], T=FLOAT)
+
+
+def chain(count: int) -> list[bytes]:
+    """A backward pass in which every gradient comes of the one before, and all of them are summed."""
+    steps = [neg("g0", "forward"), *(neg(f"g{i}", f"g{i - 1}") for i in range(1, count))]
+    return [*steps, add_n("total", [f"g{i}" for i in range(count)])]
+
+
+def star(count: int, of: str = "seed") -> list[bytes]:
+    """A backward pass in which all gradients come of the same one, each in two steps."""
+    records = [neg("seed", "forward")] if of == "seed" else []
+    for i in range(count):
+        records += [neg(f"a{i}", of, "^forward"), neg(f"g{i}", f"a{i}")]
+    return [*records, add_n("total", [f"g{i}" for i in range(count)])]
+
+
+def inputs(definition: Any) -> dict[str, list[str]]:
+    return {item.name: list(item.input) for item in definition.node}
+
+
+def has_cycle(definition: Any, *outside: str) -> bool:
+    """Whether nodes of DEFINITION, which reads OUTSIDE, wait for each other."""
+    both = proto(*(placeholder(name) for name in outside), trailer=b"")
+    step = step_of([both, definition], {})
+    return len(step.order()) < len(step)
+
+
+# -- by hand ------------------------------------------------------------------------------------------------------
+
+
+def test_only_sums_of_more_than_nine() -> None:
+    for count in (2, 8, 9):
+        assert many_partial_gradients(proto(*chain(count))) == []
+    assert [item.name for item in many_partial_gradients(proto(*chain(10)))] == ["total"]
+    with_control = proto(add_n("total", ["a"] * 9, "^b"))
+    assert many_partial_gradients(with_control) == []
+
+
+def test_small_sums_are_left_alone() -> None:
+    definition = proto(*chain(20))
+    made, early = with_early_sums(definition, sizes(definition, SMALL))
+    assert early == [] and made == definition
+
+
+def test_the_bound_is_that_of_all_gradients_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    definition = proto(*star(16))
+    monkeypatch.setattr(early_sums, "LARGE", 16 << 20)
+    assert with_early_sums(definition, sizes(definition, SMALL))[1] == ["total"]
+    monkeypatch.setattr(early_sums, "LARGE", (16 << 20) + 1)
+    assert with_early_sums(definition, sizes(definition, SMALL))[1] == []
+
+
+def test_the_parts_are_those_of_the_kernel() -> None:
+    for count, lengths in ((10, [2, 8]), (15, [7, 8]), (16, [8, 8]), (17, [9, 8]), (26, [2, 8, 8, 8])):
+        definition = proto(*star(count))
+        made, early = with_early_sums(definition, sizes(definition))
+        assert early == ["total"]
+        parts = [item for item in made.node if item.op == "AddN"]
+        assert [item.attr["N"].i for item in parts] == lengths
+        data = [[text for text in item.input if not text.startswith("^")] for item in parts]
+        assert [text for part in data for text in part] == [f"g{i}" for i in range(count)]
+        assert [len(part) for part in data] == lengths
+
+
+def test_the_sum_keeps_its_name_and_its_control_inputs() -> None:
+    records = star(12)
+    records[-1] = add_n("total", [f"g{i}" for i in range(12)], "^forward", "^g3")
+    definition = proto(*records)
+    before = definition.SerializeToString(deterministic=True)
+    made, _ = with_early_sums(definition, sizes(definition))
+    assert definition.SerializeToString(deterministic=True) == before
+    (total,) = [item for item in made.node if item.name == "total"]
+    assert total.op == "AddV2" and set(total.attr) == {"T"} and total.attr["T"].type == 1
+    assert list(total.input) == ["total/part_0", "total/part_1", "^forward", "^g3"]
+    names = [item.name for item in made.node]
+    assert len(names) == len(set(names))
+
+
+def test_later_gradients_wait_for_the_sum_of_the_earlier_ones() -> None:
+    made, _ = with_early_sums(definition := proto(*star(18)), sizes(definition))
+    found = inputs(made)
+    assert found["total/part_0"] == ["g0", "g1"]
+    assert found["total/sum_1"] == ["total/part_0", "total/part_1"]
+    assert found["total"] == ["total/sum_1", "total/part_2"]
+    for i in range(18):
+        waits = [text for text in found[f"a{i}"] if text != "^forward" and text.startswith("^")]
+        assert waits == ([] if i < 2 else ["^total/part_0"] if i < 10 else ["^total/sum_1"])
+    assert found["seed"] == ["forward"]
+    assert not has_cycle(made, "forward")
+
+
+def test_in_a_chain_nothing_waits_for_itself() -> None:
+    for records in (chain(30), [*chain(30)[:-1], add_n("total", [f"g{i}" for i in reversed(range(30))])]):
+        definition = proto(*records)
+        made, _ = with_early_sums(definition, sizes(definition))
+        assert not has_cycle(made, "forward")
+
+
+def test_a_gradient_that_is_there_many_times() -> None:
+    definition = proto(neg("g", "forward"), add_n("total", ["g"] * 20))
+    made, _ = with_early_sums(definition, sizes(definition))
+    assert not has_cycle(made, "forward")
+    definition = proto(add_n("total", ["forward"] * 20))
+    made, _ = with_early_sums(definition, sizes(definition))
+    assert not has_cycle(made, "forward")
+
+
+def test_nodes_of_the_graph_that_have_become_others_wait_for_no_gradient() -> None:
+    """A loop that is differentiated is in the definition too: the targets depend on it, and so the gradients do."""
+    late = neg("late", "loop")
+    definition = proto(
+        *star(17)[:-1], node("loop", "While", ["x"]), late, add_n("total", [*(f"g{i}" for i in range(17)), "late"])
+    )
+    made, early = with_early_sums(definition, sizes(definition), {"loop"})
+    assert early == ["total"]
+    assert inputs(made)["loop"] == ["x"]
+    forward = proto(placeholder("x"), neg("forward", "loop"))
+    step = step_of([forward, made], {})
+    assert len(step.order()) == len(step)
+
+
+# -- any backward pass --------------------------------------------------------------------------------------------
+
+
+@st.composite
+def definitions(draw: st.DrawFn) -> Any:
+    """Backward passes with up to three sums of many gradients, of which one may feed another."""
+    records: list[bytes] = []
+    names = ["forward"]
+    for number in range(draw(st.integers(2, 14))):
+        reads = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3))
+        waits = draw(st.lists(st.sampled_from(names), max_size=1))
+        records.append(node(f"n{number}", "Custom", [*reads, *(f"^{name}" for name in waits)]))
+        names.append(f"n{number}")
+        if draw(st.integers(0, 4)) == 0:
+            records.append(add_n(f"sum{number}", draw(st.lists(st.sampled_from(names), min_size=10, max_size=27))))
+            names.append(f"sum{number}")
+    records.append(add_n("total", draw(st.lists(st.sampled_from(names), min_size=10, max_size=27))))
+    return proto(*draw(st.permutations(records)))
+
+
+def terms(definition: Any, name: str) -> list[str]:
+    """What a sum adds up, in order."""
+    (found,) = [item for item in definition.node if item.name == name]
+    out: list[str] = []
+    for text in found.input:
+        if text.startswith("^"):
+            continue
+        out += terms(definition, text) if text.startswith(f"{name.split('/')[0]}/") else [text]
+    return out
+
+
+@given(definitions())
+@settings(deadline=None)
+def test_what_holds_of_every_backward_pass(definition: Any) -> None:
+    made, early = with_early_sums(definition, sizes(definition))
+    assert not has_cycle(made, "forward")
+    assert set(early) <= {item.name for item in many_partial_gradients(definition)}
+    was = {item.name: item for item in definition.node}
+    for name in early:
+        assert terms(made, name) == [text for text in was[name].input if not text.startswith("^")]
+    for item in made.node:
+        old = was.get(item.name)
+        if old is not None and item.name not in early:  # others wait for something more at the most
+            data = [text for text in item.input if not text.startswith("^")]
+            assert (item.op, data) == (old.op, [text for text in old.input if not text.startswith("^")])
+            assert set(old.input) <= set(item.input)
+
+
+# -- run ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tf() -> Any:
+    """TensorFlow, in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+        patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+        import tensorflow
+
+    return tensorflow
+
+
+def run(tf: Any, graph_def: Any, fetches: Sequence[str], feeds: dict[str, Any]) -> list[Any]:
+    v1 = tf.compat.v1
+    config = v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = -1
+    with tf.Graph().as_default() as graph:
+        v1.import_graph_def(v1.GraphDef.FromString(graph_def.SerializeToString()), name="")
+        with v1.Session(graph=graph, config=config) as session:
+            got: list[Any] = session.run([f"{name}:0" for name in fetches], {f"{n}:0": v for n, v in feeds.items()})
+            return got
+
+
+@runs
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_the_bits_are_those_of_add_n(tf: Any, dtype: str) -> None:
+    kind = {"float32": FLOAT, "float64": b"\x30\x02", "float16": b"\x30\x13", "bfloat16": b"\x30\x0e"}[dtype]
+    random = np.random.RandomState(0)
+    powers = 10.0 ** random.randint(-3 if dtype == "float16" else -9, 4, (40, 7, 33))
+    values = (random.standard_normal((40, 7, 33)) * powers).astype(tf.dtypes.as_dtype(dtype).as_numpy_dtype)
+    fed = [placeholder(f"g{i}", kind, (7, 33)) for i in range(40)]
+    counts = range(10, 41)
+    records = []
+    for n in counts:
+        records += [node(f"h{n}_{i}", "Neg", [f"g{i}"], T=kind) for i in range(n)]
+        records.append(add_n(f"sum{n}", [f"h{n}_{i}" for i in range(n)], kind=kind))
+    definition = proto(*records)
+    made, early = with_early_sums(definition, sizes(definition))
+    assert len(early) == len(counts)
+    feeds = {f"g{i}": values[i] for i in range(40)}
+    names = [f"sum{n}" for n in counts]
+    wanted, got = (run(tf, proto(*fed, part.SerializeToString()), names, feeds) for part in (definition, made))
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(wanted, got, strict=True))
+    naive = -sum(values[1:], values[0])
+    assert naive.tobytes() != wanted[-1].tobytes()  # else the order would show nothing
+
+
+@runs
+@pytest.mark.parametrize("there", [0, 1, 3, 5, 9])
+def test_the_bits_do_not_depend_on_which_gradients_may_be_written_over(tf: Any, there: int) -> None:
+    """AddN begins with the first input over which it may write; others still need the first THERE of them.
+
+    Where it is not known which one that is, the sum stays as it is.
+    """
+    differing = []
+    for count in range(10, 41, 3):
+        random = np.random.RandomState(count)
+        feeds = {
+            f"p{i}": (random.standard_normal(50) * 10.0 ** random.randint(-3, 4, 50)).astype(np.float32)
+            for i in range(count)
+        }
+        computed = [neg(f"g{i}", f"p{i}") for i in range(there, count)]
+        total = add_n("total", [f"{'p' if i < there else 'g'}{i}" for i in range(count)])
+        definition = proto(*computed, total)
+        made, early = with_early_sums(definition, sizes(definition))
+        assert early == ([] if there else ["total"])
+        fed = [placeholder(f"p{i}", FLOAT, (50,)) for i in range(count)]
+        wanted, got = (
+            run(tf, proto(*fed, part.SerializeToString()), ["total"], feeds)[0] for part in (definition, made)
+        )
+        if wanted.tobytes() != got.tobytes():
+            differing.append(count)
+    assert differing == []
+
+
+@pytest.fixture(scope="module")
+def differentiator() -> Any:
+    with Differentiator() as started:
+        yield started
+
+
+def uses(tf: Any, x: Any, count: int, first: int = 1) -> list[Any]:
+    return [tf.tanh(x * float(first + i)) for i in range(count)]
+
+
+def plain(tf: Any, x: Any) -> Any:
+    return tf.add_n(uses(tf, x, 23))
+
+
+def unrolled(tf: Any, x: Any) -> Any:
+    h = x
+    for _ in range(19):
+        h = tf.tanh(h * x)
+    return h
+
+
+def with_a_loop(tf: Any, x: Any) -> Any:
+    loop = tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, tf.sin(tf.sin(s)) * 2.0), [0, x])[1]
+    return tf.square(tf.add_n([*uses(tf, x, 11), tf.sin(tf.sin(loop)), *uses(tf, x, 3, 30)]))
+
+
+def with_a_condition(tf: Any, x: Any) -> Any:
+    cond = tf.cond(x[0] > 0.0, lambda: tf.sin(tf.sin(x)), lambda: tf.cos(tf.sin(x)))
+    return tf.square(tf.add_n([*uses(tf, x, 11), tf.sin(tf.sin(cond)), *uses(tf, x, 3, 30)]))
+
+
+@runs
+@pytest.mark.parametrize("build", [plain, unrolled, with_a_loop, with_a_condition])
+def test_gradients_are_the_same_bits(
+    tf: Any,
+    differentiator: Differentiator,
+    monkeypatch: pytest.MonkeyPatch,
+    build: Callable[[Any, Any], Any],
+) -> None:
+    with tf.Graph().as_default() as graph:
+        tf.identity(build(tf, tf.compat.v1.placeholder(tf.float32, (8,), "x")), name="y")
+    data = graph.as_graph_def().SerializeToString()
+    feeds = {"x": np.random.RandomState(0).standard_normal(8).astype(np.float32)}
+    values = []
+    for bound in (1 << 60, 0):
+        monkeypatch.setattr(early_sums, "LARGE", bound)
+        found = from_bytes(data, "model.pb")
+        result = add_gradients(found, ["y"], ["x"], names=["dx"], differentiator=differentiator)
+        assert any(verb == "summed" for verb, _ in result.told) is (bound == 0)
+        values += run(tf, parsed_by(tf, found), ["dx"], feeds)
+    assert values[0].tobytes() == values[1].tobytes()
+
+
+def parsed_by(tf: Any, found: Graph) -> Any:
+    return tf.compat.v1.GraphDef.FromString(written(found))
+
+
+@runs
+def test_sums_whose_first_gradient_is_a_view_are_left_alone(tf: Any, differentiator: Differentiator) -> None:
+    """The gradient of a concatenation along the first dimension is two views of one buffer."""
+    elements = 884736
+    weights = np.random.RandomState(0).standard_normal((1, elements)).astype(np.float32)
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, (4, elements), "x")
+        w = tf.constant(weights)
+        parts = [tf.exp(tf.reduce_sum(x * w * (0.1 * i + 0.37)) * -1e-6) for i in range(8)]
+        for part in parts[1:]:
+            parts[0] = parts[0] + part
+        tf.identity(parts[0] + tf.reduce_sum(tf.concat([x, x], 0) * w), name="y")
+    found = from_bytes(graph.as_graph_def().SerializeToString(), "model.pb")
+    result = add_gradients(found, ["y"], ["x"], names=["dx"], differentiator=differentiator)
+    assert result.facts["gradients"]["early_sums"] == []
+
+
+@runs
+def test_a_plain_backward_pass_does_not_depend_on_open_dimensions(tf: Any, differentiator: Differentiator) -> None:
+    """Whether a sum is large is not known where an open dimension decides on shapes: that is no reason to refuse."""
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, (None, 4), "x")
+        tf.identity(tf.reduce_sum(plain(tf, x)) + tf.reduce_sum(tf.sin(tf.reshape(x, [2, 2, 4]))), name="y")
+    found = from_bytes(graph.as_graph_def().SerializeToString(), "model.pb")
+    add_gradients(found, ["y"], ["x"], names=["dx"], differentiator=differentiator)
+    assert run(tf, parsed_by(tf, found), ["dx"], {"x": np.ones((4, 4), np.float32)})[0].shape == (4, 4)
+
+
+@runs
+def test_parts_whose_first_gradient_is_needed_elsewhere_are_added_one_by_one(tf: Any) -> None:
+    count = 26
+    random = np.random.RandomState(0)
+    feeds = {
+        f"p{i}": (random.standard_normal(50) * 10.0 ** random.randint(-3, 4, 50)).astype(np.float32)
+        for i in range(count)
+    }
+    computed = [neg(f"g{i}", f"p{i}") for i in range(count)]
+    again = [neg(f"again{i}", f"g{i}") for i in (2, 10)]
+    definition = proto(*computed, *again, add_n("total", [f"g{i}" for i in range(count)]))
+    made, early = with_early_sums(definition, sizes(definition))
+    assert early == ["total"]
+    assert sum(item.op == "AddN" for item in made.node) == 2
+    fed = [placeholder(f"p{i}", FLOAT, (50,)) for i in range(count)]
+    fetches = ["total", "again2", "again10"]
+    wanted, got = (run(tf, proto(*fed, part.SerializeToString()), fetches, feeds) for part in (definition, made))
+    assert [a.tobytes() for a in wanted] == [b.tobytes() for b in got]

@@ -1,0 +1,193 @@
+"""The proof of added gradients: what is wrong with a backward pass is found, whether or not the edit speaks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support.mutations import Mutation, mutations
+from support.spoiling import EDITED, ORIGINAL, caught, proven, read_chunks
+from support.tf_graphs import Builder, body_node
+
+from gdsurgeon.analysis.checks.check import check_edited
+from gdsurgeon.edits.add_gradients import add_gradients
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.errors import GdsurgeonError, ValidationError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.prove import prove
+from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
+from gdsurgeon.wire.messages import message
+
+pytestmark = pytest.mark.tensorflow
+
+STEPS = 8
+SIZE = 2048
+
+
+@pytest.fixture(scope="module")
+def differentiator() -> Iterator[Differentiator]:
+    with Differentiator(timeout=120) as started:
+        yield started
+
+
+def model() -> Builder:
+    """Layers of which each is read twice, so that the backward pass has products, sums and functions of them."""
+    m = Builder()
+    last = m.placeholder("x", "float32", (-1, SIZE))
+    weights = np.random.default_rng(0)
+    for i in range(STEPS):
+        m.const(f"w{i}", weights.normal(size=SIZE).astype(np.float32))
+        m.node(f"scaled{i}", "Mul", [last, f"w{i}"], T="float32")
+        m.node(f"tanh{i}", "Tanh", [f"scaled{i}"], T="float32")
+        last = m.node(f"less{i}", "Sub", [f"tanh{i}", last], T="float32")
+    m.node("y", "Square", [last], T="float32")
+    m.const("nothing", 0.0)
+    m.const("true", True, "bool")
+    spare = m.function("spare", {"a": "float32", "b": "float32"}, {"first": "float32"})
+    body_node(spare, "minus", "Sub", ["a", "b"], T="float32")
+    spare.ret["first"] = "minus:z:0"
+    return m
+
+
+def edit(differentiator: Any, checkpoints: str = "memory") -> Callable[[Graph], EditResult]:
+    return lambda graph: add_gradients(
+        graph, ["y"], ["x", "w3"], checkpoints=checkpoints, shapes={"x": (64, SIZE)}, differentiator=differentiator
+    )
+
+
+@pytest.mark.parametrize("checkpoints", ["none", "memory", "speed"])
+def test_the_right_gradients_pass(checkpoints: str, executor: Executor, differentiator: Differentiator) -> None:
+    result = proven(executor, model(), edit(differentiator, checkpoints))
+    assert {output.after for output in result.compared} >= {"gradients/x", "gradients/w3", "y"}
+    assert all(output.comparison is not None and output.comparison.equal for output in result.compared)
+    assert result.batches == [1, 2]
+
+
+def test_memory_and_time_are_measured_where_that_is_asked(executor: Executor, differentiator: Differentiator) -> None:
+    result = proven(
+        executor,
+        model(),
+        lambda g: add_gradients(
+            g, ["y"], ["x"], checkpoints="memory", shapes={"x": (64, SIZE)}, measure=True, differentiator=differentiator
+        ),
+        Overrides(shapes={"x": (64, SIZE)}),
+    )
+    assert result.memory is not None
+    assert result.memory.original is not None and 0 < result.memory.edited < result.memory.original
+    assert result.memory.runs > 0 and result.memory.seconds is not None and min(result.memory.seconds) > 0
+
+
+def under_budget(executor: Executor, differentiator: Differentiator, mib: float, rows: int) -> Proof:
+    """The plan is for one row."""
+    return proven(
+        executor,
+        model(),
+        lambda g: add_gradients(g, ["y"], ["x"], budget=mib, shapes={"x": (1, SIZE)}, differentiator=differentiator),
+        Overrides(shapes={"x": (rows, SIZE)}),
+    )
+
+
+def test_a_budget_is_held_against_what_is_measured(executor: Executor, differentiator: Differentiator) -> None:
+    most = under_budget(executor, differentiator, 100, 512).memory
+    assert most is not None and most.original is None and most.budget == 100 << 20
+    with pytest.raises(ValidationError, match="and the budget is") as error:
+        under_budget(executor, differentiator, most.edited / (1 << 20) / 1.5, 512)
+    assert error.value.hint is not None and "--shape" in error.value.hint
+    close = under_budget(executor, differentiator, most.edited / (1 << 20) / 1.05, 512)
+    assert any("a little over its budget" in warning for warning in close.warnings)
+
+
+# -- what the edit does not speak of ---------------------------------------------------------------------------
+
+
+def of_each_kind(graph: Graph, result: EditResult) -> dict[str, Mutation]:
+    """The first of each kind, for what was made, what was touched and what was not."""
+    out: dict[str, Mutation] = {}
+    for mutation in mutations(graph, result):
+        out.setdefault(f"{mutation.kind}, {mutation.where}", mutation)
+    return out
+
+
+def test_every_kind_of_mutation_is_caught(executor: Executor, differentiator: Differentiator) -> None:
+    graph = model().graph("model.pb")
+    executor.load_source(ORIGINAL, graph)
+    found = of_each_kind(graph, edit(differentiator)(graph))
+    assert {"inputs swapped, added", "control edge dropped, added", "weight scaled, added"} & found.keys()
+    unnoticed = [name for name, mutation in found.items() if not notices(executor, differentiator, mutation)]
+    assert unnoticed == []
+
+
+def notices(executor: Executor, differentiator: Differentiator, mutation: Mutation) -> bool:
+    graph = model().graph("model.pb")
+    result = edit(differentiator)(graph)
+    mutation.spoil(graph)
+    if check_edited(graph):
+        return True
+    executor.load_bytes(EDITED, read_chunks(graph.chunks()))
+    try:
+        prove(executor, graph, result, Overrides())
+    except GdsurgeonError as error:
+        return error.exit_code == 5
+    return False
+
+
+# -- what the edit believes itself -------------------------------------------------------------------------------
+
+
+class Mistaken:
+    """A differentiator that makes a mistake of its own in the walk, and none when it is asked for TensorFlow's."""
+
+    def __init__(self, right: Differentiator, mistake: Callable[[Any], None]) -> None:
+        self._right = right
+        self._mistake = mistake
+        self.signatures = right.signatures
+
+    def derive(self, data: bytes, wanted: Derivation) -> Backward:
+        found = self._right.derive(data, wanted)
+        if not wanted.own:
+            return found
+        graph = message("tensorflow.GraphDef").FromString(found.graph)
+        self._mistake(graph)
+        return found._replace(graph=graph.SerializeToString())
+
+
+def first(graph: Any, op: str, inputs: int = 1) -> Any:
+    return next(node for node in graph.node if node.op == op and len(node.input) >= inputs)
+
+
+def another_op(graph: Any) -> None:
+    first(graph, "TanhGrad").op = "SigmoidGrad"
+
+
+def a_summand_lost(graph: Any) -> None:
+    node = first(graph, "AddN", 2)
+    node.input[1] = node.input[0]
+
+
+def not_negated(graph: Any) -> None:
+    first(graph, "Neg").op = "Identity"
+
+
+def half_the_seed(graph: Any) -> None:
+    node = next(n for n in graph.node if n.op == "Const" and list(n.attr["value"].tensor.float_val) == [1.0])
+    node.attr["value"].tensor.float_val[0] = 0.5
+
+
+def another_layer(graph: Any) -> None:
+    nodes = [node for node in graph.node if node.op == "TanhGrad"]
+    nodes[0].input[0], nodes[1].input[0] = nodes[1].input[0], nodes[0].input[0]
+
+
+@pytest.mark.parametrize("mistake", [another_op, a_summand_lost, not_negated, half_the_seed, another_layer])
+@pytest.mark.parametrize("checkpoints", ["none", "memory"])
+def test_a_mistake_of_the_walk_is_caught(
+    mistake: Callable[[Any], None], checkpoints: str, executor: Executor, differentiator: Differentiator
+) -> None:
+    error = caught(executor, model(), edit(Mistaken(differentiator, mistake), checkpoints))
+    assert isinstance(error, ValidationError) and "does not hold" in error.message

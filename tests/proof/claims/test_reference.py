@@ -1,0 +1,777 @@
+"""The proof of edits that substitute values (SameGiven, SamePart): right ones pass, and wrong ones are caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.spoiling import Edit, Spoil, caught, exchanged, next_output, proven, reads, spoilt, value, without_controls
+from support.tf_graphs import Builder, Shape, body_node, function_attr, loop, operated, refused
+
+from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart
+from gdsurgeon.edits.clone_scope import clone_scope
+from gdsurgeon.edits.extract import extract
+from gdsurgeon.edits.freeze_input import freeze_input
+from gdsurgeon.edits.import_graph import import_graph
+from gdsurgeon.edits.insert import insert
+from gdsurgeon.edits.remove import remove
+from gdsurgeon.errors import NotValidatedError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.attrs import string_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import Journal
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.select import Selection
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
+
+DIFFERS, FAILS, UNLOADABLE = "the result differs: ", "the result does not run: ", "the result does not load: "
+
+
+# -- what is edited ------------------------------------------------------------------------------------------
+
+
+def model() -> Builder:
+    """`x` -> `t/..` -> `y` and `stored`, of which no exchange leaves the value; `apart` beside it."""
+    m = Builder()
+    m.placeholder("x", "float32", (1, 4))
+    m.placeholder("x2", "float32", (1, 4))
+    m.placeholder("z", "float32", (1, 2))
+    m.const("axis", 1, "int32")
+    m.node("t/halves", "Split", ["axis", "x"], T="float32", num_split=2)
+    m.const("t/scale", [2.0, 3.0])
+    m.node("t/scaled", "Mul", ["t/halves:1", "t/scale"], T="float32")
+    m.node("t/difference", "Sub", ["t/halves", "t/scaled"], T="float32")
+    looped = loop(m, "t/while", "t/difference")
+    m.node("t/while/done_i", "Exit", ["t/while/switch_i"], T="int32")
+    m.const("t/size", 1, "int32")
+    m.const("t/first", 0, "int32")
+    m.node("t/array", "TensorArrayV3", ["t/size"], dtype="float32", clear_after_read=False)
+    m.node("t/write", "TensorArrayWriteV3", ["t/array", "t/first", looped, "t/array:1"], T="float32")
+    m.node("t/stored", "TensorArrayReadV3", ["t/array", "t/first", "t/array:1", "^t/write"], dtype="float32")
+    # What reads the write as data serves nothing, so that nobody fetches it: the control edge alone has it run.
+    m.const("true", True, "bool")
+    m.node("t/check", "Assert", ["true", "t/write"], T=["float32"], summarize=3)
+    m.node("t/result", "Sub", ["t/stored", "t/scaled"], T="float32")
+    m.node("y", "Sub", ["t/result", "z"], T="float32")
+    m.const("k", 5.0)
+    m.node("apart", "Sub", ["z", "k"], T="float32")
+    return m
+
+
+def part() -> Builder:
+    """in -> 2 in - 7, where the name of the constant is one that the model has."""
+    p = Builder()
+    p.placeholder("in", "float32", (1, 2))
+    p.const("two", 2.0)
+    p.node("twice", "Mul", ["in", "two"], T="float32")
+    p.const("k", 7.0)
+    p.node("out", "Sub", ["twice", "k"], T="float32")
+    return p
+
+
+def named(*names: str) -> Selection:
+    return Selection(nodes=names)
+
+
+EDITS: dict[str, Edit] = {
+    "clone": lambda g: clone_scope(g, "t", "u"),
+    "clone --input": lambda g: clone_scope(g, "t", "u", inputs=[("x", "x2")]),
+    "remove --bypass": lambda g: remove(g, named("t/scaled"), bypass=True),
+    "remove --dangling": lambda g: remove(g, named("t/scaled"), dangling="placeholder"),
+    "extract": lambda g: extract(g, ["t/scaled"], ["y"]),
+    "extract output 1": lambda g: extract(g, ["t/halves:1"], ["y", "t/result"]),
+    "import": lambda g: import_graph(g, part().graph("part.pb")),
+    "import --connect": lambda g: import_graph(g, part().graph("part.pb"), connect=[("z", "in")], scope="p"),
+    "insert": lambda g: insert(g, "t/scaled", part().graph("part.pb")),
+    "insert into an input": lambda g: insert(g, "z", part().graph("part.pb"), scope="p"),
+    "freeze-input": lambda g: freeze_input(g, {"z": "[[1, -2]]"}),
+}
+
+
+# -- what is done wrong ----------------------------------------------------------------------------------------
+
+
+def text_attr(key: str, text: str, *names: str) -> Spoil:
+    def spoil(graph: Graph, _: EditResult) -> None:
+        for name in names:
+            assert graph[name].plain_attr(key) != text.encode()
+            graph.set_attr(graph[name], key, string_value(text).SerializeToString())
+
+    return spoil
+
+
+LOOP = ("enter_i", "enter_s", "limit")
+MODEL_SPOILS: dict[str, tuple[Spoil, str]] = {
+    "inputs of the model exchanged": (exchanged("t/result"), DIFFERS),
+    "a weight of the model": (value("t/scale", [2.000002, 3.0]), DIFFERS),
+    "an output beside it": (exchanged("apart"), DIFFERS),
+    "a control edge of the model": (without_controls("t/stored"), FAILS),
+    "the next output": (next_output("t/difference", 0), DIFFERS),
+    "rounds of a loop": (value("t/while/rounds", 4, "int32"), DIFFERS),
+}
+CLONE_SPOILS: dict[str, tuple[Spoil, str]] = {
+    "inputs exchanged": (exchanged("u/difference"), DIFFERS),
+    "the next output": (next_output("u/scaled", 0), DIFFERS),
+    "a weight": (value("u/scale", [2.0, 3.000002]), DIFFERS),
+    "a control edge": (without_controls("u/stored"), FAILS),
+    "a constant that waits for the original's loop": (
+        lambda g, _: g.set_controls(g["u/while/one"], [g["t/while/again"]]), FAILS
+    ),
+    "rounds of the loop": (value("u/while/rounds", 2, "int32"), DIFFERS),
+    "the frame of the original": (text_attr("frame_name", "t/while/frame", *(f"u/while/{n}" for n in LOOP)), ""),
+    "one Enter in the frame of the original": (text_attr("frame_name", "t/while/frame", "u/while/limit"), FAILS),
+    "it reads the original": (reads("u/result", 0, "t/while/done"), ""),
+}  # fmt: skip
+
+
+def of_model(*without: str) -> dict[str, tuple[Spoil, str]]:
+    return {what: spoil for what, spoil in MODEL_SPOILS.items() if what not in without}
+
+
+WRONG: dict[str, dict[str, tuple[Spoil, str]]] = {
+    "clone": {
+        **of_model("a weight of the model", "the next output", "rounds of a loop"),
+        **{what: spoil for what, spoil in CLONE_SPOILS.items() if what != "it reads the original"},
+        "the clone's input is another": (reads("u/halves", 1, "x2"), ""),
+    },
+    "clone --input": {
+        **MODEL_SPOILS,
+        **CLONE_SPOILS,
+        "the clone reads the old input": (reads("u/halves", 1, "x"), DIFFERS),
+        "it reads the original's loop": (reads("u/write", 2, "t/while/done"), DIFFERS),
+        "the original reads the new input": (reads("t/halves", 1, "x2"), ""),
+    },
+    "remove --bypass": {
+        **of_model("a weight of the model", "the next output"),
+        "what it reads instead is another": (reads("t/halves", 1, "x2"), ""),
+        "it reads the other output": (next_output("t/difference", 1), DIFFERS),
+        "one of two readers reads another tensor": (reads("t/result", 1, "t/halves"), DIFFERS),
+    },
+    "remove --dangling": {
+        **of_model("a weight of the model"),
+        "one of two readers reads another input": (reads("t/result", 1, "z"), DIFFERS),
+    },
+    "extract": {
+        **of_model("a weight of the model", "an output beside it"),
+        "an input in the place of another": (reads("y", 1, "t/scaled"), DIFFERS),
+    },
+    "extract output 1": {
+        **{what: MODEL_SPOILS[what] for what in ("inputs of the model exchanged", "a weight of the model")},
+        "the node instead of the input": (reads("t/scaled", 0, "t/halves:1"), DIFFERS),
+    },
+    "import": {
+        **MODEL_SPOILS,
+        "inputs of the part exchanged": (exchanged("out"), DIFFERS),
+        "a constant of the part": (value("k_1", 7.000002), DIFFERS),
+        "the model's constant in the part": (reads("out", 1, "k"), DIFFERS),
+        "the part's constant in the model": (reads("apart", 1, "k_1"), DIFFERS),
+    },
+    "import --connect": {
+        **MODEL_SPOILS,
+        "inputs of the part exchanged": (exchanged("p/out"), DIFFERS),
+        "a constant of the part": (value("p/k", 7.000002), DIFFERS),
+        "connected to another tensor": (reads("p/twice", 0, "apart"), DIFFERS),
+        "the model reads what came": (reads("apart", 0, "p/out"), DIFFERS),
+    },
+    "insert": {
+        **MODEL_SPOILS,
+        "inputs of the body exchanged": (exchanged("out"), DIFFERS),
+        "a constant of the body": (value("k_1", 7.000002), DIFFERS),
+        "the model's constant in the body": (reads("out", 1, "k"), DIFFERS),
+        "a reader that reads the tensor itself": (reads("t/result", 1, "t/scaled"), DIFFERS),
+        "a reader that reads the body's inner tensor": (reads("t/difference", 1, "twice"), DIFFERS),
+        "the body reads another tensor": (reads("twice", 0, "t/halves:1"), DIFFERS),
+    },
+    "insert into an input": {
+        **MODEL_SPOILS,
+        "a reader that reads the input itself": (reads("apart", 0, "z"), DIFFERS),
+        "a constant of the body": (value("p/two", -2.0), DIFFERS),
+    },
+    "freeze-input": {
+        **MODEL_SPOILS,
+        "another value": (value("z", [[1.0, -2.0000002]]), ""),  # what was asked for is part of what is promised
+        "a reader that reads something else": (reads("apart", 0, "t/scaled"), DIFFERS),
+    },
+}
+CASES = [(edit, what) for edit, spoils in WRONG.items() for what in spoils]
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_right_edit_passes(name: str, executor: Executor) -> None:
+    proof = proven(executor, model(), EDITS[name])
+    assert proof.compared and all(o.comparison is not None and o.comparison.equal for o in proof.compared)
+    served = {"y", "apart"} if not name.startswith("extract") else {"y"}
+    assert served <= {o.after for o in proof.compared}
+    assert proof.samples == 2
+
+
+@pytest.mark.parametrize(("name", "what"), CASES, ids=[f"{n}: {w}" for n, w in CASES])
+def test_a_wrong_edit_is_caught(name: str, what: str, executor: Executor) -> None:
+    spoil, said = WRONG[name][what]
+    error = caught(executor, model(), spoilt(EDITS[name], spoil))
+    if said == FAILS and error.exit_code == 7:  # a new input: it may be that no feed that fits is known
+        assert name in ("remove --dangling", "extract")
+        return
+    assert error.exit_code == 5, error.message
+    if said == FAILS and error.message.startswith("the result differs from what the edit says of it"):
+        return  # it does not run, and the journal tells why
+    assert error.message.startswith(said), error.message
+    if said == DIFFERS:
+        assert error.details and all("differ" in detail for detail in error.details)
+
+
+@pytest.mark.parametrize("name", ["clone", "remove --bypass", "import --connect"])
+def test_what_is_proven_is_written_and_what_is_not_is_not(name: str, tmp_path: Path) -> None:
+    operated(tmp_path, model(), EDITS[name])
+    assert (tmp_path / "out.pb").is_file()
+    (tmp_path / "out.pb").unlink()
+    error = refused(tmp_path, model(), spoilt(EDITS[name], MODEL_SPOILS["inputs of the model exchanged"][0]))
+    assert error.exit_code == 5 and error.message.startswith(DIFFERS)
+
+
+def test_a_substitution_inside_a_loop_is_not_passed(executor: Executor) -> None:
+    """Its value is another in each round, and cannot be fetched."""
+    error = caught(executor, model(), lambda g: remove(g, named("t/while/less_s"), bypass=True, bypass_input=0))
+    assert error.exit_code == 7 and "inside a while loop" in error.message
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_output_that_is_lost_is_caught(name: str, executor: Executor) -> None:
+    """What is not there any more cannot be compared: that it was promised is enough."""
+    lost = "y" if name.startswith("extract") else "apart"
+    error = caught(executor, model(), spoilt(EDITS[name], lambda g, _: g.remove([g[lost]])))
+    assert error.exit_code == 5, error.message
+    assert f"'{lost}'" in error.message or any(lost in detail for detail in error.details)
+
+
+@pytest.mark.parametrize("name", ["clone", "remove --bypass", "remove --dangling", "insert", "freeze-input"])
+def test_an_output_that_a_claim_does_not_list_is_not_given_up(name: str, executor: Executor) -> None:
+    """Every claim includes that an output which the edit does not reach is bit-identical."""
+
+    def listing_less(graph: Graph) -> EditResult:
+        result = EDITS[name](graph)
+        result.claims = tuple(
+            replace(c, outputs=tuple(p for p in c.outputs if "apart" not in p)) if isinstance(c, SameGiven) else c
+            for c in result.claims
+        )
+        return result
+
+    assert proven(executor, model(), listing_less).compared
+    error = caught(executor, model(), spoilt(listing_less, value("k", 5.00001)))
+    assert error.exit_code == 5
+
+
+# -- claims that say too much, or nothing ------------------------------------------------------------------------
+
+
+def claiming(edit: Edit, change: Callable[[SameGiven], SameGiven]) -> Edit:
+    def claimed(graph: Graph) -> EditResult:
+        result = edit(graph)
+        result.claims = tuple(change(c) if isinstance(c, SameGiven) else c for c in result.claims)
+        return result
+
+    return claimed
+
+
+def test_a_claim_of_another_tensor_is_caught(executor: Executor) -> None:
+    def change(claim: SameGiven) -> SameGiven:
+        return SameGiven(claim.given, (("t/result", "u/stored"),), claim.statement, claim.copies)
+
+    assert caught(executor, model(), claiming(EDITS["clone --input"], change)).exit_code == 5
+
+
+def test_a_claim_of_nothing_leaves_nothing_out(executor: Executor) -> None:
+    """What the claim does not list is compared all the same."""
+    edit = claiming(EDITS["freeze-input"], lambda c: SameGiven(c.given, (), c.statement))
+    assert proven(executor, model(), edit).compared
+    wrong = claiming(spoilt(EDITS["freeze-input"], value("k", 9.0)), lambda c: SameGiven(c.given, (), c.statement))
+    assert caught(executor, model(), wrong).exit_code == 5
+
+
+def test_a_substitution_that_the_edit_forgot_is_caught(executor: Executor) -> None:
+    for name in ("remove --bypass", "insert", "freeze-input"):
+        edit = claiming(EDITS[name], lambda c: SameGiven({}, c.outputs, c.statement, c.copies))
+        assert caught(executor, model(), edit).exit_code == 5
+
+
+# -- nothing to compare ----------------------------------------------------------------------------------------
+
+
+def random_call() -> Builder:
+    """`y` depends on chance inside a function; `x` is its input."""
+    m = Builder()
+    function = m.function("noise", {"a": "float32"}, {"out": "float32"})
+    body_node(function, "shape", "Shape", ["a"], T="float32", out_type="int32")
+    body_node(function, "draw", "RandomUniform", ["shape:output:0"], T="int32", dtype="float32", seed=0, seed2=0)
+    function.ret["out"] = "draw:output:0"
+    function.signature.is_stateful = True
+    m.placeholder("x", "float32", (2,))
+    m.node("same", "Identity", ["x"], T="float32")
+    m.node("s/y", "StatefulPartitionedCall", ["same"], Tin=["float32"], Tout=["float32"], f=function_attr("noise"))
+    return m
+
+
+def only(op: str, **attrs: object) -> Builder:
+    """`y` is what OP makes of `x`."""
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.node("same", "Identity", ["x"], T="float32")
+    m.node("s/y", op, ["same"], **attrs)
+    return m
+
+
+NOTHING: dict[str, Builder] = {
+    "random": random_call(),
+    "unknown op": only("MyOwnOp"),
+    "outside world": only("PyFunc", Tin=["float32"], Tout=["float32"], token=b"t"),
+}
+QUIET_EDITS: dict[str, Edit] = {
+    "clone": lambda g: clone_scope(g, "s", "u"),
+    "remove --bypass": lambda g: remove(g, named("same"), bypass=True, allow_outputs=True),
+    "extract": lambda g: extract(g, ["same"], ["s/y"]),
+    "import": lambda g: import_graph(g, random_call().graph("part.pb"), scope="p"),
+    "insert": lambda g: insert(g, "same", part_of_one().graph("body.pb")),
+    "freeze-input": lambda g: freeze_input(g, {"x": "[1, 2]"}),
+}
+
+
+def part_of_one() -> Builder:
+    p = Builder()
+    p.placeholder("in", "float32", (2,))
+    p.node("out", "Neg", ["in"], T="float32")
+    return p
+
+
+@pytest.mark.parametrize("name", QUIET_EDITS)
+@pytest.mark.parametrize("what", NOTHING)
+def test_where_nothing_can_be_compared_nothing_is_passed(what: str, name: str, executor: Executor) -> None:
+    """`insert` compares what its body gives, and not what the model makes of it: that is no proof of the insertion."""
+    error = caught(executor, NOTHING[what], QUIET_EDITS[name])
+    assert error.exit_code == 7, error.message
+    assert error.hint is not None and "--validate" in error.hint
+
+
+@pytest.mark.parametrize("what", ["no output", "resource"])
+def test_models_that_give_nothing_are_not_passed(what: str, tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.node("n", "NoOp", ["^x"])
+    if what == "resource":
+        m.node("v", "VarHandleOp", dtype="float32", shape=Shape((2,)), shared_name=b"v")
+    error = refused(tmp_path, m, QUIET_EDITS["freeze-input"])
+    assert error.exit_code == 7
+    assert error.hint is not None and "--validate" in error.hint
+
+
+# -- chance ----------------------------------------------------------------------------------------------------
+
+
+def dice(seed: int = 0, seed2: int = 0) -> Builder:
+    """Random ops in the scope `t` and beside it."""
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("shape", [2], "int32")
+    m.node("noise", "RandomStandardNormal", ["shape"], T="int32", dtype="float32", seed=seed, seed2=seed2)
+    m.node("noisy", "AddV2", ["x", "noise"], T="float32")
+    m.node("t/draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=seed, seed2=seed2)
+    m.node("t/sum", "AddV2", ["noisy", "t/draw"], T="float32")
+    m.node("t/result", "Sub", ["t/sum", "noise"], T="float32")
+    m.node("y", "Neg", ["t/result"], T="float32")
+    m.node("w", "Neg", ["noise"], T="float32")
+    return m
+
+
+DICE_EDITS: dict[str, Edit] = {
+    "clone": lambda g: clone_scope(g, "t", "u"),
+    "clone --input": lambda g: clone_scope(g, "t", "u", inputs=[("noisy", "x")]),
+    "remove a draw": lambda g: remove(g, named("t/draw"), dangling="placeholder"),
+    "bypass the sum": lambda g: remove(g, named("t/sum"), bypass=True, bypass_input=0),
+    "bypass the other way": lambda g: remove(g, named("t/sum"), bypass=True, bypass_input=1),
+    "extract": lambda g: extract(g, ["noisy"], ["y"]),
+    "extract from a draw": lambda g: extract(g, ["t/draw"], ["y", "w"]),
+    "import": lambda g: import_graph(g, dice().graph("part.pb"), scope="p"),
+    "import --connect": lambda g: import_graph(g, dice().graph("part.pb"), scope="p", connect=[("noise", "x")]),
+    "insert": lambda g: insert(g, "noisy", dice_body().graph("body.pb")),
+    "insert behind a draw": lambda g: insert(g, "t/draw", dice_body().graph("body.pb")),
+    "freeze-input": lambda g: freeze_input(g, {"x": "[1, 2]"}),
+}
+
+
+def dice_body() -> Builder:
+    p = Builder()
+    p.placeholder("in", "float32", (2,))
+    p.const("size", [2], "int32")
+    p.node("gamble", "RandomUniform", ["size"], T="int32", dtype="float32", seed=7)
+    p.node("out", "AddV2", ["in", "gamble"], T="float32")
+    return p
+
+
+@pytest.mark.parametrize("seeds", [(0, 0), (1, 2)], ids=["unseeded", "seeded"])
+@pytest.mark.parametrize("name", DICE_EDITS)
+def test_random_ops_draw_the_same_for_both_graphs(name: str, seeds: tuple[int, int], executor: Executor) -> None:
+    proof = proven(executor, dice(*seeds), DICE_EDITS[name])
+    assert "y" in {o.after for o in proof.compared}
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("clone", exchanged("u/result")),
+        ("clone", reads("u/sum", 1, "noise")),
+        ("remove a draw", exchanged("t/result")),
+        ("bypass the sum", reads("t/result", 0, "t/draw")),
+        ("extract", exchanged("t/result")),
+        ("import", exchanged("p/t/result")),
+        ("insert", reads("t/sum", 0, "noisy")),
+        ("freeze-input", exchanged("t/result")),
+    ],
+    ids=lambda item: item if isinstance(item, str) else "",
+)
+def test_wrong_edits_of_random_graphs_are_caught(name: str, spoil: Spoil, executor: Executor) -> None:
+    error = caught(executor, dice(), spoilt(DICE_EDITS[name], spoil))
+    assert error.exit_code == 5, error.message
+
+
+def test_a_clone_that_shares_the_draw_of_the_original_is_caught(executor: Executor) -> None:
+    """The clone of a random op is one of its own."""
+    error = caught(executor, dice(), spoilt(DICE_EDITS["clone"], reads("u/sum", 1, "t/draw")))
+    assert error.exit_code == 5
+
+
+def seeded_loop(seed: int) -> Builder:
+    """A draw inside a while loop, from a seed, and so in a sequence that goes on from run to run."""
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    done = loop(m, "t/while", "x", rounds=2)
+    m.node("t/while/done_i", "Exit", ["t/while/switch_i"], T="int32")
+    m.const("t/while/shape", [2], "int32", controls=["^t/while/again"])
+    m.node("t/while/draw", "RandomUniform", ["t/while/shape"], T="int32", dtype="float32", seed=seed, seed2=seed)
+    for node in m.graph_def.node:
+        if node.name == "t/while/less_s":
+            node.input[1] = "t/while/draw"
+        if node.op == "Enter":
+            node.attr["parallel_iterations"].i = 1  # else they overlap, and draw in one order or another
+    m.node("y", "Neg", [done], T="float32")
+    m.placeholder("z", "float32", (2,))
+    m.node("same", "Identity", ["z"], T="float32")
+    m.node("w", "Sub", ["same", done], T="float32")
+    return m
+
+
+SEEDED_LOOP_EDITS: dict[str, Edit] = {
+    "clone": lambda g: clone_scope(g, "t", "u"),
+    "bypass": lambda g: remove(g, named("same"), bypass=True),
+    "extract": lambda g: extract(g, ["same"], ["w"]),
+    "import": lambda g: import_graph(g, seeded_loop(3).graph("part.pb"), scope="p"),
+    "insert": lambda g: insert(g, "same", part_of_one().graph("body.pb")),
+    "insert behind the loop": lambda g: insert(g, "t/while/done", part_of_one().graph("body.pb")),
+    "freeze-input": lambda g: freeze_input(g, {"z": "[1, 2]"}),
+}
+
+
+@pytest.mark.parametrize("name", SEEDED_LOOP_EDITS)
+def test_a_seeded_draw_in_a_loop_is_no_reason_to_refuse_a_right_edit(name: str, executor: Executor) -> None:
+    """Its sequence goes on with each run: both graphs must have run as often, or it is not compared."""
+    try:
+        proof = proven(executor, seeded_loop(3), SEEDED_LOOP_EDITS[name])
+    except NotValidatedError:
+        return
+    assert proof.compared
+
+
+# -- variables and tables ----------------------------------------------------------------------------------------
+
+
+def stateful() -> Builder:
+    """A variable and a table under `t`, initialised elsewhere."""
+    m = Builder()
+    m.placeholder("key", "string", (1,))
+    m.const("default", -1.0)
+    m.node("t/table", "HashTableV2", key_dtype="string", value_dtype="float32", shared_name=b"t")
+    m.const("keys", ["a", "b"], "string")
+    m.const("values", [3.0, 4.0])
+    m.node("init", "InitializeTableV2", ["t/table", "keys", "values"], Tkey="string", Tval="float32")
+    m.node("t/found", "LookupTableFindV2", ["t/table", "key", "default"], Tin="string", Tout="float32")
+    m.node("t/v", "VariableV2", shape=Shape((1,)), dtype="float32", container=b"", shared_name=b"v")
+    m.const("start", [9.0])
+    m.node("assign", "Assign", ["t/v", "start"], T="float32")
+    m.node("t/result", "Sub", ["t/found", "t/v"], T="float32")
+    m.node("y", "Neg", ["t/result"], T="float32")
+    return m
+
+
+STATEFUL_EDITS: dict[str, Edit] = {
+    "clone": lambda g: clone_scope(g, "t", "u"),
+    "remove --bypass": lambda g: remove(g, named("t/result"), bypass=True, bypass_input=0),
+    "remove --dangling": lambda g: remove(g, named("t/result"), dangling="placeholder"),
+    "extract": lambda g: extract(g, ["key"], ["t/result"]),
+    "extract from the table": lambda g: extract(g, ["t/found"], ["y"]),
+    "import": lambda g: import_graph(g, stateful().graph("part.pb"), scope="p"),
+    "import --connect": lambda g: import_graph(g, stateful().graph("part.pb"), scope="p", connect=[("key", "key")]),
+    "insert": lambda g: insert(g, "t/found", negative().graph("body.pb")),
+    "freeze-input": lambda g: freeze_input(g, {"key": "b"}),
+}
+
+
+def negative() -> Builder:
+    p = Builder()
+    p.placeholder("in", "float32", (1,))
+    p.node("out", "Neg", ["in"], T="float32")
+    return p
+
+
+@pytest.mark.parametrize("name", STATEFUL_EDITS)
+def test_tables_and_variables_are_the_same_for_both_graphs(name: str, executor: Executor) -> None:
+    proof = proven(executor, stateful(), STATEFUL_EDITS[name])
+    assert proof.compared
+    if name in ("freeze-input", "extract"):
+        assert any("variable" in warning for warning in proof.warnings)
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("clone", exchanged("u/result")),
+        ("remove --bypass", value("values", [3.5, 4.5])),
+        ("extract", exchanged("t/result")),
+        ("extract", value("values", [3.5, 4.5])),
+        ("import", value("p/values", [3.5, 4.5])),
+        ("import", reads("p/t/result", 1, "t/v")),
+        ("insert", exchanged("t/result")),
+        ("freeze-input", value("values", [3.5, 4.5])),
+    ],
+    ids=lambda item: item if isinstance(item, str) else "",
+)
+def test_wrong_edits_of_tables_and_variables_are_caught(name: str, spoil: Spoil, executor: Executor) -> None:
+    error = caught(executor, stateful(), spoilt(STATEFUL_EDITS[name], spoil))
+    assert error.exit_code == 5, error.message
+
+
+def test_a_table_of_a_clone_has_its_own_content(executor: Executor) -> None:
+    error = caught(executor, stateful(), spoilt(STATEFUL_EDITS["clone"], value("u/values", [3.5, 4.5])))
+    assert error.exit_code == 5
+
+
+@pytest.mark.parametrize("kind", ["placeholder", "variable"])
+def test_an_input_of_one_name_in_both_graphs_is_not_one_input(kind: str, executor: Executor) -> None:
+    """The part reads its own, which is called otherwise in the result, and not the model's of the same name."""
+
+    def both() -> Builder:
+        b = Builder()
+        if kind == "placeholder":
+            b.placeholder("x", "float32", (2,))
+        else:
+            b.node("x", "VariableV2", shape=Shape((2,)), dtype="float32", container=b"", shared_name=b"")
+        b.node("y", "Neg", ["x"], T="float32")
+        return b
+
+    edit: Edit = lambda g: import_graph(g, both().graph("part.pb"), scope="p")  # noqa: E731
+    assert len(proven(executor, both(), edit).compared) == 2
+    assert caught(executor, both(), spoilt(edit, reads("p/y", 0, "x"))).exit_code == 5
+
+
+# -- branches --------------------------------------------------------------------------------------------------
+
+
+def conditional() -> Builder:
+    """x + 10 where p, else x - 1."""
+    m = Builder()
+    m.placeholder("p", "bool", ())
+    m.placeholder("x", "float32", (2,))
+    m.node("t/switch", "Switch", ["x", "p"], T="float32")
+    m.node("t/pivot", "Switch", ["p", "p"], T="bool")
+    m.node("t/pivot_t", "Identity", ["t/pivot:1"], T="bool")
+    m.node("t/pivot_f", "Identity", ["t/pivot"], T="bool")
+    m.const("t/ten", 10.0, controls=["^t/pivot_t"])
+    m.const("t/one", 1.0, controls=["^t/pivot_f"])
+    m.node("t/more", "AddV2", ["t/switch:1", "t/ten"], T="float32")
+    m.node("t/less", "Sub", ["t/switch", "t/one"], T="float32")
+    m.node("t/merge", "Merge", ["t/less", "t/more"], T="float32", N=2)
+    m.node("y", "Neg", ["t/merge"], T="float32")
+    return m
+
+
+@pytest.mark.parametrize("constant", ["ten", "one"])
+def test_both_sides_of_a_conditional_are_proven(constant: str, executor: Executor) -> None:
+    """Two samples, and a predicate that nobody feeds: one for each side."""
+    for edit, name in ((lambda g: clone_scope(g, "t", "u"), f"u/{constant}"),
+                       (lambda g: import_graph(g, negative().graph("part.pb")), f"t/{constant}")):  # fmt: skip
+        wrong = spoilt(edit, value(name, 7.0))
+        assert proven(executor, conditional(), edit).compared
+        assert caught(executor, conditional(), wrong).exit_code == 5
+
+
+# -- values that are no numbers ------------------------------------------------------------------------------------
+
+
+def texts(op: str = "StringJoin") -> Builder:
+    m = Builder()
+    m.placeholder("x", "string", (2,))
+    m.placeholder("z", "string", (2,))
+    m.node("t/join", op, ["x", "z"], N=2, separator=b"-")
+    m.node("y", "Identity", ["t/join"], T="string")
+    return m
+
+
+TEXT_EDITS: dict[str, Edit] = {
+    "clone": lambda g: clone_scope(g, "t", "u"),
+    "extract": lambda g: extract(g, ["t/join"], ["y"]),
+    "freeze-input": lambda g: freeze_input(g, {"z": '["a", "b"]'}),
+    "insert": lambda g: insert(g, "z", upper().graph("upper.pb")),
+}
+
+
+def upper() -> Builder:
+    p = Builder()
+    p.placeholder("in", "string", (2,))
+    p.node("out", "StringUpper", ["in"], encoding=b"")
+    return p
+
+
+@pytest.mark.parametrize("name", TEXT_EDITS)
+def test_texts_are_compared(name: str, executor: Executor) -> None:
+    overrides = Overrides({"x": '["p", "q"]'}) if name != "extract" else None
+    assert proven(executor, texts(), TEXT_EDITS[name], overrides).compared
+    if name != "extract":
+        spoil = exchanged("u/join" if name == "clone" else "t/join")
+        error = caught(executor, texts(), spoilt(TEXT_EDITS[name], spoil), overrides)
+        assert error.exit_code == 5
+        assert all("2 of 2 elements differ" in detail for detail in error.details)
+
+
+def test_nan_equals_nan_and_no_number(executor: Executor) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.placeholder("z", "float32", (2,))
+    m.node("log", "Log", ["x"], T="float32")
+    m.node("y", "AddV2", ["log", "z"], T="float32")
+    edit: Edit = lambda g: freeze_input(g, {"x": "[-1, 1]"})  # noqa: E731
+    overrides = Overrides({"z": "[1, 2]"})
+    assert [o.value.lstrip("[-") for o in proven(executor, m, edit, overrides).compared] == ["nan, 2]"]
+    error = caught(executor, m, spoilt(edit, reads("y", 0, "z")), overrides)
+    assert error.exit_code == 5
+    assert error.details[0].startswith("y: 2 of 2 elements differ, by up to inf")
+
+
+def test_a_difference_is_said_with_its_size(executor: Executor) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.placeholder("z", "float32", ())
+    m.const("k", [1.0, 1.0])
+    m.node("a", "Mul", ["x", "k"], T="float32")
+    m.node("y", "Mul", ["a", "z"], T="float32")
+    edit = spoilt(lambda g: freeze_input(g, {"z": "1"}), value("k", [1.0, 1.5]))
+    error = caught(executor, m, edit, Overrides({"x": "[1, 1]"}))
+    assert error.message == (
+        "the result differs: edited(x) = original(x, z := its value) does not hold for 1 of 1 outputs (feed 1)"
+    )
+    assert error.details == ("y: 1 of 2 elements differs, by up to 0.5 (a tolerance of 0.2 would have passed)",)
+
+
+# -- feeds by the user --------------------------------------------------------------------------------------------
+
+
+def test_feeds_are_those_of_the_result(executor: Executor) -> None:
+    z = "[[0, 0]]"
+    for name, feeds, expected in (
+        ("freeze-input", {"x": "[[1, 2, 3, 4]]"}, {"x"}),
+        ("remove --dangling", {"t/scaled": "[[1, 2]]", "x": "[[1, 2, 3, 4]]", "z": z}, {"t/scaled", "x", "z"}),
+        ("extract output 1", {"t/halves_1": "[[1, 2]]", "x": "[[1, 2, 3, 4]]", "z": z}, {"t/halves_1", "x", "z"}),
+        ("insert", {"x": "[[1, 2, 3, 4]]", "z": z}, {"x", "z"}),
+        ("clone --input", {"x2": "[[4, 3, 2, 1]]", "x": "[[1, 2, 3, 4]]", "z": z}, {"x", "x2", "z"}),
+        ("import", {"in": "[[1, 2]]", "x": "[[1, 2, 3, 4]]", "z": z}, {"in", "x", "z"}),
+    ):
+        proof = proven(executor, model(), EDITS[name], Overrides(dict(feeds)))
+        assert (proof.samples, set(proof.feeds)) == (1, expected), name
+
+
+@pytest.mark.parametrize(
+    ("name", "feed", "near"),
+    [
+        ("extract", "x", ""),
+        ("extract", "x2", ""),
+        ("extract", "t/halves", ""),
+        ("import --connect", "in", ""),
+        ("import", "inn", "'in'"),
+        ("insert", "in", ""),
+        ("remove --dangling", "t/scale", "'t/scaled'"),
+        ("freeze-input", "z", ""),
+    ],
+)
+def test_feeds_of_what_is_no_input_of_the_result_are_refused(
+    name: str, feed: str, near: str, executor: Executor
+) -> None:
+    """They would be ignored in silence."""
+    error = caught(executor, model(), EDITS[name], Overrides({feed: "[[1, 2]]"}))
+    assert error.exit_code == 2
+    assert f"'{feed}'" in error.message and near in error.message
+
+
+def test_shapes_by_the_user(executor: Executor) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (-1, 2))
+    m.node("t/a", "Neg", ["x"], T="float32")
+    m.node("y", "Abs", ["t/a"], T="float32")
+    edits: dict[str, tuple[Edit, str]] = {
+        "clone": (lambda g: clone_scope(g, "t", "u"), "x"),
+        "extract": (lambda g: extract(g, ["t/a"], ["y"]), "t/a"),
+        "remove": (lambda g: remove(g, named("t/a"), dangling="placeholder"), "t/a"),
+    }
+    for edit, name in edits.values():
+        proof = proven(executor, m, edit, Overrides(shapes={name: (5, 2)}))
+        assert {o.shape for o in proof.compared} == {(5, 2)}
+        assert caught(executor, m, edit, Overrides(shapes={name: (5, 3)})).exit_code == 2
+
+
+# -- parts that cannot be run ----------------------------------------------------------------------------------------
+
+
+def test_a_part_that_does_not_run_on_its_own_is_told_from_one_that_was_spoilt(executor: Executor) -> None:
+    p = Builder()
+    p.placeholder("in", "float32", (1, 2))
+    p.const("message", "never", "string")
+    p.const("false", False, "bool")
+    p.node("check", "Assert", ["false", "message"], T=["string"], summarize=3)
+    p.node("out", "Identity", ["in", "^check"], T="float32")
+    for edit in (lambda g: import_graph(g, p.graph("part.pb")), lambda g: insert(g, "z", p.graph("part.pb"))):
+        error = caught(executor, model(), edit)
+        assert error.exit_code in (5, 7)
+        assert "never" in error.message or "assertion" in error.message.lower()
+
+
+def test_a_part_with_a_table_that_cannot_be_initialised(executor: Executor) -> None:
+    p = Builder()
+    p.placeholder("in", "int64", (1,))
+    p.const("nothing", "?", "string")
+    p.node("table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name=b"labels")
+    p.const("file", "/nowhere/gone.txt", "string")
+    p.node("init", "InitializeTableFromTextFileV2", ["table", "file"], key_index=-1, value_index=-2, vocab_size=-1,
+           delimiter=b"\t")  # fmt: skip
+    p.node("out", "LookupTableFindV2", ["table", "in", "nothing"], Tin="int64", Tout="string")
+    error = caught(executor, model(), lambda g: import_graph(g, p.graph("part.pb")))
+    assert error.exit_code == 7
+    assert error.hint is not None
+
+
+def test_the_claim_of_a_part_is_checked_against_the_part(executor: Executor) -> None:
+    def wrong(graph: Graph) -> EditResult:
+        result = EDITS["import"](graph)
+        (claim,) = [c for c in result.claims if isinstance(c, SamePart)]
+        result.claims = (SamePart(claim.part, claim.inputs, (("out", "twice"),)),)
+        return result
+
+    assert caught(executor, model(), wrong).exit_code == 5
+
+
+def test_a_journal_that_knows_no_copies_is_no_fault_of_the_graph(executor: Executor) -> None:
+    """The placeholder `in` has its own name in the result: without a journal it is found by that."""
+
+    def silent(graph: Graph) -> EditResult:
+        result = EDITS["import"](graph)
+        result.journal = Journal(added=result.journal.added)
+        return result
+
+    assert proven(executor, model(), silent).compared

@@ -1,0 +1,762 @@
+"""The proof: right edits pass, and for every claim the wrong ones are caught."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.spoiling import Edit, Spoil, exchanged, next_output, reads, spoilt, value, without_controls
+from support.tf_graphs import Builder, Shape, body_node, function_attr, operated, refused, tensor
+
+import gdsurgeon as gds
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.operate.edit import Outcome
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
+
+
+def model() -> Builder:
+    """`x` -> `y` and `total` by arithmetic that no exchange leaves as it is, and `stored` by way of a TensorArray."""
+    m = Builder()
+    m.placeholder("x", "float32", (1, 4))
+    m.const("axis", 1, "int32")
+    m.node("halves", "Split", ["axis", "x"], T="float32", num_split=2)
+    m.const("scale", [2.0, 3.0])
+    m.node("scaled", "Mul", ["halves:1", "scale"], T="float32")
+    m.node("difference", "Sub", ["halves", "scaled"], T="float32")
+    m.node("y", "Neg", ["difference"], T="float32")
+    m.node("doubled", "AddV2", ["y", "y"], T="float32")
+    m.node("total", "Sub", ["doubled", "halves:1"], T="float32")
+    m.const("size", 1, "int32")
+    m.const("zero", 0, "int32")
+    m.node("array", "TensorArrayV3", ["size"], dtype="float32", clear_after_read=False)
+    m.node("write", "TensorArrayWriteV3", ["array", "zero", "y", "array:1"], T="float32")
+    m.node("stored", "TensorArrayReadV3", ["array", "zero", "array:1", "^write"], dtype="float32")
+    # What reads the write as data and serves nothing, so that nobody fetches it: the control edge alone has it run.
+    m.const("true", True, "bool")
+    m.node("check", "Assert", ["true", "write"], T=["float32"], summarize=3)
+    return m
+
+
+def pre() -> Builder:
+    """x -> 2 x - 7."""
+    p = Builder()
+    p.placeholder("x", "float32", (1, 4))
+    p.const("two", 2.0)
+    p.node("twice", "Mul", ["x", "two"], T="float32")
+    p.const("seven", 7.0)
+    p.node("x_preprocessed", "Sub", ["twice", "seven"], T="float32")
+    return p
+
+
+def post() -> Builder:
+    """y -> 10 - 3 y."""
+    p = Builder()
+    p.placeholder("y", "float32", (1, 2))
+    p.const("three", 3.0)
+    p.node("thrice", "Mul", ["y", "three"], T="float32")
+    p.const("ten", 10.0)
+    p.node("y_postprocessed", "Sub", ["ten", "thrice"], T="float32")
+    return p
+
+
+def renaming(graph: Graph) -> EditResult:
+    return gds.rename(graph, [("x", "input"), ("y", "result"), ("stored", "kept")])
+
+
+def preprocessing(graph: Graph) -> EditResult:
+    return gds.add_preprocessing(graph, pre().graph("pre.pb"))
+
+
+def postprocessing(graph: Graph) -> EditResult:
+    return gds.add_postprocessing(graph, post().graph("post.pb"))
+
+
+def rerouting(graph: Graph) -> EditResult:
+    return gds.reroute(graph, [("scaled", "halves")], only="^difference$")
+
+
+EDITS: dict[str, Edit] = {
+    "rename": renaming,
+    "add-preprocessing": preprocessing,
+    "add-postprocessing": postprocessing,
+    "reroute": rerouting,
+}
+
+
+# -- what is done wrong ------------------------------------------------------------------------------------
+
+
+def other_op(name: str, op: str) -> Spoil:
+    def spoil(graph: Graph, _: EditResult) -> None:
+        graph.set_op(graph[name], op)
+
+    return spoil
+
+
+def journal_says(old: str, new: str) -> Spoil:
+    def spoil(_: Graph, result: EditResult) -> None:
+        assert result.journal.renamed[old] != new
+        result.journal.renamed[old] = new
+
+    return spoil
+
+
+DIFFERENT = "the result differs: "
+WRONG: dict[str, list[tuple[str, Spoil, str]]] = {
+    "rename": [
+        ("inputs exchanged", exchanged("difference"), DIFFERENT),
+        ("inputs exchanged behind the output", exchanged("total"), DIFFERENT),
+        ("next output index", next_output("scaled", 0), DIFFERENT),
+        ("a weight, by one part in a million", value("scale", [2.000002, 3.0]), DIFFERENT),
+        ("another op", other_op("difference", "AddV2"), DIFFERENT),
+        ("a control edge dropped", without_controls("kept"), "the result does not run: "),
+        ("reads what is not there", next_output("doubled", 0), "the result does not load: "),
+        ("the journal tells of another node", journal_says("stored", "total"), DIFFERENT),
+        ("the journal tells of no node", journal_says("stored", "nowhere"), "the result does not run: "),
+    ],
+    "add-preprocessing": [
+        ("result taken from another node", reads("halves", 1, "twice"), DIFFERENT),
+        ("the raw input is read", reads("halves", 1, "x"), DIFFERENT),
+        ("inputs exchanged in the added graph", exchanged("x_preprocessed"), DIFFERENT),
+        ("inputs exchanged in the model", exchanged("difference"), DIFFERENT),
+        ("a weight of the added graph", value("two", 2.000002), DIFFERENT),
+        ("a weight of the model", value("scale", [2.000002, 3.0]), DIFFERENT),
+        ("next output index", next_output("scaled", 0), DIFFERENT),
+        ("a control edge dropped", without_controls("stored"), "the result does not run: "),
+    ],
+    "add-postprocessing": [
+        ("served from the raw value", reads("thrice", 0, "doubled"), DIFFERENT),
+        ("the raw value is not raw", reads("y_raw", 0, "scaled"), DIFFERENT),
+        ("a reader in the model gets what is served", reads("doubled", 0, "y"), DIFFERENT),
+        ("inputs exchanged in the added graph", exchanged("y"), DIFFERENT),
+        ("a weight of the added graph", value("ten", 10.00001), DIFFERENT),
+        ("a weight of the model", value("scale", [2.000002, 3.0]), DIFFERENT),
+        ("a control edge dropped", without_controls("stored"), "the result does not run: "),
+    ],
+    "reroute": [
+        ("an output that it does not reach", other_op("other", "Abs"), DIFFERENT),
+        ("a weight beside its way", value("apart", 1.000002), DIFFERENT),
+        ("what it reaches does not load", next_output("doubled", 0), "the result does not load: "),
+    ],
+}
+CASES = [(claim, what, spoil, said) for claim, found in WRONG.items() for what, spoil, said in found]
+
+
+def model_for(claim: str) -> Builder:
+    m = model()
+    if claim == "reroute":  # an output beside the way of the edit
+        m.const("apart", 1.0)
+        m.node("other", "Neg", ["apart"], T="float32")
+    return m
+
+
+@pytest.mark.parametrize("claim", sorted(EDITS))
+def test_a_right_edit_passes(claim: str, tmp_path: Path) -> None:
+    outcome = operated(tmp_path, model_for(claim), EDITS[claim])
+    proof = outcome.proof
+    assert proof.compared and all(o.comparison is not None and o.comparison.equal for o in proof.compared)
+    assert proof.samples == 2
+    assert (tmp_path / "out.pb").is_file()
+    if claim == "reroute":
+        assert {o.after: o.reason for o in proof.outputs if o.comparison is None} == {
+            "total": "downstream of the edit",
+            "stored": "downstream of the edit",
+            "scaled": "not an output before",
+        }
+        assert [o.after for o in proof.compared] == ["other"]
+    else:
+        assert len(proof.compared) == len(proof.outputs) >= 2
+
+
+@pytest.mark.parametrize(("claim", "what", "spoil", "said"), CASES, ids=[f"{c}: {w}" for c, w, _, _ in CASES])
+def test_a_wrong_edit_is_caught(claim: str, what: str, spoil: Spoil, said: str, tmp_path: Path) -> None:
+    error = refused(tmp_path, model_for(claim), spoilt(EDITS[claim], spoil))
+    assert error.exit_code == 5, error.message
+    assert error.message.startswith(said)
+    if said == DIFFERENT:
+        assert error.details and all("differ" in detail for detail in error.details)
+
+
+def test_what_is_served_is_not_the_raw_value(tmp_path: Path) -> None:
+    """The names are right, and the added graph is there; only nobody reads it."""
+
+    def wrong(graph: Graph) -> EditResult:
+        result = postprocessing(graph)
+        graph.set_op(graph["y"], "Identity")
+        graph.set_inputs(graph["y"], [graph.tensor("y_raw")])
+        return result
+
+    error = refused(tmp_path, model(), wrong)
+    assert error.exit_code == 5
+    assert [detail.split(":")[0] for detail in error.details] == ["y"]
+
+
+def test_the_served_value_has_another_dtype(tmp_path: Path) -> None:
+    text = Builder()
+    text.placeholder("y", "float32", (1, 2))
+    text.node("y_postprocessed", "AsString", ["y"], T="float32")
+
+    def right(graph: Graph) -> EditResult:
+        return gds.add_postprocessing(graph, text.graph("text.pb"))
+
+    def wrong(graph: Graph) -> EditResult:
+        result = right(graph)
+        graph.set_op(graph["y"], "Identity")
+        return result
+
+    outcome = operated(tmp_path, model(), right)
+    assert outcome.proof.outputs[0].dtype == 7 and outcome.proof.outputs[0].after == "y"
+    (tmp_path / "out.pb").unlink()
+    error = refused(tmp_path, model(), wrong)
+    assert error.exit_code == 5
+    assert error.details[0] == "y: string against float32"
+
+
+def test_a_reference_that_is_not_followed_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Graph, "spell_base_input", lambda _graph, text: text)
+    error = refused(tmp_path, model(), lambda graph: gds.rename(graph, [("y", "result")]))
+    assert error.exit_code == 5
+    assert error.message.startswith("the result does not load: ") and "'y'" in error.message
+
+
+def test_exchanged_names_whose_references_do_not_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It loads and runs: only the values tell."""
+    monkeypatch.setattr(Graph, "spell_base_input", lambda _graph, text: text)
+    pairs = [("scaled", "y"), ("y", "scaled")]
+    error = refused(tmp_path, model(), lambda graph: gds.rename(graph, pairs))
+    assert error.exit_code == 5
+    assert error.message.startswith(DIFFERENT) or "cycle" in error.message
+
+
+def test_a_difference_is_said_with_its_size_and_the_tolerance_that_would_have_passed(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("offset", [1.0, 1.0])
+    m.node("y", "AddV2", ["x", "offset"], T="float32")
+    edit = spoilt(lambda graph: gds.rename(graph, [("y", "z")]), value("offset", [1.0, 1.5]))
+    error = refused(tmp_path, m, edit, overrides=Overrides({"x": "[1, 1]"}))
+    assert error.message == (
+        "the result differs: edited(x) = original(x) under the new names does not hold for 1 of 1 outputs (feed 1)"
+    )
+    assert error.details == ("z: 1 of 2 elements differs, by up to 0.5 (a tolerance of 0.143 would have passed)",)
+
+
+def test_only_the_outputs_that_differ_are_named(tmp_path: Path) -> None:
+    m = model()
+    m.node("fine", "Neg", ["halves:1"], T="float32")
+    error = refused(tmp_path, m, spoilt(renaming, exchanged("total")))
+    assert "for 1 of 3 outputs (feed 1)" in error.message
+    assert [detail.split(":")[0] for detail in error.details] == ["total"]
+
+
+# -- samples -----------------------------------------------------------------------------------------------
+
+
+def integers() -> Builder:
+    m = Builder()
+    m.placeholder("x", "int32", (12,))
+    m.node("y", "Neg", ["x"], T="int32")
+    return m
+
+
+def baked(value: str) -> Edit:
+    """An edit that puts VALUE in the place of the output: right for one feed."""
+
+    def edit(graph: Graph) -> EditResult:
+        result = gds.rename(graph, [("y", "z")])
+        numbers = [int(part) for part in value.strip("[]").split(",")]
+        constant = graph.add(
+            "baked", "Const", attrs={"dtype": b"\x30\x03", "value": tensor(numbers, "int32").SerializeToString()}
+        )
+        graph.set_op(graph["z"], "Identity")
+        graph.set_inputs(graph["z"], [constant.output])
+        result.journal.added.append("baked")
+        result.journal.changed.append("z")
+        return result
+
+    return edit
+
+
+def test_an_edit_that_is_right_for_one_feed_is_caught_by_the_second(tmp_path: Path) -> None:
+    from gdsurgeon.feeds.input_spec import input_seed, numbers
+
+    first = memoryview(numbers(3, 12, 0, input_seed(0, "x"))).cast("i")
+    value = ",".join(str(-n) for n in first)
+    once = operated(tmp_path, integers(), baked(value), samples=1)
+    assert once.proof.samples == 1 and once.proof.compared
+    (tmp_path / "out.pb").unlink()
+    error = refused(tmp_path, integers(), baked(value), samples=2)
+    assert error.exit_code == 5 and "(feed 2)" in error.message
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_as_many_samples_are_run_as_asked_for(samples: int, tmp_path: Path) -> None:
+    assert operated(tmp_path, integers(), lambda g: gds.rename(g, [("y", "z")]), samples=samples).proof.samples == (
+        samples
+    )
+
+
+def test_one_sample_is_enough_where_nothing_varies(tmp_path: Path) -> None:
+    feed = Overrides({"x": str(list(range(12)))})
+    outcome = operated(tmp_path, integers(), lambda g: gds.rename(g, [("y", "z")]), overrides=feed, samples=5)
+    assert outcome.proof.samples == 1
+    assert outcome.proof.outputs[0].value == "[0, -1, -2, -3, -4, -5, ...]"
+
+
+def test_equal_seeds_give_equal_feeds_and_others_others(tmp_path: Path) -> None:
+    def value(seed: int) -> str:
+        outcome = operated(tmp_path, integers(), lambda g: gds.rename(g, [("y", "z")]), seed=seed, samples=1)
+        return outcome.proof.outputs[0].value
+
+    assert value(0) == value(0) != value(1)
+
+
+# -- NaN ---------------------------------------------------------------------------------------------------
+
+
+def not_numbers() -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("two", 2.0)
+    m.node("negative", "Sub", ["x", "two"], T="float32")
+    m.node("y", "Log", ["negative"], T="float32")
+    return m
+
+
+def test_nan_equals_nan(tmp_path: Path) -> None:
+    outcome = operated(tmp_path, not_numbers(), lambda g: gds.rename(g, [("y", "z")]))
+    assert outcome.proof.outputs[0].value in ("[nan, nan]", "[-nan, -nan]")
+    assert [o.after for o in outcome.proof.compared] == ["z"]
+
+
+def test_a_number_does_not_equal_nan(tmp_path: Path) -> None:
+    edit = spoilt(lambda g: gds.rename(g, [("y", "z")]), other_op("z", "Neg"))
+    error = refused(tmp_path, not_numbers(), edit)
+    assert error.exit_code == 5
+    assert error.details == ("z: 2 of 2 elements differ, by up to inf",)
+
+
+# -- chance ------------------------------------------------------------------------------------------------
+
+
+def random_in_a_function() -> Builder:
+    m = Builder()
+    function = m.function("noise", {"shape": "int32"}, {"out": "float32"})
+    body_node(function, "draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=0, seed2=0)
+    function.ret["out"] = "draw:output:0"
+    function.signature.is_stateful = True
+    m.const("shape", [3], "int32")
+    m.node(
+        "y",
+        "StatefulPartitionedCall",
+        ["shape"],
+        Tin=["int32"],
+        Tout=["float32"],
+        f=function_attr("noise"),
+        config=b"",
+        config_proto=b"",
+        executor_type=b"",
+    )
+    return m
+
+
+def test_what_depends_on_chance_alone_is_not_passed(tmp_path: Path) -> None:
+    error = refused(tmp_path, random_in_a_function(), lambda g: gds.rename(g, [("y", "z")]))
+    assert error.exit_code == 7
+    assert error.message == "nothing could be compared: random: y"
+    assert error.hint == "--validate structure does without running it"
+
+
+def test_what_depends_on_chance_is_said_beside_what_was_compared(tmp_path: Path) -> None:
+    m = random_in_a_function()
+    m.const("one", 1.0)
+    m.node("fixed", "Neg", ["one"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert [(o.after, o.reason) for o in outcome.proof.outputs if o.comparison is None] == [("z", "random: y")]
+    assert [o.after for o in outcome.proof.compared] == ["fixed"]
+
+
+def drawn(seed: int = 0, seed2: int = 0) -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", (1, 3))
+    m.const("shape", [1, 3], "int32")
+    m.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=seed, seed2=seed2)
+    m.node("y", "Sub", ["x", "draw"], T="float32")
+    return m
+
+
+def doubling() -> Builder:
+    p = Builder()
+    p.placeholder("y", "float32", (1, 3))
+    p.const("two", 2.0)
+    p.node("y_postprocessed", "Mul", ["y", "two"], T="float32")
+    return p
+
+
+def shifting() -> Builder:
+    p = Builder()
+    p.placeholder("x", "float32", (1, 3))
+    p.const("two", 2.0)
+    p.node("x_preprocessed", "AddV2", ["x", "two"], T="float32")
+    return p
+
+
+RANDOM_EDITS: dict[str, Edit] = {
+    "rename": lambda g: gds.rename(g, [("y", "z"), ("draw", "noise")]),
+    "add-preprocessing": lambda g: gds.add_preprocessing(g, shifting().graph("pre.pb")),
+    "add-postprocessing": lambda g: gds.add_postprocessing(g, doubling().graph("post.pb")),
+}
+
+
+@pytest.mark.parametrize("seeds", [(0, 0), (1, 2)], ids=["unseeded", "seeded"])
+@pytest.mark.parametrize("claim", sorted(RANDOM_EDITS))
+def test_a_random_op_draws_the_same_for_both_graphs(claim: str, seeds: tuple[int, int], tmp_path: Path) -> None:
+    outcome = operated(tmp_path, drawn(*seeds), RANDOM_EDITS[claim], samples=3)
+    assert outcome.proof.samples == 3 and outcome.proof.compared
+
+
+def test_a_seeded_op_draws_the_same_after_feeds_that_did_not_fit(tmp_path: Path) -> None:
+    """Each run goes on in the sequence of a seed, those that fail included."""
+    m = Builder()
+    m.placeholder("x", "float32", (-1, -1))
+    m.const("shape", [1, 1], "int32")
+    m.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=1, seed2=2)
+    m.const("axis", 1, "int32")
+    m.node("parts", "Split", ["axis", "x"], T="float32", num_split=16)
+    m.node("y", "AddV2", ["parts:15", "draw"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert outcome.proof.compared
+
+
+def test_what_a_random_op_reads_is_compared_too(tmp_path: Path) -> None:
+    """Its value is fed, so that nothing downstream would tell."""
+    m = drawn()
+    m.placeholder("n", "int32", ())
+    m.const("one", 1, "int32")
+    m.node("rows", "Sub", ["n", "one"], T="int32")
+    m.node("shape_now", "Pack", ["rows", "one"], T="int32", N=2)
+    m.node("more", "RandomUniform", ["shape_now"], T="int32", dtype="float32")
+    m.node("w", "Neg", ["more"], T="float32")
+    edit: Edit = lambda g: gds.rename(g, [("w", "v")])  # noqa: E731
+    right = operated(tmp_path, m, edit, overrides=Overrides({"n": "4"}))
+    assert "shape_now" in {o.after for o in right.proof.compared}
+    (tmp_path / "out.pb").unlink()
+    error = refused(tmp_path, m, spoilt(edit, exchanged("rows")), overrides=Overrides({"n": "4"}))
+    assert error.exit_code == 5
+
+
+def test_a_random_part_is_not_compared(tmp_path: Path) -> None:
+    p = Builder()
+    p.placeholder("y", "float32", (1, 3))
+    p.const("shape", [1, 3], "int32")
+    p.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32")
+    p.node("y_postprocessed", "AddV2", ["y", "draw"], T="float32")
+    m = Builder()
+    m.placeholder("x", "float32", (1, 3))
+    m.node("y", "Neg", ["x"], T="float32")
+    error = refused(tmp_path, m, lambda g: gds.add_postprocessing(g, p.graph("dice.pb")))
+    assert error.exit_code == 7
+    assert error.message == "dice.pb is random: what it gives twice cannot be compared"
+
+
+# -- reroute: what the edit makes necessary ----------------------------------------------------------------
+
+
+def two_inputs(used: bool) -> Builder:
+    m = Builder()
+    m.placeholder("a", "float32", (1, 3))
+    m.placeholder("b", "float32", (1, 3))
+    m.node("y", "Neg", ["a"], T="float32")
+    if used:
+        m.node("other", "Exp", ["b"], T="float32")
+    return m
+
+
+@pytest.mark.parametrize("used", [True, False], ids=["used", "unused"])
+def test_an_input_that_the_reroute_brings_into_use_is_fed(used: bool, tmp_path: Path) -> None:
+    outcome = operated(tmp_path, two_inputs(used), lambda g: gds.reroute(g, [("a", "b")]))
+    assert "b" in outcome.proof.feeds
+    assert [o.after for o in outcome.proof.outputs] == (["y", "other"] if used else ["y"])
+
+
+def test_a_reroute_does_not_run_what_reaches_outside(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("for nobody")
+    m = Builder()
+    m.const("file", str(secret), "string")
+    m.node("content", "ReadFile", ["file"])
+    m.const("text", "harmless", "string")
+    m.node("y", "Identity", ["text"], T="string")
+    m.const("one", 1.0)
+    m.node("other", "Neg", ["one"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.reroute(g, [("text", "content")]))
+    assert "for nobody" not in {o.value for o in outcome.proof.outputs}
+    assert "y" in {name for name, _ in outcome.proof.skipped}
+
+
+def test_a_reroute_that_leads_to_a_queue_does_not_wait_for_it(tmp_path: Path) -> None:
+    m = Builder()
+    m.node("queue", "FIFOQueueV2", component_types=["float32"], shapes=[Shape(())])
+    m.node("next", "QueueDequeueV2", ["queue"], component_types=["float32"])
+    m.const("one", 1.0)
+    m.node("y", "Identity", ["one"], T="float32")
+    m.node("other", "Neg", ["one"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.reroute(g, [("one", "next")], only="^y$"), timeout=5)
+    assert "y" in {name for name, _ in outcome.proof.skipped}
+
+
+def tables(value: int, second: int) -> Builder:
+    """Two tables; only the first is looked up for `y`."""
+    m = Builder()
+    m.placeholder("key", "string", (1,))
+    m.const("default", -1, "int64")
+    for i, number in enumerate((value, second)):
+        m.node(f"table_{i}", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name=b"t%d" % i)
+        m.const(f"keys_{i}", ["a"], "string")
+        m.const(f"values_{i}", [number], "int64")
+        m.node(
+            f"initialise_{i}",
+            "InitializeTableV2",
+            [f"table_{i}", f"keys_{i}", f"values_{i}"],
+            Tkey="string",
+            Tval="int64",
+        )
+    m.node("found", "LookupTableFindV2", ["table_0", "key", "default"], Tin="string", Tout="int64")
+    m.node("y", "Neg", ["found"], T="int64")
+    return m
+
+
+def test_a_table_that_the_reroute_brings_into_use_is_initialised(tmp_path: Path) -> None:
+    outcome = operated(
+        tmp_path,
+        tables(5, 6),
+        lambda g: gds.reroute(g, [("table_0", "table_1")], only="^found$"),
+        overrides=Overrides({"key": "a"}),
+    )
+    assert [(o.after, o.value) for o in outcome.proof.outputs] == [("y", "[-6]")]
+
+
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_initialised_in_both_graphs(tmp_path: Path) -> None:
+    outcome = operated(
+        tmp_path,
+        tables(5, 6),
+        lambda g: gds.rename(g, [("y", "z"), ("initialise_0", "start"), ("table_0", "words")]),
+        overrides=Overrides({"key": "a"}),
+    )
+    assert [(o.after, o.value) for o in outcome.proof.compared] == [("z", "[-5]")]
+
+
+def test_another_value_in_a_table_is_caught_where_the_key_is_looked_up(tmp_path: Path) -> None:
+    def wrong(graph: Graph) -> EditResult:
+        result = gds.rename(graph, [("y", "z")])
+        graph.set_attr(graph["values_0"], "value", tensor([7], "int64").SerializeToString())
+        return result
+
+    error = refused(tmp_path, tables(5, 6), wrong, overrides=Overrides({"key": "a"}))
+    assert error.exit_code == 5
+
+
+def test_feeds_for_a_lookup_hit_keys_of_the_table(tmp_path: Path) -> None:
+    """Were all made-up texts unknown to the table, its content would not be proven."""
+    outcome = operated(tmp_path, tables(5, 6), lambda g: gds.rename(g, [("y", "z")]))
+    assert outcome.proof.outputs[0].value == "[-5]"
+
+
+def label_table() -> Builder:
+    """Numbers to words, with a table of its own."""
+    p = Builder()
+    p.placeholder("y", "int64", (1,))
+    p.const("nothing", "?", "string")
+    p.node("table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name=b"labels")
+    p.const("numbers", [-5, -6], "int64")
+    p.const("words", ["five", "six"], "string")
+    p.node("initialise", "InitializeTableV2", ["table", "numbers", "words"], Tkey="int64", Tval="string")
+    p.node("y_postprocessed", "LookupTableFindV2", ["table", "y", "nothing"], Tin="int64", Tout="string")
+    return p
+
+
+def test_the_tables_of_an_added_graph_are_initialised(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("key", "int64", (1,))
+    m.node("y", "Neg", ["key"], T="int64")
+    edit: Edit = lambda g: gds.add_postprocessing(g, label_table().graph("labels.pb"))  # noqa: E731
+    outcome = operated(tmp_path, m, edit, overrides=Overrides({"key": "[6]"}))
+    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[six]"), ("y_raw", "[-6]")]
+    (tmp_path / "out.pb").unlink()
+
+    def wrong(graph: Graph) -> EditResult:
+        result = edit(graph)
+        graph.set_attr(graph["words"], "value", tensor(["six", "five"], "string").SerializeToString())
+        return result
+
+    assert refused(tmp_path, m, wrong, overrides=Overrides({"key": "[6]"})).details == ("y: 1 of 1 elements differs",)
+
+
+# -- variables ---------------------------------------------------------------------------------------------
+
+
+def variables() -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", (1, 2))
+    m.node("weights", "VariableV2", shape=Shape((2, 3)), dtype="float32", container=b"", shared_name=b"")
+    m.node("read", "Identity", ["weights"], T="float32")
+    m.node("y", "MatMul", ["x", "read"], T="float32")
+    return m
+
+
+def test_variables_are_fed_and_that_is_said(tmp_path: Path) -> None:
+    outcome = operated(tmp_path, variables(), lambda g: gds.rename(g, [("y", "z"), ("weights", "w")]))
+    assert [o.after for o in outcome.proof.compared] == ["z"]
+    assert outcome.proof.outputs[0].shape == (1, 3)
+    assert outcome.warnings == ["1 variable, whose value is not in the file: run on made-up ones"]
+    (tmp_path / "out.pb").unlink()
+    error = refused(tmp_path, variables(), spoilt(lambda g: gds.rename(g, [("y", "z")]), other_op("z", "AddV2")))
+    assert error.exit_code == 5
+
+
+# -- repairs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["colocation", "order"])
+def test_a_graph_that_is_repaired_on_the_way_is_proven(fault: str, tmp_path: Path) -> None:
+    """TensorFlow does not load the file as it is; what a warning announces as repaired must not end in a refusal."""
+    m = Builder()
+    m.placeholder("x", "float32", (1, 3))
+    m.const("one", 1.0)
+    if fault == "colocation":
+        m.node("y", "Neg", ["x"], T="float32", _class=[b"loc:@nowhere"])
+    else:
+        m.node("y", "Neg", ["^one", "x"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert outcome.warnings
+    assert [o.after for o in outcome.proof.compared] == ["z"]
+
+
+# -- what reads and serves in unusual ways -----------------------------------------------------------------
+
+
+def test_an_added_graph_with_several_ends(tmp_path: Path) -> None:
+    """Two inputs, one of whose results is output 1 of a node; and a mapped name."""
+    m = Builder()
+    m.placeholder("a", "float32", (1, 2))
+    m.placeholder("b", "float32", (1, 2))
+    m.node("y", "Sub", ["a", "b"], T="float32")
+    p = Builder()
+    p.placeholder("a", "float32", (1, 4))
+    p.placeholder("raw", "float32", (1, 2))
+    p.const("axis", 1, "int32")
+    p.node("halves", "Split", ["axis", "a"], T="float32", num_split=2)
+    p.node("negative", "Neg", ["raw"], T="float32")
+    from gdsurgeon.edits.copying.parts import Mapped
+
+    mapped = [Mapped("a", "a", "halves:1"), Mapped("b", "raw", "negative")]
+    edit: Edit = lambda g: gds.add_preprocessing(g, p.graph("pre.pb"), mapped=mapped)  # noqa: E731
+    feeds = Overrides({"a": "[[1, 2, 3, 4]]", "b": "[[10, 20]]"})
+    outcome = operated(tmp_path, m, edit, overrides=feeds)
+    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[13, 24]")]
+    assert outcome.proof.feeds == {"a": "float32 [1,4]", "b": "float32 [1,2]"}
+    (tmp_path / "out.pb").unlink()
+    error = refused(tmp_path, m, spoilt(edit, reads("y", 0, "halves")), overrides=feeds)
+    assert error.exit_code == 5
+
+
+@pytest.mark.parametrize("how", ["feed", "archive"])
+def test_a_feed_for_a_mapped_input_goes_by_the_name_of_the_input(how: str, tmp_path: Path) -> None:
+    import numpy as np
+
+    m = Builder()
+    m.placeholder("a", "float32", (-1, 2))
+    m.node("y", "Neg", ["a"], T="float32")
+    p = Builder()
+    p.placeholder("raw", "float32", (-1, 2))
+    p.node("square", "Square", ["raw"], T="float32")
+    np.savez(tmp_path / "feeds.npz", a=np.array([[3.0, 4.0]], "float32"))
+    overrides = Overrides({"a": "[[3, 4]]"}) if how == "feed" else Overrides(archive=str(tmp_path / "feeds.npz"))
+    from gdsurgeon.edits.copying.parts import Mapped
+
+    proof = operated(
+        tmp_path,
+        m,
+        lambda g: gds.add_preprocessing(g, p.graph("pre.pb"), mapped=[Mapped("a", "raw", "square")]),
+        overrides=overrides,
+    ).proof
+    assert [(o.after, o.value) for o in proof.compared] == [("y", "[-9, -16]")]
+
+
+def test_names_that_clash_are_proven_too(tmp_path: Path) -> None:
+    p = Builder()
+    p.placeholder("x", "float32", (1, 4))
+    p.const("scale", 5.0)
+    p.node("scaled", "Mul", ["x", "scale"], T="float32")
+    p.node("x_preprocessed", "Neg", ["scaled"], T="float32")
+    outcome: Outcome = operated(tmp_path, model(), lambda g: gds.add_preprocessing(g, p.graph("pre.pb")))
+    assert outcome.proof.compared
+    assert len(outcome.result.notes) == 2
+    graph = gds.load(str(tmp_path / "out.pb"))
+    assert graph["scale"].op == "Const" and graph["difference"].inputs[1].name == "scaled"
+
+
+def test_outputs_without_elements_prove_nothing(tmp_path: Path) -> None:
+    """Two empty tensors are equal whatever the edit does."""
+    m = Builder()
+    m.placeholder("x", "float32", (0,))
+    m.node("y", "Neg", ["x"], T="float32")
+    error = refused(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert error.exit_code == 7 and "no elements" in error.message
+
+
+def test_that_one_output_has_no_elements_is_said(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (0,))
+    m.placeholder("w", "float32", (2,))
+    m.node("y", "Neg", ["x"], T="float32")
+    m.node("v", "Neg", ["w"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert any("z has no elements" in warning for warning in outcome.warnings)
+
+
+def test_that_an_output_is_nan_throughout_is_said(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("nan", [float("nan"), float("nan")])
+    m.const("half", [float("nan"), 1.0])
+    m.node("y", "Add", ["x", "nan"], T="float32")
+    m.node("v", "Add", ["x", "half"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
+    assert [w for w in outcome.warnings if "NaN" in w] == [
+        "on these feeds z is NaN throughout: there is nothing in it to compare (--feed gives others)"
+    ]
+
+
+def test_a_graph_in_front_of_what_is_not_run_is_not_called_proven(tmp_path: Path) -> None:
+    """Another output is compared, and it does not depend on the input: that shows nothing of the edit."""
+    m = Builder()
+    m.placeholder("path", "string", ())
+    m.node("content", "ReadFile", ["path"])
+    m.node("y", "StringLength", ["content"])
+    m.const("one", 1.0)
+    m.node("other", "Neg", ["one"], T="float32")
+    p = Builder()
+    p.placeholder("path", "string", ())
+    p.node("path_preprocessed", "StringLower", ["path"])
+    error = refused(tmp_path, m, lambda g: gds.add_preprocessing(g, p.graph("lower.pb")))
+    assert error.exit_code == 7
+
+
+def test_an_output_that_is_only_read_by_a_loop_or_a_branch_is_served_otherwise(tmp_path: Path) -> None:
+    """Its readers are not fetched; it is, since it is asked for by name."""
+    m = Builder()
+    m.placeholder("x", "float32", (1, 2))
+    m.node("y", "Neg", ["x"], T="float32")
+    m.const("which", True, "bool")
+    m.node("switch", "Switch", ["y", "which"], T="float32")
+    m.node("in_branch", "Abs", ["switch"], T="float32")
+    proof = operated(tmp_path, m, postprocessing).proof
+    assert {o.after for o in proof.compared} == {"y", "y_raw"}
+    assert [name for name, _ in proof.skipped] == ["in_branch"]

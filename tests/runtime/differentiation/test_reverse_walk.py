@@ -1,0 +1,622 @@
+"""The reverse walk gives the bits that tf.compat.v1.gradients gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation, Modules, derive
+from gdsurgeon.runtime.differentiation.reverse_walk import Walk, path
+
+pytestmark = pytest.mark.tensorflow
+
+Build = Callable[[Any], Any]
+Array = Any
+
+
+@pytest.fixture(scope="module")
+def tf() -> Any:
+    """TensorFlow, in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+        patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+        import tensorflow
+
+    return tensorflow
+
+
+def built(tf: Any, build: Build) -> Any:
+    """The GraphDef of what BUILD makes."""
+    with tf.Graph().as_default() as graph:
+        build(tf)
+    return graph.as_graph_def()
+
+
+def version_1(tf: Any, build: Callable[[], Any]) -> Any:
+    """What BUILD makes with control flow of version 1, and variables that are references."""
+    v1 = tf.compat.v1
+    v1.disable_control_flow_v2()
+    v1.disable_resource_variables()
+    try:
+        return build()
+    finally:
+        v1.enable_control_flow_v2()
+        v1.enable_resource_variables()
+
+
+def run(
+    tf: Any, graph_def: Any, fetches: Sequence[str], feeds: dict[str, Array], init: Sequence[str] = ()
+) -> list[Any]:
+    """The values of FETCHES, without any optimisation."""
+    v1 = tf.compat.v1
+    config = v1.ConfigProto(intra_op_parallelism_threads=1)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = -1
+    with tf.Graph().as_default() as graph:
+        v1.import_graph_def(graph_def, name="")
+        with v1.Session(graph=graph, config=config) as session:
+            session.run([graph.get_operation_by_name(name) for name in init])
+            found: list[Any] = session.run([full(name) for name in fetches], {full(n): v for n, v in feeds.items()})
+            return found
+
+
+def full(name: str) -> str:
+    return name if ":" in name else f"{name}:0"
+
+
+def merged(tf: Any, graph_def: Any, backward: Backward) -> Any:
+    """A graph with its backward pass."""
+    added = tf.compat.v1.GraphDef.FromString(backward.graph)
+    new = {node.name: node for node in added.node}
+    assert set(backward.changed) == {node.name for node in graph_def.node} & set(new)
+    out = type(graph_def)()
+    out.versions.CopyFrom(graph_def.versions)
+    out.library.CopyFrom(graph_def.library)
+    out.library.function.extend(added.library.function)
+    out.node.extend(new.pop(node.name, node) for node in graph_def.node)
+    out.node.extend(new.values())
+    return out
+
+
+def same(
+    tf: Any,
+    build: Build,
+    ys: Sequence[str],
+    xs: Sequence[str],
+    feeds: dict[str, Array],
+    *,
+    grad_ys: Sequence[str] = (),
+    own: bool = True,
+    init: Sequence[str] = (),
+) -> list[Any]:
+    """The gradients, None where there are none; they are the bits of tf.gradients.
+
+    Args:
+        own: whether the reverse walk makes them, and does not leave it to TensorFlow.
+    """
+    graph_def = built(tf, build)
+    data = graph_def.SerializeToString()
+    wanted = Derivation(tuple(ys), tuple(xs), tuple(grad_ys), "grads")
+    mine, its = (derive(tf, data, wanted._replace(own=walk)) for walk in (True, False))
+    assert not mine.missing and mine.own is own and not its.own
+    assert [name is None for name in mine.results] == [name is None for name in its.results]
+    values: list[list[Any]] = []
+    for found in (mine, its):
+        names = [name for name in found.results if name is not None]
+        assert all(name.startswith("grads/") or name in {full(g).removesuffix(":0") for g in grad_ys} for name in names)
+        values.append(run(tf, merged(tf, graph_def, found), names, feeds, init))
+    for a, b in zip(*values, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        assert a.tobytes() == b.tobytes()
+    got = iter(values[0])
+    return [None if name is None else next(got) for name in mine.results]
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    """Numbers of different magnitude."""
+    random = np.random.RandomState(seed)
+    return (random.standard_normal(shape) * 10.0 ** random.randint(-2, 2, shape)).astype(np.float32)
+
+
+def placeholder(tf: Any, name: str, shape: Sequence[int | None] | None = (4, 6), dtype: str = "float32") -> Any:
+    return tf.compat.v1.placeholder(dtype, shape, name)
+
+
+X = {"x": numbers(4, 6)}
+
+
+# -- one use, many uses -------------------------------------------------------------------------------------------
+
+
+def test_a_single_op(tf: Any) -> None:
+    (gradient,) = same(tf, lambda tf: tf.square(placeholder(tf, "x"), name="y"), ["y"], ["x"], X)
+    assert gradient.tolist() == (2 * X["x"]).tolist()
+
+
+@pytest.mark.parametrize("uses", range(2, 13))
+def test_the_order_of_sums(tf: Any, uses: int) -> None:
+    """With three and more uses the order decides on the bits."""
+
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x")
+        ops = [tf.sin, tf.cos, tf.exp, tf.tanh, tf.square, tf.sigmoid]
+        made = [ops[i % 6](x * (10.0 ** (i % 5 - 2)) if i % 3 else x) for i in range(uses)]
+        total = made[0]
+        for i, term in enumerate(made[1:]):
+            total = total * term if i % 2 else total + term
+        tf.identity(total, name="y")
+
+    same(tf, build, ["y"], ["x"], X)
+
+
+def test_uses_of_different_depth(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x")
+        h = x
+        for i in range(7):
+            h = tf.tanh(h * x + float(i))
+        tf.identity(h * x, name="y")
+
+    same(tf, build, ["y"], ["x"], X)
+
+
+def test_several_targets_and_sources_above_each_other(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x")
+        a = tf.sin(x, name="a")
+        b = tf.multiply(a, x, name="b")
+        tf.identity(tf.tanh(b) + a, name="y")
+        tf.reduce_sum(b * x, name="z")
+
+    same(tf, build, ["y"], ["x", "a", "b"], X)
+    same(tf, build, ["z", "y", "a"], ["b", "x", "a", "y"], X)
+
+
+def test_the_target_is_the_source(tf: Any) -> None:
+    (gradient,) = same(tf, lambda tf: placeholder(tf, "x"), ["x"], ["x"], X)
+    assert (gradient == 1).all()
+    two = same(tf, lambda tf: tf.square(placeholder(tf, "x"), name="y"), ["x", "y"], ["y", "x"], X)
+    assert (two[0] == 1).all() and two[1].tobytes() == (1 + 2 * X["x"]).tobytes()
+
+
+def test_given_gradients(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x, g = placeholder(tf, "x"), placeholder(tf, "g")
+        tf.sin(x, name="y")
+        tf.cos(x * g, name="z")
+
+    feeds = X | {"g": numbers(4, 6, seed=1)}
+    same(tf, build, ["y", "z"], ["x", "g"], feeds, grad_ys=["g", "y"])
+    same(tf, build, ["y"], ["x"], feeds, grad_ys=["x"])
+
+
+def test_an_open_batch(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x, b = placeholder(tf, "x", (None, 6)), placeholder(tf, "b", (6,))
+        tf.reduce_mean(tf.nn.softmax(x * b + b) * x, axis=0, name="y")
+
+    for batch in (1, 5):
+        same(tf, build, ["y"], ["x", "b"], {"x": numbers(batch, 6), "b": numbers(6)})
+
+
+def test_an_unknown_rank(tf: Any) -> None:
+    same(tf, lambda tf: tf.reduce_sum(tf.sin(placeholder(tf, "x", None)), name="y"), ["y"], ["x"], X)
+
+
+@pytest.mark.parametrize("shapes", [((4, 1), (1, 6)), ((), (4, 6)), ((6,), (4, 6)), ((1,), ()), ((0, 6), (1, 6))])
+def test_broadcasting(tf: Any, shapes: Any) -> None:
+    def build(tf: Any) -> None:
+        a, b = (placeholder(tf, name, shape) for name, shape in zip("ab", shapes, strict=True))
+        tf.identity(a * b + a / (b + 30.0) - tf.maximum(a, b), name="y")
+
+    same(tf, build, ["y"], ["a", "b"], {n: numbers(*s) for n, s in zip("ab", shapes, strict=True)})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "complex64"])
+def test_other_dtypes(tf: Any, dtype: str) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x", dtype=dtype)
+        tf.identity(tf.tanh(x) * x + x * x * x, name="y")
+        tf.ones_like(x, name="one")
+
+    grad_ys = ["one"] if dtype == "complex64" else []
+    same(tf, build, ["y"], ["x"], {"x": numbers(4, 6).clip(-2, 2)}, grad_ys=grad_ys)
+
+
+def test_casts_between_floats(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x")
+        tf.identity(tf.cast(tf.sin(tf.cast(x, tf.float16)), tf.float64), name="y")
+
+    same(tf, build, ["y"], ["x"], X)
+
+
+# -- several outputs ----------------------------------------------------------------------------------------------
+
+
+def test_split_and_unpack(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x")
+        a, _, c = tf.split(x, 3, axis=1, name="split")
+        rows = tf.unstack(x, name="rows")
+        tf.identity(tf.sin(a) * c, name="y")
+        tf.identity(rows[1] * tf.exp(rows[3] / 100.0), name="z")
+
+    same(tf, build, ["y"], ["x"], X)
+    same(tf, build, ["z", "y"], ["x"], X)
+    same(tf, build, ["y"], ["split", "split:2", "x"], X)
+
+
+def test_an_output_that_nothing_reads(tf: Any) -> None:
+    """TensorFlow gives zeros for it where it is beside one that is read, and None where it is not."""
+
+    def build(tf: Any) -> None:
+        parts = tf.split(placeholder(tf, "x"), 3, axis=1, name="split")
+        tf.sin(parts[0], name="y")
+
+    found = derive(tf, built(tf, build).SerializeToString(), Derivation(("y",), ("split:1", "split")))
+    assert found.results[0] is None and found.results[1] is not None
+
+
+def test_top_k(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        values, _ = tf.math.top_k(placeholder(tf, "x"), 3)
+        tf.sin(values, name="y")
+
+    same(tf, build, ["y"], ["x"], X)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_cross_entropies(tf: Any, sign: float) -> None:
+    """The second output is the gradient itself; without a gradient it counts for nothing, not even for a zero."""
+
+    def build(tf: Any) -> None:
+        x, labels = placeholder(tf, "x"), placeholder(tf, "l")
+        tf.identity(sign * tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=x), name="y")
+        number = tf.compat.v1.placeholder(tf.int32, (4,), "n")
+        tf.identity(sign * tf.nn.sparse_softmax_cross_entropy_with_logits(labels=number, logits=x), name="z")
+        both = tf.raw_ops.SoftmaxCrossEntropyWithLogits(features=x, labels=labels)
+        tf.identity(tf.reduce_sum(both.loss * sign) + tf.reduce_sum(tf.sin(both.backprop)), name="both")
+
+    logits = np.array([[1, 1, 1, 1, 1, 1], [200, 0, 0, 0, 0, 0], [-300, 0, 0, 0, 0, 1], [0, 1, 2, 3, 4, 5]], np.float32)
+    several: list[Array] = [np.full((4, 6), 1 / 6, np.float32), np.eye(6, dtype=np.float32)[:4]]
+    for labels in several:
+        feeds = {"x": logits, "l": labels, "n": np.array([0, 0, 2, 5])}
+        same(tf, build, ["y", "z"], ["x"], feeds)
+        same(tf, build, ["y"], ["x", "l"], feeds)
+        same(tf, build, ["both"], ["x"], feeds)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_fused_batch_normalisation(tf: Any, training: bool) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x", (2, 3, 3, 4))
+        scale, offset, mean, variance = (placeholder(tf, name, (4,)) for name in "somv")
+        empty = tf.constant([], tf.float32)
+        normal = tf.raw_ops.FusedBatchNormV3(
+            x=x,
+            scale=scale,
+            offset=offset,
+            mean=empty if training else mean,
+            variance=empty if training else variance,
+            is_training=training,
+            name="normal",
+        )
+        tf.tanh(normal.y, name="y")
+        tf.identity(normal.y * normal.batch_mean * normal.batch_variance, name="z")
+
+    feeds = {name: numbers(4, seed=1) for name in "som"} | {"x": numbers(2, 3, 3, 4), "v": np.full(4, 0.5, np.float32)}
+    same(tf, build, ["y"], ["x", "s", "o"], feeds)
+    same(tf, build, ["z"], ["x", "s", "o"], feeds)
+    assert same(tf, build, ["y"], ["x", "m", "v"], feeds)[1:] == [None, None]
+
+
+def test_only_a_statistic_of_a_normalisation(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        empty = tf.constant([], tf.float32)
+        normal = tf.raw_ops.FusedBatchNormV3(
+            x=placeholder(tf, "x", (2, 3, 3, 4)),
+            scale=tf.ones(4),
+            offset=tf.zeros(4),
+            mean=empty,
+            variance=empty,
+            is_training=True,
+        )
+        tf.sin(normal.batch_mean, name="y")
+
+    graph_def = built(tf, build)
+    found = [outcome(tf, graph_def, walk, {"x": numbers(2, 3, 3, 4)}) for walk in (True, False)]
+    assert found[0] == found[1]
+
+
+def outcome(tf: Any, graph_def: Any, walk: bool, feeds: dict[str, Array]) -> str | bytes:
+    """The bytes of the gradient of y with respect to x, or the kind of error."""
+    try:
+        made = derive(tf, graph_def.SerializeToString(), Derivation(("y",), ("x",), own=walk))
+        (name,) = made.results
+        return "None" if name is None else bytes(run(tf, merged(tf, graph_def, made), [name], feeds)[0].tobytes())
+    except Exception as error:
+        return type(error).__name__
+
+
+# -- where none flows ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_differentiable(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x")
+        cut = [
+            tf.cast(tf.argmax(x, 1), tf.float32)[:, None],
+            tf.stop_gradient(tf.sin(x)),
+            tf.round(x),
+            tf.floor(x),
+            tf.sign(x),
+            tf.cast(tf.cast(x, tf.int32), tf.float32),
+            tf.cast(x > 0.0, tf.float32),
+            tf.zeros_like(x),
+            tf.cast(tf.shape(x)[0], tf.float32),
+        ]
+        for i, none in enumerate(cut):
+            tf.identity(none, name=f"none_{i}")
+        tf.identity(sum(none * x for none in cut), name="y")
+
+    same(tf, build, ["y"], ["x"], X)
+    assert same(tf, build, [f"none_{i}" for i in (0, 1, 5, 6, 8)], ["x"], X) == [None]
+    for i in range(9):
+        same(tf, build, [f"none_{i}"], ["x"], X)
+
+
+def test_what_nothing_depends_on(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x")
+        with tf.control_dependencies([x]):
+            tf.sin(placeholder(tf, "z"), name="y")
+
+    found = same(tf, build, ["y"], ["x", "z", "y"], X | {"z": numbers(4, 6, seed=2)})
+    assert found[0] is None and found[1] is not None and (found[2] == 1).all()
+
+
+def test_an_op_without_gradient_is_named(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x", (4,))
+        tf.identity(unbatched(tf, x, "lonely") + unbatched(tf, tf.sin(x), "other"), name="y")
+
+    found = derive(tf, built(tf, build).SerializeToString(), Derivation(("y",), ("x",)))
+    assert {(item.node, item.op, item.reason) for item in found.missing} == {
+        ("lonely", "Unbatch", ""), ("other", "Unbatch", "")
+    }  # fmt: skip
+    assert not found.graph
+
+
+def unbatched(tf: Any, x: Any, name: str) -> Any:
+    """An op that has no gradient."""
+    index, batch = tf.zeros([1, 3], tf.int64), tf.zeros([], tf.int64)
+    return tf.raw_ops.Unbatch(batched_tensor=x, batch_index=index, id=batch, timeout_micros=10, name=name)
+
+
+@pytest.mark.parametrize("cut", ["stop_gradient", "floor", "round", "zeros_like"])
+def test_an_op_without_gradient_into_which_none_flows(tf: Any, cut: str) -> None:
+    """TensorFlow asks for a gradient function only where there is a gradient to give it."""
+
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x", (4,))
+        batched = unbatched(tf, x, "lonely")
+        cutting = {"floor": tf.floor, "round": tf.round, "stop_gradient": tf.stop_gradient, "zeros_like": tf.zeros_like}
+        tf.identity(tf.reduce_sum(cutting[cut](batched)) + tf.sin(x), name="y")
+
+    graph_def = built(tf, build)
+    with tf.Graph().as_default() as graph:
+        tf.compat.v1.import_graph_def(graph_def, name="")
+        y, x = graph.get_tensor_by_name("y:0"), graph.get_tensor_by_name("x:0")
+        assert tf.compat.v1.gradients(y, x) != [None]
+    found = derive(tf, graph_def.SerializeToString(), Derivation(("y",), ("x",)))
+    assert found.missing == ()
+    assert found.results != (None,)
+
+
+def test_a_gradient_that_is_python(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        a, b = tf.raw_ops.IdentityN(input=[placeholder(tf, "x")] * 2, name="mine")
+        tf.multiply(a, b, name="y")
+
+    graph_def = built(tf, build)
+    same(tf, build, ["y"], ["x"], X)
+    (node,) = [node for node in graph_def.node if node.name == "mine"]
+    node.attr["_gradient_op_type"].s = b"CustomGradient-1234567"
+    found = derive(tf, graph_def.SerializeToString(), Derivation(("y",), ("x",)))
+    assert [tuple(item) for item in found.missing] == [("mine", "IdentityN", "CustomGradient-1234567")]
+
+
+# -- slices -------------------------------------------------------------------------------------------------------
+
+
+def test_gathers(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x", (5, 4))
+        one, two = tf.gather(x, [0, 2, 2, 4]), tf.gather(x, [[1, 2], [4, 4]])
+        tf.reduce_sum(tf.sin(one), name="one")
+        tf.identity(tf.reduce_sum(tf.sin(one)) + tf.reduce_sum(tf.exp(two / 50.0)), name="two")
+        tf.identity(tf.reduce_sum(tf.sin(one) * 3.0) + tf.reduce_sum(tf.cos(x)), name="mixed")
+        tf.reduce_sum(tf.sin(tf.gather(x, [3, 3], axis=1)), name="columns")
+        tf.gather(tf.square(x), [1, 1], name="below")
+
+    for ys in (["one"], ["two"], ["mixed"], ["columns"], ["below"], ["one", "two", "mixed", "columns", "below"]):
+        same(tf, build, ys, ["x"], {"x": numbers(5, 4)})
+
+
+def test_gathers_of_an_open_table(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x", (None, 4))
+        tf.identity(tf.gather(x, [0, 2]) * tf.gather(x, [2, 2]), name="y")
+
+    same(tf, build, ["y"], ["x"], {"x": numbers(3, 4)})
+
+
+# -- control flow -------------------------------------------------------------------------------------------------
+
+
+def test_while_loops(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x = placeholder(tf, "x")
+
+        def loop(start: Any) -> Any:
+            return tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, tf.sin(s) * x), [0, start])[1]
+
+        tf.identity(loop(x) * x, name="y")
+        tf.identity(loop(tf.tanh(x)) + loop(loop(x)), name="z")
+
+    same(tf, build, ["y"], ["x"], X)
+    same(tf, build, ["y", "z"], ["x"], X)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_conditions(tf: Any, taken: bool) -> None:
+    def build(tf: Any) -> None:
+        x, p = placeholder(tf, "x"), placeholder(tf, "p", (), "bool")
+        tf.identity(tf.cond(p, lambda: tf.sin(tf.sin(x)) * x, lambda: x + 1.0) * x, name="y")
+        branches = [lambda: tf.sin(tf.cos(x)), lambda: x * x]
+        tf.identity(tf.switch_case(tf.cast(p, tf.int32), branches), name="z")
+
+    same(tf, build, ["y", "z"], ["x"], X | {"p": taken})
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_conditions_of_version_1(tf: Any, taken: bool) -> None:
+    def build(tf: Any) -> None:
+        x, p = placeholder(tf, "x"), placeholder(tf, "p", (), "bool")
+        cond = version_1(tf, lambda: tf.compat.v1.cond(p, lambda: tf.sin(x) * tf.tanh(x), lambda: tf.cos(x)))
+        tf.identity(cond * x, name="y")
+
+    same(tf, build, ["y"], ["x"], X | {"p": taken})
+
+
+def test_calls_are_left_to_tensorflow(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        twice = tf.function(lambda a: tf.sin(a) * a, autograph=False)
+        x = placeholder(tf, "x")
+        tf.identity(twice(x) + twice(twice(x)), name="y")
+        tf.square(x, name="z")
+
+    same(tf, build, ["y"], ["x"], X, own=False)
+    same(tf, build, ["z"], ["x"], X)  # the calls are not on the way
+
+
+def test_a_loop_of_version_1_is_named_and_those_beside_the_path_are_not(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        x, z = placeholder(tf, "x", ()), placeholder(tf, "z", ())
+
+        def loop(start: Any, name: str) -> Any:
+            return version_1(
+                tf, lambda: tf.compat.v1.while_loop(lambda s: s < 9.0, lambda s: s * 2.0, [start], name=name)
+            )
+
+        tf.multiply(loop(z, "beside"), tf.sin(x), name="y")
+        tf.multiply(loop(x, "on"), x, name="n")
+
+    same(tf, build, ["y"], ["x"], {"x": 0.5, "z": 2.0})
+    found = derive(tf, built(tf, build).SerializeToString(), Derivation(("y", "n"), ("x",)))
+    assert found.missing and all(item.node.startswith("on/") for item in found.missing)
+
+
+# -- variables ----------------------------------------------------------------------------------------------------
+
+
+def test_variables_that_are_references(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        v1 = tf.compat.v1
+        v = version_1(tf, lambda: v1.get_variable("v", initializer=tf.constant(numbers(4, 6, seed=3))))
+        tf.identity(tf.sin(v) * placeholder(tf, "x") + v.read_value(), name="y")
+        v1.global_variables_initializer()
+
+    same(tf, build, ["y"], ["v", "x"], X, init=["init"])
+
+
+def test_variables_that_are_resources(tf: Any) -> None:
+    def build(tf: Any) -> None:
+        v1 = tf.compat.v1
+        v = v1.get_variable("v", initializer=tf.constant(numbers(4, 6, seed=3)), use_resource=True)
+        tf.identity(tf.sin(v.read_value()) * placeholder(tf, "x"), name="y")
+        v1.global_variables_initializer()
+
+    same(tf, build, ["y"], ["x"], X, init=["init"])
+
+
+# -- what is walked -----------------------------------------------------------------------------------------------
+
+
+def note(modules: Modules, walked: list[str]) -> None:
+    """Has WALKED be the operations whose gradient functions are asked for."""
+    function = modules.gradient_function
+
+    def noted(operation: Any) -> Any:
+        walked.append(operation.name)
+        return function(operation)
+
+    modules.gradient_function = noted
+
+
+def test_only_what_lies_between_is_differentiated(tf: Any) -> None:
+    with tf.Graph().as_default():
+        x = placeholder(tf, "x")
+        above = tf.sin(x, name="above")
+        middle = tf.cos(above, name="middle")
+        y = tf.tanh(middle, name="y")
+        tf.exp(y, name="behind")
+        tf.exp(middle, name="beside")
+        modules = Modules(tf)
+        walked: list[str] = []
+        found = path(modules, [y], [above])
+        assert [op.name for op in found.operations] == ["y", "middle", "above"]
+        note(modules, walked)
+        (gradient,) = Walk(modules, found, [above]).run([y], [tf.ones_like(y)])
+        assert walked == ["y", "middle"] and gradient is not None
+
+
+def test_every_op_is_differentiated_once(tf: Any) -> None:
+    with tf.Graph().as_default():
+        x = h = placeholder(tf, "x")
+        for _ in range(20):  # 2 ** 20 paths
+            h = h + h
+        modules = Modules(tf)
+        walked: list[str] = []
+        note(modules, walked)
+        Walk(modules, path(modules, [h], [x]), [x]).run([h], [tf.ones_like(h)])
+        assert len(walked) == len(set(walked)) == 20
+
+
+def random_graph(tf: Any, seed: int) -> tuple[Any, list[str], list[str]]:
+    """A random graph, its targets and its sources."""
+    random = np.random.RandomState(seed)
+    unary = [tf.sin, tf.tanh, tf.identity, tf.stop_gradient, tf.round, tf.nn.relu, lambda t: t * t]
+    with tf.Graph().as_default() as graph:
+        tensors = [placeholder(tf, "x"), placeholder(tf, "z")]
+        for _ in range(random.randint(4, 16)):
+            kind = random.randint(4)
+            a, b = (tensors[-1 - random.randint(min(len(tensors), 6))] for _ in range(2))
+            if kind == 0:
+                tensors.append(unary[random.randint(len(unary))](a))
+            elif kind == 1:
+                tensors.extend(t * 0.5 for t in tf.split(tf.concat([a, b], 0), 2))
+            elif kind == 2:
+                tensors.append(tf.tanh(a * b))
+            else:
+                terms = [tensors[random.randint(len(tensors))] for _ in range(random.randint(2, 5))]
+                tensors.append(tf.add_n(terms))
+        names = [tensor.name.removesuffix(":0") for tensor in tensors]
+    ys = sorted({names[-1], names[random.randint(len(names))]})
+    xs = sorted({"x", *(names[random.randint(len(names))] for _ in range(2))})
+    return graph.as_graph_def(), ys, xs
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_graphs(tf: Any, seed: int) -> None:
+    graph_def, ys, xs = random_graph(tf, seed)
+    feeds = X | {"z": numbers(4, 6, seed=1)}
+
+    def build(tf: Any) -> None:
+        tf.compat.v1.import_graph_def(graph_def, name="")
+
+    same(tf, build, ys, xs, feeds)

@@ -1,0 +1,119 @@
+"""A place to run the command line in, and what must hold there after every run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.cli.terminal import terminal
+from support.paths import ROOT
+
+
+class Ran(NamedTuple):
+    """What a command has left: its exit code, its standard output, its standard error."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def errors(self) -> list[str]:
+        return [line for line in self.err.splitlines() if line.startswith("Error: ")]
+
+
+class Desk:
+    """An empty folder to work in, an empty folder for temporary files, and two ways to run a command there."""
+
+    def __init__(self, folder: Path, scratch: Path, read_captured: Callable[[], tuple[bytes, bytes]]) -> None:
+        self.folder = folder
+        self.scratch = scratch
+        self._read_captured = read_captured
+
+    def put(self, name: str, data: bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def run(self, *arguments: str) -> Ran:
+        """Runs the command line in this process; what it has TensorFlow do is done by a worker that others use, too."""
+        self._read_captured()
+        terminal.__init__()  # type: ignore[misc]  # what an earlier command has set
+        code = exit_code(list(arguments))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        out, err = self._read_captured()
+        return Ran(code, out, err.decode())
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(self.scratch), **more}
+
+    def start(self, *arguments: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
+        """Starts the command line in a process of its own; everything is piped unless OPTIONS say otherwise."""
+        return self.start_python("-m", "gdsurgeon", *arguments, **options)
+
+    def start_python(self, *arguments: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        options = pipes | {"env": self.environment(), "cwd": self.folder} | options
+        # These tests run in the background of a shell, or under nohup: what is ignored here would be ignored there.
+        ignored = [n for n in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_IGN]
+        if ignored:
+            options.setdefault("preexec_fn", lambda: [signal.signal(n, signal.SIG_DFL) for n in ignored])
+        return subprocess.Popen([sys.executable, *arguments], **options)
+
+    def spawn(self, *arguments: str | bytes, data: bytes | None = None, **options: Any) -> Ran:
+        """Runs the command line in a process of its own, DATA at its standard input, to its end."""
+        if data is not None:
+            options["stdin"] = subprocess.PIPE
+        return finished(self.start(*arguments, **options), data)
+
+    def files(self) -> dict[str, bytes | str]:
+        """Everything in the folder: files by their bytes, links by their targets."""
+        return {
+            str(path.relative_to(self.folder)): f"-> {os.readlink(path)}" if path.is_symlink() else path.read_bytes()
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_symlink() or path.is_file()
+        }
+
+    def temporary_files(self) -> list[str]:
+        """What was left behind."""
+        return [name for name in self.files() if ".tmp" in name] + os.listdir(self.scratch)
+
+
+def finished(process: subprocess.Popen[bytes], data: bytes | None = None) -> Ran:
+    """What PROCESS leaves when it ends."""
+    with process:
+        try:
+            out, err = process.communicate(data, timeout=60)
+        finally:
+            process.kill()
+    return Ran(process.returncode, out or b"", (err or b"").decode(errors="surrogateescape"))
+
+
+def check_said(ran: Ran, *words: str) -> None:
+    """One line of error that holds WORDS (details and a hint count in), and no traceback."""
+    assert "Traceback" not in ran.err, ran.err
+    assert "internal fault" not in ran.err, ran.err
+    assert len(ran.errors) == 1, ran.err
+    said = ran.err[ran.err.index("Error: ") :]
+    for line in said.splitlines()[1:]:
+        assert line.startswith(("  ", "Hint: ")), ran.err
+    for word in words:
+        assert word in said, f"{word!r} is not in {said!r}"
+
+
+def check_refused(desk: Desk, code: int, words: tuple[str, ...], *arguments: str, run: Any = None) -> Ran:
+    """The command must end with CODE and say WORDS, and everything in the folder must be as it was."""
+    before = desk.files()
+    ran: Ran = (run or desk.run)(*arguments)
+    assert ran.code == code, ran
+    check_said(ran, *words)
+    assert ran.out == b""
+    assert desk.files() == before
+    assert desk.temporary_files() == []
+    return ran

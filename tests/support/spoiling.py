@@ -1,0 +1,109 @@
+"""Edits done wrong on purpose: what is done to the graph behind the back of the edit's journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Output
+from gdsurgeon.proof.comparing import EDITED, ORIGINAL
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.prove import prove
+from gdsurgeon.wire.write import read_chunks
+from support.tf_graphs import Builder, tensor
+
+Edit = Callable[[Graph], EditResult]
+Spoil = Callable[[Graph, EditResult], None]
+
+
+def proven(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | None = None) -> Proof:
+    """The proof of EDIT on M, in a process that many tests share."""
+    graph = m.graph("model.pb")
+    executor.load_source(ORIGINAL, graph)
+    result = edit(graph)
+    executor.load_bytes(EDITED, read_chunks(graph.chunks()))
+    return prove(executor, graph, result, overrides or Overrides())
+
+
+def caught(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | None = None) -> GdsurgeonError:
+    """The error with which the proof ends."""
+    with pytest.raises(GdsurgeonError) as error:
+        proven(executor, m, edit, overrides)
+    return error.value
+
+
+def spoilt(edit: Edit, *spoils: Spoil) -> Edit:
+    """EDIT, with SPOILS done to the graph behind its back."""
+
+    def wrong(graph: Graph) -> EditResult:
+        result = edit(graph)
+        for spoil in spoils:
+            spoil(graph, result)
+        return result
+
+    return wrong
+
+
+def exchanged(name: str, a: int = 0, b: int = 1) -> Spoil:
+    """Node NAME reads at input A what it read at B."""
+
+    def spoil(graph: Graph, _: EditResult) -> None:
+        inputs = list(graph[name].inputs)
+        inputs[a], inputs[b] = inputs[b], inputs[a]
+        graph.set_inputs(graph[name], inputs)
+
+    return spoil
+
+
+def next_output(name: str, slot: int) -> Spoil:
+    """Node NAME reads the other output of two."""
+
+    def spoil(graph: Graph, _: EditResult) -> None:
+        read = graph[name].inputs[slot]
+        graph.set_slots({graph[name]: {slot: Output(read.node, 1 - read.index)}})
+
+    return spoil
+
+
+def reads(name: str, slot: int, other: str) -> Spoil:
+    """Node NAME reads OTHER."""
+
+    def spoil(graph: Graph, _: EditResult) -> None:
+        assert graph[name].inputs[slot] != graph.tensor(other)
+        graph.set_slots({graph[name]: {slot: graph.tensor(other)}})
+
+    return spoil
+
+
+def value(name: str, new: object, dtype: str = "float32") -> Spoil:
+    """The constant NAME is another."""
+
+    def spoil(graph: Graph, _: EditResult) -> None:
+        graph.set_attr(graph[name], "value", tensor(new, dtype).SerializeToString())
+
+    return spoil
+
+
+def said(name: str) -> Spoil:
+    """The journal says that the node is another: what is left to tell is its value."""
+
+    def spoil(_: Graph, result: EditResult) -> None:
+        result.journal.changed.append(name)
+
+    return spoil
+
+
+def without_controls(name: str) -> Spoil:
+    """Node NAME waits for nothing."""
+
+    def spoil(graph: Graph, _: EditResult) -> None:
+        assert graph[name].controls
+        graph.set_controls(graph[name], [])
+
+    return spoil

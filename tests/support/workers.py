@@ -1,0 +1,85 @@
+"""Processes that live through many tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gdsurgeon.runtime.client import Pending, RuntimeFailure, Worker
+
+
+class LentWorker(Worker):
+    """A worker that forgets graphs and results where another would end: the next user finds it as if it were new.
+
+    It ends where it may not be as good as new: where it has been waited for in vain, where a message was interrupted.
+    """
+
+    def __init__(self, runtime: str | None) -> None:
+        super().__init__(runtime=runtime)
+        self.lent = False
+        self._talking = False  # left so where an exception has come in between
+        self._graphs: set[str] = set()
+        self._results: set[str] = set()
+
+    def submit(self, method: str, **arguments: Any) -> Pending[Any]:
+        if method == "load":
+            self._graphs.add(arguments["key"])
+        elif method in ("run", "put"):
+            self._results.add(arguments["result_id"])
+        self._talking = True
+        pending = super().submit(method, **arguments)
+        self._talking = False
+        return pending
+
+    def _wait(self, wanted: Pending[Any], timeout: float | None) -> None:
+        self._talking = True
+        super()._wait(wanted, timeout)
+        self._talking = False
+
+    @property
+    def ended(self) -> bool:
+        return self._failure is not None
+
+    def close(self) -> None:
+        if self.lent and not self.ended and not self._talking:
+            for key in self._graphs:
+                self.unload(key)
+            for result in self._results:
+                self.drop(result)
+            self._graphs.clear()
+            self._results.clear()
+            for pending in list(self._pending.values()):
+                try:
+                    pending.result(5.0)
+                except RuntimeFailure:
+                    continue  # what nobody has asked for
+        else:
+            super().close()
+        self.lent = False
+
+
+_workers: dict[str | None, list[LentWorker]] = {}
+
+
+def lent_worker(
+    device: str = "cpu", op_libraries: Sequence[str] = (), runtime: str | None = None, verbose: bool = False
+) -> Worker:
+    """What stands in for Worker: one that is free, or a new one; one of its own where it is to be a special one."""
+    if device != "cpu" or op_libraries or verbose or os.environ.get("GDSURGEON_RUNTIME"):
+        return Worker(device, op_libraries, runtime, verbose)
+    workers = _workers[runtime] = [worker for worker in _workers.get(runtime, ()) if not worker.ended]
+    worker = next((worker for worker in workers if not worker.lent), None)
+    if worker is None:
+        worker = LentWorker(runtime)
+        workers.append(worker)
+    worker.lent = True
+    return worker
+
+
+def lend_workers(patch: pytest.MonkeyPatch, *, lend: bool = True) -> None:
+    """Has all that is run in this process be run by workers that are lent; or not, where that was so."""
+    for module in ("proof.executor", "runtime.differentiation.differentiator"):
+        patch.setattr(f"gdsurgeon.{module}.Worker", lent_worker if lend else Worker)
