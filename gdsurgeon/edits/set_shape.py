@@ -116,10 +116,10 @@ def _changed(graph: Graph, wanted: Mapping[Node, Shape]) -> dict[Node, Shape]:
     if not out:
         raise EditError("nothing would change: each input takes the shape that it is to take")
     for node, shape in out.items():
-        if shape == () and node.op == "Placeholder" and graph.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
+        if shape == () and node.op == "Placeholder" and graph.store.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
             raise EditError(
                 f"{quoted(node.name)} cannot be made a scalar: the producer of {printable(graph.source_name)} is "
-                f"{graph.producer}, and before {SCALAR_MEANS_UNKNOWN_BEFORE} that shape means an unknown one"
+                f"{graph.store.producer}, and before {SCALAR_MEANS_UNKNOWN_BEFORE} that shape means an unknown one"
             )
     return out
 

@@ -13,6 +13,7 @@ from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.writing import node_def
 from gdsurgeon.wire.messages import message
 
 MOST_ELEMENTS = 1024
@@ -27,8 +28,8 @@ def skeleton(graph: Graph, tensors: Iterable[Output]) -> Any:
     topology = Topology(graph)
     seeds = [topology.id_of(tensor.node) for tensor in tensors]
     out = message("tensorflow.GraphDef")()
-    if graph.producer:
-        out.versions.producer = graph.producer
+    if graph.store.producer:
+        out.versions.producer = graph.store.producer
     for number in members(backward_walk(topology, seeds, control=True)):
         out.node.append(_without_weights(topology.node(number)))
     for function in graph.functions:
@@ -39,7 +40,7 @@ def skeleton(graph: Graph, tensors: Iterable[Output]) -> Any:
 def _without_weights(node: Node) -> Any:
     header = constant_header(node) if node.op == "Const" else None
     if header is None or header.dims is None or header.elements <= MOST_ELEMENTS:
-        definition = node.node_def()
+        definition = node_def(node)
         definition.attr.pop(COLOCATION_ATTR, None)
         return definition
     definition = message("tensorflow.NodeDef")(name=node.name, op="Placeholder", device=node.device)

@@ -48,7 +48,8 @@ class FunctionLibrary:
         self._by_name: dict[str, _Entry] = {}
         self._gradients: list[Any] = []
         self._new_gradients: list[Any] = []
-        self._is_changed = False
+        self.version = 0
+        """A number that grows with every change."""
         self._first_places: dict[int, int] = {}  # of each library field, the number of its first function
         self._by_place: dict[int, _Entry] | None = None
 
@@ -109,7 +110,7 @@ class FunctionLibrary:
         entry = _Entry(function, None)
         self._all().append(entry)
         self._by_name[name] = entry
-        self._is_changed = True
+        self.version += 1
         self._by_place = None
 
     def replace(self, function: Any) -> None:
@@ -117,7 +118,8 @@ class FunctionLibrary:
         entry = self._find(function.signature.name)
         assert entry is not None
         entry.function = function
-        entry.changed = self._is_changed = True
+        entry.changed = True
+        self.version += 1
 
     def remove(self, names: Collection[str]) -> None:
         """Removes functions, and the GradientDefs that speak of them."""
@@ -128,20 +130,20 @@ class FunctionLibrary:
             self._by_name.pop(name, None)
         for gradients in (self._gradients, self._new_gradients):
             gradients[:] = [g for g in gradients if g.function_name not in names and g.gradient_func not in names]
-        self._is_changed = True
+        self.version += 1
         self._by_place = None
 
     def add_gradient(self, gradient: Any) -> None:
         """Adds a GradientDef."""
         self._all()
         self._new_gradients.append(gradient)
-        self._is_changed = True
+        self.version += 1
         self._by_place = None
 
     @property
     def is_changed(self) -> bool:
         """Whether functions were added, replaced or removed."""
-        return self._is_changed
+        return self.version > 0
 
     def added_chunks(self) -> list[Chunk]:
         """A library field with what was added to a file that has no library."""

@@ -4,19 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, plain
-from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR, Record, colocated_names
+from gdsurgeon.graph.functions import FunctionLibrary
+from gdsurgeon.graph.index import COLOCATION_ATTR, Record, colocated_names
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
+from gdsurgeon.graph.store import Store
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import OpDef, arg_count, arg_dtypes
-from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.node_record import Changes, Header, Piece, encode_node, patched
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.node_record import Header
 
-if TYPE_CHECKING:
-    from gdsurgeon.graph.graph import Graph
+
+class Owner(Protocol):
+    """What a node asks of the graph that it is in."""
+
+    @property
+    def source_name(self) -> str:
+        """The name of the file, for messages."""
+
+    @property
+    def store(self) -> Store:
+        """The file."""
+
+    @property
+    def functions(self) -> FunctionLibrary:
+        """The function library."""
+
+    def op_def(self, op: str) -> OpDef | None:
+        """The signature of an op."""
+
+    def users(self, node: Node) -> list[Node]:
+        """The nodes that have NODE as an input."""
+
+    def base_node(self, name: str) -> Node:
+        """The node that is called NAME in the file."""
+
+    def spell_base_name(self, name: str) -> str:
+        """What the node that is called NAME in the file is called now."""
+
+    def spell_base_input(self, text: str) -> str:
+        """An input as the file spells it, with the name that its node has now."""
 
 
 class Output:
@@ -81,7 +111,7 @@ class Node:
         "op_override",
     )
 
-    def __init__(self, graph: Graph, name: str, record: Record | Unlocated | None, *, base_name: str | None) -> None:
+    def __init__(self, graph: Owner, name: str, record: Record | Unlocated | None, *, base_name: str | None) -> None:
         self.graph = graph
         self.name = name
         self.base_name = base_name
@@ -106,7 +136,7 @@ class Node:
         record = self._record
         if record is UNLOCATED:
             assert self.base_name is not None
-            record = self._record = self.graph.locate(self.base_name)
+            record = self._record = self.graph.store.record(self.base_name)
         return record
 
     @property
@@ -193,6 +223,11 @@ class Node:
         return self._inputs is not None
 
     @property
+    def has_resolved_colocations(self) -> bool:
+        """Whether the colocations are held as nodes, and no longer as the record spells them."""
+        return self._colocated is not None
+
+    @property
     def is_rebuilt(self) -> bool:
         """Whether more of the node was changed than names: its inputs, attrs or op, or it is new."""
         return self._inputs is not None or bool(self._attrs) or self.base_name is None or self.op_override is not None
@@ -275,7 +310,7 @@ class Node:
         definition = self.op_def
         return None if definition is None else arg_dtypes(definition.inputs, definition, self.plain_attr)
 
-    # -- writing: called by the graph ---------------------------------------------------------------------
+    # -- changing: called by the graph --------------------------------------------------------------------
 
     def assign(
         self,
@@ -295,82 +330,6 @@ class Node:
     def assign_attr(self, key: str, value: bytes | None) -> None:
         """Sets or (None) removes an attr. Only the graph calls this."""
         self._attrs[key] = value
-
-    def pieces(self) -> list[Piece]:
-        """The NodeDef as it is now: fresh bytes, and spans of the record's body counted from its beginning."""
-        if self.record is None:
-            attrs = {key: value for key, value in self._attrs.items() if value is not None}
-            colocation = self._colocation_attr()
-            if colocation:
-                attrs[COLOCATION_ATTR] = colocation
-            return [encode_node(self.name, self.op, self._spelt_inputs(), self.device, attrs)]
-        attrs_now: dict[str, bytes | None] = dict(self._attrs)
-        if self._colocated or COLOCATION_ATTR in self.header.attrs:
-            now, before = self._colocation_attr(), self.attr_bytes(COLOCATION_ATTR)
-            if now != before:
-                attrs_now[COLOCATION_ATTR] = now
-        resolved = self._inputs is not None
-        changes = Changes(
-            name=self.name,
-            op=self.op_override,
-            device=self.device_override,
-            inputs=tuple(self._spelt_inputs()) if resolved else None,
-            rename_input=None if resolved else self.graph.spell_base_input,
-            attrs=attrs_now,
-        )
-        return patched(self.record.buffer(), 0, self.record.end - self.record.body, changes)
-
-    def node_def(self) -> Any:
-        """The node as a NodeDef message; its weights are read. Raises InputError where it cannot be decoded."""
-        parts: list[bytes] = []
-        for piece in self.pieces():
-            if isinstance(piece, bytes):
-                parts.append(piece)
-            else:
-                assert self.record is not None
-                parts.append(self.record.source.read(self.record.body + piece.start, piece.end - piece.start))
-        try:
-            return message("tensorflow.NodeDef").FromString(b"".join(parts))
-        except decode_error():
-            raise InputError(f"node {quoted(self.name)} is corrupt") from None
-
-    def _spelt_inputs(self) -> list[str]:
-        spelt = [output.name for output in self.inputs]
-        for i, text in enumerate(self.header.inputs if self.base_name is not None else ()):
-            # An input that is what it was keeps its spelling, also where that is with a needless ":0".
-            if text.endswith(":0") and i < len(spelt) and spelt[i] == self.graph.spell_base_name(text[:-2]):
-                spelt[i] += ":0"
-        spelt += ["^" + node.name for node in self.controls]
-        return spelt
-
-    def _colocation_attr(self) -> bytes | None:
-        """The ``_class`` attr with the names as they are now; other entries than ``loc:@`` stay."""
-        data = self.attr_bytes(COLOCATION_ATTR)
-        entries: list[bytes] = []
-        if data:
-            try:
-                entries = list(message("tensorflow.AttrValue").FromString(data).list.s)
-            except decode_error():
-                return data
-        if self._colocated is not None:
-            names = iter([node.name for node in self._colocated])
-        else:
-            spell = self.graph.spell_base_name
-            names = iter([spell(name) for name in colocated_names(data)] if data else [])
-        out: list[bytes] = []
-        for entry in entries:
-            if not entry.startswith(COLOCATION):
-                out.append(entry)
-            elif (name := next(names, None)) is not None:
-                out.append(COLOCATION + name.encode("utf-8", "surrogateescape"))
-        out.extend(COLOCATION + name.encode("utf-8", "surrogateescape") for name in names)
-        if out == entries:
-            return data
-        if not out:
-            return None
-        value = message("tensorflow.AttrValue")()
-        value.list.s.extend(out)
-        return bytes(value.SerializeToString())
 
 
 def check_output(output: Output) -> None:

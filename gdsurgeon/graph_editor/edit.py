@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gdsurgeon.edits.copying.placeholders import check_replaceable, known_shapes
+from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.lists import check_graphs
@@ -159,7 +160,7 @@ def connect(sgv0: object, sgv1: object, disconnect_first: bool = False) -> tuple
     if disconnect_first:
         members = set(b.nodes)
         for output, read in pairs:  # what is connected already is to be so afterwards
-            for use in output.node.graph.uses(output) if output == read else ():
+            for use in graph_of(output.node).uses(output) if output == read else ():
                 if use.node in members:
                     slots.setdefault(use.node, {}).setdefault(use.slot, output)
         detach_outputs(a)

@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any, TypeVar
 
 from gdsurgeon.errors import printable, quoted
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.refusal import Refusal
 from gdsurgeon.graph_editor.view import Subgraph, consumers, node_outputs
@@ -137,11 +137,6 @@ def get_unique_graph(
     if first is None and not none_if_empty:
         raise Refusal("nothing was given: there is no graph that it belongs to")
     return None if first is None else graph_of(first)
-
-
-def graph_of(top: Node | Output) -> Graph:
-    """The graph of a node or tensor."""
-    return top.graph if isinstance(top, Node) else top.node.graph
 
 
 def check_graphs(*args: Subgraph | Node | Output) -> None:

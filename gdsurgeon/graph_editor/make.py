@@ -8,7 +8,7 @@ from typing import Any
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.names import PLACEHOLDER_PREFIX, placeholder_name
 from gdsurgeon.graph_editor.refusal import Refusal, refusals
@@ -20,7 +20,7 @@ from gdsurgeon.wire.source import BytesSource
 
 def empty_graph(like: Graph, name: str = "<empty>") -> Graph:
     """A graph without nodes and functions that has the versions of LIKE, so that a copy of that means the same."""
-    spans = [field for field in like.layout.others if field.number == VERSIONS]
+    spans = like.store.fields(VERSIONS)
     data = b"".join(like.source.read(field.start, field.end - field.start) for field in spans)
     return Graph(BytesSource(data, name))
 
@@ -81,7 +81,7 @@ def make_placeholder_from_tensor(
     name = placeholder_name(t, scope, prefix)
     with refusals():
         check_replaceable(t)
-        return make_placeholder(g, name, t.dtype, known_shapes(t.node.graph, [t])[t], uniquify_name=True)
+        return make_placeholder(g, name, t.dtype, known_shapes(graph_of(t.node), [t])[t], uniquify_name=True)
 
 
 def make_placeholder_from_dtype_and_shape(

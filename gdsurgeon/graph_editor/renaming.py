@@ -18,7 +18,7 @@ from gdsurgeon.edits.copying.fresh_names import (
 )
 from gdsurgeon.edits.functions.merge import plan_function_merge, respell_functions
 from gdsurgeon.graph.attrs import string_value
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output
 
 
@@ -50,9 +50,9 @@ class Renaming:
         if original in self.nameless:
             spelt[SHARED_NAME] = self.nameless[original]
         for key, text in spelt.items():
-            copy.graph.set_attr(copy, key, string_value(text).SerializeToString())
+            graph_of(copy).set_attr(copy, key, string_value(text).SerializeToString())
         if self.functions:
-            respell_functions(copy.graph, copy, self.functions)
+            respell_functions(graph_of(copy), copy, self.functions)
 
 
 def plan_renaming(graph: Graph, graph_: Graph, names: Mapping[Node, str], cut: Iterable[Output]) -> Renaming:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.reroute import check_acyclic, check_can_replace
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output, check_output
 from gdsurgeon.graph_editor.lists import check_graphs, get_unique_graph, make_list_of_op, make_list_of_t
 from gdsurgeon.graph_editor.refusal import Refusal, refusals
@@ -89,7 +89,7 @@ def rewire(pairs: Pairs, allowed: Allowed, *, swap: bool) -> int:
 
 def apply(slots: Slots) -> int:
     """Makes planned changes; returns the number of input slots that have changed."""
-    return next(iter(slots)).graph.set_slots(slots) if slots else 0
+    return graph_of(next(iter(slots))).set_slots(slots) if slots else 0
 
 
 def planned(pairs: Pairs, allowed: Allowed, *, swap: bool) -> Slots:
@@ -103,7 +103,7 @@ def planned(pairs: Pairs, allowed: Allowed, *, swap: bool) -> Slots:
     directed = [way for a, b in pairs if a != b for way in ([(a, b), (b, a)] if swap else [(a, b)])]
     if not directed:
         return {}
-    graph = directed[0][0].node.graph
+    graph = graph_of(directed[0][0].node)
     topology = Topology(graph)
     slots: Slots = {}
     chained = 0
@@ -231,12 +231,12 @@ def add_control_inputs(op: Node, cops: object) -> None:
     for node in nodes:
         if node in op.controls:
             raise Refusal(f"{quoted(node.name)} is a control input of {quoted(op.name)} already")
-    topology = Topology(op.graph)
+    topology = Topology(graph_of(op))
     above = topology.upstream([topology.id_of(node) for node in nodes], through_loops=False)
     if above[topology.id_of(op)]:
         names = ", ".join(quoted(node.name) for node in nodes)
         raise Refusal(f"{quoted(op.name)} cannot wait for {names}: that would make a cycle")
-    op.graph.set_controls(op, [*op.controls, *nodes])
+    graph_of(op).set_controls(op, [*op.controls, *nodes])
 
 
 def remove_control_inputs(op: Node, cops: object) -> None:
@@ -265,4 +265,4 @@ def keep_controls(op: Node, keep: Callable[[Node], bool]) -> None:
     """Takes from OP the control inputs that are not to be kept."""
     left: Iterable[Node] = [control for control in op.controls if keep(control)]
     if tuple(left) != op.controls:
-        op.graph.set_controls(op, left)
+        graph_of(op).set_controls(op, left)

@@ -8,10 +8,10 @@ from typing import Any
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs
-from gdsurgeon.graph_editor.lists import flatten_tree, get_unique_graph, graph_of, transform_tree
+from gdsurgeon.graph_editor.lists import flatten_tree, get_unique_graph, transform_tree
 from gdsurgeon.graph_editor.refusal import Refusal
 from gdsurgeon.graph_editor.reroute import check_present
 from gdsurgeon.graph_editor.select import get_backward_walk_ops, get_forward_walk_ops

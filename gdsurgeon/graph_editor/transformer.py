@@ -12,7 +12,7 @@ from gdsurgeon.analysis.traversal.topology import LOOP_BACK
 from gdsurgeon.edits.copying.placeholders import check_replaceable, known_shapes
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import Shape
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
@@ -156,7 +156,7 @@ def _apply_nodedef(info: TransformerInfo, copy: Node, nodedef_fn: NodeDefFunctio
     before = {key: value.SerializeToString(deterministic=True) for key, value in node_def.attr.items()}
     node_def = nodedef_fn(node_def)
     after = {key: value.SerializeToString(deterministic=True) for key, value in node_def.attr.items()}
-    graph = copy.graph
+    graph = graph_of(copy)
     if node_def.op != copy.op:
         graph.set_op(copy, node_def.op)
     if node_def.device != copy.device:
@@ -323,10 +323,10 @@ class Transformer:
         controls = [self.transform_control_input_handler(info, control) for control in op.controls]
         wanted = tuple(dict.fromkeys(control for control in controls if control is not None))
         if wanted != node.controls:
-            node.graph.set_controls(node, wanted)
+            graph_of(node).set_controls(node, wanted)
         if node in info.copies and op.colocated:
             others = [transform_op_if_inside_handler(info, other) for other in op.colocated if other.exists]
-            node.graph.set_colocated(node, [other for other in others if other is not None])
+            graph_of(node).set_colocated(node, [other for other in others if other is not None])
 
 
 def _tensor(given: Node | Output) -> Output:

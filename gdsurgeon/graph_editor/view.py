@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gdsurgeon.analysis.traversal.boundary import boundary
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output
 
 View = TypeVar("View", bound="Subgraph")
@@ -53,7 +53,7 @@ class Subgraph:
         for node in nodes:
             if node.graph is not nodes[0].graph:
                 raise self.refusal(f"{quoted(nodes[0].name)} and {quoted(node.name)} are nodes of two graphs")
-        return nodes[0].graph if nodes else None
+        return graph_of(nodes[0]) if nodes else None
 
     def __repr__(self) -> str:
         given = ", ".join(printable(output.name) for output in self._inputs)

@@ -158,7 +158,7 @@ def _operate(
     edited: bytes | None = None
     if text:
         chunks, edited = _as_text(chunks, output)
-    counts_before = counts_before or Counts(graph.layout.node_count, None)
+    counts_before = counts_before or Counts(graph.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:
         return Outcome(
@@ -243,7 +243,7 @@ def _without_staging(
 
 def _seen(graph: Graph) -> tuple[Signature | None, Counts]:
     """The signature and the counts, unless a big file would have to be indexed for them alone."""
-    if not graph.has_table:
+    if not graph.store.has_table:
         return None, Counts(graph.node_count, None)
     from gdsurgeon.analysis.queries.signature import signature
 

@@ -62,7 +62,7 @@ def lines(inspection: Inspection) -> list[str]:
     head = f"{printable(graph.source_name)}  {form} GraphDef, {size(graph.file_bytes)}, "
     head += f"{counted(graph.node_count, 'node')}, {counted(len(counts), 'op type')}"
     head += f", {counted(len(graph.functions), 'function')}" if len(graph.functions) else ""
-    head += f", producer {graph.producer}" if graph.producer else ""
+    head += f", producer {graph.store.producer}" if graph.store.producer else ""
     out = [head]
     for label, tensors in (("inputs", inspection.signature.inputs), ("outputs", inspection.signature.outputs)):
         width = max((len(printable(t.name)) for t in tensors), default=0)
@@ -208,7 +208,7 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
         "format": "text" if graph.text else "binary",
         "bytes": graph.file_bytes,
         "nodes": graph.node_count,
-        "producer": graph.producer,
+        "producer": graph.store.producer,
         "functions": [function.signature.name for function in graph.functions],
         "variables": inspection.variables,
         **(signature_json(inspection.signature) or {}),

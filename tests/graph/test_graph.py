@@ -332,7 +332,7 @@ def test_inputs_that_are_not_rerouted_keep_their_spelling() -> None:
 
 def test_pristine_is_the_graph_of_the_file() -> None:
     found = graph(*g8())
-    _ = found.table
+    _ = found.store.table
     found.rename({found["a"]: "z"})
     assert "a" in found.pristine()
     assert graphs.written(found.pristine()) == graphs.graph_bytes(*g8())

@@ -15,6 +15,7 @@ from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Search, Table
 from gdsurgeon.graph.names import parse_input
+from gdsurgeon.graph.store import Store
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
@@ -25,13 +26,13 @@ STEADY = settings(deadline=None, derandomize=True, max_examples=150)
 def by_search(data: bytes, wanted: list[str]) -> Graph:
     graph = Graph(BytesSource(data))
     graph.prefetch(wanted)
-    assert not graph.has_table
+    assert not graph.store.has_table
     return graph
 
 
 def by_table(data: bytes) -> Graph:
     graph = Graph(BytesSource(data))
-    _ = graph.table
+    _ = graph.store.table
     return graph
 
 
@@ -79,7 +80,7 @@ def test_search_and_table_say_what_protobuf_says(drawn: graphs.Drawn, wanted: li
         expected = expected_answers(drawn.message, name)
         assert answers(search, name) == expected
         assert answers(table, name) == expected
-    assert not search.has_table
+    assert not search.store.has_table
     assert list(table.names()) == [n.name for n in drawn.message.node]
 
 
@@ -101,15 +102,15 @@ def test_a_name_that_is_part_of_too_many_records_is_not_searched_for(monkeypatch
     assert Search.run(BytesSource(data), ["foo"]) is None
     graph = Graph(BytesSource(data))
     graph.prefetch(["foo"])
-    assert graph.has_table
+    assert graph.store.has_table
     assert "foo/c" in graph
 
 
 def test_many_names_are_looked_up_in_the_table() -> None:
     graph = Graph(BytesSource(graphs.graph_bytes(*graphs.g8())))
-    graph.prefetch([f"n{i}" for i in range(Graph.MOST_NAMES_TO_SEARCH + 1)])
+    graph.prefetch([f"n{i}" for i in range(Store.MOST_NAMES_TO_SEARCH + 1)])
     graph.prefetch(["", ""])
-    assert not graph.has_table
+    assert not graph.store.has_table
 
 
 @pytest.mark.parametrize("make", [by_table, lambda data: by_search(data, ["a"])], ids=["table", "search"])
@@ -175,22 +176,22 @@ def test_an_output_index_as_large_as_may_be() -> None:
     data = graphs.graph_bytes(const("a", [1]), node("y", "Op", [f"a:{big}", f"a:{big + 1}", "a:999999999", "^a"]))
     graph = by_table(data)
     assert [o.index for o in graph["y"].inputs] == [big, big + 1, 999_999_999]
-    codes = list(graph.table.inputs(1))
+    codes = list(graph.store.table.inputs(1))
     assert codes[0] == big
-    assert [graph.table.unresolved[Table.UNRESOLVED - c] for c in codes[1:3]] == [f"a:{big + 1}", "a:999999999"]
+    assert [graph.store.table.unresolved[Table.UNRESOLVED - c] for c in codes[1:3]] == [f"a:{big + 1}", "a:999999999"]
     assert codes[3] == Table.CONTROL_PORT
 
 
 def test_op_counts_and_layout() -> None:
     graph = by_table(graphs.graph_bytes(*graphs.g8()))
     assert graph.op_counts() == {"AddV2": 5, "Const": 3}
-    assert graph.layout.node_count == 8
-    assert graph.layout.end_of_nodes == graph.source.size - len(graphs.VERSIONS)
+    assert graph.store.layout.node_count == 8
+    assert graph.store.layout.end_of_nodes == graph.source.size - len(graphs.VERSIONS)
 
 
 def test_an_empty_graph_is_a_graph() -> None:
     graph = by_table(graphs.VERSIONS)
-    assert (graph.node_count, list(graph.names()), graph.producer) == (0, [], 1882)
+    assert (graph.node_count, list(graph.names()), graph.store.producer) == (0, [], 1882)
     graph.add("n", "NoOp")
     assert graphs.names(graph) == ["n"]
 
@@ -203,8 +204,8 @@ def test_a_field_with_the_number_of_the_library_and_another_wire_type_is_no_libr
 
 def test_the_producer_is_that_of_the_last_versions_field() -> None:
     data = graphs.graph_bytes(const("a", [1]), trailer=graphs.versions(5) + graphs.versions(21))
-    assert by_table(data).producer == graphs.parsed(data).versions.producer == 21
-    assert by_table(graphs.graph_bytes(const("a", [1]), trailer=b"")).producer == 0
+    assert by_table(data).store.producer == graphs.parsed(data).versions.producer == 21
+    assert by_table(graphs.graph_bytes(const("a", [1]), trailer=b"")).store.producer == 0
 
 
 def test_a_corrupt_node_says_where() -> None:

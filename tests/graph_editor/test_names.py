@@ -114,7 +114,7 @@ def test_an_identity_that_cannot_be() -> None:
 
 def test_an_empty_graph_has_the_versions_of_another() -> None:
     made = ge.empty_graph(graph(const("a", [1]), trailer=versions(23)))
-    assert (made.node_count, made.producer, list(made.nodes())) == (0, 23, [])
+    assert (made.node_count, made.store.producer, list(made.nodes())) == (0, 23, [])
     made.add("n", "NoOp")
     assert graphs.names(made) == ["n"]
     assert ge.empty_graph(graph(const("a", [1]), trailer=b"")).producer == 0

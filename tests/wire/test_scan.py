@@ -154,7 +154,7 @@ class TestAgainstProtobuf:
     def test_the_index_has_the_names_ops_and_inputs_that_protobuf_has(self, data: bytes) -> None:
         graph = Graph(BytesSource(data))
         found = message("tensorflow.GraphDef").FromString(data).node
-        table = graph.table
+        table = graph.store.table
         assert table.names == [n.name for n in found]
         assert [table.op(row) for row in range(len(found))] == [n.op for n in found]
         for row, expected in enumerate(found):

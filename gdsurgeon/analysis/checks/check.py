@@ -65,7 +65,7 @@ def check(graph: Graph) -> Findings:
         InputError: the file is corrupt.
     """
     findings = Findings()
-    table = graph.table
+    table = graph.store.table
     if not table.names:
         findings.fault("it has no nodes")
     _check_fields(graph, findings)
@@ -117,7 +117,7 @@ def apply_repairs(graph: Graph, findings: Findings) -> bool:
 
     Returns whether there were any.
     """
-    table = graph.table
+    table = graph.store.table
     for row in findings.reordered:
         graph.touch(graph.base_node(table.names[row]))
     for row in findings.dangling_colocations:
@@ -152,8 +152,8 @@ def check_edited(graph: Graph) -> list[str]:
 
 def _check_fields(graph: Graph, findings: Findings) -> None:
     """The top-level fields that are not nodes."""
-    _ = graph.producer  # says where the versions are corrupt
-    for other in graph.layout.others:
+    _ = graph.store.producer  # says where the versions are corrupt
+    for other in graph.store.layout.others:
         if other.number == DEBUG_INFO and other.wire_type == LEN:
             _check_debug_info(graph, other)
         if (other.number, other.wire_type) not in _GRAPH_FIELDS:
@@ -190,7 +190,7 @@ class _NodePass:
             elif is_node(item):
                 self._one(Record(self.graph.source, item.start, item.value, item.end))
         for op, row in self.unknown_ops.items():
-            where = quoted(self.graph.table.names[row])
+            where = quoted(self.graph.store.table.names[row])
             self.findings.warn(f"op {quoted(op)} (node {where}) is not known to this TensorFlow")
 
     def _run_of_nodes(self, run: Run) -> None:
@@ -269,7 +269,7 @@ class _NodePass:
                 controls = True
             elif controls:
                 row = len(self.outputs) - 1
-                name = quoted(self.graph.table.names[row])
+                name = quoted(self.graph.store.table.names[row])
                 self.findings.reordered.append(row)
                 self.findings.warn(f"node {name} has a control input before a data input; written in order")
                 return
@@ -279,7 +279,7 @@ class _NodePass:
         row = len(self.outputs) - 1
         if found.outputs < 0 and op:
             self.unknown_ops.setdefault(op, row)
-        name = quoted(self.graph.table.names[row])
+        name = quoted(self.graph.store.table.names[row])
         for text in found.faults:
             self.findings.fault(f"node {name}: {text}")
         for text in found.warnings:
@@ -338,7 +338,7 @@ _NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.
 
 def _check_edges(graph: Graph, nodes: _NodePass, findings: Findings) -> None:
     """Inputs that name no node, outputs that there are not, and the number of inputs."""
-    table, outputs, expected = graph.table, nodes.outputs, nodes.expected
+    table, outputs, expected = graph.store.table, nodes.outputs, nodes.expected
     bits, control = Table.PORT_BITS, Table.CONTROL_PORT
     row = count = 0
     for code in table.edges:
@@ -365,7 +365,7 @@ def _check_edges(graph: Graph, nodes: _NodePass, findings: Findings) -> None:
 
 
 def _unresolved(graph: Graph, row: int, text: str, findings: Findings) -> str:
-    table = graph.table
+    table = graph.store.table
     node = f"node {quoted(table.names[row])}"
     ref = parse_input(text)
     if ref is None:

@@ -11,8 +11,9 @@ from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.writing import encoded
 from gdsurgeon.ops.dtypes import SIZES
-from gdsurgeon.wire.node_record import size_of
+from gdsurgeon.wire.write import size_of
 
 
 class ConstantSize(NamedTuple):
@@ -72,7 +73,7 @@ def _sizes(graph: Graph, topology: Topology) -> Iterator[tuple[int, Any, str]]:
     table = topology.table
     for number in topology.with_ops(("Const",)):
         if number in touched:
-            yield size_of(topology.node(number).pieces()), number, ""
+            yield size_of(encoded(topology.node(number))), number, ""
         else:
             yield table.ends[number] - table.starts[number], number, ""
     for function in graph.functions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.op_defs import OpDef
 
 
@@ -15,7 +16,7 @@ def has_state(node: Node) -> bool:
     if not len(graph.functions):
         return False
     seen: set[str] = set()
-    pending = called_functions(node.node_def(), graph.functions)
+    pending = called_functions(node_def(node), graph.functions)
     while pending:
         name = pending.pop()
         if name in seen:

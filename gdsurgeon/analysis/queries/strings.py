@@ -145,7 +145,7 @@ def _is_worth_saying(text: str) -> bool:
 
 def _in_debug_info(graph: Graph) -> Iterator[Strings]:
     """The source files that the graph's debug info names."""
-    for other in graph.layout.others:
+    for other in graph.store.layout.others:
         if other.number == DEBUG_INFO and other.wire_type == LEN:
             try:
                 data = graph.source.read(other.value, other.end - other.value)

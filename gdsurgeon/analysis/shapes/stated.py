@@ -34,7 +34,7 @@ def placeholder_shape(node: Node) -> Shape:
     if value is None or value.WhichOneof("value") != "shape":
         return None
     shape = shape_of(value.shape)
-    if shape == () and node.op == "Placeholder" and node.graph.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
+    if shape == () and node.op == "Placeholder" and node.graph.store.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
         return None
     return shape
 

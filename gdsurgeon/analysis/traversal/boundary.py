@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.traversal.topology import Topology
-from gdsurgeon.graph.graph import Use
+from gdsurgeon.graph.graph import Use, graph_of
 from gdsurgeon.graph.node import Node, Output
 
 
@@ -38,7 +38,7 @@ def boundary(nodes: Iterable[Node], topology: Topology | None = None) -> Boundar
     TOPOLOGY is that of the graph as it is, where the caller has it.
     """
     members = list(dict.fromkeys(nodes))
-    return _Walk(topology or Topology(members[0].graph), members).run() if members else Boundary()
+    return _Walk(topology or Topology(graph_of(members[0])), members).run() if members else Boundary()
 
 
 class _Walk:

@@ -24,7 +24,7 @@ class Topology:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.table = graph.table
+        self.table = graph.store.table
         self.rows = len(self.table.names)
         self._added = [node for node in graph.touched() if node.base_name is None]
         self._ids = {node: self.rows + i for i, node in enumerate(self._added)}

@@ -170,7 +170,7 @@ def _clashing(graph: Graph, other: Graph, originals: list[Node]) -> tuple[dict[s
 
 def _keep_meaning_of_shape(graph: Graph, node: Node, copy: Node) -> None:
     """What a producer wrote that spelt an unknown shape like a scalar is spelt as newer graphs do."""
-    old, new = node.graph.producer, graph.producer
+    old, new = node.graph.store.producer, graph.store.producer
     if node.op == "Placeholder" and old < SCALAR_MEANS_UNKNOWN_BEFORE <= new and placeholder_shape(node) is None:
         graph.set_attr(copy, "shape", shape_value(None).SerializeToString())
 

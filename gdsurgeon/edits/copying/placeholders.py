@@ -32,6 +32,6 @@ def check_replaceable(output: Output) -> None:
 def add_placeholder(graph: Graph, name: str, dtype: int, shape: Shape, *, after: Node | None = None) -> Node:
     """Adds a Placeholder. In a graph of a producer that had no unknown shapes a scalar is written as one, too."""
     attrs = {"dtype": type_value(base_dtype(dtype)).SerializeToString()}
-    if shape is not None or graph.producer >= SCALAR_MEANS_UNKNOWN_BEFORE:
+    if shape is not None or graph.store.producer >= SCALAR_MEANS_UNKNOWN_BEFORE:
         attrs["shape"] = shape_value(shape).SerializeToString()
     return graph.add(name, "Placeholder", attrs=attrs, after=after)

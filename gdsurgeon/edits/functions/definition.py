@@ -12,6 +12,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import REF, base_dtype
 from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
 from gdsurgeon.wire.messages import message
@@ -130,7 +131,7 @@ def name_function(function: Any, stem: str) -> None:
 
 def _add_node(function: Any, node: Node, members: Mapping[Node, str], spelt: Mapping[Output, str]) -> None:
     body = function.node_def.add()
-    body.CopyFrom(node.node_def())
+    body.CopyFrom(node_def(node))
     del body.input[:]
     body.input.extend(spelt[read] for read in node.inputs)
     body.input.extend(f"^{control.name}" for control in node.controls if control in members)

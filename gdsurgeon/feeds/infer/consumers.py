@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gdsurgeon.graph.attrs import Shape, functions_in, plain, shape_of
 from gdsurgeon.graph.constants import SMALL, Constant, constant, constant_header, decode_tensor
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import INT32, INT64, base_dtype
 from gdsurgeon.ops.op_defs import arg_count, arg_dtypes
@@ -213,7 +213,7 @@ def through_identities(node: Node) -> Node:
 class _GraphPlace(Place):
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.graph = node.graph
+        self.graph = graph_of(node)
         self.op = node.op
         self.name = node.name
         self.key = node

@@ -8,6 +8,7 @@ from typing import Any
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.writing import node_def
 
 MOST_SHOWN = 60
 """Characters of an attr that a line repeats."""
@@ -65,8 +66,8 @@ def _bodies(a: Node, b: Node) -> list[str]:
     out: list[str] = []
     if not len(a.graph.functions) or "Const" in (a.op, b.op):
         return out
-    theirs = set(called_functions(b.node_def(), b.graph.functions))
-    for name in called_functions(a.node_def(), a.graph.functions):
+    theirs = set(called_functions(node_def(b), b.graph.functions))
+    for name in called_functions(node_def(a), a.graph.functions):
         before, after = a.graph.functions.get(name), b.graph.functions.get(name)
         if name not in theirs or before is None or after is None or before == after:
             continue

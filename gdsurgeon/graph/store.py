@@ -1,0 +1,219 @@
+"""The file behind a graph: its nodes by name and what mentions them, by whichever way finds them quickest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Protocol
+
+from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.graph.index import Layout, Record, Search, Table
+from gdsurgeon.wire.fields import LEN, Field
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.scan import LIBRARY, VERSIONS
+from gdsurgeon.wire.source import Source
+
+
+class Finder(Protocol):
+    """Finds the nodes of a file by their names."""
+
+    @property
+    def layout(self) -> Layout:
+        """Where things are in the file."""
+
+    def has_record(self, name: str) -> bool:
+        """Whether `record` can tell."""
+
+    def has_users(self, name: str) -> bool:
+        """Whether `users` and `colocated` can tell."""
+
+    def is_ambiguous(self, name: str) -> bool:
+        """Whether several nodes have the name."""
+
+    def record(self, name: str) -> Record | None:
+        """The record of the node NAME, or None where there is none."""
+
+    def users(self, name: str) -> Iterable[str]:
+        """The nodes that may have NAME as input or control input, whether or not there is a node of that name."""
+
+    def colocated(self, name: str) -> Iterable[str]:
+        """The nodes that may be colocated with NAME."""
+
+
+class SearchFinder:
+    """Answers for the few names that the bytes were searched for."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self.layout = search.layout
+
+    def has_record(self, name: str) -> bool:
+        return name in self._search.mentions or name in self._search.others
+
+    def has_users(self, name: str) -> bool:
+        return name in self._search.mentions
+
+    def is_ambiguous(self, name: str) -> bool:
+        return name in self._search.duplicates
+
+    def record(self, name: str) -> Record | None:
+        return self._search.records.get(name) if name in self._search.mentions else self._search.others[name]
+
+    def users(self, name: str) -> Iterable[str]:
+        return self._search.mentions[name]
+
+    def colocated(self, name: str) -> Iterable[str]:
+        return self._search.mentions[name]
+
+
+class IndexFinder:
+    """Answers for all names."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.layout = table.layout
+
+    def has_record(self, name: str) -> bool:
+        del name
+        return True
+
+    has_users = has_record
+
+    @cached_property
+    def _ambiguous(self) -> frozenset[str]:
+        names = self._table.names
+        if len(self._table.rows) == len(names):
+            return frozenset()
+        seen: set[str] = set()
+        return frozenset(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+
+    def is_ambiguous(self, name: str) -> bool:
+        return name in self._ambiguous
+
+    def record(self, name: str) -> Record | None:
+        row = self._table.rows.get(name)
+        return None if row is None else self._table.record(row)
+
+    def users(self, name: str) -> Iterable[str]:
+        table = self._table
+        row = table.rows.get(name)
+        rows = table.missing.get(name, ()) if row is None else table.users(row)
+        return [table.names[user] for user in rows]
+
+    def colocated(self, name: str) -> Iterable[str]:
+        names = self._table.names
+        return [names[row] for row in self._table.colocated(name)]
+
+
+class Store:
+    """A GraphDef in a file: found by an index of all nodes, or, of a big file, by a search for a few names.
+
+    Args:
+        source: the bytes, a binary GraphDef.
+    """
+
+    MOST_NAMES_TO_SEARCH = 24
+    FEW_NODES = 100_000
+    """Of fewer nodes the index knows the users at once; of more, a search for a few names is quicker."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._search: SearchFinder | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the file, for messages."""
+        return self.source.name
+
+    @cached_property
+    def table(self) -> Table:
+        """The index of all nodes."""
+        return Table(self.source)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether the index has been made."""
+        return "table" in self.__dict__
+
+    @cached_property
+    def _index(self) -> IndexFinder:
+        return IndexFinder(self.table)
+
+    def prefetch(self, names: Iterable[str]) -> None:
+        """Says which few names will be asked for, so that a big file need not be indexed for them."""
+        if self._search is not None or (self.has_table and len(self.table.names) < self.FEW_NODES):
+            return
+        wanted = [name for name in dict.fromkeys(names) if name]
+        if 0 < len(wanted) <= self.MOST_NAMES_TO_SEARCH:
+            found = Search.run(self.source, wanted)
+            if found is None:
+                _ = self.table
+            else:
+                self._search = SearchFinder(found)
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of all nodes, in the order of the file."""
+        return self.table.names
+
+    def has(self, name: str) -> bool:
+        """Whether a node has the name."""
+        if self._search is not None and self._search.has_record(name):
+            return self._search.record(name) is not None
+        return name in self.table.rows
+
+    def record(self, name: str) -> Record | None:
+        """The record of the node NAME, or None.
+
+        Raises:
+            InputError: several nodes have the name.
+        """
+        search = self._search
+        finder: Finder = search if search is not None and search.has_record(name) else self._index
+        record = finder.record(name)
+        if record is not None and finder.is_ambiguous(name):
+            raise InputError(f"{quoted(self.name)} has several nodes named {quoted(name)}: which one is meant?")
+        return record
+
+    def users(self, name: str) -> Iterable[str]:
+        """The nodes that have NAME as input or control input, each once or so, and perhaps some that have not."""
+        return self._knowing(name).users(name)
+
+    def colocated(self, name: str) -> Iterable[str]:
+        """The nodes that are colocated with NAME, and perhaps some that are not."""
+        return self._knowing(name).colocated(name)
+
+    def _knowing(self, name: str) -> Finder:
+        search = self._search
+        return search if search is not None and search.has_users(name) else self._index
+
+    # -- what is beside the nodes --------------------------------------------------------------------------
+
+    @property
+    def layout(self) -> Layout:
+        """Where things are in the file."""
+        finder: Finder = self._search if self._search is not None and not self.has_table else self._index
+        return finder.layout
+
+    def fields(self, number: int) -> list[Field]:
+        """The top-level fields NUMBER that hold messages; protobuf allows several, which add up."""
+        return [field for field in self.layout.others if field.number == number and field.wire_type == LEN]
+
+    @property
+    def library_fields(self) -> list[Field]:
+        """The fields of the function library."""
+        return self.fields(LIBRARY)
+
+    @cached_property
+    def producer(self) -> int:
+        """The version of the GraphDef's producer; 0 where the file does not say."""
+        producer = 0
+        for field in self.fields(VERSIONS):
+            data = self.source.read(field.value, field.end - field.value)
+            try:
+                producer = message("tensorflow.VersionDef").FromString(data).producer or producer
+            except decode_error():
+                raise InputError(f"the versions field of {printable(self.name)} is corrupt") from None
+        return producer

@@ -1,0 +1,161 @@
+"""Writes a graph: spans of its file for what was not changed, fresh bytes for what was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gdsurgeon.errors import InputError, quoted
+from gdsurgeon.graph.functions import FunctionLibrary
+from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR, colocated_names
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.store import Store
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.node_record import Changes, Piece, encode_node, patched, record_tag
+from gdsurgeon.wire.node_record import size_of as size_of_pieces
+from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
+
+Replacement = tuple[int, int, list[Chunk]]
+"""(start, end, what comes instead) of a stretch of a source that is not copied."""
+
+
+def spliced(store: Store, replacements: Iterable[Replacement]) -> list[Chunk]:
+    """The file of STORE with REPLACEMENTS in the place of some of its stretches."""
+    source = store.source
+    out: list[Chunk] = []
+    pos = 0
+    # By where they begin; what is added at a place comes after what ends there (same start, no length: stable).
+    for start, end, chunks in sorted(replacements, key=lambda change: (change[0], change[1])):
+        if start > pos:
+            out.append(SourceSpan(source, pos, start))
+        out.extend(chunks)
+        pos = end
+    if pos < source.size:
+        out.append(SourceSpan(source, pos, source.size))
+    return out
+
+
+def replaced_nodes(
+    store: Store, touched: Iterable[Node], removed: Iterable[Node], added: Mapping[Node, Node | None]
+) -> list[Replacement]:
+    """What comes in the place of nodes, and after them.
+
+    Args:
+        store: the file.
+        touched, removed: nodes of the file.
+        added: other nodes, each with the node of the file that it follows; None: it comes at the end.
+    """
+    out: list[Replacement] = []
+    for node in touched:
+        assert node.record is not None
+        out.append((node.record.start, node.record.end, encoded(node)))
+    for node in removed:
+        assert node.record is not None
+        out.append((node.record.start, node.record.end, []))
+    following: dict[Node | None, list[Node]] = {}
+    for node, after in added.items():
+        following.setdefault(after, []).append(node)
+    for after, nodes in following.items():
+        end = store.layout.end_of_nodes if after is None or after.record is None else after.record.end
+        out.append((end, end, [chunk for node in nodes for chunk in encoded(node)]))
+    return out
+
+
+def replaced_functions(store: Store, functions: FunctionLibrary) -> list[Replacement]:
+    """What comes in the place of the function library."""
+    if not functions.is_changed:
+        return []
+    spans = store.library_fields
+    if spans:
+        return [(span.start, span.end, functions.chunks_of(span)) for span in spans]
+    end = store.layout.end_of_nodes
+    return [(end, end, functions.added_chunks())]
+
+
+def encoded(node: Node) -> list[Chunk]:
+    """The record of NODE as it is now, with its tag and length."""
+    pieces = _pieces(node)
+    return [record_tag(size_of_pieces(pieces)), *_chunks(node, pieces)]
+
+
+def node_def(node: Node) -> Any:
+    """NODE as a NodeDef message; its weights are read. Raises InputError where it cannot be decoded."""
+    try:
+        return message("tensorflow.NodeDef").FromString(read_chunks(_chunks(node, _pieces(node))))
+    except decode_error():
+        raise InputError(f"node {quoted(node.name)} is corrupt") from None
+
+
+def _chunks(node: Node, pieces: Iterable[Piece]) -> list[Chunk]:
+    out: list[Chunk] = []
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            out.append(piece)
+        else:
+            assert node.record is not None
+            out.append(SourceSpan(node.record.source, node.record.body + piece.start, node.record.body + piece.end))
+    return out
+
+
+def _pieces(node: Node) -> list[Piece]:
+    """The NodeDef as it is now: fresh bytes, and spans of the record's body counted from its beginning."""
+    if node.record is None:
+        attrs = {key: value for key, value in node.changed_attrs.items() if value is not None}
+        colocation = _colocation_attr(node)
+        if colocation:
+            attrs[COLOCATION_ATTR] = colocation
+        return [encode_node(node.name, node.op, _spelt_inputs(node), node.device, attrs)]
+    attrs_now: dict[str, bytes | None] = dict(node.changed_attrs)
+    if COLOCATION_ATTR in node.header.attrs or (node.has_resolved_colocations and node.colocated):
+        now, before = _colocation_attr(node), node.attr_bytes(COLOCATION_ATTR)
+        if now != before:
+            attrs_now[COLOCATION_ATTR] = now
+    resolved = node.has_resolved_inputs
+    changes = Changes(
+        name=node.name,
+        op=node.op_override,
+        device=node.device_override,
+        inputs=tuple(_spelt_inputs(node)) if resolved else None,
+        rename_input=None if resolved else node.graph.spell_base_input,
+        attrs=attrs_now,
+    )
+    return patched(node.record.buffer(), 0, node.record.end - node.record.body, changes)
+
+
+def _spelt_inputs(node: Node) -> list[str]:
+    spelt = [output.name for output in node.inputs]
+    for i, text in enumerate(node.header.inputs if node.base_name is not None else ()):
+        # An input that is what it was keeps its spelling, also where that is with a needless ":0".
+        if text.endswith(":0") and i < len(spelt) and spelt[i] == node.graph.spell_base_name(text[:-2]):
+            spelt[i] += ":0"
+    return spelt + ["^" + control.name for control in node.controls]
+
+
+def _colocation_attr(node: Node) -> bytes | None:
+    """The ``_class`` attr with the names as they are now; other entries than ``loc:@`` stay."""
+    data = node.attr_bytes(COLOCATION_ATTR)
+    entries: list[bytes] = []
+    if data:
+        try:
+            entries = list(message("tensorflow.AttrValue").FromString(data).list.s)
+        except decode_error():
+            return data
+    if node.has_resolved_colocations:
+        names = iter([other.name for other in node.colocated])
+    else:
+        spell = node.graph.spell_base_name
+        names = iter([spell(name) for name in colocated_names(data)] if data else [])
+    out: list[bytes] = []
+    for entry in entries:
+        if not entry.startswith(COLOCATION):
+            out.append(entry)
+        elif (name := next(names, None)) is not None:
+            out.append(COLOCATION + name.encode("utf-8", "surrogateescape"))
+    out.extend(COLOCATION + name.encode("utf-8", "surrogateescape") for name in names)
+    if out == entries:
+        return data
+    if not out:
+        return None
+    value = message("tensorflow.AttrValue")()
+    value.list.s.extend(out)
+    return bytes(value.SerializeToString())
