@@ -85,6 +85,7 @@ class Overlay:
 
     def learn_name(self, node: Node) -> None:
         """Notes the name that NODE has now."""
+        self.version += 1
         if node.base_name is not None:
             self.left.add(node.base_name)
             self.respelt[node.base_name] = node.name

@@ -66,6 +66,6 @@ def test_the_pristine_graph_is_one_object_that_no_change_reaches() -> None:
 
 
 def test_a_node_that_nobody_has_is_known_by_those_who_read_it() -> None:
-    found = graph(identity("y", "gone"), node("z", "NoOp", "^gone"))
+    found = graph(identity("y", "gone"), node("z", "NoOp", ["^gone"]))
     assert sorted(found.store.users("gone")) == ["y", "z"]
     assert not found.store.has("gone")

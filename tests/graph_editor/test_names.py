@@ -117,7 +117,7 @@ def test_an_empty_graph_has_the_versions_of_another() -> None:
     assert (made.node_count, made.store.producer, list(made.nodes())) == (0, 23, [])
     made.add("n", "NoOp")
     assert graphs.names(made) == ["n"]
-    assert ge.empty_graph(graph(const("a", [1]), trailer=b"")).producer == 0
+    assert ge.empty_graph(graph(const("a", [1]), trailer=b"")).store.producer == 0
 
 
 # Lookup.
