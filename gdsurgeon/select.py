@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gdsurgeon.analysis.traversal.control_flow import ALL as CONTROL_FLOW
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import backward_walk, between, forward_walk, members
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss, parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
 
 Boundary = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -231,7 +231,7 @@ def is_constant(topology: Topology) -> bytearray:
         op = topology.op(number)
         if op not in stateful:
             definition = topology.graph.op_def(op)
-            excepted = op in CONTROL_FLOW or op.startswith("Placeholder")
+            excepted = op in CONTROL_FLOW | PLACEHOLDERS
             stateful[op] = definition is None or definition.is_stateful or excepted
         producers = topology.producers(number)
         out[number] = op == "Const" or (

@@ -29,8 +29,8 @@ ROOMS = (
     "select",
     "analysis",
     "graph",
-    "ops",
     "runtime",
+    "ops",
     "wire",
     "text",
     "errors",
@@ -38,7 +38,7 @@ ROOMS = (
 """The rooms, from top to bottom: arrows point down only."""
 
 BESIDE = {
-    "runtime": {"graph", "ops", "wire", "analysis"},
+    "runtime": {"wire"},
     "graph_editor": {"runtime", "gradients", "feeds"},
     "feeds": {"graph_editor", "edits", "gradients"},
     "proof": {"graph_editor"},

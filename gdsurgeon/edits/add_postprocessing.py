@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
@@ -14,6 +13,7 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 SUFFIX = "_postprocessed"
 RAW_SUFFIX = "_raw"

@@ -10,6 +10,7 @@ from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.graph.journal import Journal, Rewired
+from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
 
 SUFFIX = "_preprocessed"
 _PLACEHOLDER_ATTRS = ("dtype", "shape", "_output_shapes")
@@ -36,7 +37,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     uses: dict[Binding, list[Use]] = {}
     for binding in bindings:
         node = binding.node
-        if node.op not in ("Placeholder", "PlaceholderV2"):
+        if node.op not in UNSET_PLACEHOLDERS:
             raise EditError(
                 f"{quoted(node.name)} of {printable(graph.source_name)} is a {printable(node.op)}, not a Placeholder"
             )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.queries.initialisers import ASSIGNMENTS, initialisers
-from gdsurgeon.analysis.queries.side_effects import RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.analysis.queries.initialisers import initialisers
 from gdsurgeon.analysis.traversal.boundary import outer_inputs, served_outputs
-from gdsurgeon.analysis.traversal.control_flow import ENTER
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, plan_copy_nodes
@@ -17,6 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import UniqueNames, near_miss, scope_prefix
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, RESOURCE_VARIABLES, TENSOR_ARRAYS, VARIABLES
 from gdsurgeon.select import compiled, is_constant, scopes, under_scope
 from gdsurgeon.text import named
 
@@ -137,19 +136,16 @@ def _check_arrays(nodes: Sequence[Node]) -> None:
     """A TensorArray takes each write once, and may be read once: what works on one is cloned with it, or not at all."""
     inside = set(nodes)
     for node in nodes:
-        if not node.op.startswith("TensorArray") or not node.inputs or node.op in _ARRAYS:
+        if not node.op.startswith("TensorArray") or not node.inputs or node.op in TENSOR_ARRAYS:
             continue
         source = node.inputs[0].node
-        while source.op in ENTER | {"Identity"} and source.inputs:
+        while source.op in PASSES_ON and source.inputs:
             source = source.inputs[0].node
-        if source.op in _ARRAYS and source not in inside:
+        if source.op in TENSOR_ARRAYS and source not in inside:
             raise EditError(
                 f"{quoted(node.name)} would be cloned, and {quoted(source.name)}, the array that it reads or writes, "
                 "would not: an array takes each write once"
             )
-
-
-_ARRAYS = frozenset(("TensorArray", "TensorArrayV2", "TensorArrayV3"))
 
 
 def _replacements(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gdsurgeon.analysis.traversal.control_flow import ALL, MERGE, control_flow, while_frames
+from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.order import find_cycle
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -13,6 +13,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.journal import Altered, Journal
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE
 from gdsurgeon.text import named
 
 Edge = tuple[str | Node, str | Node]
@@ -207,7 +208,7 @@ def _mixed(topology: Topology, frames: Sequence[int]) -> dict[int, tuple[int, in
 def _branch_warnings(graph: Graph, added: Edges) -> Iterator[str]:
     """What would no longer run, because what it waits for is in a branch of a conditional."""
     topology = Topology(graph)
-    if not topology.ops() & ALL:
+    if not topology.ops() & CONTROL_FLOW:
         return
     branches = control_flow(topology).branches
     for node, befores in added.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.queries.initialisers import needed_initialisers
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
 from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import members
@@ -16,6 +15,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.journal import Journal, Rewired, made
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
 
 
 def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str | Output]) -> EditResult:
@@ -45,7 +45,7 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     _check(topology, starts, ends, kept)
     notes = [
         f"{quoted(topology.name(n))} stays an input: the outputs depend on it"
-        for n in topology.with_ops(("Placeholder", "PlaceholderV2"))
+        for n in topology.with_ops(UNSET_PLACEHOLDERS)
         if starts and kept[n] and Output(topology.node(n), 0) not in starts
     ]
     shapes = known_shapes(graph, cut)

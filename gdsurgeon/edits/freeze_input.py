@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS, compatible, format_shape, placeholder_shape
+from gdsurgeon.analysis.shapes.stated import compatible, format_shape, placeholder_shape
 from gdsurgeon.edits.claims import EditResult, SameGiven
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.errors import EditError, printable, quoted
@@ -16,6 +16,7 @@ from gdsurgeon.graph.journal import Altered, Journal
 from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import BOOL, NUMBERS, dtype_name
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.wire.messages import message
 
 MOST_SHOWN = 60

@@ -24,12 +24,12 @@ from gdsurgeon.edits.functions.definition import (
 )
 from gdsurgeon.edits.functions.fusion_body import Body, bind_body
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.gradients.checkpointing.rewrite import RECOMPUTED
 from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph, Use, check_name
 from gdsurgeon.graph.journal import Altered, Journal, Rewired, altered_function, made
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import CONVOLUTIONS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.wire.messages import message
 
@@ -37,13 +37,6 @@ _NO_OPTIMIZER_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
 """ConfigProto.graph_options.rewrite_options.disable_meta_optimizer: without it a call optimises its function when it
 is first run, even in a session that has the optimiser turned off, and rounds differently. What a session's own
 optimiser does with functions is left to the session."""
-
-_CONVOLUTIONS = frozenset(
-    """
-    Conv2D Conv3D DepthwiseConv2dNative Conv2DBackpropInput Conv2DBackpropFilter Conv3DBackpropInputV2 Conv
-    DepthwiseConv2dNativeBackpropInput FusedConv2DBiasActivation _FusedConv2D
-    """.split()
-)
 
 
 @dataclass
@@ -288,7 +281,7 @@ def _of_members(fusion: _Fusion, name: str, may_inline: bool, xla: bool) -> Body
 
 
 def _xla_warnings(ops: Iterable[str]) -> Iterable[str]:
-    convolutions = sorted(_CONVOLUTIONS.intersection(ops))
+    convolutions = sorted(CONVOLUTIONS.intersection(ops))
     if convolutions:
         yield (
             f"XLA compiles a convolution ({convolutions[0]}): on a CPU that is several times slower than TensorFlow's "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensors
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
@@ -14,6 +13,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 
 def import_graph(

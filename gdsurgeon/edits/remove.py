@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
-from gdsurgeon.analysis.traversal.control_flow import ALL as CONTROL_FLOW
-from gdsurgeon.analysis.traversal.control_flow import ENTER, MERGE, SWITCH, Branches, branches, while_frames
+from gdsurgeon.analysis.traversal.control_flow import Branches, branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameTensors
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
@@ -17,6 +16,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.journal import Altered, Journal, Rewired, made
 from gdsurgeon.graph.node import Node, Output, same_dtype
+from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, SWITCH
 from gdsurgeon.select import Selection, is_constant, nodes_of
 from gdsurgeon.text import first_lines
 
@@ -333,7 +333,7 @@ def _check_merge(
 
 def _is_of_loop(topology: Topology, node: Node) -> bool:
     """Whether a Switch ends a while loop: who waits for it runs in each round."""
-    return node.op in SWITCH and topology.op(topology.reads(topology.id_of(node))[1][0]) == "LoopCond"
+    return node.op in SWITCH and topology.op(topology.reads(topology.id_of(node))[1][0]) == LOOP_COND
 
 
 def _redirect(graph: Graph, read: Reads, place: dict[Output, Output], journal: Journal) -> None:

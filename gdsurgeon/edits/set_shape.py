@@ -9,13 +9,7 @@ from typing import Any, NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit
-from gdsurgeon.analysis.shapes.stated import (
-    PLACEHOLDERS,
-    SCALAR_MEANS_UNKNOWN_BEFORE,
-    format_shape,
-    placeholder_shape,
-)
-from gdsurgeon.analysis.traversal.control_flow import ENTER
+from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, format_shape, placeholder_shape
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Unchanged
@@ -27,6 +21,7 @@ from gdsurgeon.graph.journal import Altered, Journal, Rewired, made
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import INT32, INT64
+from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.text import counted, first_lines, named
 from gdsurgeon.wire.messages import message
@@ -158,7 +153,7 @@ def _not_looked_at(graph: Graph, nodes: Iterable[Node]) -> list[str]:
 
 def _takes_function(op: str) -> bool:
     definition = op_def(op)
-    return definition is not None and any("func" in attr.kind for attr in definition.attrs.values())
+    return definition is not None and definition.takes_functions
 
 
 def _notes(stale: Sequence[Node], fixes: Sequence[Fix]) -> list[str]:

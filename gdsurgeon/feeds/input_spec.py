@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple
 from zlib import crc32
 
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS, compatible, format_shape, placeholder_shape
+from gdsurgeon.analysis.shapes.stated import compatible, format_shape, placeholder_shape
 from gdsurgeon.errors import NotValidatedError, UsageError, quoted
 from gdsurgeon.feeds.given import given_feeds, packed
 from gdsurgeon.feeds.infer.consumers import outlet_of
@@ -22,6 +22,7 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops import dtypes
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.tensor import Tensor
 
 MOST_BYTES = 1 << 30

@@ -14,9 +14,10 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import LOOPS
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 from gdsurgeon.runtime.differentiation.gradients import SEED, Derivation
-from gdsurgeon.runtime.differentiation.reverse_walk import LOOP_OPS, NoGradient
+from gdsurgeon.runtime.differentiation.reverse_walk import NoGradient
 from gdsurgeon.text import first_lines, named
 from gdsurgeon.wire.messages import message
 
@@ -109,7 +110,7 @@ def _refused(reasons: Sequence[str]) -> EditError:
 def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[str]:
     loops: list[str] = []
     for item in missing:
-        if item.op in LOOP_OPS:
+        if item.op in LOOPS:
             loops.append(item.node)
         elif item.reason:
             yield (

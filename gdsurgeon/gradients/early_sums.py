@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gdsurgeon.gradients.checkpointing.step import SOURCES, TensorSize
-from gdsurgeon.gradients.checkpointing.sums import may_have
+from gdsurgeon.gradients.checkpointing.step import TensorSize
 from gdsurgeon.graph.names import CONTROL, UniqueNames, parse_input
+from gdsurgeon.ops.buffers import SOURCES, may_have
 from gdsurgeon.wire.messages import message
 
 AT_A_TIME = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS, SCALAR_MEANS_UNKNOWN_BEFORE
+from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import backward_walk, members
 from gdsurgeon.graph.attrs import shape_value, type_value
@@ -14,6 +14,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.wire.messages import message
 
 MOST_ELEMENTS = 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS, placeholder_shape
+from gdsurgeon.analysis.shapes.stated import placeholder_shape
 from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.gradients.checkpointing.step import TensorSize, tensor_size
 from gdsurgeon.gradients.skeleton import with_shapes
@@ -14,6 +14,7 @@ from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.base import Signature
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 

@@ -8,12 +8,12 @@ from math import prod
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.function_usage import called_by, callers, reachable
-from gdsurgeon.analysis.queries.side_effects import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import backward_walk
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.text import counted
 
 FLOATING = frozenset((1, 2, 14, 19))

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 from gdsurgeon.analysis.shapes.stated import stated_shape
-from gdsurgeon.analysis.traversal.topology import LOOP_BACK
 from gdsurgeon.edits.copying.placeholders import check_replaceable, known_shapes
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import Shape
@@ -24,6 +23,7 @@ from gdsurgeon.graph_editor.refusal import Refusal, refusals
 from gdsurgeon.graph_editor.renaming import Renaming, plan_renaming
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
 from gdsurgeon.graph_editor.view import node_outputs
+from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 from gdsurgeon.wire.messages import message
 
 Transformed = tuple[Node, Sequence[Output]]
@@ -355,7 +355,7 @@ def _ordered(nodes: Sequence[Node]) -> list[Node]:
     readers: list[list[int]] = [[] for _ in nodes]
     for node, place in places.items():
         for read in node.inputs:
-            if read.node in places and not (read.node.op in LOOP_BACK and node.op in ("Merge", "RefMerge")):
+            if read.node in places and not (read.node.op in NEXT_ITERATION and node.op in MERGE):
                 waiting[place] += 1
                 readers[places[read.node]].append(place)
     ready = [place for place, count in enumerate(waiting) if not count]

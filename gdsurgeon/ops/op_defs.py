@@ -48,6 +48,11 @@ class OpDef(NamedTuple):
     attrs: dict[str, AttrDef]
     is_stateful: bool
 
+    @property
+    def takes_functions(self) -> bool:
+        """Whether an attr names functions."""
+        return any("func" in attr.kind for attr in self.attrs.values())
+
 
 AttrReader = Callable[[str], Any]
 """Gives the plain value of an attr of kind int, type or list(type), or None where it is absent."""

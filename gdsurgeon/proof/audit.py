@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.traversal.control_flow import ENTER
 from gdsurgeon.edits.claims import EditResult, Postprocessed, Preprocessed, SameGiven, SamePart
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import attr_value, functions_in
@@ -19,6 +18,7 @@ from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import ENTER
 
 FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
 _NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, "var_name", "container", "use_node_name_sharing"))

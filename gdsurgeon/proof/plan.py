@@ -6,18 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.side_effects import (
-    OUTSIDE_WORLD,
-    RESOURCE_VARIABLES,
-    TABLE_INITIALIZERS,
-    VARIABLES,
-    is_blocking,
-    is_random,
-    is_seeded,
-    ops_in_functions,
-)
+from gdsurgeon.analysis.queries.side_effects import is_seeded, ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import members
@@ -25,9 +15,18 @@ from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.ops import dtypes
-
-_TENSOR_ARRAY_READERS = frozenset(
-    f"TensorArray{what}{version}" for what in ("Read", "Gather", "Concat", "Pack") for version in ("", "V2", "V3")
+from gdsurgeon.ops.kinds import (
+    MERGE,
+    OUTSIDE_WORLD,
+    PLACEHOLDERS,
+    RESOURCE_VARIABLES,
+    TABLE_INITIALIZERS,
+    TENSOR_ARRAY_READERS,
+    UNSET_PLACEHOLDERS,
+    VARIABLES,
+    is_blocking,
+    is_random,
+    is_table,
 )
 
 
@@ -130,7 +129,7 @@ class _Planner:
         definition = self.graph.op_def(op)
         if definition is None or op in RESOURCE_VARIABLES or op in OUTSIDE_WORLD or is_blocking(op) or is_random(op):
             return True
-        return op in self.graph.functions or any("func" in attr.kind for attr in definition.attrs.values())
+        return op in self.graph.functions or definition.takes_functions
 
     def _look_at(self, number: int, op: str) -> None:
         node = self.top.node(number)
@@ -241,8 +240,7 @@ class _Planner:
             producer
             for producer in dict.fromkeys(p for number in drawn for p in self.top.producers(number))
             if producer not in tainted
-            and self.top.op(producer) not in PLACEHOLDERS
-            and self.top.op(producer) not in ("Const", "NoOp")
+            and self.top.op(producer) not in PLACEHOLDERS | {"Const", "NoOp"}
             and self._why_not(producer) is None
             and producer not in wanted
         ]
@@ -271,10 +269,10 @@ class _Planner:
     def _contested_readers(self) -> dict[int, list[int]]:
         """TensorArrays that several nodes outside of loops read, and those nodes."""
         readers: dict[int, list[int]] = {}
-        if not any(op in _TENSOR_ARRAY_READERS for op in self.top.ops()):
+        if not any(op in TENSOR_ARRAY_READERS for op in self.top.ops()):
             return readers
         for number in self.top.numbers():
-            if self.top.op(number) in _TENSOR_ARRAY_READERS and not self.flow.frames[number]:
+            if self.top.op(number) in TENSOR_ARRAY_READERS and not self.flow.frames[number]:
                 readers.setdefault(self.top.producers(number)[0], []).append(number)
         return {array: found for array, found in readers.items() if len(found) > 1}
 
@@ -284,7 +282,7 @@ class _Planner:
         found = node.output_dtypes
         if found is None:
             return [node.name]  # a custom op: its first output, whatever else it has
-        count = 1 if node.op in ("Merge", "RefMerge") else len(found)
+        count = 1 if node.op in MERGE else len(found)
         return [
             format_input(node.name, i)
             for i in range(count)
@@ -296,13 +294,13 @@ class _Planner:
         tables: set[int] = set()
         for number in members(needed):
             op = self.top.op(number)
-            if op in ("Placeholder", "PlaceholderV2"):
+            if op in UNSET_PLACEHOLDERS:
                 plan.placeholders.append(self.top.name(number))
             elif op == "PlaceholderWithDefault":
                 plan.defaults.append(self.top.name(number))
             elif op in VARIABLES:
                 plan.variables.append(self.top.name(number))
-            elif "HashTable" in op:
+            elif is_table(op):
                 tables.add(number)
         if tables:
             plan.initializers = [

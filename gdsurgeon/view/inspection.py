@@ -10,13 +10,13 @@ from gdsurgeon.analysis.checks.check import Findings
 from gdsurgeon.analysis.queries.constant_sizes import ConstantSize, ConstantSizes
 from gdsurgeon.analysis.queries.function_summary import FunctionSummary
 from gdsurgeon.analysis.queries.op_usage import OpUsage
-from gdsurgeon.analysis.queries.side_effects import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.analysis.queries.signature import Signature
 from gdsurgeon.analysis.queries.strings import Strings
 from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import dtype_name
+from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import counted, listed, ops, size
 from gdsurgeon.view.summary import signature_json, typed

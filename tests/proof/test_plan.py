@@ -190,14 +190,14 @@ def test_a_dequeue_is_not_waited_for() -> None:
     "CollectiveReduceV2 _Recv".split(),
 )
 def test_ops_that_may_wait_for_ever(op: str) -> None:
-    from gdsurgeon.analysis.queries.side_effects import is_blocking
+    from gdsurgeon.ops.kinds import is_blocking
 
     assert is_blocking(op)
 
 
 @pytest.mark.parametrize("op", "QueueSizeV2 MatMul StageSize TensorArrayReadV3 IteratorV2 Identity".split())
 def test_ops_that_do_not_wait(op: str) -> None:
-    from gdsurgeon.analysis.queries.side_effects import is_blocking
+    from gdsurgeon.ops.kinds import is_blocking
 
     assert not is_blocking(op)
 

@@ -104,7 +104,7 @@ def _may_call(graph: Graph, op: str) -> bool:
     definition = graph.op_def(op)
     if definition is None or op in graph.functions:
         return True
-    return any("func" in attr.kind for attr in definition.attrs.values())
+    return definition.takes_functions
 
 
 def _called(node: Node) -> Iterator[str]:

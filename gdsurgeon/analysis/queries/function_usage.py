@@ -49,7 +49,7 @@ def reachable(graph: Graph, names: Iterable[str]) -> set[str]:
 
 def _takes_functions(graph: Graph, op: str) -> bool:
     definition = graph.op_def(op)
-    return definition is None or any("func" in attr.kind for attr in definition.attrs.values())
+    return definition is None or definition.takes_functions
 
 
 def functions_of(node: Node, library: FunctionLibrary) -> list[str]:

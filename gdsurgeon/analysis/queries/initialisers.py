@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdsurgeon.analysis.queries.side_effects import RESOURCE_VARIABLES, TABLE_INITIALIZERS, VARIABLES
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
 from gdsurgeon.analysis.traversal.topology import Topology
-
-ASSIGNMENTS = frozenset(("Assign", "AssignVariableOp")) | TABLE_INITIALIZERS
-
-
-def holds_state(op: str) -> bool:
-    """Whether nodes of OP are variables or tables."""
-    return op in VARIABLES or op in RESOURCE_VARIABLES or "HashTable" in op
+from gdsurgeon.ops.kinds import (
+    ASSIGNMENTS,
+    IDENTITY,
+    PLACEHOLDERS,
+    holds_state,
+)
 
 
 def initialisers(topology: Topology, inside: bytearray) -> list[int]:
@@ -58,6 +55,6 @@ def _assignments(topology: Topology, number: int) -> list[int]:
             first = next(iter(topology.data_producers(user)), -1)
             if first == holder and topology.op(user) in ASSIGNMENTS:
                 out.append(user)
-            elif first == holder and topology.op(user) in ("Identity", "RefIdentity"):
+            elif first == holder and topology.op(user) in IDENTITY:
                 pending.append(user)
     return out

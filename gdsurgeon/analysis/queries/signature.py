@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS, stated_shape
+from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 
-_NOT_SERVED = frozenset(("Const", "NoOp", "Assert", "Print", "PrintV2", *PLACEHOLDERS))
+_NOT_SERVED = PLACEHOLDERS | {"Const", "Print"}
 
 
 class TensorInfo(NamedTuple):

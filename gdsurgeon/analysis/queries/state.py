@@ -11,7 +11,7 @@ from gdsurgeon.ops.op_defs import OpDef
 def has_state(node: Node) -> bool:
     """Whether NODE, or a function that it calls, is stateful, random, changes a variable, or is of an unknown op."""
     graph = node.graph
-    if _is_stateful(node.op_def):
+    if _has_state(node.op_def):
         return True
     if not len(graph.functions):
         return False
@@ -26,13 +26,11 @@ def has_state(node: Node) -> bool:
         if function is None:
             continue
         for item in function.node_def:
-            if _is_stateful(graph.op_def(item.op)):
+            if _has_state(graph.op_def(item.op)):
                 return True
             pending += called_functions(item, graph.functions)
     return False
 
 
-def _is_stateful(definition: OpDef | None) -> bool:
-    if definition is None or definition.is_stateful:
-        return True
-    return any(argument.is_ref for argument in definition.inputs)
+def _has_state(definition: OpDef | None) -> bool:
+    return definition is None or definition.is_stateful or any(argument.is_ref for argument in definition.inputs)

@@ -6,8 +6,8 @@ from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 
-PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
 SCALAR_MEANS_UNKNOWN_BEFORE = 24
 """A graph of a producer before this one writes an unknown shape as that of a scalar."""
 

@@ -10,6 +10,7 @@ from gdsurgeon.analysis.shapes.array_rules import slice_spec
 from gdsurgeon.analysis.shapes.call import MOST_ELEMENTS, Call, Value, axis_of, count
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.ops.dtypes import INT32, INT64
+from gdsurgeon.ops.kinds import PASSES_ON, RESHAPES, SWITCH
 
 ValueRule = Callable[[Call], Sequence[Value]]
 """States the values of a node's outputs; of those that are missing at the end nothing is known.
@@ -51,12 +52,7 @@ def _const(call: Call) -> Sequence[Value]:
     return [call.constant[2]]
 
 
-@_rule(
-    """
-    Identity RefIdentity Snapshot StopGradient PreventGradient OptimizedIdentity DeepCopy Enter RefEnter
-    Exit RefExit Reshape Squeeze ExpandDims EnsureShape
-    """
-)
+@_rule(" ".join(PASSES_ON - SWITCH | RESHAPES))
 def _same(call: Call) -> Sequence[Value]:
     return [call.value(0)]
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.order import topological_order
-from gdsurgeon.analysis.traversal.topology import LOOP_BACK, Topology
-
-ENTER = frozenset(("Enter", "RefEnter"))
-EXIT = frozenset(("Exit", "RefExit"))
-SWITCH = frozenset(("Switch", "RefSwitch", "_SwitchN"))
-MERGE = frozenset(("Merge", "RefMerge", "_XlaMerge"))
-ALL = ENTER | EXIT | SWITCH | MERGE | LOOP_BACK | {"LoopCond"}
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, EXIT, MERGE, NEXT_ITERATION, SWITCH
 
 
 class ControlFlow(NamedTuple):
@@ -44,7 +39,7 @@ def control_flow(topology: Topology) -> ControlFlow:
     """
     size = topology.size
     frames, branches = [0] * size, [0] * size
-    if not topology.ops() & ALL:
+    if not topology.ops() & CONTROL_FLOW:
         return ControlFlow(frames, branches)
     loop_heads = _loop_heads(topology)
     sides: list[frozenset[_Side]] = [frozenset()] * size
@@ -76,7 +71,7 @@ def _loop_heads(topology: Topology) -> set[int]:
     return {
         number
         for number in topology.numbers()
-        if topology.op(number) in MERGE and any(topology.op(p) in LOOP_BACK for p in topology.producers(number))
+        if topology.op(number) in MERGE and any(topology.op(p) in NEXT_ITERATION for p in topology.producers(number))
     }
 
 

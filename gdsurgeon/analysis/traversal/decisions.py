@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import PLACEHOLDERS, READS_SHAPE
 
 MOST_SOURCES = 16
 MOST_NODES = 2000
 """Nodes that are looked at: what decides an output stands near it."""
 
 _FLOATS = frozenset((1, 2, 8, 14, 18, 19, 24, 25, 26, 27, 28))
-_OF_THE_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank", "TensorArraySizeV3", "Const", *PLACEHOLDERS))
+_OF_THE_SHAPE = READS_SHAPE | PLACEHOLDERS | {"TensorArraySizeV3", "Const"}
 """Ops whose result says nothing of the values that they read."""
 
 

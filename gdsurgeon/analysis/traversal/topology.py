@@ -9,9 +9,7 @@ from functools import cached_property
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
-
-LOOP_BACK = frozenset(("NextIteration", "RefNextIteration"))
-"""Ops whose edge into a Merge closes a v1 while loop; no other edge may close a cycle."""
+from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 
 
 class Topology:
@@ -175,7 +173,7 @@ class Topology:
 
     def is_loop_back(self, producer: int, consumer: int) -> bool:
         """Whether the edge closes a v1 while loop, legally."""
-        return self.op(producer) in LOOP_BACK and self.op(consumer) in ("Merge", "RefMerge")
+        return self.op(producer) in NEXT_ITERATION and self.op(consumer) in MERGE
 
     def upstream(self, numbers: Iterable[int], *, through_loops: bool = True, control: bool = True) -> bytearray:
         """For each node whether one of NUMBERS depends on it; they are part of the answer.

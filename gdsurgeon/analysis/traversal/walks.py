@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdsurgeon.analysis.traversal.topology import LOOP_BACK, Topology
+from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.index import Table
+from gdsurgeon.ops.kinds import NEXT_ITERATION
 
 
 def forward_walk(topology: Topology, seeds: Iterable[int], *, control: bool = False) -> bytearray:
@@ -67,7 +68,7 @@ def escape(topology: Topology, inside: bytearray) -> list[int]:
                     return consumer
             elif consumer not in parent:
                 parent[consumer] = number
-                if topology.op(consumer) not in LOOP_BACK:
+                if topology.op(consumer) not in NEXT_ITERATION:
                     pending.append(consumer)
         return None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gdsurgeon.analysis.traversal.control_flow import ENTER, MERGE, Frames, while_frames
-from gdsurgeon.analysis.traversal.topology import LOOP_BACK, Topology
+from gdsurgeon.analysis.traversal.control_flow import Frames, while_frames
+from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.copying.fresh_names import (
     SHARED_NAME,
     Respell,
@@ -32,6 +32,7 @@ from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.kinds import ENTER, LOOP_COND, MERGE, NEXT_ITERATION
 from gdsurgeon.select import own_nodes
 
 
@@ -217,7 +218,7 @@ def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced
             continue
         loop = f"the while loop {quoted(frames.names[frame])}"
         if frame not in fresh:
-            if node.op in LOOP_BACK or (node.op in MERGE and _closes_loop(topology, number)) or node.op == "LoopCond":
+            if node.op in NEXT_ITERATION | {LOOP_COND} or (node.op in MERGE and _closes_loop(topology, number)):
                 raise EditError(f"{quoted(node.name)} ({node.op}) cannot be copied without the rest of {loop}")
             continue
         if node.op in ENTER:
@@ -232,4 +233,4 @@ def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced
 
 
 def _closes_loop(topology: Topology, number: int) -> bool:
-    return any(topology.op(p) in LOOP_BACK for p in topology.producers(number))
+    return any(topology.op(p) in NEXT_ITERATION for p in topology.producers(number))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from gdsurgeon.analysis.traversal.control_flow import ENTER
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import ENTER, TEMPORARY
 
 FRAME_NAME, SHARED_NAME, VAR_NAME = "frame_name", "shared_name", "var_name"
 NODE_NAME_SHARING = "use_node_name_sharing"
@@ -91,10 +91,7 @@ def has_nameless_variables(topology: Topology) -> bool:
 
 def temporary_variables(nodes: Iterable[Node]) -> set[str]:
     """The names by which temporary variables among NODES are known to what ends them."""
-    return {_temporary(node) for node in nodes if node.op in _TEMPORARY} - {""}
-
-
-_TEMPORARY = frozenset(("TemporaryVariable", "DestroyTemporaryVariable"))
+    return {_temporary(node) for node in nodes if node.op in TEMPORARY} - {""}
 
 
 def _temporary(node: Node) -> str:
@@ -111,7 +108,7 @@ def respelt_attrs(
             old = string_attr(node, key)
             if old in names:
                 out[key] = names[old]
-    if temporary and node.op in _TEMPORARY and _temporary(node) in temporary:
+    if temporary and node.op in TEMPORARY and _temporary(node) in temporary:
         out[VAR_NAME] = temporary[_temporary(node)]
     return out
 

@@ -12,6 +12,7 @@ from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, check_output, same_dtype
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 
 class Mapped(NamedTuple):
@@ -64,7 +65,7 @@ def _by_placeholder(part: Graph, mapped: Sequence[Mapped]) -> Mapping[str, Mappe
     out: dict[str, Mapped] = {}
     for item in mapped:
         node = part[item.raw.removesuffix(":0")]
-        if not node.op.startswith("Placeholder"):
+        if node.op not in PLACEHOLDERS:
             raise EditError(
                 f"{quoted(item.raw)} in {printable(part.source_name)} is a {printable(node.op)}, not a Placeholder"
             )

@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.traversal.control_flow import ALL as CONTROL_FLOW
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import REF, base_dtype
+from gdsurgeon.ops.kinds import CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS
 from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
 from gdsurgeon.wire.messages import message
 
@@ -33,10 +33,6 @@ def is_large_constant(node: Node) -> bool:
     return node.op == "Const" and record is not None and record.end - record.start > LARGE_CONSTANT
 
 
-_OF_A_STEP = frozenset("TensorArray TensorArrayV2 TensorArrayV3 Stack StackV2 TemporaryVariable".split())
-"""Ops that make something which lives for one step; a call has steps of its own."""
-
-
 def check_fusible(node: Node) -> None:
     """Raises EditError where NODE cannot be part of a function."""
     where = f"{quoted(node.name)} ({printable(node.op)})"
@@ -45,12 +41,12 @@ def check_fusible(node: Node) -> None:
         raise EditError(f"{where} cannot be fused: the op is not known here")
     if node.op in CONTROL_FLOW:
         raise EditError(f"{where} cannot be fused: it is v1 control flow, which a function body cannot hold")
-    if node.op.startswith("Placeholder"):
+    if node.op in PLACEHOLDERS:
         raise EditError(f"{where} cannot be fused: it is an input of the graph")
     dtypes = [*(node.output_dtypes or ()), *(node.input_dtypes or ())]
     if any(dtype > REF for dtype in dtypes):
         raise EditError(f"{where} cannot be fused: it takes or gives a reference")
-    if node.op in _OF_A_STEP:
+    if node.op in OF_A_STEP:
         raise EditError(
             f"{where} cannot be fused: it holds state that lives for one step, and a function has steps of its own"
         )

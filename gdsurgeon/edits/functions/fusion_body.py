@@ -13,6 +13,7 @@ from gdsurgeon.edits.functions.merge import plan_function_merge, respell_body
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, same_dtype
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 
 @dataclass
@@ -88,7 +89,7 @@ def bind_body(
     for node in nodes:
         if node.op_def is None:
             raise EditError(f"{quoted(node.name)} of {printable(body.source_name)}: {node.op} is not known here")
-        if node.op.startswith("Placeholder"):
+        if node.op in PLACEHOLDERS:
             raise EditError(
                 f"{quoted(node.name)} of {printable(body.source_name)} stands for no input of the selection"
             )
@@ -134,7 +135,7 @@ class _Pairs:
             self._map(graph.tensor(tensor), body.tensor(inner))
 
     def _map(self, tensor: Output, inner: Output) -> None:
-        if tensor in self.inputs and inner.node.op.startswith("Placeholder"):
+        if tensor in self.inputs and inner.node.op in PLACEHOLDERS:
             chosen = self.for_input
         elif tensor in self.outputs:
             chosen = self.for_output
@@ -196,8 +197,8 @@ def _outputs_of(node: Node) -> list[Output]:
 def _placeholders(body: Graph) -> list[Output]:
     """The placeholders of BODY in the order in which its nodes first read them, unread ones last."""
     nodes = list(body.nodes())
-    read = {output: None for node in nodes for output in node.inputs if output.node.op.startswith("Placeholder")}
-    read.update((node.output, None) for node in nodes if node.op.startswith("Placeholder"))
+    read = {output: None for node in nodes for output in node.inputs if output.node.op in PLACEHOLDERS}
+    read.update((node.output, None) for node in nodes if node.op in PLACEHOLDERS)
     return [output for output in read if output.node.op != "PlaceholderWithDefault"]
 
 

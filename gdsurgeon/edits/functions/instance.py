@@ -12,8 +12,8 @@ from gdsurgeon.graph.attrs import plain
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import is_valid_name
+from gdsurgeon.ops.kinds import CALLS
 
-CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
 """Ops that call the function in their attr ``f``; a node whose op is a function calls that."""
 
 

@@ -11,6 +11,7 @@ from gdsurgeon.graph.constants import SMALL, Constant, constant, constant_header
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import INT32, INT64, base_dtype
+from gdsurgeon.ops.kinds import CALLED, PASSES_ON, RESOURCE_VARIABLES, SWITCH, VARIABLES
 from gdsurgeon.ops.op_defs import arg_count, arg_dtypes
 
 MOST_NODES = 5000
@@ -18,19 +19,9 @@ MOST_NODES = 5000
 MOST_CALLS = 20
 """Calls inside calls that are followed."""
 
-_IDENTITIES = frozenset(("Identity", "Enter", "StopGradient", "CheckNumerics"))
-_READS = frozenset(("ReadVariableOp", "Switch", "RefSwitch", "Snapshot", "PreventGradient"))
-_VARIABLES = frozenset(("VarHandleOp", "VariableV2", "Variable", "TemporaryVariable"))
-# Where a call hands its inputs over: the attrs that name functions, and the first input that becomes an argument.
-_CALLS: dict[str, tuple[tuple[str, ...], int]] = {
-    "PartitionedCall": (("f",), 0), "StatefulPartitionedCall": (("f",), 0), "BatchFunction": (("f",), 0),
-    "RemoteCall": (("f",), 1), "If": (("then_branch", "else_branch"), 1),
-    "StatelessIf": (("then_branch", "else_branch"), 1),
-    "Case": (("branches",), 1), "StatelessCase": (("branches",), 1), "While": (("cond", "body"), 0),
-    "StatelessWhile": (("cond", "body"), 0),
-}  # fmt: skip
+_PASSES_ON = PASSES_ON | {"ReadVariableOp"}
 # The ops of which each output is a part of the input, and not only the first.
-_MANY = frozenset(("Switch", "RefSwitch", "Split", "SplitV", "Unpack"))
+_MANY = SWITCH | {"Split", "SplitV", "Unpack"}
 
 
 class Place(ABC):
@@ -98,7 +89,7 @@ class Place(ABC):
         """What data input SLOT reads, behind Identity, Enter and the like."""
         outlet = self.source(slot)
         for _ in range(32):
-            if outlet is None or outlet.place.op not in _IDENTITIES | _READS:
+            if outlet is None or outlet.place.op not in _PASSES_ON:
                 break
             outlet = outlet.place.source(0)
         return outlet
@@ -121,7 +112,7 @@ class Place(ABC):
         place = outlet.place
         if place.op == "Const":
             return place._constant_dims()
-        if place.op in _VARIABLES:
+        if place.op in VARIABLES | RESOURCE_VARIABLES:
             stated = place.attr("shape")
             return shape_of(stated.shape) if stated is not None else None
         return place._inferred(outlet.port)
@@ -200,7 +191,7 @@ def following(start: Outlet, passing: Mapping[str, Container[int]]) -> Iterator[
 def through_identities(node: Node) -> Node:
     """The node behind Identity, Enter and the like: a frozen weight is read through them."""
     for _ in range(16):
-        if node.exists and node.op in _IDENTITIES and node.inputs:
+        if node.exists and node.op in _PASSES_ON and node.inputs:
             node = node.inputs[0].node
         else:
             break
@@ -223,7 +214,7 @@ class _GraphPlace(Place):
 
     def attrs(self) -> Iterator[Any]:
         definition = self.node.op_def
-        if definition is None or any("func" in attr.kind for attr in definition.attrs.values()):
+        if definition is None or definition.takes_functions:
             yield from (self.node.attr(key) for key in self.node.attr_keys)
 
     def source(self, slot: int) -> Outlet | None:
@@ -386,7 +377,7 @@ class _Walk:
         depth = place.body.depth + 1 if isinstance(place, _BodyPlace) else 1
         if depth > MOST_CALLS:
             return
-        keys, first = _CALLS.get(place.op, ((), 0))
+        keys, first = CALLED.get(place.op, ((), 0))
         values = [(key, place.attr(key)) for key in keys]
         names = [(f.name, key != "cond") for key, value in values if value is not None for f in functions_in(value)]
         if place.op in library:

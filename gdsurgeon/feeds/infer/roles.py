@@ -9,16 +9,14 @@ from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.feeds.infer.consumers import Outlet, Step, following
 from gdsurgeon.feeds.infer.content import Content, for_step
 from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.ops.kinds import MERGE, PASSES_ON, RESHAPES
 
 ANY = range(1 << 31)
 """All data inputs of an op."""
-KEEPING: dict[str, Container[int]] = dict.fromkeys(
-    """
-    Identity Cast Reshape ExpandDims Squeeze StopGradient Enter Switch RefSwitch CheckNumerics Snapshot PreventGradient
-    PlaceholderWithDefault EnsureShape
-    """.split(),
-    (0,),
-) | {"IdentityN": ANY, "Merge": ANY}
+KEEPING: dict[str, Container[int]] = {
+    **dict.fromkeys(PASSES_ON | RESHAPES | {"Cast", "PlaceholderWithDefault"}, (0,)),
+    **dict.fromkeys(MERGE | {"IdentityN"}, ANY),
+}
 """Ops that pass the values of their first input on, each at its place or at another."""
 _SELECTING: dict[str, Container[int]] = KEEPING | {
     **dict.fromkeys("Unique UniqueV2 Transpose StridedSlice Slice Tile BroadcastTo Unpack SplitV".split(), (0,)),

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, Tensor
-from gdsurgeon.gradients.checkpointing.peak import IN_PLACE
-from gdsurgeon.gradients.checkpointing.step import HEAVY
+from gdsurgeon.ops.buffers import HEAVY, IN_PLACE
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gdsurgeon.gradients.checkpointing.step import ALIASES, SOURCES, Step
-
-READS_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
-"""Ops that want no more of a tensor than its shape: they read it when it is there, and hold nothing."""
+from gdsurgeon.gradients.checkpointing.step import Step
+from gdsurgeon.ops.buffers import ALIASES, SOURCES
+from gdsurgeon.ops.kinds import READS_SHAPE
 
 TINY = 4096
 """Bytes up to which a tensor is kept without asking."""

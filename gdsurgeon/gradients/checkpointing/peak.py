@@ -11,18 +11,8 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from gdsurgeon.gradients.checkpointing.step import ALIASES, SOURCES, Step
-
-IN_PLACE = frozenset((
-    "Abs", "Add", "AddN", "AddV2", "BiasAdd", "Cast", "Ceil", "Cos", "Div", "DivNoNan", "Elu", "EluGrad", "Erf", "Exp",
-    "Expm1", "FloorDiv", "FloorMod", "Floor", "Inv", "InvGrad", "LeakyRelu", "LeakyReluGrad", "Log", "Log1p",
-    "LogSoftmax", "Maximum", "Minimum", "Mul", "MulNoNan", "Neg", "Pow", "RealDiv", "Reciprocal", "ReciprocalGrad",
-    "Relu", "Relu6", "Relu6Grad", "ReluGrad", "Round", "Rsqrt", "RsqrtGrad", "Selu", "SeluGrad", "Sigmoid",
-    "SigmoidGrad", "Sign", "Sin", "Softmax", "Softplus", "SoftplusGrad", "Softsign", "SoftsignGrad", "Sqrt",
-    "SqrtGrad", "Square", "SquaredDifference", "Sub", "Tanh", "TanhGrad", "Xdivy", "Xlogy", "ZerosLike", "OnesLike",
-))  # fmt: skip
-"""Ops whose kernels take over the buffer of an input of the size of their output."""
-
+from gdsurgeon.gradients.checkpointing.step import Step
+from gdsurgeon.ops.buffers import ALIASES, IN_PLACE, SOURCES
 
 CHEAP = 50_000.0
 """Costs (see `Step.costs`) below which the executor runs a node at once, rather than leave it to another thread."""

@@ -7,11 +7,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.queries.state import has_state
-from gdsurgeon.analysis.traversal.control_flow import ENTER, SWITCH, control_flow
+from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass
-from gdsurgeon.gradients.checkpointing.forward_pass import READS_SHAPE, TINY, ForwardPass, Tensor, forward_pass
+from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, Tensor, forward_pass
 from gdsurgeon.gradients.checkpointing.peak import peak
 from gdsurgeon.gradients.checkpointing.planner import Plan, Planner
 from gdsurgeon.gradients.checkpointing.step import Step, step_of
@@ -23,14 +23,11 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
+from gdsurgeon.ops.kinds import ENTER, MARK, READS_SHAPE, RECOMPUTED, SWITCH
 from gdsurgeon.runtime.base import Signature
 from gdsurgeon.text import MIB, told_apart
 
 MODES = ("none", "speed", "memory", "collection")
-MARK = "_checkpoint"
-"""Attr of a node whose outputs `collection` keeps."""
-RECOMPUTED = "_recomputed"
-"""Attr of the nodes that wait until a segment is to be computed again."""
 
 
 class Checkpoints(NamedTuple):

@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from math import prod, sqrt
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.traversal.control_flow import MERGE
-from gdsurgeon.analysis.traversal.topology import LOOP_BACK
 from gdsurgeon.graph.names import CONTROL, parse_input
+from gdsurgeon.ops.buffers import ALIASES, SOURCES
 from gdsurgeon.ops.dtypes import SIZES
-
-SOURCES = frozenset(("Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "VariableV2", "VarHandleOp"))
-"""Ops whose outputs are there before the run."""
+from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION, PRODUCTS
 
 FLOPS_PER_BYTE = 20.0
 """How many floating-point operations of a contraction take as long as moving a byte does in an elementwise op."""
@@ -147,7 +144,7 @@ def step_of(definitions: Sequence[Any], sizes: Mapping[str, Sequence[TensorSize]
     for name, node in nodes.items():
         refs = [ref for text in node.input if (ref := parse_input(text)) is not None]
         if node.op in MERGE:  # the edge that closes a loop
-            refs = [ref for ref in refs if nodes[ref.node].op not in LOOP_BACK]
+            refs = [ref for ref in refs if nodes[ref.node].op not in NEXT_ITERATION]
         out.names.append(name)
         out.ops.append(node.op)
         out.reads.append([(out.index[ref.node], ref.port) for ref in refs if ref.port != CONTROL])
@@ -168,12 +165,6 @@ def cost_of(step: Step, number: int) -> float:
     return moved + _flops(op, [size.shape for size in given], [s.shape for s in step.sizes[number]]) / FLOPS_PER_BYTE
 
 
-ALIASES = frozenset((
-    "Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "Snapshot", "Bitcast",
-    "CheckNumerics", "PlaceholderWithDefault", "Enter", "Exit", "Switch", "Merge", "NextIteration",
-))  # fmt: skip
-"""Ops whose output 0 has the buffer of their input 0."""
-
 # Convolutions and the like: which input or output (-1) has as many elements as there are sums, and which is the filter.
 _CONVOLUTIONS: dict[str, tuple[int, int]] = {
     "Conv2D": (-1, 1), "Conv3D": (-1, 1), "DepthwiseConv2dNative": (-1, 1),
@@ -181,10 +172,6 @@ _CONVOLUTIONS: dict[str, tuple[int, int]] = {
     "Conv2DBackpropFilter": (2, -1), "Conv3DBackpropFilterV2": (2, -1),
     "DepthwiseConv2dNativeBackpropFilter": (2, -1),
 }  # fmt: skip
-_PRODUCTS = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "_MklMatMul"))
-
-HEAVY = frozenset(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput")) | _PRODUCTS
-"""Ops that cost more than what is behind them: whose outputs are worth keeping."""
 
 
 def _flops(op: str, given: Sequence[tuple[int, ...] | None], made: Sequence[tuple[int, ...] | None]) -> float:
@@ -194,7 +181,7 @@ def _flops(op: str, given: Sequence[tuple[int, ...] | None], made: Sequence[tupl
             return 0.0
         per_sum = _elements(kernel[:-2] if "Depthwise" in op else kernel[:-1])
         return 2.0 * _elements(sums) * per_sum
-    if op in _PRODUCTS and len(given) > 1 and made and None not in (given[0], given[1], made[0]):
+    if op in PRODUCTS and len(given) > 1 and made and None not in (given[0], given[1], made[0]):
         a, b, c = (_elements(shape or ()) for shape in (given[0], given[1], made[0]))
         return 2.0 * sqrt(float(a) * b * c)
     return 0.0

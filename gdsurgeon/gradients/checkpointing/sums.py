@@ -1,8 +1,4 @@
-"""Which outputs of a node may have the buffer of one of its inputs, and which never have.
-
-`step.ALIASES` are the ops whose output always has it. Some kernels hand their input on where there is nothing to do, or
-give a view of it: a cast to the same type, a slice along the first dimension, a sum over no axes.
-"""
+"""Sums of three and more: which inputs they may begin with, and what has to stay in order for that."""
 
 from __future__ import annotations
 
@@ -10,50 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from gdsurgeon.gradients.checkpointing.forward_pass import READS_SHAPE
-from gdsurgeon.gradients.checkpointing.peak import IN_PLACE
-from gdsurgeon.gradients.checkpointing.step import ALIASES, HEAVY, SOURCES, Step
-
-_HANDED_ON = frozenset((
-    "All", "Any", "BroadcastTo", "Cast", "Conj", "ConjugateTranspose", "EnsureShape", "Max", "Mean", "Min", "MirrorPad",
-    "Pad", "PadV2", "Prod", "Real", "Reverse", "ReverseV2", "Select", "SelectV2", "Sum", "Tile", "Transpose",
-))  # fmt: skip
-"""Ops that may hand an input on, which then has as many bytes as their output."""
-
-_OWN = (
-    (IN_PLACE - _HANDED_ON - ALIASES)
-    | (HEAVY - {"Einsum"})
-    | frozenset((
-        "ArgMax", "ArgMin", "AvgPool", "AvgPoolGrad", "BiasAddGrad", "ConcatV2", "Conv2DBackpropFilter",
-        "Conv3DBackpropFilterV2", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropFilter",
-        "DepthwiseConv2dNativeBackpropInput", "Equal", "Fill", "FusedBatchNorm", "FusedBatchNormGrad",
-        "FusedBatchNormGradV2", "FusedBatchNormGradV3", "FusedBatchNormV2", "FusedBatchNormV3", "GatherNd", "GatherV2",
-        "Greater", "GreaterEqual", "L2Loss", "Less", "LessEqual", "MaxPool", "MaxPoolGrad", "NotEqual", "OneHot",
-        "ResizeBilinear", "ResizeBilinearGrad", "Shape", "Size", "SoftmaxCrossEntropyWithLogits",
-        "SparseSoftmaxCrossEntropyWithLogits", "StridedSliceGrad", "TopKV2", "UnsortedSegmentSum",
-    ))
-)  # fmt: skip
-"""Ops whose outputs have buffers of their own, or such as nobody else has any more."""
-
-
-_CALLS = frozenset((
-    "Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf", "StatelessWhile",
-    "SymbolicGradient", "While",
-))  # fmt: skip
-"""Ops in whose place TensorFlow puts what they call: it may turn out not to need what they read."""
-
-
-def may_have(op: str, given: int, made: Iterable[int]) -> bool:
-    """Whether one of the outputs of a node may have the buffer of an input.
-
-    Args:
-        op: the node's.
-        given: bytes of the input; 0 where they are not known.
-        made: bytes of the outputs.
-    """
-    if op in _OWN or op in SOURCES:
-        return False
-    return op not in _HANDED_ON or not given or any(nbytes in (0, given) for nbytes in made)
+from gdsurgeon.gradients.checkpointing.step import Step
+from gdsurgeon.ops.buffers import SOURCES, may_have
+from gdsurgeon.ops.kinds import LOWERED, READS_SHAPE
 
 
 def may_share(step: Step, number: int) -> Iterator[int]:
@@ -150,7 +105,7 @@ class Sums:
 
     def _is_needed_late(self, family: _Family) -> bool:
         late = [r for r in family.readers if self._carries_gradient[r]]
-        late = [r for r in late if self._step.ops[r] not in READS_SHAPE | _CALLS]
+        late = [r for r in late if self._step.ops[r] not in READS_SHAPE | LOWERED]
         return all(any(self._is_behind(reader, total) for reader in late) for total in family.totals)
 
     def _is_behind(self, number: int, total: int) -> bool:

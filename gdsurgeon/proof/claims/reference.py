@@ -17,6 +17,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.comparing import (
     DO_WITHOUT,
@@ -369,7 +370,7 @@ class ReferenceProof(Comparing):
             pending.extend(p for p, port in topology.reads(number) if (p, port) not in given)
         self._needed = [topology.name(number) for number in seen]
         names = set(self._needed)
-        return [topology.name(n) for n in topology.numbers() if topology.op(n).startswith("Placeholder")
+        return [topology.name(n) for n in topology.numbers() if topology.op(n) in PLACEHOLDERS
                 and topology.name(n) not in names]  # fmt: skip
 
     def _pairs(self) -> list[tuple[str, str]]:

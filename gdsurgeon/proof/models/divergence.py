@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
@@ -17,6 +16,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import SIZES, base_dtype
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.comparing import EDITED, difference
 from gdsurgeon.proof.executor import Executor, Refused

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import PLACEHOLDERS
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.import_graph import import_graph
@@ -17,6 +16,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import STRING
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.comparing import difference
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.models.divergence import Guilty, Pair, Reference, Search, frontier

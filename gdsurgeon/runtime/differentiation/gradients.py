@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gdsurgeon.ops.kinds import LOOPS
 from gdsurgeon.runtime.differentiation.reverse_walk import (
-    LOOP_OPS,
     NoGradient,
     Walk,
     path,
@@ -124,7 +124,7 @@ def derive(tf: Any, data: bytes | bytearray | memoryview, wanted: Derivation) ->
         before = graph.as_graph_def()
         between = path(modules, targets, sources)
         missing, calls = without_gradient(modules, between, sources)
-        if any(item.op in LOOP_OPS for item in missing) or (missing and calls):
+        if any(item.op in LOOPS for item in missing) or (missing and calls):
             return Backward(missing=tuple(missing))
         own = wanted.own and not calls
         if own:

@@ -14,6 +14,8 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gdsurgeon.ops.kinds import CALLS, LOOPS
+
 TAKES_NONE: Mapping[str, frozenset[int]] = {
     "SoftmaxCrossEntropyWithLogits": frozenset((1,)),
     "SparseSoftmaxCrossEntropyWithLogits": frozenset((1,)),
@@ -22,12 +24,6 @@ TAKES_NONE: Mapping[str, frozenset[int]] = {
     "FusedBatchNormV3": frozenset((1, 2, 3, 4, 5)),
 }
 """Outputs of ops whose gradient functions take None for a gradient that there is not; others are given zeros."""
-
-CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
-
-
-LOOP_OPS = frozenset(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"))
-"""Ops of v1 while loops. They have gradient functions, which need to know more of the loop than a GraphDef says."""
 
 
 class NoGradient(NamedTuple):
@@ -80,7 +76,7 @@ def without_gradient(modules: Any, between: Path, xs: Sequence[Any]) -> tuple[li
     for operation in between.operations:
         if operation in stop:
             continue
-        if operation.type in LOOP_OPS:
+        if operation.type in LOOPS:  # whose gradient functions need to know more of a loop than a GraphDef says
             missing.append(NoGradient(operation.name, operation.type, ""))
             continue
         try:

@@ -1,0 +1,176 @@
+"""What kind an op is, by its name.
+
+What TensorFlow says of an op is in its table, see `op_defs`. What it does not say stands here, once; what decides
+whether an op belongs to a kind stands with it. What ops do with memory is in `buffers`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gdsurgeon.ops.op_defs import op_def
+
+# Inputs and constants.
+
+UNSET_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
+"""Inputs that a run must be given."""
+PLACEHOLDERS = UNSET_PLACEHOLDERS | {"PlaceholderWithDefault"}
+"""Inputs: what a run may be given."""
+
+READS_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
+"""Ops that want no more of a tensor than its shape."""
+
+# Control flow of v1: the ops that the executor treats apart, as `IsSwitch` and the like in TensorFlow's graph.h do.
+
+ENTER = frozenset(("Enter", "RefEnter"))
+EXIT = frozenset(("Exit", "RefExit"))
+SWITCH = frozenset(("Switch", "RefSwitch", "_SwitchN"))
+MERGE = frozenset(("Merge", "RefMerge", "_XlaMerge"))
+NEXT_ITERATION = frozenset(("NextIteration", "RefNextIteration"))
+"""Where a value goes back to the beginning of a loop."""
+LOOP_COND = "LoopCond"
+LOOPS = ENTER | EXIT | NEXT_ITERATION | {LOOP_COND}
+"""Ops that there are in while loops only."""
+CONTROL_FLOW = LOOPS | SWITCH | MERGE
+
+# Ops that pass on what they read.
+
+IDENTITY = frozenset(("Identity", "RefIdentity"))
+PASSES_ON = (
+    IDENTITY | ENTER | EXIT | SWITCH | NEXT_ITERATION
+    | frozenset("""
+        CheckNumerics CheckNumericsV2 DebugGradientIdentity DebugGradientRefIdentity DeepCopy PreventGradient Print
+        Snapshot StopGradient
+    """.split())
+)  # fmt: skip
+"""Ops each of whose outputs is their input 0: the dtype, the shape and the elements are the same, whatever these are.
+
+Not those that may give another value when they are fed, nor those that choose among several inputs.
+"""
+RESHAPES = frozenset(("EnsureShape", "ExpandDims", "Reshape", "Squeeze"))
+"""Ops whose output has the elements of their input 0 in the same order, in another shape or in one that is surer."""
+
+# Functions.
+
+CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
+"""Ops that run a function as it is: their inputs are its arguments, and their outputs its results."""
+CALLED: dict[str, tuple[tuple[str, ...], int]] = {
+    **dict.fromkeys((*CALLS, "BatchFunction"), (("f",), 0)),
+    "RemoteCall": (("f",), 1),
+    **dict.fromkeys(("If", "StatelessIf"), (("then_branch", "else_branch"), 1)),
+    **dict.fromkeys(("Case", "StatelessCase"), (("branches",), 1)),
+    **dict.fromkeys(("While", "StatelessWhile"), (("cond", "body"), 0)),
+}
+"""Where ops hand their inputs over to functions: the attrs that name these, the first input that is an argument."""
+LOWERED = (CALLED.keys() - {"BatchFunction", "RemoteCall"}) | {"SymbolicGradient"}
+"""Ops in whose place TensorFlow puts what they call."""
+
+# State.
+
+VARIABLES = frozenset(("Variable", "VariableV2", "TemporaryVariable"))
+"""Variables that are references."""
+RESOURCE_VARIABLES = frozenset(("VarHandleOp", "_VarHandlesOp"))
+"""Variables that are resources."""
+TEMPORARY = frozenset(("TemporaryVariable", "DestroyTemporaryVariable"))
+"""What makes and ends a variable that lives for one step, by a name of its own."""
+TABLE_INITIALIZERS = frozenset(
+    """
+    InitializeTable InitializeTableV2 InitializeTableFromTextFile InitializeTableFromTextFileV2 LookupTableImport
+    LookupTableImportV2
+    """.split()
+)
+ASSIGNMENTS = TABLE_INITIALIZERS | {"Assign", "AssignVariableOp"}
+"""Ops that give the variable or the table that is their input 0 the whole of its value."""
+TENSOR_ARRAYS = frozenset(("TensorArray", "TensorArrayV2", "TensorArrayV3"))
+TENSOR_ARRAY_READERS = frozenset(
+    f"TensorArray{what}{version}" for what in ("Read", "Gather", "Concat") for version in ("", "V2", "V3")
+) | {"TensorArrayPack"}
+"""Ops that take tensors out of a TensorArray, which clears it unless it is told otherwise."""
+OF_A_STEP = TENSOR_ARRAYS | {"Stack", "StackV2", "TemporaryVariable"}
+"""Ops that make something which lives for one step."""
+
+
+def is_table(op: str) -> bool:
+    """Whether nodes of OP are look-up tables."""
+    return "HashTable" in op
+
+
+def holds_state(op: str) -> bool:
+    """Whether nodes of OP are variables or tables."""
+    return op in VARIABLES or op in RESOURCE_VARIABLES or is_table(op)
+
+
+# Chance, waiting, and the world outside.
+
+_DRAWS_WITHOUT_SEED = frozenset(
+    """
+    AnonymousRandomSeedGenerator AnonymousSeedGenerator FractionalAvgPool FractionalMaxPool NonDeterministicInts
+    RngReadAndSkip StatefulRandomBinomial StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal
+    StatefulUniform StatefulUniformFullInt StatefulUniformInt StochasticCastToInt Timestamp
+    """.split()
+)
+_SEED_FOR_OTHERS = frozenset(
+    "CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3 RandomShuffleQueue RandomShuffleQueueV2".split()
+)
+
+
+def is_random(op: str) -> bool:
+    """Whether the op gives other values each time unless it is seeded.
+
+    That is what a stateful op with a seed does, but for the gradients of one, and for what makes a queue. Others draw
+    from a generator that is a resource, from the clock, or have a seed that counts only where they are told so.
+    """
+    if op in _DRAWS_WITHOUT_SEED:
+        return True
+    definition = op_def(op)
+    seeded = definition is not None and definition.is_stateful and "seed" in definition.attrs
+    return seeded and op not in _SEED_FOR_OTHERS
+
+
+_BLOCKING = re.compile(
+    r"Queue(Dequeue|Enqueue)|Barrier(TakeMany|InsertMany)|(Unstage|MapUnstage|OrderedMapUnstage)|Stage$|MapStage$"
+    r"|TakeGrad|AccumulatorTakeGradient|ReaderRead|IteratorGetNext|MutexLock|_Recv|_HostRecv|Collective|Nccl|RecordInput"
+)
+
+
+def is_blocking(op: str) -> bool:
+    """Whether the op may wait for something that never comes."""
+    return _BLOCKING.search(op) is not None
+
+
+OUTSIDE_WORLD = frozenset(
+    """
+    ReadFile WriteFile MatchingFiles Save SaveSlices SaveV2 Restore RestoreSlice RestoreV2 MergeV2Checkpoints
+    ShardedFilename PyFunc PyFuncStateless EagerPyFunc ImmutableConst InitializeTableFromTextFile
+    InitializeTableFromTextFileV2 WholeFileReader WholeFileReaderV2 TextLineReader TextLineReaderV2 TFRecordReader
+    TFRecordReaderV2 FixedLengthRecordReader FixedLengthRecordReaderV2 LMDBReader IdentityReader IdentityReaderV2
+    TextLineDataset TFRecordDataset TFRecordDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2
+    LMDBDataset SqlDataset ExperimentalSqlDataset ExperimentalLMDBDataset MatchingFilesDataset
+    ExperimentalMatchingFilesDataset SaveDataset SaveDatasetV2 LoadDataset SnapshotDataset SnapshotDatasetV2
+    CacheDataset CacheDatasetV2 CreateSummaryFileWriter CreateSummaryDbWriter WriteSummary WriteScalarSummary
+    DebugIdentity DebugIdentityV2 DebugIdentityV3 Abort RpcCall TryRpc BigQueryReader GenerateBigQueryReaderPartitions
+    DataServiceDataset DataServiceDatasetV2 DataServiceDatasetV3 DataServiceDatasetV4 RegisterDataset
+    DisableCopyOnRead LoadAndRemapMatrix GenerateVocabRemapping
+    """.split()
+)
+"""Ops that read or write files, open connections, call Python, or end the process. Not run unless allowed."""
+
+# Arithmetic.
+
+CONVOLUTIONS = frozenset(
+    """
+    Conv Conv2D Conv3D DepthwiseConv2dNative FusedConv2DBiasActivation _FusedConv2D
+    Conv2DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNativeBackpropInput
+    Conv2DBackpropFilter Conv3DBackpropFilterV2 DepthwiseConv2dNativeBackpropFilter
+    """.split()
+)
+"""Convolutions and their gradients."""
+PRODUCTS = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "_MklMatMul"))
+"""Products of matrices."""
+
+# Attrs by which this package marks nodes.
+
+MARK = "_checkpoint"
+"""Attr of a node whose outputs the checkpoints ``collection`` keep."""
+RECOMPUTED = "_recomputed"
+"""Attr of the nodes that wait until a segment is to be computed again."""

@@ -1,0 +1,153 @@
+"""What is said of ops by hand, against TensorFlow's own table."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support import graphs
+from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
+
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.edits.clone_scope import clone_scope
+from gdsurgeon.errors import EditError
+from gdsurgeon.feeds.infer.consumers import outlet_of, through_identities
+from gdsurgeon.feeds.infer.numbers import number_content
+from gdsurgeon.ops import buffers, kinds, op_defs
+from gdsurgeon.ops.op_defs import OpDef, op_def
+
+ALL = [line.split("\t")[0] for line in op_defs._table().splitlines()[1:]]
+
+GONE = {"BigQueryReader", "FusedConv2DBiasActivation", "GenerateBigQueryReaderPartitions", "TryRpc"}
+"""Ops that TensorFlow has no more: old graphs have them."""
+
+LISTS = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": value
+    for module in (kinds, buffers)
+    for name, value in vars(module).items()
+    if isinstance(value, (frozenset, set, dict)) and not name.startswith("__")
+}
+
+
+def known(op: str) -> OpDef:
+    found = op_def(op)
+    assert found is not None, op
+    return found
+
+
+@pytest.mark.parametrize("ops", LISTS.values(), ids=LISTS)
+def test_each_op_in_a_list_exists_or_is_named_as_gone(ops: frozenset[str]) -> None:
+    assert {op for op in ops if op_def(op) is None} <= GONE
+
+
+def test_an_op_that_passes_its_input_on_gives_what_it_takes() -> None:
+    for op in kinds.PASSES_ON | kinds.RESHAPES:
+        definition = known(op)
+        taken = definition.inputs[0]
+        for given in definition.outputs:
+            same = (given.dtype, given.type_attr) == (taken.dtype, taken.type_attr)
+            assert same, op
+
+
+def test_control_flow_is_all_of_it() -> None:
+    named = re.compile(r"(Ref)?(Enter|Exit|Switch|Merge|NextIteration)|LoopCond|_SwitchN|_XlaMerge")
+    assert {op for op in ALL if named.fullmatch(op)} == kinds.CONTROL_FLOW
+
+
+def test_placeholders_are_all_of_them() -> None:
+    assert {op for op in ALL if op.startswith("Placeholder")} == kinds.PLACEHOLDERS
+
+
+def test_variables_are_the_ops_that_give_a_reference_to_any_type_out_of_nothing() -> None:
+    def gives_reference(definition: OpDef) -> bool:
+        return not definition.inputs and any(o.is_ref and o.type_attr for o in definition.outputs)
+
+    assert {op for op in ALL if gives_reference(known(op))} - {"RefOut"} == kinds.VARIABLES  # RefOut: a test's
+
+
+def test_assignments_take_what_they_assign_to() -> None:
+    for op in kinds.ASSIGNMENTS:
+        first = known(op).inputs[0]
+        assert first.is_ref or first.dtype == 20, op
+
+
+def test_calls_have_the_attrs_that_name_functions() -> None:
+    for op, (attrs, first) in kinds.CALLED.items():
+        definition = known(op)
+        assert all("func" in definition.attrs[key].kind for key in attrs), op
+        assert {key for key, attr in definition.attrs.items() if "func" in attr.kind} == set(attrs), op
+        assert definition.inputs[first].list_attr, op
+
+
+def test_what_draws_says_so_by_a_seed_or_is_named() -> None:
+    random = {op for op in ALL if kinds.is_random(op)}
+    seeded = {op for op in ALL if known(op).is_stateful and "seed" in known(op).attrs}
+    assert len(seeded) == 27 and random - seeded == kinds._DRAWS_WITHOUT_SEED
+    assert {re.sub("V[23]", "", op) for op in seeded - random} == {"CudnnRNNBackprop", "RandomShuffleQueue"}
+    assert not [op for op in random if op.startswith("Stateless")]
+    assert not kinds.is_random("MyRandomUniform")
+
+
+@pytest.mark.parametrize("part", kinds._BLOCKING.pattern.replace("(", "").replace(")", "").split("|"))
+def test_each_pattern_of_blocking_ops_matches_one(part: str) -> None:
+    assert any(re.search(part, op) for op in ALL)
+
+
+def test_buffers_of_ops_are_of_one_kind() -> None:
+    assert not buffers.ALIASES & buffers.IN_PLACE
+    assert not buffers._OWN & (buffers.ALIASES | buffers._HANDED_ON)
+    assert buffers.SOURCES - kinds.PLACEHOLDERS - {"Const"} == {
+        "Variable", "VariableV2", "VarHandleOp", "_VarHandlesOp",
+    }  # fmt: skip
+
+
+# What several lists said in several ways.
+
+
+@pytest.mark.parametrize("merge", sorted(kinds.MERGE))
+def test_a_loop_closes_at_any_merge(merge: str) -> None:
+    m = graph(node("i", "NextIteration", ["x"], T=FLOAT), node("x", merge, ["i", "i"], T=FLOAT))
+    topology = Topology(m)
+    assert topology.is_loop_back(topology.id_of(m["i"]), topology.id_of(m["x"]))
+
+
+@pytest.mark.parametrize("op", sorted(kinds.PASSES_ON))
+def test_a_weight_is_found_behind_all_that_passes_it_on(op: str) -> None:
+    m = graph(const("w", [1.0, 2.0]), node("read", op, ["w"], T=FLOAT))
+    assert through_identities(m["read"]).name == "w"
+
+
+@pytest.mark.parametrize("op", ["Exit", "NextIteration", "RefIdentity", "Print", "_SwitchN"])
+def test_what_an_input_is_for_shows_behind_all_that_passes_it_on(op: str) -> None:
+    m = graph(
+        placeholder("ids", INT32, (2,)),
+        node("passed", op, ["ids"], T=INT32),
+        const("table", [1.0, 2.0, 3.0]),
+        scalar("axis", 0, INT32),
+        node("y", "GatherV2", ["table", "passed", "axis"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32),
+    )
+    assert number_content(outlet_of(m["ids"]), 3).made == "indices below 3, for GatherV2 'y'"
+
+
+@pytest.mark.parametrize("op", ["Enter", "RefEnter", "Switch", "Identity"])
+def test_an_array_that_is_written_inside_is_found_behind_all_that_passes_it_on(op: str) -> None:
+    m = graph(
+        node("array", "TensorArrayV3", [], dtype=FLOAT),
+        node("s/handle", op, ["array"], T=graphs.dtype(20)),
+        node("s/write", "TensorArrayWriteV3", ["s/handle"], T=FLOAT),
+    )
+    with pytest.raises(EditError, match="the array that it reads or writes"):
+        clone_scope(m, "s", "t")
+
+
+def test_memory_of_what_is_there_before_a_run_and_of_what_only_states_a_shape() -> None:
+    assert {"Variable", "VariableV2"} <= buffers.SOURCES and "TemporaryVariable" not in buffers.SOURCES
+    assert "EnsureShape" in buffers.ALIASES and "DeepCopy" not in buffers.ALIASES
+
+
+def test_a_transposed_convolution_is_worth_keeping_in_any_number_of_dimensions() -> None:
+    transposed = {"Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput"}
+    assert transposed <= buffers.HEAVY
+    assert {
+        "Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter",
+    } == kinds.CONVOLUTIONS - buffers.HEAVY  # fmt: skip
