@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.desk import Desk
@@ -13,6 +14,7 @@ from support.workers import lend_workers
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
+from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +36,27 @@ def one_worker() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         lend_workers(patch)
         yield
+
+
+@pytest.fixture(scope="session")
+def tf() -> Any:
+    """TensorFlow, in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+        patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+        import tensorflow
+
+    return tensorflow
+
+
+@pytest.fixture(scope="session")
+def differentiator() -> Iterator[Differentiator]:
+    """A process that differentiates through all tests: they must not kill it."""
+    with pytest.MonkeyPatch.context() as patch:
+        lend_workers(patch, lend=False)
+        started = Differentiator(timeout=120)
+    with started:
+        yield started
 
 
 @pytest.fixture

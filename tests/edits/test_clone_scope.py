@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.function_defs import X, call, function, neg
+from support.fusing import expect
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -28,9 +30,11 @@ from support.graphs import (
     scalar,
     tensor,
 )
+from support.patience import within
+from support.random_records import dags
+from support.running import Runner, outcome, run
+from support.v1_control_flow import LOOP, taken_both_ways
 
-from edits.test_fuse_ops import LOOP, Runner, X, call, expect, function, neg, outcome, run, runs, taken_both_ways
-from edits.test_inline import dags, within
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
@@ -80,7 +84,7 @@ MODEL = [X, placeholder("z", FLOAT, (2,)), *layer("s", "x"), neg("y", "s/add")]
 # -- plain -------------------------------------------------------------------------------------------------
 
 
-@runs
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(("source", "target"), [("s", "t"), ("s/", "t/"), ("s", "deep/er/t")])
 def test_everything_under_the_scope_once_more(source: str, target: str) -> None:
     found, result = cloned(MODEL, source, target)
@@ -113,7 +117,7 @@ def test_scopes_are_literal() -> None:
     expect(found, *records, neg("t/y", "x"))
 
 
-@runs
+@pytest.mark.tensorflow
 def test_what_comes_from_outside_comes_from_there_again() -> None:
     records = [X, neg("ext", "x"), neg("s/a", "ext"), add("s/b", "s/a", "ext"), identity("y", "s/b")]
     found, _ = cloned(records)
@@ -121,7 +125,7 @@ def test_what_comes_from_outside_comes_from_there_again() -> None:
     assert run(found, "y", "t/b", x=[1.0, 2.0]) == [[0.0, 0.0]] * 2
 
 
-@runs
+@pytest.mark.tensorflow
 def test_nodes_in_any_order() -> None:
     records = list(reversed(MODEL))
     found, _ = cloned(records)
@@ -139,7 +143,7 @@ def test_a_clone_under_its_own_original() -> None:
     }
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_clone_of_an_edited_graph() -> None:
     found = graph(*MODEL)
     found.rename({found["s/mul"]: "s/product"})
@@ -207,7 +211,7 @@ def test_a_missing_scope_is_said_with_the_nearest() -> None:
 # -- other inputs ------------------------------------------------------------------------------------------
 
 
-@runs
+@pytest.mark.tensorflow
 def test_the_clone_can_read_something_else() -> None:
     found, result = cloned(MODEL, inputs=[("x", "z")])
     expect(found, *MODEL, *layer("t", "z"))
@@ -281,7 +285,7 @@ def test_an_input_of_a_type_that_is_not_known() -> None:
     assert result.warnings == ["the types of 'x' and 'u' are not both known: not compared"]
 
 
-@runs
+@pytest.mark.tensorflow
 def test_an_input_from_within_a_loop_is_refused_or_works() -> None:
     """A node runs in the frame of what it reads."""
     records = [*LOOP, scalar("k", 1), neg("s/a", "k"), identity("y", "s/a")]
@@ -297,7 +301,7 @@ def test_an_input_from_within_a_loop_is_refused_or_works() -> None:
 # -- sharing -----------------------------------------------------------------------------------------------
 
 
-@runs
+@pytest.mark.tensorflow
 def test_constants_can_be_shared() -> None:
     found, result = cloned(MODEL, share=["/w$"])
     assert graphs.inputs(found)["t/mul"] == ["x", "s/w"] and "t/w" not in found and "t/b" in found
@@ -365,7 +369,7 @@ def test_colocations() -> None:
 # -- loops and branches ------------------------------------------------------------------------------------
 
 
-@runs
+@pytest.mark.tensorflow
 def test_two_clones_of_a_loop_run_in_one_session() -> None:
     found = graph(*LOOP, scalar("other", 10))
     first = clone_scope(found, "w", "v")
@@ -378,7 +382,7 @@ def test_two_clones_of_a_loop_run_in_one_session() -> None:
         assert values[2] == {0: 10.0, 1: 23.0, 3: 101.0}[n]
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_clone_of_a_clone_of_a_loop() -> None:
     found = graph(*LOOP)
     clone_scope(found, "w", "v")
@@ -412,7 +416,7 @@ def _varint(number: int) -> bytes:
     return bytes([number]) if number < 128 else bytes([number & 127 | 128, number >> 7])
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_part_of_a_branch_is_cloned_into_the_branch() -> None:
     records = [placeholder("p", BOOL, ()), X, node("switch", "Switch", ["x", "p"], T=FLOAT),
                node("s/k", "Const", ["^pivot"], dtype=FLOAT, value=tensor([3, 4])), identity("pivot", "switch:1"),
@@ -421,7 +425,7 @@ def test_a_part_of_a_branch_is_cloned_into_the_branch() -> None:
     assert taken_both_ways(found, "t/mul") == taken_both_ways(found, "y") == [[[3.0, 8.0]], "a dead value"]
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_whole_conditional() -> None:
     records = [placeholder("p", BOOL, ()), X, placeholder("z", FLOAT, (2,)),
                node("s/switch", "Switch", ["x", "p"], T=FLOAT), neg("s/a", "s/switch:1"),
@@ -453,7 +457,7 @@ def table(scope: str, shared_name: str, init: str) -> list[bytes]:
 KEYS = placeholder("k", INT32, (2,))
 
 
-@runs
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("init", ["s/init", "init"], ids=["filled inside", "filled from outside"])
 @pytest.mark.parametrize("shared_name", ["", "s/table", "elsewhere"])
 def test_a_table_is_the_clones_own(init: str, shared_name: str) -> None:
@@ -507,7 +511,7 @@ def variable(scope: str, init: str, *, resource: bool = False) -> list[bytes]:
     ]
 
 
-@runs
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
 @pytest.mark.parametrize("init", ["s/init", "init"], ids=["inside", "outside"])
 def test_a_variable_is_the_clones_own(init: str, resource: bool) -> None:
@@ -527,7 +531,7 @@ def test_a_variable_is_the_clones_own(init: str, resource: bool) -> None:
         assert graphs.colocations(found)["t/init/Assign"] == [b"loc:@t/v"]
 
 
-@runs
+@pytest.mark.tensorflow
 def test_an_initial_value_that_others_use_is_not_cloned() -> None:
     records = [X, *variable("s", "init"), neg("other", "init/twice"), identity("y", "s/mul")]
     found, _ = cloned(records)
@@ -545,7 +549,7 @@ def test_two_variables_with_one_initial_value() -> None:
     assert inputs["t/init/Assign"] == ["t/v", "t/init/twice"] and inputs["t/init/Assign2"] == ["t/v2", "t/init/twice"]
 
 
-@runs
+@pytest.mark.tensorflow
 def test_an_initialiser_outside_named_like_one_inside() -> None:
     """Outside `init/Assign`, inside `s/init/...`: both would be cloned under `t/init`."""
     records = [X, *variable("s", "init"), const("s/init/Assign", [1, 1]), add("s/sum", "s/mul", "s/init/Assign"),
@@ -555,7 +559,7 @@ def test_an_initialiser_outside_named_like_one_inside() -> None:
     assert initialised(graphs.written(found), [assign], "t/sum", x=[1.0, 1.0]) == [[7.0, 9.0]]
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_shared_name_that_nodes_outside_use_too() -> None:
     """The table is filled by way of another handle of it, which is not under the scope: refused, or the clone works."""
     records = [KEYS, *table("s", "the_table", "s/unused"), *table("filler", "the_table", "init")]
@@ -570,7 +574,7 @@ def test_a_shared_name_that_nodes_outside_use_too() -> None:
     assert initialised(graphs.written(found), ["init/fill"], "y", "t/find", k=[2, 7]) == [[6.0, -1.0]] * 2
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_temporary_variable_is_the_clones_own() -> None:
     """Its name stands in an attr of what ends it."""
     records = [
@@ -587,7 +591,7 @@ def test_a_temporary_variable_is_the_clones_own() -> None:
     assert outcome(found, "y", "t/end", x=[1.0, 2.0]) == [[2.0, 4.0]] * 2
 
 
-@runs
+@pytest.mark.tensorflow
 def test_functions_with_state_are_copied_and_others_shared() -> None:
     holding = function(
         "count", {"x": FLOAT}, {"o": (FLOAT, "get:value:0")},
@@ -635,7 +639,7 @@ def test_a_clone_leaves_every_byte_of_the_originals(drawn: graphs.Drawn, scope: 
     assert check(from_bytes(graphs.written(found))).faults == []
 
 
-@runs
+@pytest.mark.tensorflow
 @settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(dags(), st.sampled_from(["s", "t", "t/u"]))
 def test_a_clone_computes_what_the_original_computes(case: tuple[list[bytes], list[str]], scope: str) -> None:
@@ -686,7 +690,7 @@ def pairs_of(report: dict[str, Any]) -> set[tuple[str, str]]:
     return {(o["original"], o["edited"]) for o in report["proof"]["outputs"] if o["compared"] and o["equal"]}
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_clone_is_proven(command: Command) -> None:
     code, said, report = command(MODEL, "s", "t", "--input", "x=z")
     assert code == 0, said
@@ -695,7 +699,7 @@ def test_a_clone_is_proven(command: Command) -> None:
     assert "bit-identical" in said
 
 
-@runs
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     "records",
     [
@@ -717,7 +721,7 @@ def test_scopes_of_all_kinds_are_proven(command: Command, records: list[bytes]) 
     assert any(new.startswith("t/") for _, new in pairs_of(report)), report["proof"]
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_clone_that_is_wrong_is_caught(tmp_path: Path) -> None:
     (tmp_path / "model.pb").write_bytes(graph_bytes(*MODEL))
 
@@ -747,7 +751,7 @@ def test_a_clone_that_is_wrong_is_caught(tmp_path: Path) -> None:
         assert not (tmp_path / "out.pb").exists()
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_graph_that_runs_on_no_feed_is_given_up_soon(command: Command) -> None:
     """Sounds are made for the input, and not by the million where its shape is not known."""
     records = [
@@ -762,7 +766,7 @@ def test_a_graph_that_runs_on_no_feed_is_given_up_soon(command: Command) -> None
     assert code == 7 and "does not run on the feeds made for it" in said
 
 
-@runs
+@pytest.mark.tensorflow
 def test_options(command: Command) -> None:
     taken = [*MODEL, const("t/x", [1, 1])]
     code, said, _ = command(taken, "s", "t")

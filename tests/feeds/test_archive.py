@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.feeding import identity, spec_of
 
-from feeds.test_feeds import identity, spec_of
 from gdsurgeon.errors import OutputError, UsageError
 from gdsurgeon.feeds.archive import key_of, load, of_dtype, save, split_key
 from gdsurgeon.feeds.input_spec import overridden

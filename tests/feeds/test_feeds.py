@@ -8,55 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.tf_graphs import Builder, Shape, body_node, function_attr
+from support.feeding import feed_of, identity, returned, spec_of
+from support.tf_graphs import Builder, Shape, body_node, function_attr, refused
 
 import gdsurgeon as gds
 from gdsurgeon.errors import NotValidatedError, UsageError
-from gdsurgeon.feeds.input_spec import InputSpec, Jpeg, description, input_seed, input_spec, make_feed, overridden
+from gdsurgeon.feeds.input_spec import Jpeg, description, input_seed, make_feed, overridden
 from gdsurgeon.feeds.make import encoded
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import NAMES, NUMBERS
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.tensor import Tensor
 
 FED = [name for number, name in NAMES.items() if name not in ("resource", "variant")]
 FLOATS = [n for n in FED if n.startswith(("float", "bfloat")) and n != "float4_e2m1fn"]
-
-
-def identity(dtype: str, shape: tuple[int, ...] | None = (2, 3)) -> Builder:
-    m = Builder()
-    m.placeholder("x", dtype, shape)
-    m.node("y", "Identity", ["x"], T=dtype)
-    return m
-
-
-def spec_of(graph: Graph, name: str = "x") -> InputSpec:
-    return input_spec(graph, graph[name])
-
-
-def feed_of(m: Builder, seed: int = 0, name: str = "x", *, sample: int = 0) -> Tensor:
-    spec = spec_of(m.graph(), name)
-    feed = make_feed(spec, spec.shapes[0], input_seed(seed, name), wide=sample % 2 == 1, sample=sample)
-    assert isinstance(feed, Tensor)
-    return feed
-
-
-def returned(executor: Executor, m: Builder, overrides: Overrides | None = None, sample: int = 0) -> dict[str, Tensor]:
-    """What the graph gives for the feeds that are made for it."""
-    executor.load_bytes("fed", m.bytes())
-    executor.loaded("fed")
-    subject = Subject(executor, "fed", m.graph(), overrides=overrides or Overrides())
-    subject.initialize()
-    _, runs = subject.start(sample, {})
-    for run in runs:
-        executor.wait(run)
-    return {
-        name: executor.tensor(subject.result(sample, group), i)
-        for group, names in enumerate(subject.plan.groups)
-        for i, name in enumerate(names)
-    }
 
 
 # -- dtypes ------------------------------------------------------------------------------------------------
@@ -616,8 +581,6 @@ def test_raw_bytes_are_for_texts_only(tmp_path: Path) -> None:
     "overrides", [Overrides({"nobody": "1"}), Overrides(shapes={"nobody": (1,)}), Overrides({"y": "1"})]
 )
 def test_a_name_that_is_no_input_is_refused(overrides: Overrides, tmp_path: Path) -> None:
-    from support.tf_graphs import refused
-
     error = refused(tmp_path, identity("float32"), lambda g: gds.rename(g, [("y", "z")]), overrides=overrides)
     name = next(iter({**overrides.values, **overrides.shapes}))
     assert (error.exit_code, error.message) == (2, f"there is no placeholder '{name}' to feed")
@@ -625,8 +588,6 @@ def test_a_name_that_is_no_input_is_refused(overrides: Overrides, tmp_path: Path
 
 @pytest.mark.tensorflow
 def test_an_archive_of_which_no_name_is_an_input_is_refused(tmp_path: Path) -> None:
-    from support.tf_graphs import refused
-
     np.savez(tmp_path / "feeds.npz", X=np.zeros((2, 3), "float32"))
     overrides = Overrides(archive=str(tmp_path / "feeds.npz"))
     error = refused(tmp_path, identity("float32"), lambda g: gds.rename(g, [("y", "z")]), overrides=overrides)

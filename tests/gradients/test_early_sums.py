@@ -19,7 +19,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
-runs = pytest.mark.tensorflow
 LARGE = [TensorSize(None, 1 << 30)]
 SMALL = [TensorSize(None, 1 << 20)]
 
@@ -206,17 +205,6 @@ def test_what_holds_of_every_backward_pass(definition: Any) -> None:
 # -- run ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def tf() -> Any:
-    """TensorFlow, in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-        patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-        import tensorflow
-
-    return tensorflow
-
-
 def run(tf: Any, graph_def: Any, fetches: Sequence[str], feeds: dict[str, Any]) -> list[Any]:
     v1 = tf.compat.v1
     config = v1.ConfigProto()
@@ -229,7 +217,7 @@ def run(tf: Any, graph_def: Any, fetches: Sequence[str], feeds: dict[str, Any]) 
             return got
 
 
-@runs
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_the_bits_are_those_of_add_n(tf: Any, dtype: str) -> None:
     kind = {"float32": FLOAT, "float64": b"\x30\x02", "float16": b"\x30\x13", "bfloat16": b"\x30\x0e"}[dtype]
@@ -253,7 +241,7 @@ def test_the_bits_are_those_of_add_n(tf: Any, dtype: str) -> None:
     assert naive.tobytes() != wanted[-1].tobytes()  # else the order would show nothing
 
 
-@runs
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("there", [0, 1, 3, 5, 9])
 def test_the_bits_do_not_depend_on_which_gradients_may_be_written_over(tf: Any, there: int) -> None:
     """AddN begins with the first input over which it may write; others still need the first THERE of them.
@@ -281,12 +269,6 @@ def test_the_bits_do_not_depend_on_which_gradients_may_be_written_over(tf: Any, 
     assert differing == []
 
 
-@pytest.fixture(scope="module")
-def differentiator() -> Any:
-    with Differentiator() as started:
-        yield started
-
-
 def uses(tf: Any, x: Any, count: int, first: int = 1) -> list[Any]:
     return [tf.tanh(x * float(first + i)) for i in range(count)]
 
@@ -312,7 +294,7 @@ def with_a_condition(tf: Any, x: Any) -> Any:
     return tf.square(tf.add_n([*uses(tf, x, 11), tf.sin(tf.sin(cond)), *uses(tf, x, 3, 30)]))
 
 
-@runs
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("build", [plain, unrolled, with_a_loop, with_a_condition])
 def test_gradients_are_the_same_bits(
     tf: Any,
@@ -338,7 +320,7 @@ def parsed_by(tf: Any, found: Graph) -> Any:
     return tf.compat.v1.GraphDef.FromString(written(found))
 
 
-@runs
+@pytest.mark.tensorflow
 def test_sums_whose_first_gradient_is_a_view_are_left_alone(tf: Any, differentiator: Differentiator) -> None:
     """The gradient of a concatenation along the first dimension is two views of one buffer."""
     elements = 884736
@@ -355,7 +337,7 @@ def test_sums_whose_first_gradient_is_a_view_are_left_alone(tf: Any, differentia
     assert result.facts["gradients"]["early_sums"] == []
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_plain_backward_pass_does_not_depend_on_open_dimensions(tf: Any, differentiator: Differentiator) -> None:
     """Whether a sum is large is not known where an open dimension decides on shapes: that is no reason to refuse."""
     with tf.Graph().as_default() as graph:
@@ -366,7 +348,7 @@ def test_a_plain_backward_pass_does_not_depend_on_open_dimensions(tf: Any, diffe
     assert run(tf, parsed_by(tf, found), ["dx"], {"x": np.ones((4, 4), np.float32)})[0].shape == (4, 4)
 
 
-@runs
+@pytest.mark.tensorflow
 def test_parts_whose_first_gradient_is_needed_elsewhere_are_added_one_by_one(tf: Any) -> None:
     count = 26
     random = np.random.RandomState(0)

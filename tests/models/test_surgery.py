@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from edits.test_inline import within
+from support.patience import within
 from support.published import ABSENT, EXECUTABLE, FOLDER
 from support.workers import lent_worker
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from support.paths import ROOT
-from support.tf_graphs import Builder, attr, body_node, operated, refused
+from support.tf_graphs import Builder, attr, body_node, counting_loop, operated, refused
 
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
@@ -24,7 +24,6 @@ from gdsurgeon.operate.edit import Request, operate
 from gdsurgeon.proof.comparing import EDITED, ORIGINAL
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.wire.text import to_binary
-from proof.test_plan import loop
 
 pytestmark = pytest.mark.tensorflow
 
@@ -97,7 +96,7 @@ def test_a_result_that_crashes_tensorflow(level: str, tmp_path: Path) -> None:
 
 
 def test_a_loop_without_end_is_ended(tmp_path: Path) -> None:
-    error = refused(tmp_path, loop(endless=True), renaming, timeout=2.0)
+    error = refused(tmp_path, counting_loop(endless=True), renaming, timeout=2.0)
     assert error.exit_code == 5
     assert error.message == "TensorFlow did not finish running original within 2 s"
     assert error.hint == "--timeout gives it longer"
@@ -111,7 +110,7 @@ def test_a_result_with_a_loop_without_end_is_ended(tmp_path: Path) -> None:
         graph.set_inputs(graph["condition"], [graph.tensor("always")])
         return result
 
-    error = refused(tmp_path, loop(), endless, timeout=2.0)
+    error = refused(tmp_path, counting_loop(), endless, timeout=2.0)
     assert error.exit_code == 5
     assert error.message == "TensorFlow did not finish running edited within 2 s"
 
@@ -138,7 +137,7 @@ def test_a_process_that_is_killed_in_the_middle(victim: str, tmp_path: Path, mon
         graph.set_inputs(graph["condition"], [graph.tensor("always")])
         return result
 
-    error = refused(tmp_path, loop(endless=victim == ORIGINAL), endless)
+    error = refused(tmp_path, counting_loop(endless=victim == ORIGINAL), endless)
     assert error.exit_code == 5
     assert re.fullmatch(r"TensorFlow was killed \(SIGKILL, most likely out of memory\) while [a-z ]+", error.message), (
         error.message
@@ -200,7 +199,7 @@ def gone(pid: int) -> bool:
 
 
 def test_a_child_that_is_killed_while_it_runs(tmp_path: Path) -> None:
-    model, out = loop(endless=True).write(tmp_path / "model.pb"), tmp_path / "out.pb"
+    model, out = counting_loop(endless=True).write(tmp_path / "model.pb"), tmp_path / "out.pb"
     process, child = started_and_busy(["rename", model, "y=z", "-o", str(out)])
     os.kill(child, signal.SIGKILL)
     _, error = process.communicate(timeout=60)
@@ -218,7 +217,7 @@ def test_a_child_that_is_killed_while_it_runs(tmp_path: Path) -> None:
 def test_a_command_that_is_ended_while_it_proves_takes_its_child_along(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
-    model, out = loop(endless=True).write(tmp_path / "model.pb"), tmp_path / "out.pb"
+    model, out = counting_loop(endless=True).write(tmp_path / "model.pb"), tmp_path / "out.pb"
     out.write_bytes(b"an earlier output")
     process, child = started_and_busy(["rename", model, "y=z", "-o", str(out)])
     process.send_signal(number)
@@ -232,7 +231,7 @@ def test_a_command_that_is_ended_while_it_proves_takes_its_child_along(
 
 def test_a_command_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
     """Nobody is there to end the child then: it notices by itself, though it is in the middle of a run."""
-    model = loop(endless=True).write(tmp_path / "model.pb")
+    model = counting_loop(endless=True).write(tmp_path / "model.pb")
     process, child = started_and_busy(["rename", model, "y=z", "-o", str(tmp_path / "out.pb")])
     process.kill()
     process.communicate(timeout=60)

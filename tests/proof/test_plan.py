@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.paths import FIXTURES
-from support.tf_graphs import Builder, Shape, body_node, function_attr, operated
+from support.tf_graphs import Builder, Shape, body_node, counting_loop, function_attr, operated
 
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
@@ -38,29 +38,6 @@ def runs(executor: Executor, m: Builder) -> dict[str, tuple[int, ...]]:
         for names, summary in zip(subject.plan.groups, found, strict=True)
         for name, output in zip(names, summary.outputs, strict=True)
     }
-
-
-def loop(*, endless: bool = False) -> Builder:
-    """A v1 while loop that counts to 3, or does not; inside, `square` and `constant` are read by nobody."""
-    m = Builder()
-    m.const("start", 0, "int32")
-    frame = {"frame_name": b"frame", "is_constant": False, "parallel_iterations": 1}
-    m.node("enter", "Enter", ["start"], T="int32", **frame)
-    m.node("merge", "Merge", ["enter", "next"], T="int32", N=2)
-    m.const("limit", 3, "int32", ["^merge"])
-    m.node("less", "Less", ["merge", "limit"], T="int32")
-    m.const("always", True, "bool", ["^merge"])
-    m.node("condition", "LoopCond", ["always" if endless else "less"])
-    m.node("switch", "Switch", ["merge", "condition"], T="int32")
-    m.node("body", "Identity", ["switch:1"], T="int32")
-    m.const("one", 1, "int32", ["^body"])
-    m.node("added", "AddV2", ["body", "one"], T="int32")
-    m.node("square", "Square", ["body"], T="int32")
-    m.node("fixed", "Neg", ["one"], T="int32")
-    m.node("next", "NextIteration", ["added"], T="int32")
-    m.node("exit", "Exit", ["switch"], T="int32")
-    m.node("y", "Neg", ["exit"], T="int32")
-    return m
 
 
 def branches() -> Builder:
@@ -97,14 +74,14 @@ def array_read_twice(*, clear: bool = True, readers: int = 2) -> Builder:
 
 
 def test_nothing_inside_a_while_frame_is_fetched() -> None:
-    plan = plan_of(loop())
+    plan = plan_of(counting_loop())
     assert plan.groups == [["y"]]
     assert skipped(plan) == {"square": "inside a while loop", "fixed": "inside a while loop"}
 
 
 @pytest.mark.tensorflow
 def test_a_loop_runs(executor: Executor) -> None:
-    assert runs(executor, loop()) == {"y": ()}
+    assert runs(executor, counting_loop()) == {"y": ()}
 
 
 def test_nothing_in_a_branch_is_fetched() -> None:
@@ -127,7 +104,7 @@ def test_of_a_merge_that_is_an_output_the_value_is_fetched() -> None:
 
 
 def test_a_loop_inside_a_branch_and_what_follows_it() -> None:
-    m = loop()
+    m = counting_loop()
     m.const("which", True, "bool")
     m.node("choice", "Switch", ["y", "which"], T="int32")
     m.node("down", "Neg", ["choice"], T="int32")
@@ -366,7 +343,7 @@ def test_a_random_op_is_drawn_once() -> None:
 
 
 def test_a_random_op_in_a_loop_is_reported() -> None:
-    m = loop()
+    m = counting_loop()
     m.const("shape", [], "int32", ["^body"])
     m.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32")
     m.node("number", "Cast", ["draw"], SrcT="float32", DstT="int32")

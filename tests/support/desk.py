@@ -80,6 +80,13 @@ class Desk:
             if path.is_symlink() or path.is_file()
         }
 
+    def restore(self, before: dict[str, bytes]) -> None:
+        """Has the folder hold the files BEFORE, and nothing else."""
+        for name in self.files():
+            os.unlink(self.folder / name)
+        for name, data in before.items():
+            self.put(name, data)
+
     def temporary_files(self) -> list[str]:
         """What was left behind."""
         return [name for name in self.files() if ".tmp" in name] + os.listdir(self.scratch)

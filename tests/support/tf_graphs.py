@@ -165,6 +165,29 @@ def loop(m: Builder, scope: str, source: str, rounds: int = 3) -> str:
     return m.node(n + "done", "Exit", [n + "switch_s"], T="float32")
 
 
+def counting_loop(*, endless: bool = False) -> Builder:
+    """A v1 while loop that counts to 3, or does not; inside, `square` and `constant` are read by nobody."""
+    m = Builder()
+    m.const("start", 0, "int32")
+    frame = {"frame_name": b"frame", "is_constant": False, "parallel_iterations": 1}
+    m.node("enter", "Enter", ["start"], T="int32", **frame)
+    m.node("merge", "Merge", ["enter", "next"], T="int32", N=2)
+    m.const("limit", 3, "int32", ["^merge"])
+    m.node("less", "Less", ["merge", "limit"], T="int32")
+    m.const("always", True, "bool", ["^merge"])
+    m.node("condition", "LoopCond", ["always" if endless else "less"])
+    m.node("switch", "Switch", ["merge", "condition"], T="int32")
+    m.node("body", "Identity", ["switch:1"], T="int32")
+    m.const("one", 1, "int32", ["^body"])
+    m.node("added", "AddV2", ["body", "one"], T="int32")
+    m.node("square", "Square", ["body"], T="int32")
+    m.node("fixed", "Neg", ["one"], T="int32")
+    m.node("next", "NextIteration", ["added"], T="int32")
+    m.node("exit", "Exit", ["switch"], T="int32")
+    m.node("y", "Neg", ["exit"], T="int32")
+    return m
+
+
 def operated(
     folder: Path,
     model: Builder,

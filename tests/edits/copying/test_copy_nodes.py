@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.function_defs import X, call, function, neg
+from support.fusing import expect
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -25,8 +27,9 @@ from support.graphs import (
     scalar,
     tensor,
 )
+from support.running import outcome, run
+from support.v1_control_flow import LOOP
 
-from edits.test_fuse_ops import LOOP, X, call, expect, function, neg, outcome, run, runs
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, copy_nodes, plan_copy_nodes
 from gdsurgeon.errors import EditError
@@ -70,7 +73,7 @@ def t8(scope: str = "") -> list[bytes]:
     ]
 
 
-@runs
+@pytest.mark.tensorflow
 def test_all_of_a_graph() -> None:
     found = graph(*t8())
     originals = list(found.nodes())
@@ -84,7 +87,7 @@ def test_all_of_a_graph() -> None:
     assert run(found, "o", "again/o", Input=[1.0] * 10, again__Input=[2.0] * 10) == [[4.0] * 10, [5.0] * 10]
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_node_without_outputs() -> None:
     records = [
         const("a", [1], INT32, ()),
@@ -101,7 +104,7 @@ def test_a_node_without_outputs() -> None:
     run(found, "c", targets=["Assert_copy"])
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_tensor_in_the_place_of_another() -> None:
     found = graph(*t8(), const("Ten", [10.0] * 10))
     copied(found, ["o", "Add_2"], replace={found["Add_1"].output: found["Ten"].output})
@@ -265,7 +268,7 @@ def frames(what: Graph | bytes) -> dict[str, str]:
     return {n.name: n.attr["frame_name"].s.decode() for n in graphs.parsed(what).node if "frame_name" in n.attr}
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_copied_loop_has_a_frame_of_its_own() -> None:
     found = graph(*LOOP)
     first = copied(found, [*IN_LOOP, "out"])
@@ -279,7 +282,7 @@ def test_a_copied_loop_has_a_frame_of_its_own() -> None:
         assert values == run(graph(*LOOP), "out", n=n) * 3
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_loop_in_another() -> None:
     def enter(name: str, source: str, frame: str, kind: bytes = INT32, constant: bool = False) -> bytes:
         return node(name, "Enter", [source], T=kind, frame_name=frame, is_constant=constant, parallel_iterations=10)
@@ -327,7 +330,7 @@ def test_the_working_of_a_loop_is_not_copied_alone(name: str) -> None:
     refused(graph(*LOOP), f"'{name}' .* cannot be copied without the rest of the while loop 'w'", [name])
 
 
-@runs
+@pytest.mark.tensorflow
 def test_what_is_computed_in_a_loop_can_be_copied_in_it() -> None:
     found = graph(*LOOP)
     copied(found, ["w/two", "w/double", "w/plus"])
@@ -336,7 +339,7 @@ def test_what_is_computed_in_a_loop_can_be_copied_in_it() -> None:
     assert run(found, "out", n=3) == run(graph(*LOOP), "out", n=3)
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_second_exit_from_a_loop() -> None:
     found = graph(*LOOP)
     copied(found, ["w/Exit_v", "out"])
@@ -411,7 +414,7 @@ def test_functions_that_conditionals_pass_on() -> None:
     assert attrs["then_branch"].func.name == result.functions["keeps"] and attrs["else_branch"].func.name == "plain"
 
 
-@runs
+@pytest.mark.tensorflow
 def test_a_shared_name_in_a_function_and_in_the_graph_is_one_in_the_copy_too() -> None:
     """A table that is filled by a node and looked up by a function, by its name alone."""
     made = function(

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.feeding import feed_of, returned, spec_of
 from support.paths import MODELS
 from support.tf_graphs import Builder, Shape, attr, body_node, function_attr
 
 import gdsurgeon as gds
-from feeds.test_feeds import feed_of, returned, spec_of
 from gdsurgeon.feeds.input_spec import description, input_seed, make_feed
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.executor import Executor

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.feeding import feed_of, returned, spec_of
 from support.tf_graphs import Builder, Shape, body_node, function_attr, tensor
 
-from feeds.test_feeds import feed_of, returned, spec_of
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.input_spec import description, input_seed, make_feed, overridden
 from gdsurgeon.feeds.make import encoded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,6 @@ pytestmark = pytest.mark.tensorflow
 
 STEPS = 8
 SIZE = 2048
-
-
-@pytest.fixture(scope="module")
-def differentiator() -> Iterator[Differentiator]:
-    with Differentiator(timeout=120) as started:
-        yield started
 
 
 def model() -> Builder:

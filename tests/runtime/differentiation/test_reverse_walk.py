@@ -17,17 +17,6 @@ Build = Callable[[Any], Any]
 Array = Any
 
 
-@pytest.fixture(scope="module")
-def tf() -> Any:
-    """TensorFlow, in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-        patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-        import tensorflow
-
-    return tensorflow
-
-
 def built(tf: Any, build: Build) -> Any:
     """The GraphDef of what BUILD makes."""
     with tf.Graph().as_default() as graph:

@@ -1,0 +1,45 @@
+"""Desks on which models to validate lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.desk import Desk
+from support.validating import CLASSIFIER, DECODE, LOOKUP, Bench
+from support.workers import lend_workers
+
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.wire.messages import message
+
+
+@pytest.fixture
+def bench(desk: Desk) -> Bench:
+    return Bench(desk)
+
+
+@pytest.fixture
+def own_worker(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A bench whose commands start a worker each, as they do where nobody tests."""
+    lend_workers(monkeypatch, lend=False)
+    return Bench(desk)
+
+
+@pytest.fixture(scope="module")
+def surgery(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What add-preprocessing and add-postprocessing make of the fixtures, and both with a mistake in it."""
+    folder = tmp_path_factory.mktemp("surgery")
+    served, labelled = str(folder / "served.pb"), str(folder / "labelled.pb")
+    quick = ("--validate", "structure", "-q")
+    assert exit_code(["add-preprocessing", CLASSIFIER, DECODE, "-o", served, *quick]) == 0
+    assert exit_code(["add-postprocessing", served, LOOKUP, "-o", labelled, *quick]) == 0
+    graph_def = message("tensorflow.GraphDef").FromString(Path(served).read_bytes())
+    (decoder,) = [node for node in graph_def.node if node.op == "DecodeJpeg"]
+    decoder.attr["dct_method"].s = b"INTEGER_FAST"
+    decoder.attr["fancy_upscaling"].b = False
+    (folder / "served_wrong.pb").write_bytes(graph_def.SerializeToString())
+    graph_def = message("tensorflow.GraphDef").FromString(Path(labelled).read_bytes())
+    (labels,) = [node for node in graph_def.node if node.name == "labels"]
+    labels.attr["value"].tensor.string_val[:] = [b"wrong"] * 10
+    (folder / "labelled_wrong.pb").write_bytes(graph_def.SerializeToString())
+    return folder

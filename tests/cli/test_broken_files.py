@@ -1,0 +1,376 @@
+"""Files that cannot be read, are broken or are odd: what the command line says, and that it leaves them.
+
+The ids of the cases name the row of the table of faults that they come from.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import NamedTuple
+
+import pytest
+from support import hostile
+from support.desk import Desk, check_refused, check_said
+from support.hostile import HEAVY, PLAIN, VERSIONS, identity, no_op, node, placeholder, record
+from support.renaming import EARLIER, QUICK, RULE, TO_OUT, not_as_root
+
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.wire.fields import encode_len, encode_varint
+
+
+class Bad(NamedTuple):
+    """A file that is refused as input: its bytes, and what is said of it beside its name."""
+
+    row: str
+    data: bytes
+    words: tuple[str, ...]
+
+
+def reads(text: str) -> bytes:
+    """A graph in which y has the input TEXT."""
+    return placeholder("x", -1, 4) + identity("y", text) + VERSIONS
+
+
+def named(name: str) -> bytes:
+    """A graph with a node of that NAME."""
+    return PLAIN + no_op(name)
+
+
+def in_node(body: bytes) -> bytes:
+    """A graph with BODY at the end of a node."""
+    return PLAIN + record(encode_len(1, b"n") + encode_len(2, b"NoOp") + body)
+
+
+def recursive(*names: str, by: str = "op") -> bytes:
+    """Functions that call each other in a ring."""
+    ring = zip(names, (*names[1:], names[0]), strict=True)
+    return hostile.with_functions(*(hostile.function(name, called, by=by) for name, called in ring))
+
+
+OVERLONG = b"\xff" * 10 + b"\x01"
+
+
+BAD = [
+    Bad("4-empty", b"", ("empty",)),
+    Bad("5-cut-in-a-small-node", PLAIN[:50], ("truncated",)),
+    Bad("5-cut-in-a-weight", HEAVY[:100_000], ("truncated",)),
+    Bad("5-cut-in-the-versions", PLAIN[:-1], ("truncated",)),
+    Bad("6-cut-between-nodes", identity("y", "x") + identity("z", "w"), ("'y'", "'x'", "'z'", "'w'")),
+    Bad("7-two-graphs", PLAIN + PLAIN, ("'x'", "numbers 0 and 3", "'y'", "numbers 1 and 4")),
+    Bad("8-saved-model", hostile.SAVED_MODEL, ("SavedModel", "freeze")),
+    Bad("9-meta-graph", hostile.META_GRAPH, ("MetaGraph", "freeze")),
+    Bad("10-text-that-is-no-graph", b"hello, world\n", ("text",)),
+    Bad("10-text-graph-with-a-slip", hostile.TEXT.replace(b"input:", b"imput:"), ("line 9", "imput")),
+    Bad("10-text-graph-cut", hostile.TEXT[:-40], ("text GraphDef", "line")),
+    Bad("11-git-lfs", hostile.LFS_POINTER, ("git lfs pull",)),
+    Bad("12-html", hostile.HTML, ("HTML",)),
+    Bad("12-xml", hostile.XML, ("XML",)),
+    Bad("13-gzip", hostile.GZIP, ("gzip",)),
+    Bad("13-zip", hostile.zipped(), ("zip",)),
+    Bad("13-tar", hostile.tarred(), ("tar",)),
+    Bad("14-tflite", hostile.TFLITE, ("TFLite",)),
+    Bad("14-onnx", hostile.ONNX, ("ONNX",)),
+    Bad("14-hdf5", hostile.HDF5, ("HDF5",)),
+    Bad("14-png", hostile.PNG, ("PNG",)),
+    Bad("15-byte-order-mark", b"\xef\xbb\xbf" + PLAIN, ("corrupt", "text mode")),
+    Bad("15-crlf", PLAIN.replace(b"\n", b"\r\n"), ("corrupt", "text mode")),
+    Bad("15-line-feed-at-the-end", PLAIN + b"\n", ("corrupt",)),
+    Bad("15-zeros-at-the-end", PLAIN + bytes(8), ("corrupt", f"byte {len(PLAIN)}")),
+    Bad("15-text-at-the-end", PLAIN + b"Connection closed\n", ("corrupt",)),
+    Bad("16-huge-node", PLAIN + b"\n\xff\xff\xff\xff\x0f" + b"abc", ("truncated or corrupt", "4294967295")),
+    Bad("16-node-of-2^63", PLAIN + b"\n" + encode_varint((1 << 63) - 1) + b"abc", ("truncated or corrupt",)),
+    Bad("16-node-of-2^64-1", PLAIN + b"\n" + encode_varint(-1) + b"abc", ("truncated or corrupt",)),
+    Bad("16-huge-name", PLAIN + record(b"\n\xff\xff\xff\xff\x0fabc"), ("truncated or corrupt",)),
+    Bad("16-huge-library", PLAIN + b"\x12\xff\xff\xff\xff\x0fabc", ("truncated or corrupt",)),
+    Bad("16-huge-attr", in_node(b"\x2a\xff\xff\xff\xff\x0fabc"), ("truncated or corrupt",)),
+    Bad("17-varint-of-11-bytes", PLAIN + b"\n" + OVERLONG, ("corrupt", "varint")),
+    Bad("17-varint-of-11-bytes-in-a-node", in_node(b"\x18" + OVERLONG), ("corrupt", "varint")),
+    Bad("17-tag-0", PLAIN + b"\x00\x00", ("corrupt", "field number 0")),
+    Bad("17-tag-0-in-a-node", in_node(b"\x00\x00"), ("corrupt", "field number 0")),
+    Bad("17-wire-type-7", PLAIN + b"\x0f\x00", ("corrupt", "wire type 7")),
+    Bad("17-wire-type-7-in-a-node", in_node(b"\x0f\x00"), ("corrupt", "wire type 7")),
+    Bad("17-open-group", PLAIN + b"\x33\x08\x01", ("corrupt", "group")),
+    Bad("17-open-group-in-a-node", in_node(b"\x43\x08\x01"), ("corrupt", "group")),
+    Bad("17-groups-100000-deep", PLAIN + b"\x33" * 100_000, ("corrupt", "group")),
+    Bad("17-end-of-no-group", PLAIN + b"\x34", ("corrupt", "group")),
+    *(
+        Bad(f"18-{where}-nested-{depth}-deep", data(depth), ("too deeply nested",))
+        for where, data in (
+            ("attr", lambda depth: PLAIN + node("n", "NoOp", _f=hostile.nested_func_attr(depth))),
+            ("library", hostile.nested_in_library),
+        )
+        for depth in (45, 200, 2000)
+    ),
+    Bad("20-name", PLAIN + record(b"\n\x02\xff\xfe" + encode_len(2, b"NoOp")), ("name", "UTF-8")),
+    Bad("20-op", PLAIN + record(b"\n\x01n\x12\x02\xff\xfe"), ("op", "UTF-8")),
+    Bad("20-input", in_node(b"\x1a\x02\xff\xfe"), ("input", "UTF-8")),
+    Bad("20-attr", in_node(encode_len(5, b"\n\x02\xff\xfe\x12\x00")), ("attr", "UTF-8")),
+    Bad("21-nul", named("a\0b"), (r"'a\x00b'", RULE)),
+    Bad("21-newline", named("a\nError: b"), (r"'a\nError: b'", RULE)),
+    Bad("21-escape", named("a\x1b[31mb"), (r"'a\x1b[31mb'", RULE)),
+    Bad("21-newline-in-an-input", reads("a\nError: b"), (r"a\nError: b",)),
+    Bad("22-no-name", named(""), ("no name", RULE)),
+    *(
+        Bad(f"22-name-{what}", named(name), (f"'{name}'", "illegal name", RULE))
+        for what, name in (
+            ("space", "a b"), ("only-a-space", " "), ("caret", "^a"), ("underscore", "_a"), ("dash", "-a"),
+            ("colon", "a:0"), ("non-ascii", "é"), ("slash", "/a"),
+        )
+    ),
+    Bad("23-duplicate", PLAIN + identity("y", "x"), ("'y'", "1 and 3")),
+    Bad("24-dangling", placeholder("image", 4) + identity("y", "imag") + VERSIONS, ("'y'", "'imag'", "mean 'image'")),
+    Bad("25-dangling-control", PLAIN + no_op("n", "^xx"), ("'n'", "'^xx'")),
+    Bad("28-output-7-of-1", reads("x:7"), ("'y'", "'x:7'", "has 1 output")),
+    *(
+        Bad(f"28-{text}", reads(text), ("'y'", f"'{text}'"))
+        for text in ("x:-1", "x:abc", "x:99999999999", "x:", ":0", "x:0:0", "x:00", "x:01", "^x:1", "^", "", "x:１")
+    ),
+    Bad("29-self", PLAIN + identity("n", "n"), ("cycle", "'n' -> 'n'")),
+    Bad("29-pair", PLAIN + identity("a", "b") + identity("b", "a"), ("cycle", "'a'", "'b'", "->")),
+    Bad("29-by-control", PLAIN + no_op("a", "^b") + no_op("b", "^a"), ("cycle", "'a'", "'b'")),
+    Bad("29-back-edge-into-no-merge", PLAIN + identity("a", "n") + node("n", "NextIteration", "a", T=hostile.a_type()),
+        ("cycle", "'a'", "'n'")),
+    Bad("30-recursion-by-op", recursive("F"), ("'F' -> 'F'",)),
+    Bad("30-recursion-by-attr", recursive("F", by="attr"), ("'F' -> 'F'",)),
+    Bad("31-two-by-op", recursive("F", "G"), ("'F' -> 'G' -> 'F'",)),
+    Bad("31-three-by-op", recursive("F", "G", "H"), ("'F' -> 'G' -> 'H' -> 'F'",)),
+    Bad("31-three-by-attr", recursive("F", "G", "H", by="attr"), ("'F' -> 'G' -> 'H' -> 'F'",)),
+    Bad("31-two-by-while-body", recursive("F", "G", by="body"), ("'F' -> 'G' -> 'F'",)),
+    Bad("31-ring-of-3000", recursive(*(f"F{i}" for i in range(3000))), ("'F0' -> 'F1' -> ",)),
+]  # fmt: skip
+
+
+bad_files = pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.row) for bad in BAD])
+
+
+@bad_files
+def test_bad_file_is_refused(desk: Desk, bad: Bad) -> None:
+    desk.put("model.pb", bad.data)
+    desk.put("out.pb", EARLIER)
+    ran = check_refused(desk, 3, ("model.pb", *bad.words), *TO_OUT)
+    assert not any(c in ran.err for c in "\0\x1b")
+
+
+@bad_files
+def test_bad_file_is_refused_by_inspect(desk: Desk, bad: Bad) -> None:
+    desk.put("model.pb", bad.data)
+    before = desk.files()
+    ran = desk.run("inspect", "model.pb")
+    assert ran.code == 3
+    check_said(ran, "model.pb", *bad.words)
+    assert not any(c in ran.out for c in b"\0\x1b")
+    assert desk.files() == before
+
+
+@bad_files
+def test_bad_file_without_validation_is_edited_or_refused(desk: Desk, bad: Bad) -> None:
+    desk.put("model.pb", bad.data)
+    ran = desk.run("rename", "model.pb", "y=q", "--validate", "none", "-o", "out.pb")
+    assert ran.code in (0, 3, 4)
+    assert ("out.pb" in desk.files()) == (ran.code == 0)
+    if ran.code:
+        check_said(ran)
+    assert desk.files()["model.pb"] == bad.data
+    assert desk.temporary_files() == []
+
+
+@bad_files
+def test_bad_second_graph_is_refused(desk: Desk, bad: Bad) -> None:
+    desk.put("pre.pb", bad.data)
+    desk.put("model.pb", PLAIN)
+    check_refused(desk, 3, ("pre.pb", *bad.words), "add-preprocessing", "model.pb", "pre.pb", "-o", "out.pb", *QUICK)
+
+
+def test_every_cut_is_noticed(desk: Desk) -> None:
+    bounds = [0, *(len(placeholder("x", -1, 4)) + n for n in (0, len(identity("y", "x")), 2 * len(identity("y", "x"))))]
+    for size in range(len(PLAIN)):
+        if size in bounds:
+            continue  # a cut between nodes leaves a graph; what it lacks is noticed where somebody reads it
+        desk.put("model.pb", PLAIN[:size])
+        check_refused(desk, 3, ("model.pb",), *TO_OUT)
+
+
+def test_no_memory_is_set_aside_for_a_length_that_lies(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN + b"\n\xff\xff\xff\xff\x0f" + b"abc")
+    tracemalloc.start()
+    try:
+        desk.run(*TO_OUT)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("op", ["O\x1b[31mp", "Op\nError: forged", "O\0p"], ids=["escape", "newline", "nul"])
+def test_ops_are_data_too(desk: Desk, op: str) -> None:
+    desk.put("model.pb", PLAIN + node("n", op, ["x"]) + identity("m", "n"))
+    desk.put("post.pb", placeholder("n", -1, 4) + identity("n_postprocessed", "n") + VERSIONS)
+    desk.put("pre.pb", placeholder("n", -1, 4) + identity("n_preprocessed", "n") + VERSIONS)
+    for arguments in (
+        ("inspect", "model.pb"),
+        ("rename", "model.pb", "y=q", "-n", *QUICK),
+        ("reroute", "model.pb", "n=y", "-n", *QUICK),
+        ("reroute", "model.pb", "n:1=y", "-n", *QUICK),
+        ("add-postprocessing", "model.pb", "post.pb", "-n", *QUICK),
+        ("add-preprocessing", "model.pb", "pre.pb", "-n", *QUICK),
+        ("add-preprocessing", "post.pb", "model.pb", "-n", *QUICK, "--map", "n=n,m"),
+    ):
+        ran = desk.run(*arguments)
+        assert ran.code in (0, 4), ran
+        said = ran.out.decode() + ran.err
+        assert not any(c in said for c in "\0\x1b"), arguments
+        assert not any(line.startswith("Error: forged") for line in said.splitlines()), arguments
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (("-i", "--backup", ".map"), "model.pb.map"),
+        (("-o", "names"), "names"),
+        (("-o", "out.pb", "--report", "names"), "names"),
+    ],
+    ids=["backup", "output", "report"],
+)
+def test_a_file_of_names_is_not_overwritten(desk: Desk, written: tuple[str, ...], name: str) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put(name, b"y=q\n")
+    check_refused(desk, 2, (name,), "rename", "model.pb", "--map", name, *QUICK, *written)
+
+
+def test_a_feed_is_not_overwritten(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("x.npy", b"1")
+    check_refused(desk, 2, ("x.npy",), "rename", "model.pb", "y=q", "--feed", "x=@x.npy", *QUICK, "-o", "x.npy")
+    check_refused(desk, 2, ("x.npy",), "rename", "model.pb", "y=q", "--feeds", "x.npy", *QUICK, "-o", "x.npy")
+
+
+def test_a_backup_that_fails_leaves_the_report_alone(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("report.json", b"earlier")
+    (desk.folder / "model.pb.d").mkdir()
+    check_refused(
+        desk, 6, ("backup",), "rename", "model.pb", "y=q", *QUICK, "-i", "--backup", ".d", "--report", "report.json"
+    )
+
+
+class Absent(NamedTuple):
+    """A MODEL that is no file."""
+
+    row: str
+    model: str
+    words: tuple[str, ...]
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [
+        pytest.param(absent, id=absent.row)
+        for absent in (
+            Absent("1-missing", "nowhere.pb", ("nowhere.pb", "no such file")),
+            Absent("1-missing-folder", "nowhere/model.pb", ("nowhere/model.pb", "no such file")),
+            Absent("1-below-a-file", "plain.pb/model.pb", ("plain.pb/model.pb", "not a directory")),
+            Absent("1-dangling-link", "dangling.pb", ("dangling.pb", "no such file")),
+            Absent("1-link-to-itself", "loop.pb", ("loop.pb", "symbolic links")),
+            Absent("1-empty-path", "", ("no such file",)),
+            Absent("2-directory", "folder", ("folder", "directory")),
+            Absent("2-saved-model", "saved", ("saved", "SavedModel directory", "freeze")),
+            Absent("4-nothing-there", "/dev/null", ("/dev/null", "empty")),
+        )
+    ],
+)
+@pytest.mark.parametrize("command", ["rename", "inspect"])
+def test_model_that_is_no_file(desk: Desk, command: str, absent: Absent) -> None:
+    desk.put("plain.pb", PLAIN)
+    (desk.folder / "dangling.pb").symlink_to("nowhere.pb")
+    (desk.folder / "loop.pb").symlink_to("loop.pb")
+    (desk.folder / "folder").mkdir()
+    (desk.folder / "saved").mkdir()
+    desk.put("saved/saved_model.pb", hostile.SAVED_MODEL)
+    desk.put("out.pb", EARLIER)
+    arguments = ("x=q", "-o", "out.pb", *QUICK) if command == "rename" else ()
+    check_refused(desk, 3, absent.words, command, absent.model, *arguments)
+
+
+@not_as_root
+def test_no_read_permission(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN).chmod(0)
+    ran = desk.run(*TO_OUT)
+    assert ran.code == 3
+    check_said(ran, "model.pb", "permission")
+
+
+@pytest.mark.parametrize("model", ["10-text-as-pb", "10-binary-as-pbtxt", "10-text-with-crlf"])
+def test_form_is_told_by_content(desk: Desk, model: str) -> None:
+    data = {"10-text-as-pb": hostile.TEXT, "10-binary-as-pbtxt": PLAIN}.get(model, hostile.TEXT.replace(b"\n", b"\r\n"))
+    desk.put("model", data)
+    assert desk.run("rename", "model", "y=q", *QUICK, "-o", "out.pbtxt").code == 0
+    assert desk.run("rename", "model", "y=q", *QUICK, "-o", "out.pb").code == 0
+    assert b'name: "q"' in desk.files()["out.pbtxt"]
+    assert from_bytes(desk.files()["out.pb"]).find("q") is not None
+
+
+class Odd(NamedTuple):
+    """A file that is edited with a warning: its bytes, what is said, and what the output must and must not hold."""
+
+    row: str
+    data: bytes
+    words: tuple[str, ...]
+    kept: tuple[bytes, ...] = ()
+    gone: tuple[bytes, ...] = ()
+
+
+UNKNOWN = encode_len(200, b"from the future")
+
+
+UNKNOWN_GROUP = encode_varint(201 << 3 | 3) + b"\x08\x01" + encode_varint(201 << 3 | 4)
+
+
+NODE_WITH_UNKNOWN = record(
+    encode_len(1, b"n") + encode_len(2, b"Identity") + UNKNOWN + encode_len(3, b"y")
+    + encode_len(5, encode_len(1, b"T") + encode_len(2, hostile.a_type())) + UNKNOWN_GROUP
+)  # fmt: skip
+
+
+ODD = [
+    Odd("19-in-the-graph", UNKNOWN + PLAIN + UNKNOWN_GROUP, ("unknown field 200", "201"), (UNKNOWN, UNKNOWN_GROUP)),
+    Odd("19-in-a-node", PLAIN + NODE_WITH_UNKNOWN, ("'n'", "unknown field"), (UNKNOWN, UNKNOWN_GROUP)),
+    Odd("26-dangling-colocation", PLAIN + identity("n", "y", _class=hostile.colocated_with("gone", "x")),
+        ("'n'", "'gone'"), (b"loc:@x",), (b"loc:@gone",)),
+    Odd("26-only-a-dangling-colocation", PLAIN + identity("n", "y", _class=hostile.colocated_with("gone")),
+        ("'n'", "'gone'"), (), (b"_class",)),
+    Odd("27-control-before-data", PLAIN + identity("n", "^x", "y"), ("'n'", "control input"),
+        (encode_len(3, b"q") + encode_len(3, b"^x"),), (encode_len(3, b"^x") + encode_len(3, b"q"),)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", [pytest.param(odd, id=odd.row) for odd in ODD])
+def test_odd_file_is_edited_with_a_warning(desk: Desk, odd: Odd) -> None:
+    desk.put("model.pb", odd.data)
+    ran = desk.run(*TO_OUT)
+    assert ran.code == 0, ran
+    warnings = "\n".join(line for line in ran.err.splitlines() if line.startswith("Warning: "))
+    for word in odd.words:
+        assert word in warnings
+    written = desk.files()["out.pb"]
+    assert isinstance(written, bytes)
+    assert all(data in written for data in odd.kept)
+    assert not any(data in written for data in odd.gone)
+    assert desk.files()["model.pb"] == odd.data
+    assert desk.run("rename", "out.pb", "q=y", *QUICK, "-o", "back.pb").code == 0
+    if odd.row.startswith("19"):
+        assert desk.files()["back.pb"] == odd.data
+    else:
+        assert "Warning" not in desk.run("inspect", "back.pb").err
+
+
+def test_loops_are_legal(desk: Desk) -> None:
+    desk.put("model.pb", hostile.loop())
+    assert desk.run("rename", "model.pb", "merge=q", *QUICK, "-o", "out.pb").code == 0
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("row", ["30-recursion-by-op", "31-three-by-attr", "31-two-by-while-body"])
+def test_recursion_is_found_before_tensorflow_crashes(desk: Desk, row: str) -> None:
+    bad = next(bad for bad in BAD if bad.row == row)
+    desk.put("model.pb", bad.data)
+    for level in ("load", "run"):
+        check_refused(desk, 3, bad.words, "rename", "model.pb", "x=q", "-o", "out.pb", "--validate", level)

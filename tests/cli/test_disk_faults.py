@@ -1,0 +1,237 @@
+"""Faults of the disk: all is written, or nothing, whichever call of the system fails."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.desk import Desk, check_refused, check_said, finished
+from support.hostile import HEAVY, PLAIN, no_op
+from support.renaming import EARLIER, QUICK, RENAME_TWO, TO_OUT, renamed
+
+from gdsurgeon.wire.text import to_text
+
+
+class Fault:
+    """Has call number `at` of an os function fail, and every later one where `for_ever`.
+
+    Of close, fsync and write only the calls on regular files count: a folder or a pipe has no disk to run full.
+    """
+
+    def __init__(self, name: str, code: int, for_ever: bool) -> None:
+        self.name, self.code, self.for_ever = name, code, for_ever
+        self.real = getattr(os, name) if name != "fsync" else lambda fd: None
+        self.arm(0)
+
+    def disarm(self) -> None:
+        self.at = 0
+
+    def arm(self, at: int) -> None:
+        self.at, self.calls, self.struck = at, 0, False
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        if self.at and self._counts(*args):
+            self.calls += 1
+            if self.calls == self.at or (self.for_ever and self.calls > self.at):
+                self.struck = True
+                if self.name == "close":
+                    self.real(*args)  # the descriptor is gone, whatever close says
+                raise OSError(self.code, os.strerror(self.code))
+        return self.real(*args, **options)
+
+    def _counts(self, *args: Any) -> bool:
+        return self.name not in ("close", "fsync", "write") or stat.S_ISREG(os.fstat(args[0]).st_mode)
+
+
+FAULTS = [
+    ("write", errno.ENOSPC), ("write", errno.EDQUOT), ("write", errno.EIO),
+    ("copy_file_range", errno.ENOSPC), ("copy_file_range", errno.EIO),
+    ("fsync", errno.EIO), ("close", errno.EDQUOT), ("open", errno.EACCES), ("fchmod", errno.EPERM),
+    ("replace", errno.EXDEV), ("replace", errno.EACCES), ("link", errno.EPERM),
+]  # fmt: skip
+
+
+"""One behind each of the two weights of HEAVY: it takes two writes and two copies."""
+
+
+PLACES = {
+    "new": ("-o", "new.pb"),
+    "earlier": ("-o", "out.pb"),
+    "in-place": ("-i",),
+    "backup": ("-i", "--backup", ".bak"),
+    "report": ("-o", "out.pb", "--report", "report.json"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for-ever"])
+@pytest.mark.parametrize(("call", "code"), FAULTS, ids=[f"{call}-{errno.errorcode[code]}" for call, code in FAULTS])
+def test_all_or_nothing_whichever_call_fails(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, code: int, for_ever: bool, place: str
+) -> None:
+    check_all_or_nothing(desk, monkeypatch, Fault(call, code, for_ever), place)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_all_or_nothing_whichever_read_fails(desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    check_all_or_nothing(desk, monkeypatch, Fault("pread", errno.EIO, False), place)
+
+
+def check_all_or_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch, fault: Fault, place: str) -> None:
+    before = {"model.pb": HEAVY, "out.pb": EARLIER, "model.pb.bak": EARLIER, "report.json": EARLIER}
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    monkeypatch.setattr(os, fault.name, fault)
+    for at in range(1, 200):
+        desk.restore(before)
+        fault.arm(at)
+        ran = desk.run(*RENAME_TWO, *PLACES[place])
+        fault.disarm()
+        after: dict[str, Any] = desk.files()
+        assert desk.temporary_files() == [], f"call {at}"
+        if ran.code:
+            assert ran.code in (3, 6), ran
+            check_said(ran)
+            assert os.strerror(fault.code).lower() in ran.err.lower()
+            if place == "backup" and after["model.pb.bak"] != EARLIER:
+                assert after.pop("model.pb.bak") == HEAVY  # kept before the model was to be replaced
+            if place == "report" and fault.name == "replace":
+                after.pop("report.json")  # two files cannot appear at once: it may be ahead of the output
+            assert after.items() <= before.items(), f"call {at}"
+            assert after.keys() >= before.keys() - {"model.pb.bak", "report.json"}, f"call {at}"
+        else:
+            _check_whole(place, before, after)
+        if not fault.struck:
+            assert ran.code == 0
+            return
+    pytest.fail("it never comes to an end")
+
+
+def _restore(desk: Desk, before: dict[str, bytes]) -> None:
+    for name in desk.files():
+        os.unlink(name)
+    for name, data in before.items():
+        desk.put(name, data)
+
+
+def _check_whole(place: str, before: dict[str, bytes], after: dict[str, Any]) -> None:
+    """The folder after success."""
+    written = {"new": "new.pb", "in-place": "model.pb", "backup": "model.pb"}.get(place, "out.pb")
+    wanted = before | {written: renamed(HEAVY, y="q", v="r")}
+    if place == "backup":
+        wanted["model.pb.bak"] = HEAVY
+    if place == "report":
+        wanted["report.json"] = after["report.json"]
+        assert json.loads(after["report.json"])["command"] == "rename"
+    assert after == wanted
+
+
+def _short(real: Callable[..., int], position: int, most: int) -> Callable[..., int]:
+    """REAL, with at most MOST bytes a call; POSITION is where among the arguments the bytes or their count stand."""
+
+    def call(*args: Any) -> int:
+        wanted = args[position]
+        less = min(wanted, most) if isinstance(wanted, int) else wanted[:most]
+        return real(*args[:position], less, *args[position + 1 :])
+
+    return call
+
+
+def _fails(code: int) -> Callable[..., int]:
+    def call(*_: Any) -> int:
+        raise OSError(code, os.strerror(code))
+
+    return call
+
+
+SHORT = {
+    "write": {"write": _short(os.write, 1, 100)},
+    "pread": {"pread": _short(os.pread, 1, 100)},
+    "copy_file_range": {"copy_file_range": _short(os.copy_file_range, 2, 3000)},
+    "copy_file_range-nothing": {"copy_file_range": lambda *_: 0},
+    "sendfile": {"copy_file_range": _fails(errno.EXDEV), "sendfile": _short(os.sendfile, 3, 3000)},
+    **{
+        f"neither-{errno.errorcode[code]}": {"copy_file_range": _fails(code), "sendfile": _fails(errno.EINVAL)}
+        for code in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
+    },
+    "neither-and-short": {
+        "copy_file_range": _fails(errno.ENOSYS),
+        "sendfile": _fails(errno.ENOSYS),
+        "write": _short(os.write, 1, 1000),
+        "pread": _short(os.pread, 1, 1000),
+    },
+}
+
+
+@pytest.mark.parametrize("case", SHORT)
+def test_short_and_missing_calls_change_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    desk.put("model.pb", HEAVY)
+    for name, call in SHORT[case].items():
+        monkeypatch.setattr(os, name, call)
+    assert desk.run(*TO_OUT).code == 0
+    monkeypatch.undo()
+    assert (desk.folder / "out.pb").read_bytes() == renamed(HEAVY)
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "replace"])
+def test_text_is_written_whole_or_not_at_all(desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("out.pb", EARLIER)
+    fault = Fault(call, errno.ENOSPC, False)
+    monkeypatch.setattr(os, call, fault)
+    fault.arm(1)
+    arguments = (*TO_OUT, "--format", "text")
+    check_refused(desk, 6, ("out.pb", "no space left on device"), *arguments)
+    assert desk.run(*arguments).code == 0
+    assert desk.files()["out.pb"] == to_text(renamed(PLAIN))
+
+
+@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for-ever"])
+@pytest.mark.parametrize("call", ["sendfile", "write", "pread"])
+def test_faults_behind_a_missing_call(desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, for_ever: bool) -> None:
+    """Where copy_file_range is missing the next way is taken, and fails as cleanly."""
+    desk.put("model.pb", HEAVY)
+    desk.put("out.pb", EARLIER)
+    fault = Fault(call, errno.EIO, for_ever)
+    monkeypatch.setattr(os, "copy_file_range", _fails(errno.ENOSYS))
+    if call != "sendfile":
+        monkeypatch.setattr(os, "sendfile", _fails(errno.ENOSYS))
+    monkeypatch.setattr(os, call, fault)
+    for at in range(1, 100):
+        fault.arm(at)
+        ran = desk.run(*TO_OUT)
+        fault.disarm()
+        if not fault.struck:
+            assert ran.code == 0
+            assert desk.files()["out.pb"] == renamed(HEAVY)
+            return
+        assert ran.code == (3 if call == "pread" else 6)
+        check_said(ran)
+        assert "input/output error" in ran.err.lower()
+        assert desk.files() == {"model.pb": HEAVY, "out.pb": EARLIER}
+    pytest.fail("it never comes to an end")
+
+
+@pytest.mark.parametrize("room", [0, 4096, 1 << 16])
+def test_no_room_for_standard_input(desk: Desk, room: int) -> None:
+    """A graph from a pipe that is too big for memory goes to a temporary file, and there may be no room for that."""
+    script = (
+        "import resource, signal, sys; import gdsurgeon.wire.source as source; from gdsurgeon.cli.main import run;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), -1));"
+        "source.SPOOL_IN_MEMORY = 100; run()"
+    )
+    desk.put("out.pb", EARLIER)
+    data = HEAVY if room > 4096 else PLAIN + b"".join(no_op(f"n{i}") for i in range(300))
+    arguments = ("-c", script, str(room), "rename", "-", "y=q", *QUICK, "-o", "out.pb")
+    process = desk.start_python(*arguments, stdin=subprocess.PIPE)
+    ran = finished(process, data)
+    assert ran.code in (3, 6), ran
+    check_said(ran, "<stdin>", "temporary")
+    assert desk.files() == {"out.pb": EARLIER}
+    assert desk.temporary_files() == []

@@ -1,0 +1,269 @@
+"""Signals, and a validator that dies or hangs: nothing is left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import hostile
+from support.desk import Desk, Ran, check_refused, check_said, finished
+from support.hostile import HEAVY, PLAIN
+from support.renaming import EARLIER, QUICK, RENAME, RENAME_TWO, TO_OUT
+
+# -- rows 75, 76: signals ------------------------------------------------------------------------------------
+
+
+SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+each_signal = pytest.mark.parametrize(("number", "code"), SIGNALS.items(), ids=[s.name for s in SIGNALS])
+
+
+KILLED_AT = """
+import os, signal, sys
+from gdsurgeon.cli.main import run
+name, number, at = sys.argv.pop(1), int(sys.argv.pop(1)), int(sys.argv.pop(1))
+real = getattr(os, name)
+calls = 0
+def call(*args, **options):
+    global calls
+    calls += 1
+    if calls == at:
+        os.kill(os.getpid(), number)
+    return real(*args, **options)
+setattr(os, name, call)
+run()
+"""
+
+
+def children(pid: int) -> list[int]:
+    """The processes whose parent is PID."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and status(int(entry.name))[1:2] == [str(pid)]:
+            found.append(int(entry.name))
+    return found
+
+
+def wait_for(condition: Callable[[], Any]) -> Any:
+    """What CONDITION gives, once that is true."""
+    give_up = time.monotonic() + 60
+    while not (found := condition()):
+        assert time.monotonic() < give_up, "it never came about"
+        time.sleep(0.005)
+    return found
+
+
+def status(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; that of a process that has gone is Z, as while it is a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["Z"]
+
+
+def is_running(pid: int) -> bool:
+    return status(pid)[0] != "Z"
+
+
+def is_waiting(pid: int) -> bool:
+    """Whether it sleeps, in a read or a write that cannot go on: a signal that comes now interrupts that."""
+    return status(pid)[0] == "S"
+
+
+def unread(pipe: int) -> int:
+    """How many bytes in PIPE nobody has read."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+
+
+def check_interrupted(desk: Desk, ran: Ran, code: int) -> None:
+    assert ran.code == code, ran
+    assert ran.out == b""
+    assert "Traceback" not in ran.err
+    assert ran.errors == []
+    assert desk.temporary_files() == []
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "call", "at"),
+    [
+        *(
+            (signal.SIGTERM, 143, call, at)
+            for call, at in (
+                ("open", 2), ("write", 1), ("write", 2), ("copy_file_range", 1), ("copy_file_range", 2), ("fchmod", 1),
+                ("fsync", 1), ("replace", 1),
+            )
+        ),
+        (signal.SIGINT, 130, "copy_file_range", 2),
+        (signal.SIGINT, 130, "fsync", 1),
+        (signal.SIGHUP, 129, "copy_file_range", 2),
+    ],
+)  # fmt: skip
+def test_signal_while_writing(desk: Desk, number: signal.Signals, code: int, call: str, at: int) -> None:
+    before: dict[str, Any] = {"model.pb": HEAVY, "out.pb": EARLIER}
+    desk.restore(before)
+    arguments = ("-c", KILLED_AT, call, str(number.value), str(at), *RENAME_TWO, "-o", "out.pb")
+    check_interrupted(desk, finished(desk.start_python(*arguments)), code)
+    assert desk.files() == before
+
+
+@each_signal
+def test_signal_while_reading(desk: Desk, number: signal.Signals, code: int) -> None:
+    desk.put("out.pb", EARLIER)
+    process = desk.start("rename", "-", "y=q", *QUICK, "-o", "out.pb", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(HEAVY)  # more than a pipe holds: when all is written, some has been read
+    process.stdin.flush()
+    pipe = process.stdin.fileno()
+    wait_for(lambda: unread(pipe) == 0 and is_waiting(process.pid))
+    process.send_signal(number)
+    process.wait(60)
+    check_interrupted(desk, finished(process), code)
+    assert desk.files() == {"out.pb": EARLIER}
+
+
+@each_signal
+def test_signal_while_streaming(desk: Desk, number: signal.Signals, code: int) -> None:
+    desk.put("model.pb", HEAVY)
+    os.mkfifo(desk.folder / "pipe")
+    process = desk.start(*RENAME, "-o", "pipe")
+    with open(desk.folder / "pipe", "rb", buffering=0) as pipe:
+        assert len(pipe.read(1)) == 1
+        wait_for(lambda: is_waiting(process.pid))  # the pipe is full
+        process.send_signal(number)
+        process.wait(60)
+    check_interrupted(desk, finished(process), code)
+
+
+def processor_ticks(pid: int) -> int:
+    """How long the process PID has computed."""
+    return sum(map(int, status(pid)[11:13]))
+
+
+class Validation:
+    """A command in the middle of its validation, which will not end by itself."""
+
+    def __init__(self, desk: Desk, *arguments: str, **options: Any) -> None:
+        desk.put("model.pb", hostile.loop(endless=True))
+        desk.put("out.pb", EARLIER)
+        self.desk = desk
+        self.before = desk.files()
+        self.process = desk.start("rename", "model.pb", "result=q", "-o", "out.pb", *arguments, **options)
+        wait_for(lambda: [name for name in desk.files() if name.startswith(".out.pb.gdsurgeon-")])
+        (self.child,) = children(self.process.pid)
+        # Longer than TensorFlow takes to load: it is in the loop, or about to be.
+        wait_for(lambda: not is_running(self.child) or processor_ticks(self.child) > 60)
+
+    def finished(self) -> Ran:
+        ran = finished(self.process)
+        wait_for(lambda: not is_running(self.child))
+        assert self.desk.files() == self.before
+        return ran
+
+
+@pytest.mark.tensorflow
+@each_signal
+def test_signal_while_validating(desk: Desk, number: signal.Signals, code: int) -> None:
+    validation = Validation(desk)
+    validation.process.send_signal(number)
+    check_interrupted(desk, validation.finished(), code)
+
+
+@pytest.mark.tensorflow
+def test_interrupt_from_the_keyboard_reaches_both_processes(desk: Desk) -> None:
+    validation = Validation(desk, start_new_session=True)
+    os.killpg(validation.process.pid, signal.SIGINT)
+    check_interrupted(desk, validation.finished(), 130)
+
+
+@pytest.mark.parametrize("call", ["copy_file_range", "fsync", "replace"])
+def test_kill_while_writing(desk: Desk, call: str) -> None:
+    before: dict[str, Any] = {"model.pb": HEAVY, "out.pb": EARLIER}
+    desk.restore(before)
+    arguments = ("-c", KILLED_AT, call, str(signal.SIGKILL.value), "1", *TO_OUT)
+    assert finished(desk.start_python(*arguments)).code == -signal.SIGKILL
+    after = desk.files()
+    left = set(after) - set(before)
+    assert all(name.startswith(".out.pb.gdsurgeon-") and name.endswith(".tmp") for name in left)
+    assert len(left) == 1
+    assert after.items() >= before.items()
+
+
+@pytest.mark.tensorflow
+def test_kill_while_validating_ends_the_child(desk: Desk) -> None:
+    validation = Validation(desk)
+    validation.process.kill()
+    finished(validation.process)
+    wait_for(lambda: not is_running(validation.child))
+
+
+# -- row 63: the validator dies ------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (signal.SIGSEGV, ("TensorFlow crashed (SIGSEGV) while",)),
+        (signal.SIGABRT, ("TensorFlow crashed (SIGABRT) while",)),
+        (signal.SIGKILL, ("TensorFlow was killed (SIGKILL", "out of memory", " while")),
+    ],
+    ids=["SIGSEGV", "SIGABRT", "SIGKILL"],
+)
+def test_validator_dies(desk: Desk, number: signal.Signals, words: tuple[str, ...]) -> None:
+    validation = Validation(desk)
+    os.kill(validation.child, number)
+    ran = validation.finished()
+    assert ran.code == 5
+    check_said(ran, *words)
+    assert desk.temporary_files() == []
+
+
+@pytest.mark.tensorflow
+def test_validator_hangs(desk: Desk) -> None:
+    ran = Validation(desk, "--timeout", "1").finished()
+    assert ran.code == 5
+    check_said(ran, "did not finish running", "within 1 s", "--timeout")
+    assert desk.temporary_files() == []
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("seconds", ["inf", "1e300"])
+def test_patience_without_end(desk: Desk, seconds: str) -> None:
+    desk.put("model.pb", PLAIN)
+    ran = desk.run("rename", "model.pb", "y=q", "-o", "out.pb", "--timeout", seconds)
+    assert ran.code in (0, 2), ran
+    assert "internal fault" not in ran.err
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("library", ["nowhere.so", "model.pb", "folder"])
+def test_op_library_that_is_none(desk: Desk, library: str) -> None:
+    desk.put("model.pb", PLAIN)
+    (desk.folder / "folder").mkdir()
+    arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--op-lib", library)
+    check_refused(desk, 2, ("--op-lib", library), *arguments)
+
+
+@pytest.mark.tensorflow
+def test_op_library_crashes(desk: Desk, tmp_path: Path) -> None:
+    source = tmp_path / "crash.c"
+    source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void crash(void) { abort(); }\n")
+    library = tmp_path / "crash.so"
+    try:
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("there is no C compiler")
+    desk.put("model.pb", PLAIN)
+    desk.put("out.pb", EARLIER)
+    arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--op-lib", str(library))
+    check_refused(desk, 5, ("TensorFlow crashed (SIGABRT)",), *arguments)

@@ -1,0 +1,295 @@
+"""Where the output goes, and what a run leaves: reports, backups, links, modes."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import Any
+
+import pytest
+from support import hostile
+from support.desk import Desk, Ran, check_refused, check_said, finished
+from support.hostile import HEAVY, PLAIN
+from support.renaming import EARLIER, QUICK, RENAME, TO_OUT, as_root, not_as_root, renamed
+
+# -- what a run leaves ---------------------------------------------------------------------------------------
+
+
+def test_dry_run_writes_nothing(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("model.edited.pb", EARLIER)
+    desk.put("out.pb", EARLIER)
+    before = desk.files()
+    for more in ((), ("-o", "out.pb"), ("-i",), ("-i", "--backup", ".bak"), ("-o", "-"), ("-o", "new.pb")):
+        ran = desk.run(*RENAME, "--dry-run", *more)
+        assert (ran.code, ran.out) == (0, b"")
+        assert "nothing written" in ran.err
+        assert desk.files() == before
+    assert desk.temporary_files() == []
+
+
+def test_dry_run_finds_what_is_wrong_with_the_output(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    check_refused(desk, 6, ("nowhere",), *RENAME, "--dry-run", "-o", "nowhere/out.pb")
+
+
+def test_report(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("report.json", EARLIER)
+    assert desk.run(*TO_OUT, "--report", "report.json").code == 0
+    report = json.loads(desk.files()["report.json"])
+    assert (report["command"], report["model"], report["output"]) == ("rename", "model.pb", "out.pb")
+    assert report["edit"]["renamed"] == {"y": "q"}
+    assert report["nodes"] == {"before": 3, "after": 3}
+    assert report["bytes"] == len(renamed(PLAIN))
+    assert report["before"]["inputs"] == [{"name": "x", "dtype": "float32", "shape": [None, 4], "op": "Placeholder"}]
+    assert [output["name"] for output in report["after"]["outputs"]] == ["z"]
+    assert report["claims"] == ["SameOutputs"]
+    assert report["proof"]["level"] == "structure"
+    assert desk.temporary_files() == []
+
+
+def test_report_on_standard_output(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    ran = desk.run(*TO_OUT, "--report", "-")
+    assert ran.code == 0
+    assert json.loads(ran.out)["edit"]["renamed"] == {"y": "q"}
+    assert desk.files()["out.pb"] == renamed(PLAIN)
+
+
+def test_report_is_not_written_where_the_edit_fails(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("report.json", EARLIER)
+    arguments = ("rename", "model.pb", "nothing=q", *QUICK, "-o", "out.pb", "--report", "report.json")
+    check_refused(desk, 4, ("'nothing'",), *arguments)
+
+
+def test_in_place_with_backup(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("model.pb.bak", EARLIER)
+    assert desk.run(*RENAME, "-i", "--backup", ".bak").code == 0
+    assert desk.files() == {"model.pb": renamed(PLAIN), "model.pb.bak": PLAIN}
+    assert desk.run("rename", "model.pb", "q=y", *QUICK, "-i", "--backup", ".bak").code == 0
+    assert desk.files() == {"model.pb": PLAIN, "model.pb.bak": renamed(PLAIN)}
+
+
+def test_backup_that_is_a_link_to_the_model(desk: Desk) -> None:
+    os.link(desk.put("model.pb", PLAIN), desk.folder / "model.pb.bak")
+    assert desk.run(*RENAME, "-i", "--backup", ".bak").code == 0
+    assert desk.files() == {"model.pb": renamed(PLAIN), "model.pb.bak": PLAIN}
+
+
+@pytest.mark.parametrize("suffix", ["/nowhere/x", "d"])
+def test_backup_that_cannot_be_written(desk: Desk, suffix: str) -> None:
+    desk.put("model.pb", PLAIN)
+    (desk.folder / "model.pbd").mkdir()
+    check_refused(desk, 6, ("backup",), *RENAME, "-i", "--backup", suffix)
+
+
+# -- row 62: too big for TensorFlow --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["none", "structure"])
+@pytest.mark.parametrize("destination", [("-o", "out.pb"), ("-i",), ("-o", "-")], ids=["out", "in-place", "stdout"])
+def test_over_2_gib_is_refused_before_writing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, destination: tuple[str, ...], level: str
+) -> None:
+    path = desk.folder / "model.pb"
+    hostile.write_huge(str(path), [4096, (1 << 30) + 8192, 1 << 30])
+    before = path.stat()
+    monkeypatch.setattr("gdsurgeon.wire.output.write_chunks", _must_not_be_called)
+    ran = desk.run("rename", "model.pb", "y=q", "--validate", level, *destination)
+    assert ran.code == 6
+    check_said(ran, "2 GiB", "largest")
+    listed = [line.split()[0] for line in ran.err.splitlines() if line.startswith("  ")]
+    assert listed[:2] == ["w1", "w2"]
+    assert ran.out == b""
+    assert os.listdir(desk.folder) == ["model.pb"]
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+def _must_not_be_called(*_: Any) -> int:
+    raise AssertionError("something is written")
+
+
+# -- rows 67-72: where the output goes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        pytest.param("folder", ("folder", "is a directory"), id="67-directory"),
+        pytest.param("to-folder", ("to-folder", "is a directory"), id="67-link-to-a-directory"),
+        pytest.param("nowhere/out.pb", ("no folder", "nowhere"), id="68-missing-folder"),
+        pytest.param("model.pb/out.pb", ("model.pb/out.pb", "cannot be written"), id="68-file-as-a-folder"),
+        pytest.param("readonly.pb", ("readonly.pb", "the file is read-only"), id="68-read-only-file"),
+        pytest.param("to-readonly", ("to-readonly", "the file is read-only"), id="68-link-to-a-read-only-file"),
+        pytest.param("loop", ("loop", "symbolic links"), id="69-loop"),
+        pytest.param("loop-a", ("loop-a", "symbolic links"), id="69-loop-of-two"),
+        pytest.param("astray", ("astray", "no folder"), id="69-dangling-into-nowhere"),
+        pytest.param("o" * 300, ("cannot be written", "name too long"), id="68-name-too-long"),
+        pytest.param("", ("cannot be written",), id="68-empty-name"),
+        pytest.param("new/", ("new/", "cannot be written"), id="68-slash-at-the-end"),
+    ],
+)
+@pytest.mark.parametrize("dry", [False, True], ids=["", "dry-run"])
+def test_output_that_cannot_be_written(desk: Desk, out: str, words: tuple[str, ...], dry: bool) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("readonly.pb", EARLIER).chmod(0o444)
+    (desk.folder / "folder").mkdir()
+    for name, target in {
+        "to-folder": "folder", "to-readonly": "readonly.pb", "loop": "loop", "loop-a": "loop-b", "loop-b": "loop-a",
+        "astray": "nowhere/out.pb",
+    }.items():  # fmt: skip
+        (desk.folder / name).symlink_to(target)
+    check_refused(desk, 6, words, *RENAME, "-o", out, *(["--dry-run"] if dry else []))
+    assert stat.S_IMODE((desk.folder / "readonly.pb").stat().st_mode) == 0o444
+
+
+def test_read_only_model_is_not_replaced(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN).chmod(0o444)
+    check_refused(desk, 6, ("model.pb", "read-only"), *RENAME, "-i")
+
+
+def test_long_name_leaves_room_for_the_temporary_one(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    assert desk.run(*RENAME, "-o", "o" * 255).code == 0
+    assert desk.run(*RENAME, "-o", "é" * 127).code == 0
+
+
+@not_as_root
+def test_read_only_folder(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    (desk.folder / "folder").mkdir(0o555)
+    check_refused(desk, 6, ("folder/out.pb", "permission"), *RENAME, "-o", "folder/out.pb")
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["there", "dangling"])
+@pytest.mark.parametrize("target", ["real.pb", "folder/real.pb", "../beside.pb", "absolute"])
+def test_link_is_followed_and_kept(desk: Desk, target: str, there: bool) -> None:
+    desk.put("model.pb", PLAIN)
+    (desk.folder / "folder").mkdir()
+    if target == "absolute":
+        target = str(desk.folder / "real.pb")
+    (desk.folder / "link.pb").symlink_to(target)
+    (desk.folder / "second.pb").symlink_to("link.pb")
+    if there:
+        (desk.folder / target).write_bytes(EARLIER)
+    assert desk.run(*RENAME, "-o", "second.pb").code == 0
+    assert (os.readlink("second.pb"), os.readlink("link.pb")) == ("link.pb", target)
+    assert (desk.folder / target).read_bytes() == renamed(PLAIN)
+    assert desk.temporary_files() == []
+    assert not [name for name in os.listdir(desk.folder.parent) if ".tmp" in name]
+
+
+def test_dev_null(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    assert desk.run(*RENAME, "-o", "/dev/null").code == 0
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert desk.files() == {"model.pb": PLAIN}
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output(desk: Desk, name: str) -> None:
+    desk.put("model.pb", HEAVY)
+    assert desk.spawn(*RENAME, "-o", name).out == renamed(HEAVY)
+    with open(desk.folder / "out.pb", "wb") as out:
+        out.write(EARLIER)
+        out.flush()
+        assert desk.spawn(*RENAME, "-o", name, stdout=out).code == 0
+    assert (desk.folder / "out.pb").read_bytes() == EARLIER + renamed(HEAVY)
+
+
+def test_fifo(desk: Desk) -> None:
+    desk.put("model.pb", HEAVY)
+    os.mkfifo(desk.folder / "pipe")
+    process = desk.start(*RENAME, "-o", "pipe")
+    assert (desk.folder / "pipe").read_bytes() == renamed(HEAVY)
+    assert finished(process).code == 0
+    assert stat.S_ISFIFO(os.stat(desk.folder / "pipe").st_mode)
+    assert desk.temporary_files() == []
+
+
+def test_fifo_as_model(desk: Desk) -> None:
+    os.mkfifo(desk.folder / "pipe")
+    process = desk.start("rename", "pipe", "y=q", *QUICK, "-o", "out.pb")
+    (desk.folder / "pipe").write_bytes(HEAVY)
+    assert finished(process).code == 0
+    assert (desk.folder / "out.pb").read_bytes() == renamed(HEAVY)
+
+
+def same_file_names(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    (desk.folder / "folder").mkdir()
+    os.link(desk.folder / "model.pb", desk.folder / "hard.pb")
+    (desk.folder / "soft.pb").symlink_to("model.pb")
+
+
+@pytest.mark.parametrize("out", ["model.pb", "./model.pb", "folder/../model.pb", "hard.pb", "soft.pb"])
+def test_model_is_not_its_own_output(desk: Desk, out: str) -> None:
+    same_file_names(desk)
+    check_refused(desk, 2, (out, "MODEL", "-i"), *RENAME, "-o", out)
+    check_refused(desk, 2, ("model.pb", "MODEL", "-i"), "rename", out, "y=q", *QUICK, "-o", "model.pb")
+
+
+def test_standard_input_is_not_its_own_output(desk: Desk) -> None:
+    path = desk.put("model.pb", PLAIN)
+
+    def run(*arguments: str) -> Ran:
+        with open(path, "rb") as model:
+            return desk.spawn(*arguments, stdin=model)
+
+    check_refused(desk, 2, ("model.pb", "MODEL"), "rename", "-", "y=q", *QUICK, "-o", "model.pb", run=run)
+
+
+@pytest.mark.parametrize("model", ["model.pb", "hard.pb", "soft.pb"])
+def test_in_place(desk: Desk, model: str) -> None:
+    same_file_names(desk)
+    assert desk.run("rename", model, "y=q", *QUICK, "-i", "--backup", "~").code == 0
+    new = renamed(PLAIN)
+    assert (desk.folder / model).read_bytes() == new
+    # A hard link is another name of the old file, and keeps it; a soft one is followed, and kept.
+    target = "model.pb" if model == "soft.pb" else model
+    other = "hard.pb" if target == "model.pb" else "model.pb"
+    expected: dict[str, Any] = {target: new, other: PLAIN, "soft.pb": "-> model.pb", f"{target}~": PLAIN}
+    assert desk.files() == expected
+
+
+MODES = [0o640, 0o600, 0o664, 0o755, 0o444 | 0o200]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=oct)
+@pytest.mark.parametrize("destination", ["out.pb", "in-place"])
+def test_mode_is_kept(desk: Desk, destination: str, mode: int) -> None:
+    desk.put("model.pb", PLAIN).chmod(mode)
+    desk.put("out.pb", EARLIER).chmod(mode)
+    assert desk.run(*RENAME, *(["-i"] if destination == "in-place" else ["-o", destination])).code == 0
+    assert stat.S_IMODE(os.stat("model.pb" if destination == "in-place" else "out.pb").st_mode) == mode
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664), (0o027, 0o640)])
+def test_new_file_has_the_mode_of_the_umask(desk: Desk, umask: int, mode: int) -> None:
+    desk.put("model.pb", PLAIN).chmod(0o600)
+    before = os.umask(umask)
+    try:
+        assert desk.run(*TO_OUT, "--report", "report.json").code == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat("out.pb").st_mode) == mode
+    assert stat.S_IMODE(os.stat("report.json").st_mode) == mode
+
+
+@pytest.mark.skipif(not as_root, reason="only root can give a folder to another group")
+def test_group_of_the_folder(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    (desk.folder / "shared").mkdir()
+    os.chown(desk.folder / "shared", -1, 1234)
+    (desk.folder / "shared").chmod(0o2775)
+    out = desk.folder / "shared" / "out.pb"
+    assert desk.run(*RENAME, "-o", str(out)).code == 0
+    assert out.stat().st_gid == 1234
+    os.chown(out, -1, 4321)
+    out.chmod(0o640)
+    assert desk.run(*RENAME, "-o", str(out)).code == 0
+    assert (out.stat().st_gid, stat.S_IMODE(out.stat().st_mode)) == (4321, 0o640)

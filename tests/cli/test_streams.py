@@ -1,0 +1,270 @@
+"""Pipes, terminals and locales: standard input and output as a shell gives them, and names of files."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import hostile
+from support.desk import Desk, Ran, check_refused, check_said, finished
+from support.hostile import HEAVY, PLAIN, node
+from support.renaming import EARLIER, PRE, QUICK, RENAME, renamed
+
+from gdsurgeon.graph.load import from_bytes
+
+
+def shell(desk: Desk, line: str) -> Ran:
+    """Runs LINE in bash, where $g is the program; the code is that of the first command of a pipe."""
+    script = f'g="{sys.executable} -m gdsurgeon"; {line}; exit ${{PIPESTATUS[0]}}'
+    process = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=desk.folder, env=desk.environment(), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    return finished(process)
+
+
+WRITERS = {
+    "graph": "rename model.pb y=q --validate structure -o -",
+    "text": "rename model.pb y=q --validate structure -o - --format text",
+    "report": "rename model.pb y=q --validate structure -o out.pb --report -",
+    "inspect": "inspect model.pb",
+    "json": "inspect model.pb --json",
+    "help": "--help",
+    "command-help": "rename --help",
+    "version": "--version",
+}
+
+
+to_every_writer = pytest.mark.parametrize("writer", WRITERS)
+
+
+@to_every_writer
+def test_full_device(desk: Desk, writer: str) -> None:
+    desk.put("model.pb", HEAVY)
+    ran = shell(desk, f"$g {WRITERS[writer]} >/dev/full")
+    assert ran.code == 6, ran
+    check_said(ran, "<stdout>", "no space left on device")
+
+
+@to_every_writer
+def test_closed_standard_output(desk: Desk, writer: str) -> None:
+    desk.put("model.pb", HEAVY)
+    ran = shell(desk, f"$g {WRITERS[writer]} >&-")
+    assert ran.code == 6, ran
+    check_said(ran, "<stdout>", "closed")
+
+
+@to_every_writer
+def test_reader_has_gone(desk: Desk, writer: str) -> None:
+    desk.put("model.pb", HEAVY)
+    reader, written = os.pipe()
+    os.close(reader)
+    try:
+        ran = desk.spawn(*WRITERS[writer].split(), stdout=written)
+    finally:
+        os.close(written)
+    assert ran.code == 141, ran
+    assert "Error" not in ran.err
+    assert "Exception ignored" not in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_reader_goes_after_a_byte(desk: Desk) -> None:
+    desk.put("model.pb", HEAVY)
+    ran = shell(desk, f"$g {WRITERS['graph']} | head -c1")
+    assert (ran.code, ran.out) == (141, HEAVY[:1])
+    assert "Exception ignored" not in ran.err
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("level", ["structure", pytest.param("run", marks=pytest.mark.tensorflow)])
+def test_closed_streams_that_are_not_needed(desk: Desk, level: str, closed: str) -> None:
+    desk.put("model.pb", HEAVY)
+    ran = shell(desk, f"$g rename model.pb y=q --validate {level} -o out.pb {closed}")
+    assert ran.code == 0, ran
+    assert desk.files() == {"model.pb": HEAVY, "out.pb": renamed(HEAVY)}
+    assert desk.temporary_files() == []
+
+
+def test_closed_standard_input_that_is_needed(desk: Desk) -> None:
+    ran = shell(desk, "$g rename - y=q --validate structure -o out.pb <&-")
+    assert ran.code == 3
+    check_said(ran, "standard input is closed")
+
+
+def test_error_with_nobody_to_read_it(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    for closed in ("2>&-", "2>/dev/full"):
+        ran = shell(desk, f"$g rename model.pb nothing=q --validate structure -o out.pb {closed}")
+        assert (ran.code, ran.out, ran.err) == (4, b"", "")
+
+
+@pytest.fixture
+def tty() -> Iterator[int]:
+    """A terminal."""
+    ours, theirs = pty.openpty()
+    yield theirs
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_standard_input_is_a_terminal(desk: Desk, tty: int) -> None:
+    def run(*arguments: str) -> Ran:
+        return desk.spawn(*arguments, stdin=tty)
+
+    check_refused(desk, 2, ("standard input is a terminal",), "rename", "-", "y=q", "-o", "out.pb", *QUICK, run=run)
+    check_refused(desk, 2, ("standard input is a terminal",), "inspect", "-", run=run)
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/tty"])
+def test_standard_output_is_a_terminal(desk: Desk, tty: int, name: str) -> None:
+    desk.put("model.pb", PLAIN)
+
+    def run(*arguments: str) -> Ran:
+        return desk.spawn(*arguments, stdout=tty)
+
+    if name == "/dev/tty":
+        name = os.ttyname(tty)
+    check_refused(desk, 2, ("binary", "terminal"), *RENAME, "-o", name, run=run)
+
+
+def test_text_may_go_to_a_terminal(desk: Desk, tty: int) -> None:
+    desk.put("model.pb", PLAIN)
+    assert desk.spawn(*RENAME, "-o", "-", "--format", "text", stdout=tty).code == 0
+    desk.put("model.pbtxt", hostile.TEXT)
+    assert desk.spawn("rename", "model.pbtxt", "y=q", *QUICK, "-o", "-", stdout=tty).code == 0
+
+
+@pytest.mark.parametrize("data", [b"", HEAVY[:100_000]], ids=["nothing", "half"])
+def test_upstream_has_failed(desk: Desk, data: bytes) -> None:
+    desk.put("out.pb", EARLIER)
+
+    def run(*arguments: str) -> Ran:
+        return desk.spawn(*arguments, data=data)
+
+    words = ("<stdin>", "truncated" if data else "empty")
+    check_refused(desk, 3, words, "rename", "-", "y=q", *QUICK, run=run)
+    check_refused(desk, 3, words, "rename", "-", "y=q", *QUICK, "-o", "out.pb", run=run)
+
+
+def test_pipe_fails_at_its_end_without_pipefail(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    line = "$g rename model.pb nothing=q -o - --validate none | $g rename - y=q --validate none > out.pb"
+    ran = shell(desk, f"{line}; exit $?")
+    assert ran.code == 3
+    assert ran.errors == [
+        "Error: model.pb has no node 'nothing' (3 nodes).",
+        "Error: <stdin> is empty (0 bytes)",
+    ]
+
+
+def test_pipe_there_and_back_again(desk: Desk) -> None:
+    desk.put("model.pb", HEAVY)
+    there, back = f"$g rename - y=q {' '.join(QUICK)}", f"$g rename - q=y {' '.join(QUICK)}"
+    ran = shell(desk, f"cat model.pb | {there} | {back} > out.pb")
+    assert "Error" not in ran.err
+    assert desk.files() == {"model.pb": HEAVY, "out.pb": HEAVY}
+    assert desk.temporary_files() == []
+
+
+def test_standard_input_by_its_path(desk: Desk) -> None:
+    try:
+        ran = desk.spawn("rename", "/dev/stdin", "y=q", *QUICK, data=HEAVY)
+        assert (ran.code, ran.out) == (0, renamed(HEAVY))
+        assert not os.path.exists("/dev/stdin.edited")
+    finally:
+        Path("/dev/stdin.edited").unlink(missing_ok=True)
+
+
+def test_standard_output_is_the_model(desk: Desk) -> None:
+    path = desk.put("model.pb", PLAIN)
+
+    def run(*arguments: str) -> Ran:
+        with open(path, "ab") as model:
+            return desk.spawn(*arguments, stdout=model)
+
+    check_refused(desk, 2, ("model.pb",), *RENAME, "-o", "-", run=run)
+
+
+def test_standard_input_from_a_file(desk: Desk) -> None:
+    path = desk.put("model.pb", HEAVY)
+    with open(path, "rb") as model:
+        assert desk.spawn("rename", "-", "y=q", *QUICK, stdin=model).out == renamed(HEAVY)
+    with open(path, "rb") as model:
+        model.seek(0)
+        os.lseek(model.fileno(), 100, os.SEEK_SET)  # somebody has read a part of it
+        assert desk.spawn("rename", "-", "y=q", *QUICK, stdin=model).code == 3
+
+
+def test_second_graph_from_standard_input(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    ran = desk.spawn("add-preprocessing", "model.pb", "-", "-o", "out.pb", *QUICK, data=PRE)
+    assert ran.code == 0, ran
+    assert from_bytes((desk.folder / "out.pb").read_bytes()).find("x_preprocessed") is not None
+
+
+@pytest.mark.tensorflow
+def test_nothing_of_tensorflow_on_the_streams(desk: Desk) -> None:
+    desk.put("model.pb", HEAVY)
+    assert desk.spawn("rename", "model.pb", "y=q", "-o", "out.pb").code == 0
+    ran = desk.spawn("rename", "model.pb", "y=q", "-o", "-")
+    assert ran.code == 0
+    assert ran.out == (desk.folder / "out.pb").read_bytes()
+    assert "tensorflow" not in ran.err.lower()
+    loud = desk.spawn("rename", "model.pb", "y=q", "-o", "-", "-v", env=desk.environment(TF_CPP_MIN_LOG_LEVEL="0"))
+    assert (loud.code, loud.out) == (0, ran.out)
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("name", [b"m\xff.pb", "modèle.pb".encode(), b"a b\tc\nd.pb", b"-model.pb", b"'$(x)*.pb"])
+def test_names_of_files(desk: Desk, name: bytes, locale: str) -> None:
+    path = os.path.join(os.fsencode(desk.folder), name)
+    with open(path, "wb") as file:
+        file.write(PLAIN)
+    environment = desk.environment(LC_ALL=locale, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    report = ("--report", "report.json")
+    ran = desk.spawn("rename", *QUICK, *report, "--", name, "y=q", env=environment)
+    assert ran.code == 0, ran
+    stem, suffix = os.path.splitext(path)
+    with open(stem + b".edited" + suffix, "rb") as file:
+        assert file.read() == renamed(PLAIN)
+    assert os.fsencode(json.loads((desk.folder / "report.json").read_bytes())["model"]) == name
+    assert len(ran.err.splitlines()) == 5
+    assert desk.spawn("inspect", "--", name, env=environment).code == 0
+    ran = desk.spawn("rename", *QUICK, "--", name, "y=q", env=environment)
+    assert ran.code == 2  # the output is there by now
+    check_said(ran, "-o")
+
+
+@pytest.mark.parametrize("environment", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}], ids=["C", "ascii"])
+def test_names_in_graphs(desk: Desk, environment: dict[str, str]) -> None:
+    """Ops may be called anything; what cannot be printed is escaped."""
+    desk.put("modèle.pb", PLAIN + node("n", "Öp", ["x"]))
+    for arguments in (("inspect", "modèle.pb"), ("inspect", "--json", "modèle.pb")):
+        ran = desk.spawn(*arguments, env=desk.environment(**environment))
+        assert ran.code == 0, ran
+    ran = desk.spawn("rename", "modèle.pb", "y=q", *QUICK, "-o", "out.pb", env=desk.environment(**environment))
+    assert ran.code == 0, ran
+
+
+@pytest.mark.tensorflow
+def test_file_name_that_is_not_utf8_is_executed(desk: Desk) -> None:
+    path = os.path.join(os.fsencode(desk.folder), b"-m\xff.pb")
+    with open(path, "wb") as file:
+        file.write(PLAIN)
+    ran = desk.spawn("rename", "--", b"-m\xff.pb", "y=q", env=desk.environment(LC_ALL="C"))
+    assert ran.code == 0, ran
+    assert "bit-identical" in ran.err
+
+
+def test_dash_as_the_name_of_a_file(desk: Desk) -> None:
+    desk.put("-", PLAIN)
+    assert desk.run("rename", "./-", "y=q", *QUICK, "-o", "./-x").code == 0
+    assert desk.files()["-x"] == renamed(PLAIN)

@@ -1,0 +1,166 @@
+"""validate: archives of feeds and of outputs, written and read."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+from support.desk import check_said
+from support.validating import Bench, of_all_kinds, scaled
+
+pytestmark = pytest.mark.tensorflow
+
+
+def test_outputs_and_feeds_come_back(bench: Bench) -> None:
+    bench.put(m=of_all_kinds(), other=of_all_kinds(3.0))
+    assert bench.run("m.pb", "--save-outputs", "out.npz", "--save-feeds", "in.npz").code == 0
+    with np.load(bench.desk.folder / "in.npz") as feeds:
+        assert {name: feeds[name].shape for name in feeds} == {"x": (1, 4), "x@1": (2, 4)}
+    for arguments in ((), ("--feeds", "in.npz")):
+        proof = bench.verdict("m.pb", "--golden", "out.npz", *arguments)["proof"]
+        assert proof["samples"] == 2 and proof["largest_difference"] == 0
+        assert {o["edited"] for o in proof["outputs"] if o["compared"]} >= {"nans", "brains", "texts", "whole", "less"}
+        ran = bench.run("other.pb", "--golden", "out.npz", *arguments)
+        assert ran.code == 5
+        check_said(ran, "other.pb differs from out.npz", "brains: 4 of 4 elements differ")
+
+
+def test_archives_of_two_models(bench: Bench) -> None:
+    bench.put(m=scaled(), other=scaled(3.0))
+    ran = bench.run("m.pb", "other.pb", "--save-outputs", "out.npz", "--save-feeds", "in.npz")
+    assert ran.code == 5
+    with np.load(bench.desk.folder / "out.npz") as out, np.load(bench.desk.folder / "in.npz") as feeds:
+        np.testing.assert_array_equal(out["y"], feeds["x"] * np.float32(2))
+    assert bench.run("other.pb", "--golden", "out.npz", "--feeds", "in.npz").code == 5
+
+
+def test_an_archive_to_standard_output(bench: Bench) -> None:
+    bench.put(m=scaled())
+    ran = bench.run("m.pb", "--save-outputs", "-")
+    assert ran.code == 0
+    with np.load(io.BytesIO(ran.out)) as out:
+        assert set(out) == {"y", "y@1"}
+
+
+def test_a_difference_from_recorded_outputs_is_of_one_sample(bench: Bench) -> None:
+    bench.put(m=scaled(), other=scaled(3.0))
+    assert bench.run("m.pb", "--save-outputs", "out.npz").code == 0
+    assert bench.verdict("other.pb", "--golden", "out.npz", code=5)["proof"]["samples"] == 1
+
+
+RECORDED: dict[str, tuple[dict[str, Any], int, str]] = {
+    "other names": ({"q": np.ones(3)}, 5, "'y', which was not recorded"),
+    "one name more": ({"y": np.ones((1, 4), "f4"), "q": np.ones(3)}, 5, "'q' was recorded"),
+    "another dtype": ({"y": np.ones((1, 4))}, 5, "float64 against float32"),
+    "another shape": ({"y": np.ones((1, 5), "f4")}, 5, "[1,5] against [1,4]"),
+    "texts": ({"y": np.array(["a"])}, 5, "string against float32"),
+    "nothing": ({}, 5, "'y', which was not recorded"),
+    "objects": ({"y": np.array([{}], dtype=object)}, 2, "bad.npz"),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_outputs_that_do_not_fit(bench: Bench, name: str) -> None:
+    values, code, words = RECORDED[name]
+    bench.put(m=scaled())
+    bench.archive("bad.npz", **values)
+    ran = bench.run("m.pb", "--golden", "bad.npz", "--samples", "1")
+    assert ran.code == code
+    check_said(ran, words)
+
+
+@pytest.mark.parametrize("dtype", ["longdouble", "datetime64[D]", "V3", "f4,i8"])
+def test_recorded_outputs_of_dtypes_that_no_tensor_has(bench: Bench, dtype: str) -> None:
+    bench.put(m=scaled())
+    bench.archive("bad.npz", y=np.zeros((1, 4), dtype))
+    ran = bench.run("m.pb", "--golden", "bad.npz", "--samples", "1")
+    assert ran.code in (2, 5)
+    check_said(ran, "y")
+
+
+def test_every_sample_of_recorded_outputs_has_its_partners(bench: Bench) -> None:
+    bench.put(m=scaled())
+    assert bench.run("m.pb", "--save-outputs", "out.npz").code == 0
+    with np.load(bench.desk.folder / "out.npz") as out:
+        bench.archive("bad.npz", y=out["y"], q__1=out["y@1"])
+    assert bench.run("m.pb", "--golden", "bad.npz").code != 0
+
+
+def test_too_few_recorded_samples(bench: Bench) -> None:
+    bench.put(m=scaled())
+    assert bench.run("m.pb", "--save-outputs", "out.npz", "--samples", "1").code == 0
+    ran = bench.run("m.pb", "--golden", "out.npz")
+    assert ran.code == 7
+    check_said(ran, "out.npz has 1 of the 2 samples", "--samples 1")
+    assert bench.run("m.pb", "--golden", "out.npz", "--samples", "1").code == 0
+
+
+def test_all_recorded_samples_are_looked_at(bench: Bench) -> None:
+    bench.put(m=scaled())
+    assert bench.run("m.pb", "--save-outputs", "out.npz", "--samples", "5").code == 0
+    proof = bench.verdict("m.pb", "--golden", "out.npz")["proof"]
+    assert proof["samples"] == 5 or "of the 5" in bench.run("m.pb", "--golden", "out.npz").err
+
+
+@pytest.mark.parametrize("option", ["--feeds", "--golden"])
+@pytest.mark.parametrize("data", [b"", b"PK nonsense", b"\x93NUMPY"], ids=["empty", "nonsense", "npy"])
+def test_broken_archives(bench: Bench, option: str, data: bytes) -> None:
+    bench.put(m=scaled())
+    bench.desk.put("bad.npz", data)
+    ran = bench.run("m.pb", option, "bad.npz")
+    assert ran.code == 2
+    check_said(ran, "bad.npz cannot be read")
+    ran = bench.run("m.pb", option, "nowhere.npz")
+    assert ran.code == 2
+    check_said(ran, "nowhere.npz", "no such file")
+
+
+def test_an_archive_with_a_broken_entry(bench: Bench) -> None:
+    bench.put(m=scaled())
+    with zipfile.ZipFile(bench.desk.folder / "bad.npz", "w") as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x01\x00v\x00 no header")
+        archive.writestr("y.npy", b"")
+    for option in ("--feeds", "--golden"):
+        ran = bench.run("m.pb", option, "bad.npz")
+        assert ran.code == 2
+        check_said(ran, "bad.npz")
+
+
+def test_recorded_outputs_are_no_feeds(bench: Bench) -> None:
+    bench.put(m=scaled())
+    assert "feeds" not in bench.run("m.pb", "--golden", "nowhere.npz").err.partition("Error")[2]
+
+
+FED: dict[str, tuple[dict[str, Any], str]] = {
+    "other names": ({"q": np.ones(3)}, "'q'"),
+    "another dtype": ({"x": np.ones((1, 4))}, "float64 [1,4]"),
+    "another shape": ({"x": np.ones((1, 5), "f4")}, "[1,5]"),
+    "texts": ({"x": np.array(["a"])}, "string [1]"),
+    "no first sample": ({"x__1": np.ones((1, 4), "f4")}, "first sample"),
+    "a gap": ({"x": np.ones((1, 4), "f4"), "x__7": np.ones((1, 4), "f4")}, "'x@7'"),
+    "objects": ({"x": np.array([{}], dtype=object)}, "bad.npz"),
+    "records": ({"x": np.zeros(3, "f4,i8")}, "'x'"),
+}
+
+
+@pytest.mark.parametrize("name", FED)
+def test_feeds_that_do_not_fit(bench: Bench, name: str) -> None:
+    values, words = FED[name]
+    bench.put(m=scaled())
+    bench.archive("bad.npz", **values)
+    ran = bench.run("m.pb", "--feeds", "bad.npz")
+    assert ran.code == 2
+    check_said(ran, words)
+
+
+def test_nothing_in_what_was_fed_is_no_pass(bench: Bench) -> None:
+    bench.put(m=scaled(), other=scaled(3.0))
+    bench.archive("none.npz", x=np.zeros((0, 4), "f4"))
+    ran = bench.run("m.pb", "other.pb", "--feeds", "none.npz")
+    assert ran.code == 7
+    check_said(ran, "nothing could be compared", "no elements")
+    bench.archive("out.npz", y=np.zeros((0, 4), "f4"))
+    assert bench.run("m.pb", "--golden", "out.npz", "--feeds", "none.npz").code == 7

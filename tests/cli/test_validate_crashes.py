@@ -1,0 +1,153 @@
+"""validate: graphs that hang, crash or ask for too much, and published ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.desk import check_said
+from support.published import FOLDER
+from support.runtime_graphs import CRASHING, hanging
+from support.validating import Bench, giant, guilty, looping, modes, published, scaled
+
+from gdsurgeon.wire.messages import message
+
+pytestmark = pytest.mark.tensorflow
+
+
+# -- graphs that hang, crash, ask for too much ------------------------------------------------------------------
+
+
+def workers() -> set[str]:
+    """The processes that run graphs, of all that run here."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"runtime.worker" in (entry / "cmdline").read_bytes():
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                if int(parent) in (os.getpid(), 1):
+                    found.add(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_graph_that_hangs(own_worker: Bench) -> None:
+    bench = own_worker
+    bench.put(m=looping(endless=True), fine=looping())
+    before = workers()
+    for arguments, seconds in ((("m.pb",), 2), (("m.pb", "fine.pb"), 1), (("fine.pb", "m.pb"), 1)):
+        ran = bench.run(*arguments, "--timeout", str(seconds), "--feed", "n=3")
+        assert ran.code == 5
+        check_said(ran, "did not finish", f"within {seconds} s", "--timeout")
+        assert workers() <= before
+
+
+def test_a_graph_that_hangs_is_named(bench: Bench) -> None:
+    bench.put(m=looping(endless=True), fine=looping())
+    for arguments in (("m.pb",), ("fine.pb", "m.pb")):
+        ran = bench.run(*arguments, "--timeout", "1", "--feed", "n=3")
+        assert ran.code == 5
+        check_said(ran, "m.pb")
+
+
+def test_a_graph_that_waits_for_ever_is_not_run(bench: Bench) -> None:
+    bench.put(m=hanging())
+    ran = bench.run("m.pb")
+    assert ran.code == 7
+    check_said(ran, "'y'", "may wait for ever")
+
+
+def test_a_graph_that_asks_for_64_gib(own_worker: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The allocator of oneDNN tries for ten seconds before it says the same.
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    own_worker.put(giant=giant())
+    ran = own_worker.run("giant.pb")
+    assert ran.code == 5
+    check_said(ran, "giant.pb")
+
+
+def test_a_graph_that_crashes(own_worker: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = own_worker
+    bench.put(m=CRASHING, fine=scaled())
+    monkeypatch.setattr("gdsurgeon.operate.validate.require_sound", lambda graph: Sound())
+    before = workers()
+    for arguments in (("m.pb",), ("fine.pb", "m.pb")):
+        ran = bench.run(*arguments)
+        assert ran.code == 5
+        check_said(ran, "SIG")
+        assert workers() <= before
+
+
+class Sound:
+    """What the check of a structure finds where it is not asked."""
+
+    warnings: tuple[str, ...] = ()
+
+
+# -- published graphs -------------------------------------------------------------------------------------------
+
+
+def model(name: str) -> str:
+    return str(FOLDER / name)
+
+
+@published
+@pytest.mark.models
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dl4j_bitcast_from_float64_to_bfloat16.pb", "dl4j_case_cond_1.pb", "dl4j_ragged_reduce_mean_2d_a1.pb",
+        "dl4j_partition_stitch_misc.pb", "dl4j_simplewhile_nested.pb", "dl4j_train_iris_text.pb", "t2o_gru.pb",
+        "half_plus_two_tf2_frozen_lib.pb", "mediapipe_frozen_graph_def.pb", "kws_lstm_s.pb", "mtcnn.pb",
+    ],
+)  # fmt: skip
+def test_published_graphs_equal_themselves(bench: Bench, name: str) -> None:
+    proof = bench.verdict(model(name), model(name))["proof"]
+    assert proof["compared"] and proof["largest_difference"] == 0
+
+
+@published
+@pytest.mark.models
+@pytest.mark.parametrize(
+    "name",
+    ["dl4j_scatter_nd_update_locking_rank1shape_1indices.pb", "tfjs_iris_fused_raw.pb", "model_explorer_foo.pbtxt",
+     "od_hand_ssd.meta", "serving_half_plus_two_sm"],
+)  # fmt: skip
+def test_published_graphs_that_do_not_run(bench: Bench, name: str) -> None:
+    ran = bench.run(model(name))
+    assert ran.code in (3, 5, 7)
+    check_said(ran)
+
+
+def perturbed(path: str, name: str) -> bytes:
+    """The graph at PATH with another value in the constant NAME."""
+    graph_def = message("tensorflow.GraphDef").FromString(Path(path).read_bytes())
+    (node,) = [node for node in graph_def.node if node.name == name]
+    values = np.frombuffer(node.attr["value"].tensor.tensor_content, "float32").copy()
+    values[0] += 0.5
+    node.attr["value"].tensor.tensor_content = values.tobytes()
+    return bytes(graph_def.SerializeToString())
+
+
+def a_weight(path: str, last: bool = False) -> str:
+    """A float constant of some size."""
+    graph_def = message("tensorflow.GraphDef").FromString(Path(path).read_bytes())
+    names = [node.name for node in graph_def.node
+             if node.op == "Const" and node.attr["value"].tensor.dtype == 1
+             and len(node.attr["value"].tensor.tensor_content) > 64]  # fmt: skip
+    return names[-1 if last else len(names) // 2]
+
+
+@published
+@pytest.mark.models
+@modes
+@pytest.mark.parametrize("name", ["t2o_ae0.pb", "unet_person_08.pb", "kws_ds_cnn_s.pb", "lstm_tf2_frozen_lib.pb"])
+def test_a_perturbed_weight_of_a_published_graph(bench: Bench, name: str, mode: tuple[str, ...]) -> None:
+    weight = a_weight(model(name))
+    bench.desk.put("other.pb", perturbed(model(name), weight))
+    verdict = bench.verdict(model(name), "other.pb", "--first-divergence", *mode, "--reduce", "r.pb", code=5)
+    assert guilty(verdict) == [weight]
+    assert verdict["reduced"]["nodes"] == 2

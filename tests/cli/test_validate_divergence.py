@@ -1,0 +1,225 @@
+"""validate: where two models begin to differ, and who is to blame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.desk import check_said
+from support.tf_graphs import Builder
+from support.validating import (
+    CLASSIFIER,
+    DECODE,
+    EARLIER,
+    LOOKUP,
+    Bench,
+    calling,
+    chain,
+    deep,
+    difference,
+    dropping,
+    guilty,
+    joined_by,
+    looping,
+    modes,
+    normalised,
+    run_reduced,
+    scaled,
+    split,
+    twice,
+    why,
+)
+
+from gdsurgeon.graph.load import from_bytes, load
+
+pytestmark = pytest.mark.tensorflow
+
+
+# -- who is to blame --------------------------------------------------------------------------------------------
+
+
+@modes
+def test_one_perturbed_constant_of_a_thousand_nodes(bench: Bench, mode: tuple[str, ...]) -> None:
+    bench.put(m=deep(), other=deep(300))
+    verdict = bench.verdict("m.pb", "other.pb", "--first-divergence", *mode, code=5)
+    assert guilty(verdict) == ["layer300/w"]
+    assert verdict["divergence"]["compared"] >= 1000
+    assert "constant" in why(verdict)
+
+
+@modes
+@pytest.mark.parametrize(
+    ("mine", "theirs", "node", "reason"),
+    [
+        (difference(), difference(swapped=True), "d", "input 0 is 'b', not 'a'"),
+        (difference(), difference(op="Mul"), "d", "Mul, not a Sub"),
+        (difference(), difference(alpha=0.3), "y", "alpha"),
+        (calling(), calling(3.0), "call", "function 'F' differs in 'factor'"),
+        (split(), split("parts:2"), "y", "parts:2"),
+        (normalised(), normalised(0.5), "offset", "constant"),
+        (joined_by(b"-"), joined_by(b"+"), "y", "separator"),
+        (looping(), looping(2.0), "w/exit_x", ""),
+    ],
+    ids=["input", "op", "attr", "function", "output", "constant", "string", "loop"],
+)
+def test_the_first_divergence(
+    bench: Bench, mode: tuple[str, ...], mine: Builder, theirs: Builder, node: str, reason: str
+) -> None:
+    bench.put(m=mine, other=theirs)
+    verdict = bench.verdict("m.pb", "other.pb", "--first-divergence", *mode, "--reduce", "r.pb", code=5)
+    assert guilty(verdict) == [node]
+    assert reason in why(verdict)
+    # The piece runs on its own, for anybody, without feeds; its two tensors differ, as the message says.
+    reduced = verdict["reduced"]
+    assert verdict["written"] == ["r.pb"] and reduced["bytes"] == (bench.desk.folder / "r.pb").stat().st_size
+    assert load(str(bench.desk.folder / "r.pb")).node_count == reduced["nodes"]
+    first, second = run_reduced(bench.desk.folder / "r.pb", reduced["tensors"])
+    assert not np.array_equal(first, second)
+    if first.dtype != object:
+        largest = np.max(np.abs(first.astype("float64") - second))
+        assert f"by up to {largest:.3g}" in reduced["difference"]
+
+
+def test_what_differs_in_a_loop_is_named(bench: Bench) -> None:
+    bench.put(m=looping(), other=looping(2.0))
+    assert "w/step" in bench.run("m.pb", "other.pb", "--first-divergence").err
+
+
+@modes
+def test_an_output_that_is_not_the_first(bench: Bench, mode: tuple[str, ...]) -> None:
+    bench.put(m=twice(2.0), other=twice(3.0))
+    verdict = bench.verdict("m.pb", "other.pb", "--first-divergence", *mode, "--reduce", "r.pb", code=5)
+    (found,) = verdict["divergence"]["guilty"]
+    assert (found["node"], found["tensor"]) == ("call", "call:1")
+    assert all(name.endswith(":1") for name in verdict["reduced"]["tensors"])
+    first, second = run_reduced(bench.desk.folder / "r.pb", verdict["reduced"]["tensors"])
+    assert not np.array_equal(first, second)
+
+
+def split_after(size: int) -> Builder:
+    """The shapes of two outputs are decided by a constant."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 6))
+    b.const("axis", 1, "int32")
+    b.const("sizes", [2, size, 4 - size], "int64")
+    b.node("parts", "SplitV", ["x", "sizes", "axis"], T="float32", Tlen="int64", num_split=3)
+    b.node("first", "Neg", ["parts"], T="float32")
+    b.node("last", "Neg", ["parts:2"], T="float32")
+    return b
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [(), ("--lockstep",)],
+    ids=["own", "lockstep"],
+)  # fmt: skip
+def test_shapes_that_differ(bench: Bench, mode: tuple[str, ...]) -> None:
+    bench.put(m=split_after(1), other=split_after(2))
+    assert guilty(bench.verdict("m.pb", "other.pb", "--first-divergence", *mode, code=5)) == ["sizes"]
+
+
+def test_two_guilty_nodes(bench: Bench) -> None:
+    bench.put(m=chain(), other=chain("q", "s"))
+    assert guilty(bench.verdict("m.pb", "other.pb", "--first-divergence", code=5)) == ["q"]
+    verdict = bench.verdict("m.pb", "other.pb", "--first-divergence", "--lockstep", code=5)
+    assert guilty(verdict) == ["q", "s"] and verdict["divergence"]["lockstep"]
+    err = bench.run("m.pb", "other.pb", "--first-divergence", "--lockstep").err
+    assert "first    q (Softplus)" in err and "also     s (Softplus)" in err
+
+
+def test_nothing_to_blame_where_nothing_differs(bench: Bench) -> None:
+    bench.put(m=chain(), other=chain())
+    verdict = bench.verdict("m.pb", "other.pb", "--first-divergence", "--reduce", "r.pb")
+    assert verdict["divergence"] is None and verdict["reduced"] is None
+    assert sorted(bench.desk.files()) == ["m.pb", "other.pb"]
+
+
+def test_an_extra_node_between(bench: Bench) -> None:
+    bench.put(plain=dropping(False), keeping=dropping(True))
+    arguments = ("--feed", "keep_prob=0.5", "--first-divergence")
+    verdict = bench.verdict("plain.pb", "keeping.pb", *arguments, code=5)
+    assert guilty(verdict) == ["y"] and "'dropped'" in why(verdict)
+
+
+def test_an_extra_node_between_is_said_in_words(bench: Bench) -> None:
+    bench.put(plain=dropping(False), keeping=dropping(True))
+    err = bench.run("plain.pb", "keeping.pb", "--feed", "keep_prob=0.5", "--first-divergence").err
+    assert "its inputs agree" in err or "those" not in err
+
+
+def test_reduced_to_standard_output(bench: Bench) -> None:
+    bench.put(m=calling(), other=calling(3.0))
+    ran = bench.run("m.pb", "other.pb", "--reduce", "-")
+    assert ran.code == 5
+    graph = from_bytes(ran.out)
+    assert graph.find("call") and graph.find("other/call")
+    assert run_reduced(bench.desk.put("r.pb", ran.out), ["call", "other/call"])
+
+
+def test_a_reduced_file_replaces_an_earlier_one_only_where_the_models_differ(bench: Bench) -> None:
+    bench.put(m=chain(), same=chain(), other=chain("q"))
+    bench.desk.put("r.pb", EARLIER)
+    assert bench.run("m.pb", "same.pb", "--reduce", "r.pb").code == 0
+    assert bench.desk.files()["r.pb"] == EARLIER
+    bench.put(renamed=scaled(y="z"))
+    assert bench.run("m.pb", "renamed.pb", "--reduce", "r.pb").code == 5
+    assert bench.desk.files()["r.pb"] == EARLIER
+    assert bench.run("m.pb", "other.pb", "--reduce", "r.pb").code == 5
+    assert bench.desk.files()["r.pb"] != EARLIER
+
+
+# -- graphs in front and behind ---------------------------------------------------------------------------------
+
+
+def test_surgery_against_its_parts(bench: Bench, surgery: Path) -> None:
+    served, labelled = str(surgery / "served.pb"), str(surgery / "labelled.pb")
+    for arguments in (
+        (CLASSIFIER, served, "--pre", DECODE),
+        (CLASSIFIER, served, "--pre", DECODE, "--pre-map", "image=image,image_preprocessed"),
+        (CLASSIFIER, labelled, "--pre", DECODE, "--post", LOOKUP),
+        (served, labelled, "--post", LOOKUP),
+    ):
+        proof = bench.verdict(*arguments)["proof"]
+        assert proof["compared"] == 1 and proof["largest_difference"] == 0
+        assert any(output["inside"] for output in proof["outputs"])
+
+
+def test_wrong_surgery_against_its_parts(bench: Bench, surgery: Path) -> None:
+    ran = bench.run(CLASSIFIER, str(surgery / "served_wrong.pb"), "--pre", DECODE, "--first-divergence")
+    assert ran.code == 5
+    check_said(ran, "served_wrong.pb differs", "probabilities:")
+    ran = bench.run(CLASSIFIER, str(surgery / "labelled_wrong.pb"), "--pre", DECODE, "--post", LOOKUP)
+    assert ran.code == 5
+    check_said(ran, "labelled_wrong.pb differs", "classes: 1 of 1 elements differ")
+
+
+def test_a_part_that_is_left_out_is_missed(bench: Bench, surgery: Path) -> None:
+    served, labelled = str(surgery / "served.pb"), str(surgery / "labelled.pb")
+    for arguments, words in (
+        ((CLASSIFIER, served), ("float32", "string")),
+        ((CLASSIFIER, labelled, "--post", LOOKUP), ("float32", "string")),
+        ((CLASSIFIER, labelled, "--pre", DECODE), ("classes: int64 against string",)),
+        ((served, CLASSIFIER, "--pre", DECODE), ("string", "float32")),
+    ):
+        ran = bench.run(*arguments)
+        assert ran.code == 5
+        check_said(ran, *words)
+
+
+def test_the_first_divergence_behind_a_post_graph(bench: Bench, surgery: Path) -> None:
+    wrong_one = str(surgery / "labelled_wrong.pb")
+    arguments = (CLASSIFIER, wrong_one, "--pre", DECODE, "--post", LOOKUP, "--first-divergence")
+    err = bench.run(*arguments).err
+    assert "int64 against string" not in err and "labels" in err
+
+
+def test_the_first_divergence_in_front(bench: Bench, surgery: Path) -> None:
+    err = bench.run(CLASSIFIER, str(surgery / "served_wrong.pb"), "--pre", DECODE, "--first-divergence").err
+    assert "dct_method" in err
+
+
+def test_the_hint_names_the_option_of_this_command(bench: Bench, surgery: Path) -> None:
+    ran = bench.run(CLASSIFIER, str(surgery / "served.pb"), "--pre", LOOKUP)
+    assert ran.code != 0
+    check_said(ran, "--pre-map INPUT=RAW,RESULT")

@@ -1,0 +1,215 @@
+"""validate: options, files, devices and servers with which it cannot do what it is asked."""
+
+from __future__ import annotations
+
+import os
+import pty
+
+import numpy as np
+import pytest
+from support.desk import check_said
+from support.runtime_graphs import CRASHING, hanging
+from support.servers import free_port, running_server
+from support.validating import EARLIER, Bench, calling_chance, deep, guilty, noisy, scaled
+
+pytestmark = pytest.mark.tensorflow
+
+
+# -- devices, servers, measuring --------------------------------------------------------------------------------
+
+
+def test_two_devices_where_there_is_one(bench: Bench) -> None:
+    bench.put(m=scaled())
+    for device in ("cpu,gpu", "gpu", "gpu,cpu", "/device:GPU:7", "cpu,/device:CPU:1"):
+        ran = bench.run("m.pb", "--device", device)
+        assert ran.code == 7
+        check_said(ran, "TensorFlow sees no", "only CPU:0" if "GPU" not in ran.err.split("only")[-1] else "only")
+
+
+@pytest.mark.parametrize("devices", ["cpu,/device:CPU:0", "/device:cpu,cpu", "CPU,cpu"])
+def test_two_devices_are_two(bench: Bench, devices: str) -> None:
+    bench.put(m=scaled())
+    assert bench.run("m.pb", "--device", devices).code == 2
+
+
+def test_a_server(bench: Bench) -> None:
+    bench.put(m=scaled(), other=scaled(3.0), chance=noisy())
+    with running_server() as server:
+        target = ("--target", server.target)
+        ran = bench.run("m.pb", *target)
+        assert ran.code == 0 and server.target in ran.err
+        verdict = bench.verdict("m.pb", "other.pb", "--first-divergence", "--reduce", "r.pb", *target, code=5)
+        assert guilty(verdict) == ["c"] and server.target in verdict["proof"]["device"]
+        assert bench.run("chance.pb", "chance.pb", *target).code == 0
+        server.kill()
+        ran = bench.run("m.pb", *target)
+        assert ran.code == 7
+        check_said(ran, "no TensorFlow server answers", server.target)
+
+
+def test_a_server_that_is_not_there(bench: Bench) -> None:
+    bench.put(m=scaled())
+    ran = bench.run("m.pb", "--target", f"grpc://127.0.0.1:{free_port()}")
+    assert ran.code == 7
+    assert ran.err.count("grpc://") == 1
+
+
+@pytest.mark.parametrize("target", ["somewhere", "grpc://", "http://127.0.0.1:1", ""])
+def test_an_address_that_is_none(bench: Bench, target: str) -> None:
+    bench.put(m=scaled())
+    assert bench.run("m.pb", "--target", target).code == 2
+
+
+def test_profiles(bench: Bench) -> None:
+    bench.put(m=deep(), other=deep())
+    verdict = bench.verdict("m.pb", "other.pb", "--profile")
+    assert set(verdict["profiles"]) == {"m.pb", "other.pb"}
+    for profile in verdict["profiles"].values():
+        assert profile["seconds"] > 0 and profile["runs"] >= 3 and profile["slowest"]
+    ran = bench.run("m.pb", "--profile")
+    assert "measured m.pb" in ran.err and "ms a run" in ran.err
+    assert len(bench.verdict("m.pb", "m.pb", "--profile")["profiles"]) == 2
+
+
+# -- options that contradict each other -------------------------------------------------------------------------
+
+
+CONTRADICTIONS = [
+    "m.pb --first-divergence", "m.pb --reduce r.pb", "m.pb --map y=y", "m.pb --pre m.pb", "m.pb --post m.pb",
+    "m.pb other.pb --lockstep", "m.pb --lockstep", "m.pb other.pb --device cpu,gpu", "m.pb other.pb --golden g.npz",
+    "m.pb --golden g.npz --device cpu,gpu", "m.pb other.pb --level load", "m.pb other.pb --level structure",
+    "m.pb --level structure --golden g.npz", "m.pb --level load --profile", "m.pb --level load --save-outputs o.npz",
+    "m.pb --level structure --device cpu,gpu", "- -", "m.pb - --pre -", "m.pb other.pb --reduce m.pb",
+    "m.pb other.pb --reduce ./other.pb", "m.pb other.pb --save-feeds other.pb", "m.pb --save-outputs m.pb",
+    "m.pb --save-outputs o.npz --save-feeds ./o.npz", "m.pb --feeds g.npz --save-feeds g.npz",
+    "m.pb --golden g.npz --save-outputs g.npz", "m.pb other.pb --reduce o.npz --save-feeds o.npz",
+    "m.pb other.pb other.pb", "m.pb --level deep", "m.pb --rtol -1", "m.pb --timeout 0", "m.pb --samples 0",
+    "m.pb --device cpu,cpu", "m.pb --device cpu,", "m.pb --device cpu,gpu,tpu", "m.pb --device toaster",
+    "m.pb other.pb --pre-map x", "m.pb other.pb --map x", "m.pb other.pb --map =y", "m.pb --feed x",
+    "m.pb --shape x=a", "m.pb other.pb --map-file nowhere.txt",
+]  # fmt: skip
+
+
+TAKEN_FOR_GOOD = {
+    "m.pb --level load --save-feeds o.npz": "what nothing is run for cannot be saved, and nothing is said",
+    "m.pb --level structure --save-feeds o.npz": "likewise",
+    "m.pb other.pb --pre-map x=a,b": "it maps the ends of a graph that is not there",
+    "m.pb other.pb --post-map y=a,b": "likewise",
+    "m.pb --pre-map x=a,b": "likewise",
+    "m.pb --save-outputs - --save-feeds -": "two archives on one standard output",
+    "m.pb --json --save-outputs -": "JSON and an archive on one standard output",
+    "m.pb same.pb --json --reduce -": "JSON and a graph on one standard output",
+    "m.pb same.pb --reduce - --save-feeds -": "a graph and an archive on one standard output",
+    "m.pb --level load --outputs y": "nothing is run, so that there are no outputs to restrict",
+    "m.pb --level structure --rtol 1": "nothing is compared",
+    "m.pb --rtol 1": "one model is compared with nothing",
+}
+
+
+def contradiction(bench: Bench, line: str) -> None:
+    bench.put(m=scaled(), other=scaled(3.0), same=scaled())
+    bench.archive("g.npz", y=np.ones((1, 4), "f4"), x=np.ones((1, 4), "f4"))
+    before = bench.desk.files()
+    ran = bench.run(*line.split())
+    assert ran.code == 2, ran
+    check_said(ran)
+    assert len(ran.err.splitlines()) <= 2, ran.err
+    assert ran.out == b"" and bench.desk.files() == before
+
+
+@pytest.mark.parametrize("line", CONTRADICTIONS)
+def test_contradictions(bench: Bench, line: str) -> None:
+    contradiction(bench, line)
+
+
+@pytest.mark.parametrize("line", [line for line, why in TAKEN_FOR_GOOD.items()])
+def test_contradictions_that_are_taken_for_good(bench: Bench, line: str) -> None:
+    contradiction(bench, line)
+
+
+@pytest.mark.parametrize(
+    "line", ["m.pb --feed x=@x.npy --save-outputs x.npy", "m.pb other.pb --map-file pairs.txt --reduce pairs.txt"]
+)
+def test_nothing_that_is_read_is_replaced(bench: Bench, line: str) -> None:
+    bench.put(m=scaled(), other=scaled(3.0))
+    np.save(bench.desk.folder / "x.npy", np.ones((1, 4), "f4"))
+    bench.desk.put("pairs.txt", b"y=y\n")
+    before = bench.desk.files()
+    ran = bench.run(*line.split())
+    assert bench.desk.files() == before and ran.code == 2
+
+
+def test_a_list_of_pairs_that_is_not_there(bench: Bench) -> None:
+    bench.put(m=scaled(), other=scaled())
+    check_said(bench.run("m.pb", "other.pb", "--map-file", "nowhere.txt"), "--map-file nowhere.txt")
+
+
+HINTED = {
+    "random": calling_chance(),
+    "waiting": hanging(),
+}
+
+
+@pytest.mark.parametrize("name", HINTED)
+def test_hints_name_options_of_this_command(bench: Bench, name: str) -> None:
+    bench.put(m=HINTED[name])
+    ran = bench.run("m.pb", "m.pb")
+    assert ran.code == 7 and "--validate" not in ran.err and "--level" in ran.err
+
+
+def test_the_hint_for_a_broken_graph_names_options_of_this_command(bench: Bench) -> None:
+    bench.put(m=CRASHING)
+    ran = bench.run("m.pb")
+    assert ran.code == 3 and "level none" not in ran.err and "--validate" not in ran.err
+
+
+# -- what cannot be written -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--save-outputs", "--save-feeds", "--reduce"])
+@pytest.mark.parametrize("place", ["nowhere/o.npz", "folder", "/dev/full"])
+def test_files_that_cannot_be_written(bench: Bench, option: str, place: str) -> None:
+    (bench.desk.folder / "folder").mkdir()
+    bench.put(m=scaled(), other=scaled(3.0))
+    ran = bench.run("m.pb", "other.pb", option, place)
+    # /dev/full can be opened; that the models differ is then the greater news.
+    assert ran.code == (5 if place == "/dev/full" and option != "--reduce" else 6)
+    assert place in ran.err and "cannot be written" in ran.err
+    assert sorted(bench.desk.files()) == ["m.pb", "other.pb"]
+
+
+def test_equal_models_do_not_differ_because_of_a_file(bench: Bench) -> None:
+    bench.put(m=scaled(), other=scaled())
+    ran = bench.run("m.pb", "other.pb", "--save-outputs", "nowhere/o.npz")
+    assert ran.code == 6 and "differ" not in ran.err
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(bench: Bench) -> None:
+    bench.put(m=scaled(), other=scaled(3.0))
+    for option in ("--save-outputs", "--save-feeds"):
+        ran = bench.run("m.pb", "other.pb", option, "nowhere/o.npz")
+        assert ran.code == 6 and "loaded" not in ran.err
+
+
+@pytest.mark.parametrize("option", ["--save-outputs", "--save-feeds"])
+def test_an_earlier_archive_stays_where_nothing_was_run(bench: Bench, option: str) -> None:
+    bench.put(m=scaled(), waiting=hanging(), renamed=scaled(y="z"))
+    bench.desk.put("o.npz", EARLIER)
+    assert bench.run("waiting.pb", option, "o.npz").code == 7
+    assert bench.run("m.pb", "renamed.pb", option, "o.npz").code == 5
+    assert bench.run("nowhere.pb", option, "o.npz").code == 3
+    assert bench.desk.files()["o.npz"] == EARLIER
+    assert bench.run("m.pb", option, "o.npz").code == 0
+    assert bench.desk.files()["o.npz"] != EARLIER
+
+
+@pytest.mark.parametrize("arguments", [("m.pb", "--save-outputs", "-"), ("m.pb", "other.pb", "--reduce", "-")])
+def test_binary_does_not_go_to_a_terminal(bench: Bench, arguments: tuple[str, ...]) -> None:
+    bench.put(m=scaled(), other=scaled(3.0))
+    terminal, end = pty.openpty()
+    try:
+        ran = bench.desk.spawn("validate", *arguments, stdout=end)
+    finally:
+        os.close(end)
+        os.close(terminal)
+    assert ran.code == 2

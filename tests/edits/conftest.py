@@ -1,0 +1,15 @@
+"""What the tests of add-gradients work on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.adding_gradients import Lab
+
+from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+
+
+@pytest.fixture(scope="session")
+def lab(tf: Any, differentiator: Differentiator) -> Lab:
+    return Lab(tf, differentiator)

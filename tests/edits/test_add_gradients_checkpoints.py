@@ -1,0 +1,372 @@
+"""add-gradients: checkpoints change memory and no bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.adding_gradients import (
+    LONG,
+    Lab,
+    chain,
+    dropping,
+    equal,
+    numbers,
+    placeholder,
+    residual,
+    skipping,
+    stateless,
+)
+from support.graphs import names, parsed
+from support.tf_graphs import Builder, body_node, function_attr
+
+from gdsurgeon.errors import EditError, UsageError
+from gdsurgeon.graph.load import from_bytes
+
+pytestmark = pytest.mark.tensorflow
+
+
+CHAINS = [chain, residual, skipping, dropping, stateless]
+
+
+@pytest.mark.parametrize("build", CHAINS)
+def test_checkpoints_change_no_bit(lab: Lab, build: Callable[[Any], None]) -> None:
+    data = lab.built(build)
+    feeds = {"x": numbers(LONG)}
+    before = parsed(data)
+    constants = [node.name for node in before.node if node.op == "Const"]
+    for checkpoints in ("speed", "memory", ["h2"], ["h0", "h3"], ["h1", "h2", "h3"], ["h3"]):
+        made = lab.same(data, ["y"], ["x", "h1"], feeds, checkpoints=checkpoints)
+        added = {node.name: node for node in parsed(made.graph).node if node.name in made.result.journal.added}
+        prefix = "gradients/recompute/"
+        inside = {name: node for name, node in added.items() if name.startswith(prefix)}
+        clones = {name: node for name, node in inside.items() if not node.attr["_recomputed"].b}
+        gates = [node for node in inside.values() if node.op == "Identity" and node.attr["_recomputed"].b]
+        triggers = [node for node in inside.values() if node.op == "NoOp"]
+        assert len(clones) == len(made.again) and len(inside) == len(clones) + len(gates) + len(triggers)
+        assert sorted(name.removeprefix(prefix).split("/", 1)[1] for name in clones) == sorted(made.again)
+        for gate in gates:
+            source, *waits = gate.input
+            assert not source.startswith("^") and source not in constants
+            if gate.name.startswith(f"{prefix}hold_"):
+                assert waits and all(wait.startswith("^") for wait in waits)
+            else:
+                assert [made.graph[wait.removeprefix("^")].op for wait in waits] == ["NoOp"]
+        for trigger in triggers:
+            assert trigger.input and all(text.startswith("^gradients/") for text in trigger.input)
+        assert not {made.graph[name].op for name in made.again} & {"Const", "RandomUniform", "Placeholder"}
+        drawn = [node.name for node in before.node if node.op == "RandomUniform"]
+        assert [node.name for node in parsed(made.graph).node if node.op == "RandomUniform"] == drawn
+        if checkpoints == "memory" or isinstance(checkpoints, list):
+            assert made.again and gates and triggers
+
+
+@pytest.mark.parametrize("build", CHAINS)
+def test_what_is_computed_again_is_a_copy_but_for_what_it_reads(lab: Lab, build: Callable[[Any], None]) -> None:
+    made = lab.edit(lab.built(build), ["y"], ["x"], checkpoints=["h2"])
+    nodes = {node.name: node for node in parsed(made.graph).node}
+    assert made.again
+    for name in made.again:
+        (clone,) = [n for n in nodes if n.startswith("gradients/recompute/") and n.split("/", 3)[-1] == name]
+        assert nodes[clone].op == nodes[name].op and nodes[clone].device == nodes[name].device
+        assert dict(nodes[clone].attr) == dict(nodes[name].attr)
+        assert len(nodes[clone].input) == len([text for text in nodes[name].input if not text.startswith("^")])
+
+
+def test_gates_are_where_the_tensor_is_that_passes_through(lab: Lab) -> None:
+    graph = parsed(from_bytes(lab.built(chain)))
+    for node in graph.node:
+        node.device = "/device:CPU:0" if node.name in ("h2", "x") else ""
+    made = lab.edit(graph.SerializeToString(), ["y"], ["x"], checkpoints=["h2"])
+    nodes = {node.name: node for node in parsed(made.graph).node}
+    gates = [node for node in nodes.values() if "_recomputed" in node.attr and node.op == "Identity"]
+    sources = [nodes[node.input[0].partition(":")[0]] for node in gates]
+    assert {"x"} <= {node.name for node in sources}
+    assert [node.device for node in gates] == [node.device for node in sources]
+
+
+def test_a_collection_of_checkpoints(lab: Lab) -> None:
+    data = lab.built(lambda tf: chain(tf, marked=True))
+    feeds = {"x": numbers(LONG)}
+    made = lab.same(data, ["y"], ["x"], feeds, checkpoints="collection")
+    plan = made.result.facts["gradients"]["plan"]
+    assert plan["segments"] == 3
+    assert {"h2", "h5"} <= {item["tensor"] for item in plan["kept"]}
+    assert "h2" not in made.again and "h5" not in made.again and "h1" in made.again
+    listed = lab.same(data, ["y"], ["x"], feeds, checkpoints=["h5", "h2"])
+    assert listed.again == made.again
+    assert [n for n in parsed(made.graph).node if "_checkpoint" in n.attr and n.name.startswith("gradients/")] == []
+
+
+def test_a_collection_without_marks(lab: Lab) -> None:
+    error = lab.refused(lab.built(chain), ["y"], ["x"], checkpoints="collection")
+    assert "_checkpoint" in error.message and error.hint is not None
+
+
+def test_useless_checkpoints(lab: Lab) -> None:
+    data = lab.built(chain)
+    for name in ("x", "w1"):
+        assert f"'{name}' is no use" in lab.refused(data, ["y"], ["x"], checkpoints=[name]).message
+    assert "UsageError" in type(lab.refused(data, ["y"], ["x"], UsageError, checkpoints=[])).__name__
+
+
+def test_budgets(lab: Lab) -> None:
+    data = lab.built(chain)
+    feeds = {"x": numbers(LONG)}
+    plain = lab.same(data, ["y"], ["x"], feeds, budget=100.0)
+    assert plain.again == [] and "everything is kept" in dict(plain.result.told)["plan"]
+    most, least = plain.peak, lab.edit(data, ["y"], ["x"], checkpoints="memory").peak
+    assert least < most
+    for budget in (least, (least + most) // 2, most - 1):
+        made = lab.same(data, ["y"], ["x"], feeds, budget=budget / (1 << 20))
+        assert made.peak <= budget
+        assert made.again
+    error = lab.refused(data, ["y"], ["x"], budget=least / 2 / (1 << 20))
+    assert "no plan stays under" in error.message and "the least is" in error.message and error.hint is not None
+
+
+def test_the_least_is_said_in_a_way_that_tells_it_from_the_budget(lab: Lab) -> None:
+    """Small graphs have small budgets."""
+    data = lab.built(chain)
+    least = lab.edit(data, ["y"], ["x"], checkpoints="memory").peak
+    error = lab.refused(data, ["y"], ["x"], budget=(least - 1) / (1 << 20))
+    assert f"{least - 1:,} bytes: the least is {least:,} bytes" in error.message
+    assert error.hint is not None and error.hint.startswith("--budget ")
+    enough = float(error.hint.split()[1].rstrip(","))
+    assert lab.edit(data, ["y"], ["x"], budget=enough).peak <= enough * (1 << 20)
+
+
+def test_checkpoints_that_cost_memory_are_warned_of(lab: Lab) -> None:
+    def narrowing(tf: Any) -> None:
+        h = placeholder(tf, shape=(LONG,))
+        for i in range(3):
+            h = tf.identity(tf.tanh(h + 1.0), name=f"h{i}")
+        tf.reduce_sum(h, name="y")
+
+    data = lab.built(narrowing)
+    for checkpoints in (["h0"], ["h1"], "memory", "speed"):
+        made = lab.edit(data, ["y"], ["x"], checkpoints=checkpoints)
+        plan = made.result.facts["gradients"]["plan"]
+        is_more = plan["predicted_peak_bytes"] > plan["predicted_plain_peak_bytes"]
+        assert is_more == any("more memory" in warning for warning in made.result.warnings)
+
+
+def test_budgets_that_make_no_sense(lab: Lab) -> None:
+    data = lab.built(chain)
+    for budget in (0, -1.0, float("nan")):
+        assert "budget" in lab.refused(data, ["y"], ["x"], UsageError, budget=budget).message
+    assert "one or the other" in lab.refused(data, ["y"], ["x"], UsageError, budget=1.0, checkpoints="speed").message
+    assert lab.edit(data, ["y"], ["x"], budget=float("inf")).again == []
+
+
+def test_names_that_the_plan_would_take(lab: Lab) -> None:
+    data = lab.built(chain)
+    taken = "gradients/recompute/segment_0/trigger"
+    try:
+        made = lab.edit(data, ["y"], ["x"], checkpoints=["h2"], names=[taken])
+    except EditError as error:
+        assert taken in error.message
+    else:
+        lab.run(made, [taken], {"x": numbers(LONG)})
+
+
+def test_stateful_calls_are_not_made_twice(lab: Lab) -> None:
+    """Whatever the op of the call says: what its function does is what counts."""
+    m = Builder()
+    function = m.function("noisy", {"a": "float32"}, {"out": "float32"})
+    body_node(function, "shape", "Shape", ["a"], T="float32", out_type="int32")
+    body_node(function, "random", "RandomUniform", ["shape:output:0"], dtype="float32", T="int32", seed=3, seed2=4)
+    body_node(function, "sum", "Mul", ["a", "random:output:0"], T="float32")
+    function.ret["out"] = "sum:z:0"
+    m.placeholder("x", shape=(LONG,))
+    m.node("a", "Sin", ["x"], T="float32")
+    m.node("call", "PartitionedCall", ["a"], Tin=["float32"], Tout=["float32"], f=function_attr("noisy"))
+    m.node("b", "Sin", ["call"], T="float32")
+    m.node("c", "Sin", ["b"], T="float32")
+    m.node("y", "Sin", ["c"], T="float32")
+    feeds = {"x": numbers(LONG)}
+    made = lab.edit(m, ["y"], ["x"], checkpoints=["c"])
+    assert "call" not in made.again
+    plain = lab.edit(m, ["y"], ["x"])
+    equal(lab.run(made, made.results, feeds), lab.run(plain, plain.results, feeds))
+
+
+def test_variables_are_not_changed_twice(lab: Lab) -> None:
+    """Ops on references have effects, though TensorFlow does not call them stateful."""
+
+    def build(tf: Any) -> None:
+        v1 = tf.compat.v1
+        v = lab.version_1(lambda: v1.get_variable("v", initializer=np.zeros(LONG, np.float32)))
+        new = v1.assign_add(v, tf.ones([LONG]), name="counted")
+        h = tf.tanh(placeholder(tf) + new, name="h0")
+        h = tf.tanh(tf.sin(h), name="h1")
+        tf.tanh(tf.sin(h), name="y")
+        v1.global_variables_initializer()
+
+    data = lab.built(build)
+    made = lab.same(data, ["y"], ["x"], {"x": numbers(LONG)}, init=["init"], checkpoints=["h1"])
+    assert "counted" not in made.again
+
+
+def test_checkpoints_with_open_dimensions(lab: Lab) -> None:
+    def build(tf: Any) -> None:
+        h = placeholder(tf, shape=(None, 50))
+        for i in range(5):
+            h = tf.tanh(tf.matmul(h, tf.constant(numbers(50, 50, seed=i))), name=f"h{i}")
+        tf.reduce_sum(h, name="y")
+
+    data = lab.built(build)
+    feeds = {"x": numbers(60, 50)}
+    made = lab.same(data, ["y"], ["x"], feeds, checkpoints="memory")
+    assert any("--shape" in warning and "'x'" in warning for warning in made.result.warnings)
+    made = lab.same(data, ["y"], ["x"], feeds, checkpoints=["h2"], shapes={"x": (60, 50)})
+    assert made.again and not made.result.warnings
+    assert "no input" in lab.refused(data, ["y"], ["x"], UsageError, checkpoints="memory", shapes={"h0": (1,)}).message
+
+
+def test_an_input_with_a_default_value(lab: Lab) -> None:
+    def build(tf: Any) -> None:
+        x = tf.compat.v1.placeholder_with_default(tf.constant(numbers(32, 100)), (None, 100), name="x")
+        h = tf.tanh(tf.sin(x), name="h")
+        tf.tanh(tf.sin(h), name="y")
+
+    lab.same(lab.built(build), ["y"], ["x"], {"x": numbers(5, 100)}, checkpoints="memory")
+
+
+def test_nothing_is_left_on_nodes(lab: Lab) -> None:
+    made = lab.edit(lab.built(chain), ["y"], ["x"], checkpoints=["h2"])
+    keys = {key for node in parsed(made.graph).node if node.name.startswith("gradients/") for key in node.attr}
+    assert "_XlaMustCompile" not in keys
+
+
+def test_a_target_that_is_its_own_checkpoint(lab: Lab) -> None:
+    lab.same(lab.built(chain), ["y", "h3"], ["x", "h3"], {"x": numbers(LONG)}, checkpoints=["h7"])
+    lab.same(lab.built(chain), ["h3"], ["x"], {"x": numbers(LONG)}, checkpoints=["h3", "h1"])
+
+
+def test_given_gradients_with_checkpoints(lab: Lab) -> None:
+    feeds = {"x": numbers(LONG)}
+    data = lab.built(chain)
+    for checkpoints in ("memory", ["h2"], ["h1", "h4"]):
+        lab.same(data, ["y"], ["x"], feeds, grad_ys=["h3"], checkpoints=checkpoints)
+        lab.same(data, ["y", "h5"], ["x", "h2"], feeds, grad_ys=["h3", "h1"], checkpoints=checkpoints)
+
+
+def random_network(tf: Any, seed: int) -> None:
+    random = np.random.RandomState(seed)
+    tensors = [placeholder(tf)]
+    unary = [tf.sin, tf.tanh, tf.nn.relu, tf.identity, tf.stop_gradient, lambda t: t * t, tf.exp]
+    for i in range(random.randint(6, 14)):
+        recent = [tensors[-1 - random.randint(min(4, len(tensors)))] for _ in range(3)]
+        kind = random.randint(5)
+        if kind == 0:
+            made = recent[0] * tf.tanh(recent[1])
+        elif kind == 1:
+            a, b = tf.split(recent[0], 2)
+            made = tf.concat([tf.sin(b), a * b], 0)
+        elif kind == 2:
+            made = recent[0] * tf.compat.v1.random_uniform([LONG], seed=i + 1)
+        elif kind == 3:
+            made = recent[0] + recent[1] * recent[2]
+        else:
+            made = unary[random.randint(len(unary))](recent[0])
+        tensors.append(tf.tanh(made, name=f"h{i}"))
+    tf.reduce_sum(tensors[-1] + tensors[-2], name="y")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_networks(lab: Lab, seed: int) -> None:
+    data = lab.built(lambda tf: random_network(tf, seed))
+    feeds = {"x": numbers(LONG)}
+    random = np.random.RandomState(seed)
+    count = sum(name.startswith("h") and name[1:].isdigit() for name in names(data))
+    for checkpoints in ("memory", [f"h{i}" for i in sorted(random.choice(count - 1, 2, replace=False))]):
+        try:
+            lab.same(data, ["y"], ["x"], feeds, checkpoints=checkpoints, unconnected="zero")
+        except EditError as error:
+            assert isinstance(checkpoints, list) and "no use" in error.message
+
+
+@pytest.mark.parametrize("checkpoints", [["h0"], "memory"], ids=str)
+def test_sums_of_several_that_are_computed_again(lab: Lab, checkpoints: Any) -> None:
+    """AddN begins with the first input over which it may write: which one that is depends on who else reads them."""
+
+    def build(tf: Any) -> None:
+        x = placeholder(tf)
+        terms = tf.tanh(x), x * 3.0, x * 5.0
+        total = tf.add_n(terms, name="sum")
+        late = tf.tanh(tf.tanh(tf.tanh(total)))  # so that the second term is there still when they are summed
+        h = tf.multiply(tf.sin(total), late * terms[1], name="h0")
+        tf.tanh(tf.tanh(tf.sin(h)), name="y")
+
+    made = lab.same(lab.built(build), ["y"], ["x"], {"x": numbers(LONG)}, checkpoints=checkpoints)
+    assert "sum" not in made.again
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("checkpoints", ["memory", ["t2"], ["t1", "t4"]], ids=str)
+def test_sums_of_views_and_of_what_others_read(lab: Lab, checkpoints: Any, threads: int) -> None:
+    def views(tf: Any) -> None:
+        x = placeholder(tf, shape=(300, 200))
+        terms = tf.tanh(x * 1.5), tf.tanh(x * 2.5), x * 3.1
+        h = tf.add_n([tf.reshape(term, [200, 300]) for term in terms])
+        for i in range(6):
+            h = tf.tanh(h * 1.01, name=f"t{i}")
+        tf.reduce_sum(h * h, name="y")
+
+    def read_before(tf: Any) -> None:
+        x = placeholder(tf, shape=(300, 200))
+        a, b = x * 1.5, x * 2.5
+        h = tf.add_n([a, b, tf.tanh(a) * tf.tanh(b)])
+        for i in range(6):
+            h = tf.tanh(h * 1.01, name=f"t{i}")
+        tf.reduce_sum(h * h, name="y")
+
+    for build in (views, read_before):
+        made = lab.same(
+            lab.built(build), ["y"], ["x"], {"x": numbers(300, 200)}, checkpoints=checkpoints, threads=threads
+        )
+        assert made.again
+
+
+def test_the_backward_pass_begins_when_the_forward_pass_has_ended(lab: Lab) -> None:
+    """Else its branches would take now less memory and now more."""
+
+    def build(tf: Any) -> None:
+        x = placeholder(tf)
+        branches = []
+        for i in range(4):
+            h = x * (1 + i / 10)
+            for _ in range(4):
+                h = tf.tanh(h)
+            branches.append(tf.reduce_sum(h))
+        tf.add_n(branches, name="y")
+
+    data = lab.built(build)
+    made = lab.same(data, ["y"], ["x"], {"x": numbers(LONG)}, checkpoints="memory")
+    (seed,) = [node for node in parsed(made.graph).node if node.name == "gradients/grad_ys_0"]
+    assert "^y" in seed.input
+    assert made.result.facts["gradients"]["plan"]["predicted_plain_peak_bytes"] >= 16 * LONG * 4
+
+
+def test_a_plan_with_products_of_unknown_size(lab: Lab) -> None:
+    def build(tf: Any) -> None:
+        rows = tf.reshape(placeholder(tf, shape=(64, 8)), tf.compat.v1.placeholder(tf.int32, (2,), "shape"))
+        tf.reduce_sum(tf.tanh(tf.matmul(rows, tf.constant(numbers(16, 16)))), name="y")
+
+    feeds = {"x": numbers(64, 8), "shape": np.array([32, 16], np.int32)}
+    made = lab.same(lab.built(build), ["y"], ["x"], feeds, checkpoints="memory")
+    assert any("not known" in warning for warning in made.result.warnings)
+
+
+def test_that_the_plan_does_not_look_into_functions_is_said(lab: Lab) -> None:
+    def build(tf: Any) -> None:
+        h = tf.while_loop(lambda i, t: i < 3, lambda i, t: (i + 1, tf.tanh(t)), [0, placeholder(tf)])[1]
+        tf.identity(h, name="y")
+
+    data = lab.built(build)
+    warnings = lab.edit(data, ["y"], ["x"], checkpoints="memory").result.warnings
+    assert any("inside functions" in warning and "'while'" in warning for warning in warnings)
+    assert not lab.edit(data, ["y"], ["x"]).result.warnings

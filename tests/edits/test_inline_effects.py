@@ -1,0 +1,167 @@
+"""inline: effects of functions, and what waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from support import graphs
+from support.counting import is_linear
+from support.function_defs import X, call, function, neg
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    const,
+    dtypes,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+)
+from support.inlining import F1, LESS_ONE, same
+from support.running import run
+
+from gdsurgeon.edits.inline import inline
+
+CHECKED = [{"x": [1.0, 2.0], "ok": ok} for ok in (True, False)]
+
+
+OK = placeholder("ok", BOOL, ())
+
+
+def asserted(name: str, source: str, *controls: str) -> bytes:
+    return node(name, "Assert", ["ok", source, *controls], T=dtypes(FLOAT), summarize=3)
+
+
+def checked(name: str, *body: bytes, **outputs: str) -> Any:
+    """A function with an Assert in it, which runs with every call."""
+    return function(name, {"x": FLOAT, "ok": BOOL}, {k: (FLOAT, v) for k, v in outputs.items()}, asserted("check", "x"),
+                    *body, effects=["check"], stateful=True)  # fmt: skip
+
+
+def checked_call(given_: Sequence[bytes], *controls: str) -> bytes:
+    return call("c", "f", ["x", "ok", *controls], [FLOAT, BOOL], given_, stateful=True)
+
+
+@pytest.mark.tensorflow
+def test_what_a_function_does_is_done_though_its_results_do_not_need_it() -> None:
+    made = checked("f", neg("n", "x"), o="n:y:0")
+    same([X, OK, checked_call(F1), identity("y", "c"), library(made)], "y", feeds=CHECKED)
+    same([X, OK, checked_call(F1), library(made)], "c", feeds=CHECKED)
+
+
+@pytest.mark.tensorflow
+def test_what_a_function_does_is_done_before_what_waits_for_the_call() -> None:
+    made = checked("f")
+    same([X, OK, checked_call([]), identity("y", "x", "^c"), library(made)], "y", feeds=CHECKED)
+    made = checked("f", neg("n", "x"), o="n:y:0")
+    records = [X, OK, checked_call(F1), identity("y", "x", "^c"), identity("z", "c"), library(made)]
+    same(records, "y", feeds=CHECKED)
+    same(records, "z", feeds=CHECKED)
+
+
+@pytest.mark.tensorflow
+def test_what_a_result_that_is_an_argument_waits_for() -> None:
+    same([X, OK, checked_call(F1), identity("y", "c"), library(checked("f", o="x"))], "y", feeds=CHECKED)
+
+
+@pytest.mark.tensorflow
+def test_what_a_call_without_outputs_is_run_for_can_be_run_under_its_name() -> None:
+    """A call that is there for what it does, such as an init or a train op, is what is run by name."""
+    found = graph(X, OK, checked_call([]), identity("y", "x"), library(checked("f")))
+    inline(found)
+    assert "c" in found
+    run(found, targets=["c"], **CHECKED[0])
+    with pytest.raises(Exception, match="assertion failed"):
+        run(found, targets=["c"], **CHECKED[1])
+
+
+@pytest.mark.tensorflow
+def test_what_a_call_waits_for_comes_before_all_in_it() -> None:
+    records = [X, OK, asserted("check", "x"), call("c", "less_one", ["x", "^check"], F1, F1), identity("y", "c"),
+               library(LESS_ONE)]  # fmt: skip
+    found = same(records, "y", feeds=CHECKED)
+    assert graphs.inputs(found)["c/k"] == ["^check"]
+
+
+@pytest.mark.tensorflow
+def test_what_a_call_waits_for_when_its_result_is_an_argument() -> None:
+    passing = function("f", {"a": FLOAT}, {"o": (FLOAT, "a")})
+    waiting = [X, OK, asserted("check", "x"), call("c", "f", ["x", "^check"], F1, F1)]
+    same([*waiting, identity("y", "c"), library(passing)], "y", feeds=CHECKED)
+    same([*waiting, library(passing)], "c", feeds=CHECKED)
+
+
+@pytest.mark.tensorflow
+def test_what_waits_for_a_call_waits_for_what_the_call_waits_for() -> None:
+    empty = function("f", {}, {}, node("n", "NoOp"))
+    records = [X, OK, asserted("check", "x"), call("c", "f", ["^check"], [], []), identity("y", "x", "^c"),
+               library(empty)]  # fmt: skip
+    same(records, "y", feeds=CHECKED)
+
+
+@pytest.mark.tensorflow
+def test_what_waits_for_a_call_waits_for_what_the_call_is_given() -> None:
+    ignoring = function("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
+    records = [X, OK, asserted("check", "x"), identity("late", "x", "^check"), call("c", "f", ["late"], F1, F1),
+               identity("y", "x", "^c"), library(ignoring)]  # fmt: skip
+    same(records, "y", feeds=CHECKED)
+
+
+@pytest.mark.tensorflow
+def test_what_waits_for_a_call_waits_for_all_that_the_call_waits_for() -> None:
+    """The call waits by a control edge, too, and for what its body does not need."""
+    ignoring = function("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
+    records = [X, OK, asserted("check", "x"), identity("late", "x", "^check"), neg("other", "x"),
+               call("c", "f", ["late", "^other"], F1, F1), identity("y", "x", "^c"), library(ignoring)]  # fmt: skip
+    same(records, "y", feeds=CHECKED)
+
+
+def test_calls_that_wait_for_each_other_take_linear_time() -> None:
+    def inlining(count: int) -> Callable[[], object]:
+        made = [call(f"c{i}", "less_one", ["x", *([f"^c{i - 1}"] if i else [])], F1, F1) for i in range(count)]
+        found = graph(X, *made, library(LESS_ONE))
+        return lambda: inline(found)
+
+    assert is_linear(inlining, 50, 400)
+
+
+@pytest.mark.tensorflow
+def test_control_edges_inside_a_body() -> None:
+    made = function("f", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}, asserted("check", "x"),
+                    node("group", "NoOp", ["^check", "^x"]), neg("n", "x", "^group"),
+                    neg("m", "n:y:0", "^n"))  # fmt: skip
+    found = same([X, OK, checked_call(F1), identity("y", "c"), library(made)], "y", feeds=CHECKED)
+    assert graphs.inputs(found)["c/n"] == ["x", "^c/group"] and graphs.inputs(found)["c/m"] == ["c/n", "^c/n"]
+
+
+@pytest.mark.tensorflow
+def test_several_things_that_are_waited_for() -> None:
+    made = function("f", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"), asserted("a", "x"),
+                    asserted("b", "x", "^a"), effects=["a", "b"], stateful=True)  # fmt: skip
+    records = [X, OK, checked_call(F1), identity("y", "x", "^c"), neg("z", "x", "^c", "^x"), library(made)]
+    found = same(records, "y", "z", feeds=CHECKED)
+    assert graphs.inputs(found)["z"] == [*graphs.inputs(found)["y"], "^x"]
+
+
+@pytest.mark.tensorflow
+def test_effects_of_calls_in_bodies() -> None:
+    inner = call("inner", "f", ["x", "ok"], [FLOAT, BOOL], F1, stateful=True)
+    outer = function("outer", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}, inner, neg("m", "x"),
+                     effects=["inner"], stateful=True)  # fmt: skip
+    records = [X, OK, call("c", "outer", ["x", "ok"], [FLOAT, BOOL], F1, stateful=True), identity("y", "c"),
+               identity("z", "x", "^c"), library(outer, checked("f", neg("n", "x"), o="n:y:0"))]  # fmt: skip
+    same(records, "y", feeds=CHECKED)
+    same(records, "z", feeds=CHECKED)
+
+
+@pytest.mark.tensorflow
+def test_seeded_random_numbers_stay_the_same() -> None:
+    made = function("f", {"s": INT32}, {"o": (FLOAT, "r:output:0")},
+                    node("r", "RandomUniform", ["s"], T=INT32, dtype=FLOAT, seed=7, seed2=3), effects=["r"],
+                    stateful=True)  # fmt: skip
+    same([const("s", [3], INT32), call("c", "f", ["s"], [INT32], F1, stateful=True), identity("y", "c"), library(made)],
+         "y", feeds=[{}])  # fmt: skip

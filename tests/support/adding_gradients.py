@@ -1,0 +1,309 @@
+"""Adds gradients to graphs and compares them with those of tf.gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.edits.add_gradients import add_gradients
+from gdsurgeon.edits.claims import EditResult, Gradients
+from gdsurgeon.errors import EditError, GdsurgeonError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.audit import audit
+from gdsurgeon.proof.change import edited
+from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from support.graphs import bodies_by_name, written
+from support.tf_graphs import Builder
+
+LONG = 3000
+
+
+"""Elements of a tensor that is worth asking about: smaller ones are kept in any case."""
+
+
+Array = Any
+
+
+class Edited(NamedTuple):
+    """A graph after the edit."""
+
+    graph: Graph
+    result: EditResult
+
+    @property
+    def claim(self) -> Gradients:
+        (found,) = self.result.claims
+        assert isinstance(found, Gradients)
+        return found
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        return self.claim.names
+
+    @property
+    def again(self) -> list[str]:
+        """The nodes that are computed again, by the names of their originals."""
+        plan = self.result.facts["gradients"]["plan"]
+        found: list[str] = plan["recomputed"]
+        return found
+
+    @property
+    def peak(self) -> int:
+        """The bytes of the plan, as predicted."""
+        found: int = self.result.facts["gradients"]["plan"]["predicted_peak_bytes"]
+        return found
+
+
+class Lab:
+    """Edits graphs and runs them."""
+
+    def __init__(self, tf: Any, differentiator: Differentiator) -> None:
+        self.tf = tf
+        self.differentiator = differentiator
+
+    def built(self, build: Callable[[Any], Any]) -> bytes:
+        """The bytes of the graph that BUILD makes."""
+        with self.tf.Graph().as_default() as graph:
+            build(self.tf)
+        return bytes(graph.as_graph_def().SerializeToString())
+
+    def version_1(self, build: Callable[[], Any]) -> Any:
+        """What BUILD makes with control flow of version 1, and variables that are references."""
+        v1 = self.tf.compat.v1
+        v1.disable_control_flow_v2()
+        v1.disable_resource_variables()
+        try:
+            return build()
+        finally:
+            v1.enable_control_flow_v2()
+            v1.enable_resource_variables()
+
+    def edit(self, what: bytes | Builder, ys: Sequence[str], xs: Sequence[str] = (), **options: Any) -> Edited:
+        """Adds the gradients, and looks whether anything else has changed, or is not told."""
+        data = what.bytes() if isinstance(what, Builder) else what
+        graph = from_bytes(data, "model.pb")
+        result = add_gradients(graph, ys, xs, differentiator=self.differentiator, **options)
+        made = Edited(graph, result)
+        change = edited(graph, result)
+        assert audit(change.before, change.after, change.result) == []
+        assert check(from_bytes(written(graph))).faults == []
+        before, after = bodies_by_name(data), bodies_by_name(graph)
+        assert list(after)[: len(before)] == list(before)  # what is new stands behind
+        journal = result.journal
+        assert {name for name in before if after[name] != before[name]} == set(journal.changed)
+        assert set(after) - set(before) == set(journal.added)
+        results = set(made.results)
+        assert [n for n in journal.added if n not in results and not n.startswith(f"{made.claim.scope}/")] == []
+        return made
+
+    def run(
+        self, what: Graph | bytes | Edited, fetches: Sequence[str], feeds: dict[str, Array], init: Sequence[str] = ()
+    ) -> list[Any]:
+        """The values of FETCHES, without any optimisation."""
+        if isinstance(what, Edited):
+            what = what.graph
+        v1 = self.tf.compat.v1
+        with self.tf.Graph().as_default() as graph:
+            v1.import_graph_def(v1.GraphDef.FromString(written(what)), name="")
+            return self._run(graph, [full(name) for name in fetches], feeds, init)
+
+    def _run(self, graph: Any, fetches: Any, feeds: dict[str, Array], init: Sequence[str]) -> list[Any]:
+        v1 = self.tf.compat.v1
+        config = v1.ConfigProto(intra_op_parallelism_threads=1)
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = -1
+        with v1.Session(graph=graph, config=config) as session:
+            session.run([graph.get_operation_by_name(name) for name in init])
+            found: list[Any] = session.run(fetches, {full(name): value for name, value in feeds.items()})
+            return found
+
+    def reference(
+        self,
+        what: bytes,
+        ys: Sequence[str],
+        xs: Sequence[str],
+        feeds: dict[str, Array],
+        grad_ys: Sequence[str] = (),
+        init: Sequence[str] = (),
+    ) -> list[Any]:
+        """What tf.gradients gives on the graph as it is, zeros where it gives None."""
+        v1 = self.tf.compat.v1
+        with self.tf.Graph().as_default() as graph:
+            v1.import_graph_def(v1.GraphDef.FromString(what), name="")
+            targets, sources, given = ([graph.get_tensor_by_name(full(n)) for n in part] for part in (ys, xs, grad_ys))
+            found = v1.gradients(targets, sources, given or None)
+            dense = [
+                self.tf.zeros_like(x) if gradient is None else self.tf.convert_to_tensor(gradient)
+                for x, gradient in zip(sources, found, strict=True)
+            ]
+            return self._run(graph, dense, feeds, init)
+
+    def same(
+        self,
+        what: bytes,
+        ys: Sequence[str],
+        xs: Sequence[str],
+        feeds: dict[str, Array],
+        *,
+        grad_ys: Sequence[str] = (),
+        init: Sequence[str] = (),
+        **options: Any,
+    ) -> Edited:
+        """Adds the gradients; their values are the bits of tf.gradients."""
+        made = self.edit(what, ys, xs, grad_ys=grad_ys, **options)
+        got = self.run(made, made.results, feeds, init)
+        wanted = self.reference(what, ys, made.claim.xs, feeds, grad_ys, init)
+        equal(got, wanted)
+        return made
+
+    def refused(
+        self,
+        what: bytes | Builder,
+        ys: Sequence[str],
+        xs: Sequence[str] = (),
+        kind: type[GdsurgeonError] = EditError,
+        **options: Any,
+    ) -> GdsurgeonError:
+        """The error, with which the graph is as it was."""
+        graph = from_bytes(what.bytes() if isinstance(what, Builder) else what, "model.pb")
+        before = written(graph)
+        with pytest.raises(kind) as caught:
+            add_gradients(graph, ys, xs, differentiator=self.differentiator, **options)
+        assert written(graph) == before and not graph.is_changed
+        return caught.value
+
+
+def full(name: str) -> str:
+    return name if ":" in name else f"{name}:0"
+
+
+def equal(got: Sequence[Any], wanted: Sequence[Any]) -> None:
+    for a, b in zip(got, wanted, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        assert a.tobytes() == b.tobytes()
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
+
+
+def placeholder(tf: Any, name: str = "x", shape: Sequence[int | None] | None = (LONG,), dtype: str = "float32") -> Any:
+    return tf.compat.v1.placeholder(dtype, shape, name)
+
+
+def reasons(error: GdsurgeonError) -> str:
+    """All that an error says."""
+    return "\n".join([error.message, *error.details, error.hint or ""])
+
+
+def small() -> Builder:
+    """y = x w + b, z = sin(y), with a split and an integer."""
+    m = Builder()
+    m.placeholder("x", shape=(2, 3))
+    m.const("w", np.arange(12).reshape(3, 4) / 7.0)
+    m.const("b", [0.5, -1.0, 2.0, 0.25])
+    m.node("product", "MatMul", ["x", "w"], T="float32", transpose_a=False, transpose_b=False)
+    m.node("sum", "AddV2", ["product", "b"], T="float32")
+    m.const("axis", 1, "int32")
+    m.node("split", "Split", ["axis", "sum"], T="float32", num_split=2)
+    m.node("y", "Mul", ["split", "split:1"], T="float32")
+    m.node("z", "Sin", ["sum"], T="float32")
+    m.node("count", "Size", ["x"], T="float32", out_type="int32")
+    m.const("loose", [1.0, 2.0])
+    m.placeholder("g", shape=(2, 2))
+    return m
+
+
+FEEDS = {"x": numbers(2, 3)}
+
+
+GIVEN = FEEDS | {"g": numbers(2, 2, seed=1)}
+
+
+def mlp(tf: Any) -> None:
+    h = placeholder(tf, shape=(None, 7))
+    for i in range(4):
+        w, b = tf.constant(numbers(7, 7, seed=i) / 2), tf.constant(numbers(7, seed=9 + i))
+        h = tf.nn.relu(tf.matmul(h, w) + b) + h
+    tf.reduce_mean(tf.nn.log_softmax(h)[:, 2], name="y")
+
+
+def convolutions(tf: Any) -> None:
+    h = placeholder(tf, shape=(2, 8, 8, 3))
+    for i, depth in enumerate((3, 4)):
+        h = tf.nn.conv2d(h, tf.constant(numbers(3, 3, depth, 4, seed=i)), 1, "SAME")
+        statistics = [tf.constant(np.abs(numbers(4, seed=10 * k + i)) + 0.1) for k in range(4)]
+        h = tf.raw_ops.FusedBatchNormV3(
+            x=h,
+            scale=statistics[0],
+            offset=statistics[1],
+            mean=statistics[2],
+            variance=statistics[3],
+            is_training=False,
+        ).y
+        h = tf.nn.max_pool2d(tf.nn.relu6(h), 2, 2, "SAME")
+    tf.reduce_sum(h, axis=[1, 2], name="y")
+
+
+def attention(tf: Any) -> None:
+    x = placeholder(tf, shape=(5, 6))
+    table = tf.constant(numbers(11, 6, seed=1))
+    h = x + tf.gather(table, [3, 1, 3, 10, 0]) + tf.gather(table, [0, 0, 1, 2, 3])
+    q, k, v = tf.split(tf.matmul(h, tf.constant(numbers(6, 18, seed=2))), 3, axis=1)
+    h = tf.matmul(tf.nn.softmax(tf.matmul(q, k, transpose_b=True)), v) + h
+    tf.nn.softmax_cross_entropy_with_logits(labels=tf.eye(5, 6), logits=h * tf.math.rsqrt(1.0 + h * h), name="y")
+
+
+def version_2_flow(tf: Any) -> None:
+    x, p = placeholder(tf), placeholder(tf, "p", (), "bool")
+    h = tf.cond(p, lambda: tf.sin(tf.sin(x)) * x, lambda: tf.cos(x))
+    h = tf.tanh(h, name="h")
+    h = tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, tf.sin(s) * x), [0, h])[1]
+    tf.identity(tf.tanh(tf.sin(h)), name="y")
+
+
+def chain(tf: Any, marked: bool = False) -> None:
+    h = placeholder(tf)
+    for i in range(8):
+        h = tf.tanh(tf.sin(h) * 2.0 + tf.constant(numbers(LONG, seed=i), name=f"w{i}"), name=f"h{i}")
+        if marked and i in (2, 5):
+            h.op._set_attr("_checkpoint", tf.compat.v1.AttrValue(b=True))
+    tf.identity(h, name="y")
+
+
+def residual(tf: Any) -> None:
+    h = placeholder(tf)
+    for i in range(6):
+        h = tf.add(h, tf.tanh(tf.nn.relu(tf.sin(h) * 2.0) * tf.cos(h)), name=f"h{i}")
+    tf.identity(h, name="y")
+
+
+def skipping(tf: Any) -> None:
+    down = [placeholder(tf)]
+    for i in range(4):
+        down.append(tf.tanh(tf.sin(tf.square(tf.cos(down[-1]))), name=f"h{i}"))
+    h = down[-1]
+    for i in range(4):
+        h = tf.tanh(tf.sin(h) * down[3 - i] + down[i], name=f"u{i}")
+    tf.identity(h, name="y")
+
+
+def dropping(tf: Any) -> None:
+    h = placeholder(tf)
+    for i in range(5):
+        mask = tf.cast(tf.compat.v1.random_uniform([LONG], seed=i + 1) < 0.5, tf.float32)
+        h = tf.tanh(tf.sin(h) * mask * 2.0 + h, name=f"h{i}")
+    tf.identity(h, name="y")
+
+
+def stateless(tf: Any) -> None:
+    h = placeholder(tf)
+    for i in range(5):
+        noise = tf.raw_ops.StatelessRandomUniformV2(shape=[LONG], key=[7], counter=[i, 0], alg=1, dtype=tf.float32)
+        h = tf.tanh(tf.sin(h) * noise, name=f"h{i}")
+    tf.identity(h, name="y")

@@ -1,0 +1,45 @@
+"""The edit that tests of files run: y becomes q."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from gdsurgeon.edits.rename import rename
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.wire.write import read_chunks
+from support.hostile import VERSIONS, identity, placeholder
+
+QUICK = ("--validate", "structure")
+
+
+RENAME = ("rename", "model.pb", "y=q", *QUICK)
+
+
+TO_OUT = (*RENAME, "-o", "out.pb")
+
+
+EARLIER = b"an earlier output"
+
+
+as_root = os.geteuid() == 0
+
+
+not_as_root = pytest.mark.skipif(as_root, reason="permissions do not bind root")
+
+
+def renamed(model: bytes, **names: str) -> bytes:
+    """What renaming must give; y becomes q unless NAMES say otherwise."""
+    graph = from_bytes(model)
+    rename(graph, list((names or {"y": "q"}).items()))
+    return read_chunks(graph.chunks())
+
+
+RULE = "letters, digits"
+
+
+PRE = placeholder("x", -1, 4) + identity("x_preprocessed", "x") + VERSIONS
+
+
+RENAME_TWO = ("rename", "model.pb", "y=q", "v=r", *QUICK)

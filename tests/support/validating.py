@@ -1,0 +1,349 @@
+"""Models to validate, and a desk on which they lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.desk import Desk, Ran, check_refused
+from support.paths import ROOT
+from support.published import ABSENT, FOLDER
+from support.tf_graphs import Builder, Shape, body_node, function_attr, tensor
+
+EARLIER = b"an earlier output"
+
+
+FIXTURES = ROOT / "fixtures"
+
+
+CLASSIFIER, DECODE, LOOKUP = (str(FIXTURES / n) for n in ("classifier.pb", "decode_jpeg.pb", "label_lookup.pb"))
+
+
+published = pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)
+
+
+def scaled(factor: float = 2.0, x: str = "x", y: str = "y", shape: tuple[int, ...] | None = (-1, 4)) -> Builder:
+    """y = x * c."""
+    b = Builder()
+    b.placeholder(x, "float32", shape)
+    b.const("c", factor)
+    b.node(y, "Mul", [x, "c"], T="float32")
+    return b
+
+
+def scaled_doubles() -> Builder:
+    b = Builder()
+    b.placeholder("x", "float64", (-1, 4))
+    b.const("c", 2.0, "float64")
+    b.node("y", "Mul", ["x", "c"], T="float64")
+    return b
+
+
+def chain(*others: str) -> Builder:
+    """p -> q -> r -> s -> y; those of OTHERS are another op."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    last = "x"
+    for name, op in zip("pqrsy", ("Exp", "Sigmoid", "Neg", "Tanh", "Abs"), strict=True):
+        last = b.node(name, "Softplus" if name in others else op, [last], T="float32")
+    return b
+
+
+def deep(*perturbed: int) -> Builder:
+    """A thousand nodes: x, a constant and an op for each layer; those of PERTURBED differ in one element."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 8))
+    last = "x"
+    values = np.random.RandomState(0).rand(500, 8).astype("float32") * 0.2 + 0.9
+    for i, value in enumerate(values):
+        value[3] += 0.01 * (i in perturbed)
+        b.const(f"layer{i}/w", value)
+        last = b.node(f"layer{i}/y", "Mul" if i % 2 else "AddV2", [last, f"layer{i}/w"], T="float32")
+    return b
+
+
+def difference(*, swapped: bool = False, op: str = "Sub", alpha: float = 0.2) -> Builder:
+    """y = leaky(sum(-x - exp(z)))."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    b.placeholder("z", "float32", (-1, 4))
+    b.node("a", "Neg", ["x"], T="float32")
+    b.node("b", "Exp", ["z"], T="float32")
+    b.node("d", op, ["b", "a"] if swapped else ["a", "b"], T="float32")
+    b.const("axis", [1], "int32")
+    b.node("s", "Sum", ["d", "axis"], T="float32", Tidx="int32", keep_dims=True)
+    b.node("y", "LeakyRelu", ["s"], T="float32", alpha=alpha)
+    return b
+
+
+def calling(factor: float = 2.0) -> Builder:
+    """y = abs(F(-x)), F being a function that multiplies."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    function = b.function("F", {"a": "float32"}, {"r": "float32"})
+    body_node(function, "factor", "Const", dtype="float32", value=tensor(factor, "float32"))
+    body_node(function, "product", "Mul", ["a", "factor:output:0"], T="float32")
+    function.ret["r"] = "product:z:0"
+    b.node("before", "Neg", ["x"], T="float32")
+    b.node("call", "PartitionedCall", ["before"], f=function_attr("F"), Tin=["float32"], Tout=["float32"])
+    b.node("y", "Abs", ["call"], T="float32")
+    return b
+
+
+def looping(step: float = 1.0, *, seed: int | None = None, endless: bool = False) -> Builder:
+    """A v1 loop that adds STEP to x, n times, and something random where there is a SEED."""
+    b = Builder()
+    b.placeholder("n", "int32", ())
+    b.placeholder("x", "float32", (-1, 3))
+    b.const("zero", 0, "int32")
+    frame: dict[str, Any] = {"frame_name": b"w", "parallel_iterations": 10}
+    b.node("w/enter", "Enter", ["zero"], T="int32", is_constant=False, **frame)
+    b.node("w/enter_x", "Enter", ["x"], T="float32", is_constant=False, **frame)
+    b.node("w/merge", "Merge", ["w/enter", "w/next"], T="int32", N=2)
+    b.node("w/merge_x", "Merge", ["w/enter_x", "w/next_x"], T="float32", N=2)
+    b.node("w/limit", "Enter", ["n"], T="int32", is_constant=True, **frame)
+    b.node("w/less", "GreaterEqual" if endless else "Less", ["w/merge", "zero_in" if endless else "w/limit"], T="int32")
+    if endless:
+        b.node("zero_in", "Enter", ["zero"], T="int32", is_constant=True, **frame)
+    b.node("w/cond", "LoopCond", ["w/less"])
+    b.node("w/switch", "Switch", ["w/merge", "w/cond"], T="int32")
+    b.node("w/switch_x", "Switch", ["w/merge_x", "w/cond"], T="float32")
+    b.node("w/i", "Identity", ["w/switch:1"], T="int32")
+    b.node("w/x", "Identity", ["w/switch_x:1"], T="float32")
+    b.const("w/one", 0 if endless else 1, "int32", controls=["^w/i"])
+    b.const("w/step", step, controls=["^w/i"])
+    b.node("w/more", "AddV2", ["w/i", "w/one"], T="int32")
+    last = b.node("w/add", "AddV2", ["w/x", "w/step"], T="float32")
+    if seed is not None:
+        b.node("shape", "Shape", ["x"], T="float32", out_type="int32")
+        b.node("w/shape", "Enter", ["shape"], T="int32", is_constant=True, **frame)
+        b.node("w/chance", "RandomUniform", ["w/shape", "^w/i"], T="int32", dtype="float32", seed=seed, seed2=seed)
+        last = b.node("w/noisy", "AddV2", [last, "w/chance"], T="float32")
+    b.node("w/next", "NextIteration", ["w/more"], T="int32")
+    b.node("w/next_x", "NextIteration", [last], T="float32")
+    b.node("w/exit", "Exit", ["w/switch"], T="int32")
+    b.node("w/exit_x", "Exit", ["w/switch_x"], T="float32")
+    b.node("y", "Neg", ["w/exit_x"], T="float32")
+    return b
+
+
+def normalised(offset: float = 0.0, mean_offset: float = 0.0) -> Builder:
+    """An op of six outputs, of which two are used."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4, 4, 2))
+    for name, value in (("scale", [1, 1]), ("offset", [0, offset]), ("mean", [0, mean_offset]), ("var", [1, 1])):
+        b.const(name, value)
+    b.node("bn", "FusedBatchNormV3", ["x", "scale", "offset", "mean", "var"], T="float32", U="float32",
+           is_training=True, epsilon=0.001, exponential_avg_factor=0.5)  # fmt: skip
+    b.node("y", "Identity", ["bn"], T="float32")
+    b.node("mean_seen", "Identity", ["bn:1"], T="float32")
+    return b
+
+
+def split(second: str = "parts:1") -> Builder:
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 6))
+    b.const("axis", 1, "int32")
+    b.node("parts", "Split", ["axis", "x"], T="float32", num_split=3)
+    b.node("y", "Sub", [second, "parts"], T="float32")
+    return b
+
+
+def joined(suffix: str = "!") -> Builder:
+    b = Builder()
+    b.placeholder("t", "string", (-1,))
+    b.const("suffix", suffix, "string")
+    b.node("joined", "StringJoin", ["t", "suffix"], N=2, separator=b"-")
+    b.node("y", "Identity", ["joined"], T="string")
+    return b
+
+
+def joined_by(separator: bytes) -> Builder:
+    b = Builder()
+    b.placeholder("t", "string", (-1,))
+    b.const("suffix", "!", "string")
+    b.node("y", "StringJoin", ["t", "suffix"], N=2, separator=separator)
+    return b
+
+
+def noisy(op: str = "Mul") -> Builder:
+    """y = x + (noise OP 3): an unseeded random op outside of functions, which can be drawn once for both."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    b.node("shape", "Shape", ["x"], T="float32", out_type="int32")
+    b.node("noise", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=0, seed2=0)
+    b.const("three", 3.0)
+    b.node("louder", op, ["noise", "three"], T="float32")
+    b.node("y", "AddV2", ["x", "louder"], T="float32")
+    return b
+
+
+def calling_chance(*, beside: bool = False) -> Builder:
+    """y is random in a function, where nobody can draw for both; BESIDE there is z = 2x."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    function = b.function("F", {"a": "float32"}, {"r": "float32"})
+    body_node(function, "shape", "Shape", ["a"], T="float32", out_type="int32")
+    body_node(function, "noise", "RandomUniform", ["shape:output:0"], T="int32", dtype="float32", seed=0, seed2=0)
+    body_node(function, "product", "Mul", ["a", "noise:output:0"], T="float32")
+    function.signature.is_stateful = True
+    function.ret["r"] = "product:z:0"
+    b.node("call", "StatefulPartitionedCall", ["x"], f=function_attr("F"), Tin=["float32"], Tout=["float32"])
+    b.node("y", "Abs", ["call"], T="float32")
+    if beside:
+        b.const("two", 2.0)
+        b.node("z", "Mul", ["x", "two"], T="float32")
+    return b
+
+
+def classifying(factor: float = 1.0) -> Builder:
+    """Only the class is an output."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    b.const("w", np.arange(20).reshape(4, 5) * factor)
+    b.node("logits", "MatMul", ["x", "w"], T="float32")
+    b.node("scores", "Softmax", ["logits"], T="float32")
+    b.const("axis", 1, "int32")
+    b.node("class", "ArgMax", ["scores", "axis"], T="float32", Tidx="int32", output_type="int64")
+    return b
+
+
+def dropping(keep: bool) -> Builder:
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    last = "x"
+    if keep:
+        b.placeholder("keep_prob", "float32", ())
+        last = b.node("dropped", "RealDiv", ["x", "keep_prob"], T="float32")
+    b.node("y", "Exp", [last], T="float32")
+    return b
+
+
+def of_all_kinds(factor: float = 2.0) -> Builder:
+    """Outputs with NaN, texts that end with NUL, bfloat16, integers, bools."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    b.node("log", "Log", ["x"], T="float32")
+    b.node("nans", "Identity", ["log"], T="float32")
+    b.const("factor", factor)
+    b.node("factor16", "Cast", ["factor"], SrcT="float32", DstT="bfloat16")
+    b.node("x16", "Cast", ["x"], SrcT="float32", DstT="bfloat16")
+    b.node("brains", "Mul", ["x16", "factor16"], T="bfloat16")
+    b.const("raw", [b"a\0", b"", b"\xff"], "string")
+    b.node("texts", "Identity", ["raw"], T="string")
+    b.const("numbers", [1, 2], "int64")
+    b.node("whole", "Identity", ["numbers"], T="int64")
+    b.const("one", 1.0)
+    b.node("less", "Less", ["x", "one"], T="float32")
+    return b
+
+
+def constant(dtype: str, value: Any) -> Builder:
+    b = Builder()
+    b.const("c", value, dtype)
+    b.node("y", "Identity", ["c"], T=dtype)
+    return b
+
+
+def divided(*, hidden: bool) -> Builder:
+    """A division that TensorFlow's optimiser makes a multiplication, unless the divisor is HIDDEN from it."""
+    b = Builder()
+    b.placeholder("x", "float32", (2, 4))
+    b.const("c", np.full((2, 4), 255.0))
+    if hidden:
+        b.node("d", "PlaceholderWithDefault", ["c"], dtype="float32", shape=Shape((-1, 4)))
+    b.node("q", "RealDiv", ["x", "d" if hidden else "c"], T="float32")
+    last = "q"
+    for name, op in (("n", "Neg"), ("k", "Sigmoid"), ("y", "Abs")):
+        last = b.node(name, op, [last], T="float32")
+    return b
+
+
+def giant() -> Builder:
+    """64 GiB on the way to y."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    b.const("dims", [1 << 17, 1 << 17], "int32")
+    b.const("one", 1.0)
+    b.node("fill", "Fill", ["dims", "one"], T="float32", index_type="int32")
+    b.const("axes", [0, 1], "int32")
+    b.node("sum", "Sum", ["fill", "axes"], T="float32", Tidx="int32", keep_dims=False)
+    b.node("y", "AddV2", ["x", "sum"], T="float32")
+    return b
+
+
+class Bench:
+    """A desk on which models lie."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def put(self, **models: Builder | bytes) -> None:
+        for name, model in models.items():
+            self.desk.put(f"{name}.pb", model if isinstance(model, bytes) else model.bytes())
+
+    def archive(self, name: str, **values: Any) -> None:
+        np.savez(self.desk.folder / name, **{key.replace("__", "@"): value for key, value in values.items()})
+
+    def run(self, *arguments: str) -> Ran:
+        ran = self.desk.run("validate", *arguments)
+        assert "Traceback" not in ran.err, ran.err
+        assert self.desk.temporary_files() == []
+        return ran
+
+    def verdict(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        """The verdict as JSON; what it says of itself must fit how the command ended."""
+        ran = self.run(*arguments, "--json")
+        assert ran.code == code, ran
+        found: dict[str, Any] = json.loads(ran.out)
+        assert found["exit_code"] == code
+        assert found["passed"] == (code == 0)
+        assert (found["error"] is None) == (code == 0)
+        return found
+
+    def refused(self, code: int, words: Sequence[str], *arguments: str) -> Ran:
+        return check_refused(self.desk, code, tuple(words), "validate", *arguments)
+
+
+def guilty(verdict: dict[str, Any]) -> list[str]:
+    return [found["node"] for found in verdict["divergence"]["guilty"]]
+
+
+def why(verdict: dict[str, Any]) -> str:
+    return "; ".join(verdict["divergence"]["guilty"][0]["why"])
+
+
+def run_reduced(path: Path, tensors: Iterable[str]) -> list[np.ndarray]:
+    """What two tensors of a reduced file are when somebody else runs it: TensorFlow's own interpreter."""
+    import tensorflow as tf
+
+    graph_def = tf.compat.v1.GraphDef.FromString(path.read_bytes())
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(graph_def, name="")
+        assert not [op.name for op in graph.get_operations() if op.type.startswith("Placeholder")]
+        with tf.compat.v1.Session(graph=graph) as session:
+            fetches = [name if ":" in name else f"{name}:0" for name in tensors]
+            found: list[np.ndarray] = session.run(fetches)
+            return found
+
+
+modes = pytest.mark.parametrize("mode", [(), ("--lockstep",)], ids=["own", "lockstep"])
+
+
+def twice(factor: float) -> Builder:
+    """A function of two outputs, of which only the second has to do with FACTOR."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    function = b.function("F", {"a": "float32"}, {"r": "float32", "s": "float32"})
+    body_node(function, "factor", "Const", dtype="float32", value=tensor(factor, "float32"))
+    body_node(function, "product", "Mul", ["a", "factor:output:0"], T="float32")
+    function.ret["r"], function.ret["s"] = "a", "product:z:0"
+    b.node("call", "PartitionedCall", ["x"], f=function_attr("F"), Tin=["float32"], Tout=["float32", "float32"])
+    b.node("y", "Neg", ["call"], T="float32")
+    b.node("z", "Abs", ["call:1"], T="float32")
+    return b
