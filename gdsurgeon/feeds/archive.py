@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from gdsurgeon.errors import OutputError, UsageError, printable, quoted
-from gdsurgeon.runtime.tensor import DTYPES, NUMBERS, STRING, Tensor, dtype_name, from_numpy, numpy_dtype
+from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING
+from gdsurgeon.runtime.tensor import Tensor, from_numpy, numpy_dtype
 from gdsurgeon.wire.output import OutputFile
 
 _SAMPLE = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
@@ -219,7 +220,7 @@ def of_dtype(value: Any, dtype: int) -> Tensor:
         if array.dtype.kind == "V" and array.dtype.itemsize == DTYPES[dtype].size and array.dtype.names is None:
             return Tensor(dtype, array.shape, array.tobytes())
         tensor = from_numpy(array)
-    if dtype_name(dtype).startswith(("q",)) and DTYPES[tensor.dtype].numpy == DTYPES[dtype].numpy:
+    if DTYPES[dtype].is_quantized and DTYPES[tensor.dtype].numpy == DTYPES[dtype].numpy:
         return Tensor(dtype, tensor.shape, tensor.data)
     return tensor
 

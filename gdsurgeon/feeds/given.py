@@ -9,7 +9,7 @@ from typing import Any
 
 from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.feeds.archive import Archive, of_dtype, split_key
-from gdsurgeon.feeds.make.numbers import INTEGERS
+from gdsurgeon.feeds.make.numbers import BYTES, INTEGERS
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.literals import parse_literal
@@ -138,11 +138,11 @@ def packed(dtype: int, flat: Sequence[Any]) -> bytes | list[bytes]:
         return [item if isinstance(item, bytes) else item.encode() for item in flat]
     if dtype == dtypes.BOOL:
         return bytes(bool(item) for item in flat)
-    if dtype in (dtypes.UINT8, 12):
+    if dtype in BYTES:
         return bytes(flat)
     if dtype == dtypes.FLOAT16:
         return struct.pack(f"<{len(flat)}e", *flat)
-    codes = {1: "f", 2: "d", **INTEGERS}
+    codes = {dtypes.FLOAT32: "f", dtypes.FLOAT64: "d", **INTEGERS}
     if dtype in codes:
         return array(codes[dtype], flat).tobytes()
     import numpy as np

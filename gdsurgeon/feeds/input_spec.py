@@ -70,7 +70,7 @@ def input_spec(graph: Graph, node: Node) -> InputSpec:
     """
     del graph  # the node knows it
     dtype = node.output.dtype
-    if dtype != dtypes.STRING and dtype not in dtypes.SIZES:
+    if dtype != dtypes.STRING and not dtypes.element_size(dtype):
         what = dtypes.dtype_name(dtype) if dtype else "unknown"
         raise NotValidatedError(
             f"no feed can be made for {quoted(node.name)}: its dtype is {what}",
@@ -156,7 +156,7 @@ def make_feed(
     count = prod(shape)
     if spec.content.kind == "none":
         raise NotValidatedError(f"no feed can be made for {quoted(spec.name)}: {spec.content.made}", hint=_HOW)
-    if count * dtypes.SIZES.get(spec.dtype, 64) > MOST_BYTES:
+    if count * (dtypes.element_size(spec.dtype) or 64) > MOST_BYTES:
         raise NotValidatedError(f"a feed for {quoted(spec.name)} {format_shape(shape)} would be too big", hint=_HOW)
     if spec.content.kind == "choice":
         chosen = [spec.content.choices[(seed + i) % len(spec.content.choices)] for i in range(count)]

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.shapes.stated import compatible, format_shape
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
-from gdsurgeon.gradients.weights import FLOATING, Weights, counted_others, weights_of
+from gdsurgeon.gradients.weights import Weights, counted_others, weights_of
 from gdsurgeon.graph.graph import Graph, check_name
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Output, same_dtype
-from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.ops.dtypes import COMPLEX64, COMPLEX128, FLOATING, base_dtype, dtype_name
 
-COMPLEX = frozenset((8, 18))
+COMPLEX = frozenset((COMPLEX64, COMPLEX128))
 SCOPE = "gradients"
 MOST_WALKED = 1000
 """Nodes that are looked at to find a tensor that might have been meant."""

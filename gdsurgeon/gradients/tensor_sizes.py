@@ -9,11 +9,10 @@ from gdsurgeon.analysis.shapes.stated import placeholder_shape
 from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.gradients.checkpointing.step import TensorSize, tensor_size
 from gdsurgeon.gradients.skeleton import with_shapes
-from gdsurgeon.gradients.weights import FLOATING
 from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss
-from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.dtypes import FLOATING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.base import Signature
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator

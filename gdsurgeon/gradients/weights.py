@@ -13,11 +13,9 @@ from gdsurgeon.analysis.traversal.walks import backward_walk
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import DTYPES, FLOATING
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.text import counted
-
-FLOATING = frozenset((1, 2, 14, 19))
-_QUANTISED = frozenset((11, 12, 13, 15, 16))
 
 
 class Weights(NamedTuple):
@@ -68,7 +66,7 @@ def _kind(node: Node) -> str:
         return ""
     if header.dtype in FLOATING:
         return _WEIGHT if header.elements > 1 else "single-element constant" if header.elements == 1 else ""
-    return "quantised constant" if header.dtype in _QUANTISED else ""
+    return "quantised constant" if header.dtype in DTYPES and DTYPES[header.dtype].is_quantized else ""
 
 
 def _weights_inside(graph: Graph, name: str) -> int:

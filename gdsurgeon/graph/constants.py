@@ -134,12 +134,13 @@ class Constant(NamedTuple):
     values: list[Any]
 
 
-_FORMATS = {1: "f", 2: "d", 3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 10: "?", 17: "H", 19: "e", 22: "I", 23: "Q"}
-_FIELDS = {
-    1: "float_val", 2: "double_val", 3: "int_val", 4: "int_val", 5: "int_val", 6: "int_val", 7: "string_val",
-    9: "int64_val", 10: "bool_val", 17: "int_val", 22: "uint32_val", 23: "uint64_val",
-    19: "half_val",
-}  # fmt: skip
+def _readable(number: int) -> dtypes.DType | None:
+    """The dtype of that number where its elements are values in Python: numbers of the usual kinds, bools, strings."""
+    dtype = dtypes.DTYPES.get(number)
+    return dtype if dtype is not None and (dtype.code or dtype == dtypes.STRING) else None
+
+
+_TYPES: dict[str, tuple[type, ...]] = {"f": (int, float), "i": (int,), "u": (int,), "b": (bool,), "O": (bytes,)}
 
 
 def constant(node: Node) -> Constant | None:
@@ -149,7 +150,7 @@ def constant(node: Node) -> Constant | None:
     header = constant_header(node)
     if header is None or header.dims is None or min(header.dims, default=0) < 0:
         return None
-    if header.elements * max(dtypes.SIZES.get(header.dtype, 8), 1) > SMALL or header.content_bytes > SMALL:
+    if header.elements * (dtypes.element_size(header.dtype) or 8) > SMALL or header.content_bytes > SMALL:
         return None
     data = node.attr_bytes("value")
     try:
@@ -165,16 +166,15 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[Any]) -> A
     Raises:
         ValueError: a value is not of DTYPE, or there is no such dtype here.
     """
-    if dtype not in _FIELDS:
+    kind = _readable(dtype)
+    if kind is None:
         raise ValueError(f"no constant of {dtypes.dtype_name(dtype)} can be made here")
-    low, high = _RANGES.get(dtype, (None, None))
+    types = _TYPES[kind.kind]
+    low, high = kind.bounds
     for item in values:
-        kinds: tuple[type, ...] = (bytes,) if dtype == dtypes.STRING else (int,) if low is not None else (int, float)
-        if dtype == dtypes.BOOL:
-            kinds = (bool,)
-        fits = isinstance(item, kinds) and (dtype == dtypes.BOOL or not isinstance(item, bool))
-        if not fits or (low is not None and high is not None and not low <= item <= high):
-            raise ValueError(f"is not {dtypes.dtype_name(dtype)}")
+        fits = isinstance(item, types) and (kind == dtypes.BOOL or not isinstance(item, bool))
+        if not fits or (kind.is_integer and not low <= item <= high):
+            raise ValueError(f"is not {kind.name}")
     value = message("tensorflow.AttrValue")()
     value.tensor.dtype = dtype
     value.tensor.tensor_shape.SetInParent()
@@ -183,18 +183,13 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[Any]) -> A
     items = list(values)
     try:
         if dtype in (dtypes.FLOAT32, dtypes.FLOAT64):
-            struct.pack(f"<{len(items)}{_FORMATS[dtype]}", *items)  # which protobuf would make infinite
+            struct.pack(f"<{len(items)}{kind.code}", *items)  # which protobuf would make infinite
         if dtype == dtypes.FLOAT16:
             items = [struct.unpack("<H", struct.pack("<e", item))[0] for item in items]
-        getattr(value.tensor, _FIELDS[dtype]).extend(items)
+        getattr(value.tensor, kind.field).extend(items)
     except (ValueError, OverflowError, struct.error):
-        raise ValueError(f"is not {dtypes.dtype_name(dtype)}") from None
+        raise ValueError(f"is not {kind.name}") from None
     return value
-
-
-_RANGES = {3: (-(1 << 31), (1 << 31) - 1), 4: (0, 255), 5: (-(1 << 15), (1 << 15) - 1), 6: (-128, 127),
-           9: (-(1 << 63), (1 << 63) - 1), 17: (0, (1 << 16) - 1), 22: (0, (1 << 32) - 1),
-           23: (0, (1 << 64) - 1)}  # fmt: skip
 
 
 def decode_tensor(tensor: Any) -> Constant | None:
@@ -203,14 +198,14 @@ def decode_tensor(tensor: Any) -> Constant | None:
     count = 1
     for dim in shape:
         count *= dim
-    code = _FORMATS.get(tensor.dtype)
-    if tensor.tensor_content and code:
-        if len(tensor.tensor_content) != count * struct.calcsize(code):
-            return None
-        return Constant(tensor.dtype, shape, list(struct.unpack(f"<{count}{code}", tensor.tensor_content)))
-    if tensor.dtype not in _FIELDS or tensor.tensor_content:
+    kind = _readable(tensor.dtype)
+    if kind is None:
         return None
-    values = list(getattr(tensor, _FIELDS[tensor.dtype]))
+    if tensor.tensor_content:
+        if not kind.code or len(tensor.tensor_content) != count * kind.size:
+            return None
+        return Constant(tensor.dtype, shape, list(struct.unpack(f"<{count}{kind.code}", tensor.tensor_content)))
+    values = list(getattr(tensor, kind.field))
     if tensor.dtype == dtypes.FLOAT16:  # as the integers that their bits are
         values = [struct.unpack("<e", struct.pack("<H", value & 0xFFFF))[0] for value in values]
     if len(values) > count:

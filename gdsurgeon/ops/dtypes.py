@@ -1,40 +1,138 @@
-"""TensorFlow's DataType numbers, their names and sizes."""
+"""TensorFlow's element types: everything that is said of one of them stands with it."""
 
 from __future__ import annotations
 
-NAMES: dict[int, str] = {
-    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string", 8: "complex64",
-    9: "int64", 10: "bool", 11: "qint8", 12: "quint8", 13: "qint32", 14: "bfloat16", 15: "qint16", 16: "quint16",
-    17: "uint16", 18: "complex128", 19: "float16", 20: "resource", 21: "variant", 22: "uint32", 23: "uint64",
-    24: "float8_e5m2", 25: "float8_e4m3fn", 26: "float8_e4m3fnuz", 27: "float8_e4m3b11fnuz", 28: "float8_e5m2fnuz",
-    29: "int4", 30: "uint4", 31: "int2", 32: "uint2", 33: "float4_e2m1fn",
-}  # fmt: skip
-NUMBERS = {name: number for number, name in NAMES.items()}
+DTYPES: dict[int, DType] = {}
+"""All of them by number. Where a file may hold any number, a dtype is an int, and this says what it means."""
 
-FLOAT32, FLOAT64, INT32, UINT8, STRING, INT64, BOOL = 1, 2, 3, 4, 7, 9, 10
-FLOAT16, RESOURCE, VARIANT = 19, 20, 21
+
+class DType(int):
+    """An element type, which is TensorFlow's DataType number.
+
+    It is an int with properties and no `IntEnum`, which takes ten times as long to make whenever the command
+    starts, and ten times as long to name one.
+
+    Attributes:
+        name: TensorFlow's, such as float32.
+        kind: 'f' floating point, 'c' complex, 'i' signed, 'u' unsigned integer, 'b' bool, 'O' string, '' opaque
+            (resource and variant: never outside a session).
+        size: bytes of an element in memory, where int4 and its like take one; 0 where that is not fixed.
+        field: the field of a TensorProto that holds elements one by one; '' where there is none.
+        code: how `struct` unpacks an element as the Python value that it is; '' where Python has no such value.
+    """
+
+    name: str
+    kind: str
+    size: int
+    field: str
+    code: str
+
+    def __new__(cls, number: int, name: str, kind: str, size: int, field: str = "", code: str = "") -> DType:
+        dtype = super().__new__(cls, number)
+        dtype.name, dtype.kind, dtype.size, dtype.field, dtype.code = name, kind, size, field, code
+        DTYPES[number] = dtype
+        return dtype
+
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
+        return int, (int(self),)  # in messages to a worker it is its number
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is floating point, of any precision; complex numbers are not."""
+        return self.kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether its elements are complex numbers."""
+        return self.kind == "c"
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether its elements are rounded: floating-point and complex numbers."""
+        return self.kind in ("f", "c")
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether its elements are whole numbers, quantised ones included."""
+        return self.kind in ("i", "u")
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether its elements are integers that stand for other numbers."""
+        return self.name.startswith("q")
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest of the integers that have as many bytes."""
+        bits = 8 * self.size
+        return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if self.kind == "i" else (0, (1 << bits) - 1)
+
+    @property
+    def numpy(self) -> str:
+        """The name of the type of numpy or ml_dtypes that has the same words; '' where there is none."""
+        return "object" if self.kind == "O" else self.name.removeprefix("q") if self.kind else ""
+
+
+FLOAT32 = DType(1, "float32", "f", 4, "float_val", "f")
+FLOAT64 = DType(2, "float64", "f", 8, "double_val", "d")
+INT32 = DType(3, "int32", "i", 4, "int_val", "i")
+UINT8 = DType(4, "uint8", "u", 1, "int_val", "B")
+INT16 = DType(5, "int16", "i", 2, "int_val", "h")
+INT8 = DType(6, "int8", "i", 1, "int_val", "b")
+STRING = DType(7, "string", "O", 0, "string_val")
+COMPLEX64 = DType(8, "complex64", "c", 8, "scomplex_val")
+INT64 = DType(9, "int64", "i", 8, "int64_val", "q")
+BOOL = DType(10, "bool", "b", 1, "bool_val", "?")
+QINT8 = DType(11, "qint8", "i", 1, "int_val")
+QUINT8 = DType(12, "quint8", "u", 1, "int_val")
+QINT32 = DType(13, "qint32", "i", 4, "int_val")
+BFLOAT16 = DType(14, "bfloat16", "f", 2, "half_val")
+QINT16 = DType(15, "qint16", "i", 2, "int_val")
+QUINT16 = DType(16, "quint16", "u", 2, "int_val")
+UINT16 = DType(17, "uint16", "u", 2, "int_val", "H")
+COMPLEX128 = DType(18, "complex128", "c", 16, "dcomplex_val")
+FLOAT16 = DType(19, "float16", "f", 2, "half_val", "e")
+RESOURCE = DType(20, "resource", "", 0, "resource_handle_val")
+VARIANT = DType(21, "variant", "", 0, "variant_val")
+UINT32 = DType(22, "uint32", "u", 4, "uint32_val", "I")
+UINT64 = DType(23, "uint64", "u", 8, "uint64_val", "Q")
+FLOAT8_E5M2 = DType(24, "float8_e5m2", "f", 1, "float8_val")
+FLOAT8_E4M3FN = DType(25, "float8_e4m3fn", "f", 1, "float8_val")
+FLOAT8_E4M3FNUZ = DType(26, "float8_e4m3fnuz", "f", 1, "float8_val")
+FLOAT8_E4M3B11FNUZ = DType(27, "float8_e4m3b11fnuz", "f", 1, "float8_val")
+FLOAT8_E5M2FNUZ = DType(28, "float8_e5m2fnuz", "f", 1, "float8_val")
+INT4 = DType(29, "int4", "i", 1, "int_val")
+UINT4 = DType(30, "uint4", "u", 1, "int_val")
+INT2 = DType(31, "int2", "i", 1, "int_val")
+UINT2 = DType(32, "uint2", "u", 1, "int_val")
+FLOAT4_E2M1FN = DType(33, "float4_e2m1fn", "f", 1)
+
+NUMBERS: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES.values()}
+"""By name."""
 REF = 100
 """A reference to a tensor of dtype n has the DataType 100 + n."""
 
-SIZES: dict[int, int] = {
-    1: 4, 2: 8, 3: 4, 4: 1, 5: 2, 6: 1, 8: 8, 9: 8, 10: 1, 11: 1, 12: 1, 13: 4, 14: 2, 15: 2, 16: 2, 17: 2, 18: 16,
-    19: 2, 22: 4, 23: 8, 24: 1, 25: 1, 26: 1, 27: 1, 28: 1, 29: 1, 30: 1, 31: 1, 32: 1, 33: 1,
-}  # fmt: skip
-"""Bytes of one element, where the dtype has a fixed size."""
+FLOATING = frozenset(dtype for dtype in DTYPES.values() if dtype.is_float and dtype.size > 1)
+"""The floating-point types in which models are computed and learn."""
 
 
 def dtype_name(number: int) -> str:
     """The name of a DataType; a reference ends in ``_ref``, an unknown number is ``dtype 999``."""
-    if number > REF and number - REF in NAMES:
-        return NAMES[number - REF] + "_ref"
-    return NAMES.get(number, f"dtype {number}")
+    known = DTYPES.get(base_dtype(number))
+    return f"dtype {number}" if known is None else known.name + ("_ref" if number > REF else "")
 
 
 def is_dtype(number: int) -> bool:
     """Whether NUMBER is a DataType, references included."""
-    return number in NAMES or number - REF in NAMES
+    return base_dtype(number) in DTYPES
 
 
 def base_dtype(number: int) -> int:
     """The DataType without the reference."""
     return number - REF if number > REF else number
+
+
+def element_size(number: int) -> int:
+    """Bytes of one element; 0 where the dtype has no fixed size, or there is no such dtype."""
+    known = DTYPES.get(number)
+    return known.size if known is not None else 0

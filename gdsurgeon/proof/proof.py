@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.ops.dtypes import dtype_name
+from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.plan import Plan
@@ -239,9 +239,8 @@ def shown_value(tensor: Tensor, most: int = 6) -> str:
         items = [s.decode("utf-8", "backslashreplace") if len(s) < 40 else f"<{len(s)} bytes>" for s in data[:most]]
         more = len(data) > most
     else:
-        codes = {1: "f", 2: "d", 3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 10: "?", 17: "H", 19: "e", 22: "I", 23: "Q"}
-        code = codes.get(tensor.dtype)
-        if code is None:
+        code = DTYPES[tensor.dtype].code
+        if not code:
             return ""
         count = min(tensor.count, most)
         items = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in unpack_from(f"<{count}{code}", data)]

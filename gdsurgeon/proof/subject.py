@@ -20,7 +20,7 @@ from gdsurgeon.feeds.input_spec import (
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import shape_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.ops.dtypes import SIZES, base_dtype
+from gdsurgeon.ops.dtypes import base_dtype, element_size
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import Plan, make_plan
 from gdsurgeon.proof.proof import describe_tensor
@@ -274,7 +274,7 @@ def _variable(graph: Graph, name: str) -> VariableSpec | None:
     shape = node.attr("shape")
     dtype = base_dtype(node.output.dtype)
     dims = shape_of(shape.shape) if shape is not None else None
-    if dims is None or min(dims, default=0) < 0 or dtype not in SIZES:
+    if dims is None or min(dims, default=0) < 0 or not element_size(dtype):
         return None
     return VariableSpec(name, dtype, dims)
 

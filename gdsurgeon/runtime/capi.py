@@ -18,14 +18,14 @@ from collections.abc import Iterator, Sequence
 from ctypes import c_char, c_char_p, c_int64, c_size_t, c_ubyte, c_void_p
 from typing import Any
 
+from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, Signature
 from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.library import Buffer, Library, Output
 from gdsurgeon.runtime.library import load as load_library
-from gdsurgeon.runtime.tensor import STRING, Tensor
+from gdsurgeon.runtime.tensor import Tensor
 
-_REFERENCE = 100  # DataTypes above this are references to DataType - 100
 _SLOT = 24  # bytes of a TF_TString
 _COPY_BELOW = 1 << 16  # bytes; smaller results are not worth keeping TensorFlow's memory for
 
@@ -182,7 +182,7 @@ class CApiGraph(CheckedGraph):
     def _signature(self, key: TensorName) -> Signature:
         library = self._library
         output = self._output(key)
-        dtype = library.TF_OperationOutputType(output) % _REFERENCE
+        dtype = base_dtype(library.TF_OperationOutputType(output))
         rank = library.check(library.TF_GraphGetTensorNumDims, self._graph, output)
         if rank < 0:
             return Signature(dtype, None)

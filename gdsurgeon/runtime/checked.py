@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, RunResult, Signature
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
-from gdsurgeon.runtime.tensor import DTYPES, Tensor, dtype_name
+from gdsurgeon.runtime.tensor import Tensor
 
 T = TypeVar("T")
 TensorName = tuple[str, int]

@@ -8,9 +8,9 @@ from math import isnan
 from struct import unpack_from
 from typing import Any
 
-from gdsurgeon.runtime.tensor import DTYPES, STRING, Tensor, dtype_name, numpy_dtype
+from gdsurgeon.ops.dtypes import DTYPES, STRING, dtype_name
+from gdsurgeon.runtime.tensor import Tensor, numpy_dtype
 
-_FIRST = {1: "f", 2: "d", 8: "f", 18: "d", 19: "e"}  # how the first number of a tensor is unpacked
 _BLOCK = 1 << 20  # elements compared at a time: the float64 copies must not need many times the tensor
 
 
@@ -56,7 +56,7 @@ def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0) -> Compa
     if a.dtype == STRING:
         differing = sum(x != y for x, y in zip(a.data, b.data, strict=True))
         return Comparison(not differing, not differing, None, None, None, differing, count, None if differing else 0.0)
-    is_inexact = DTYPES[a.dtype].kind in "fc" and numpy_dtype(a.dtype).kind != "u"
+    is_inexact = DTYPES[a.dtype].is_inexact and numpy_dtype(a.dtype).kind != "u"
     if _same_bytes(a, b):
         return Comparison(True, True, None, 0.0, 0.0, 0, count, 0.0, is_inexact and _is_nan(a))
     if is_inexact:
@@ -82,7 +82,7 @@ def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparis
     max_abs = max_rel = needed = 0.0
     close = True
     size = DTYPES[a.dtype].size
-    wide = np.complex128 if DTYPES[a.dtype].kind == "c" else np.float64
+    wide = np.complex128 if DTYPES[a.dtype].is_complex else np.float64
     for raw_x, raw_y in _blocks(a, b):
         unlike = (_words(raw_x, size) != _words(raw_y, size)).any(axis=1)
         x, y = raw_x[unlike].astype(wide), raw_y[unlike].astype(wide)
@@ -120,8 +120,8 @@ def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparis
 def _is_nan(tensor: Tensor) -> bool:
     """Whether there are elements and all are NaN. Where the first one is none, that is all that is looked at."""
     assert isinstance(tensor.data, memoryview)
-    code = _FIRST.get(tensor.dtype)
-    if not tensor.count or (code is not None and not isnan(unpack_from(code, tensor.data)[0])):
+    code = DTYPES[tensor.dtype].code
+    if not tensor.count or (code and not isnan(unpack_from(code, tensor.data)[0])):
         return False
     import numpy as np
 

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, Signature
 from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation, derive
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
 from gdsurgeon.runtime.library import package_folder
 from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
-from gdsurgeon.runtime.tensor import STRING, Tensor, from_numpy
+from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 
 class PythonRuntime:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gdsurgeon.runtime.tensor import DTYPES, Tensor, numpy_dtype
+from gdsurgeon.ops.dtypes import DTYPES
+from gdsurgeon.runtime.tensor import Tensor, numpy_dtype
 
 _BLOCK = 1 << 20  # elements looked at in one go: their copies must not need as much as the tensor
 
@@ -31,7 +32,7 @@ class Statistics(NamedTuple):
 def statistics(tensor: Tensor) -> Statistics:
     """The Statistics of TENSOR. O(n), in blocks; no numpy for strings."""
     dtype = DTYPES[tensor.dtype]
-    unreadable = dtype.kind in "fi" and numpy_dtype(tensor.dtype).kind == "u"
+    unreadable = dtype.kind in ("f", "i") and numpy_dtype(tensor.dtype).kind == "u"
     if dtype.kind == "O" or unreadable or not tensor.count:
         return Statistics(tensor.count, 0, 0, None, None)
     import numpy as np
@@ -42,7 +43,7 @@ def statistics(tensor: Tensor) -> Statistics:
     high: float | None = None
     for start in range(0, elements.size, _BLOCK):
         block: Any = elements[start : start + _BLOCK]
-        if dtype.kind in "fc":
+        if dtype.is_inexact:
             if dtype.size < 4:
                 block = block.astype(np.float32)
             not_numbers = np.isnan(block)
@@ -50,7 +51,7 @@ def statistics(tensor: Tensor) -> Statistics:
             here = int(np.count_nonzero(not_numbers))
             nan += here
             infinite += block.size - here - int(np.count_nonzero(finite))
-            if dtype.kind == "c":
+            if dtype.is_complex:
                 continue
             block = block[finite]
         elif block.dtype.kind not in "iub":  # int4 and its like are no integers to numpy

@@ -5,80 +5,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class DType(NamedTuple):
-    """One of TensorFlow's element types.
-
-    Attributes:
-        name: TensorFlow's name for it.
-        size: bytes per element; 0 where the elements have no fixed size.
-        numpy: name of the numpy (or ml_dtypes) type that means the same; '' where there is none.
-        kind: 'f' floating point, 'c' complex, 'i' signed, 'u' unsigned integer, 'b' bool, 'O' string,
-            '' opaque (resource and variant: never outside a session).
-    """
-
-    name: str
-    size: int
-    numpy: str
-    kind: str
-
-
-STRING = 7
-RESOURCE = 20
-VARIANT = 21
-
-# TensorFlow's DataType numbers. int4 and its like take one byte per element on the host.
-DTYPES: dict[int, DType] = {
-    1: DType("float32", 4, "float32", "f"),
-    2: DType("float64", 8, "float64", "f"),
-    3: DType("int32", 4, "int32", "i"),
-    4: DType("uint8", 1, "uint8", "u"),
-    5: DType("int16", 2, "int16", "i"),
-    6: DType("int8", 1, "int8", "i"),
-    7: DType("string", 0, "object", "O"),
-    8: DType("complex64", 8, "complex64", "c"),
-    9: DType("int64", 8, "int64", "i"),
-    10: DType("bool", 1, "bool", "b"),
-    11: DType("qint8", 1, "int8", "i"),
-    12: DType("quint8", 1, "uint8", "u"),
-    13: DType("qint32", 4, "int32", "i"),
-    14: DType("bfloat16", 2, "bfloat16", "f"),
-    15: DType("qint16", 2, "int16", "i"),
-    16: DType("quint16", 2, "uint16", "u"),
-    17: DType("uint16", 2, "uint16", "u"),
-    18: DType("complex128", 16, "complex128", "c"),
-    19: DType("float16", 2, "float16", "f"),
-    20: DType("resource", 0, "", ""),
-    21: DType("variant", 0, "", ""),
-    22: DType("uint32", 4, "uint32", "u"),
-    23: DType("uint64", 8, "uint64", "u"),
-    24: DType("float8_e5m2", 1, "float8_e5m2", "f"),
-    25: DType("float8_e4m3fn", 1, "float8_e4m3fn", "f"),
-    26: DType("float8_e4m3fnuz", 1, "float8_e4m3fnuz", "f"),
-    27: DType("float8_e4m3b11fnuz", 1, "float8_e4m3b11fnuz", "f"),
-    28: DType("float8_e5m2fnuz", 1, "float8_e5m2fnuz", "f"),
-    29: DType("int4", 1, "int4", "i"),
-    30: DType("uint4", 1, "uint4", "u"),
-    31: DType("int2", 1, "int2", "i"),
-    32: DType("uint2", 1, "uint2", "u"),
-    33: DType("float4_e2m1fn", 1, "float4_e2m1fn", "f"),
-}
-NUMBERS: dict[str, int] = {dtype.name: number for number, dtype in DTYPES.items()}
-
-_ML_DTYPES = {d.numpy for d in DTYPES.values() if d.name.startswith(("bfloat", "float8", "float4"))} | {
-    "int4",
-    "uint4",
-    "int2",
-    "uint2",
-}
-
-
-def dtype_name(number: int) -> str:
-    """The name of DataType NUMBER; '(dtype N)' for one this version does not know."""
-    known = DTYPES.get(number)
-    return known.name if known else f"(dtype {number})"
+from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING, dtype_name
 
 
 class Tensor:
@@ -176,7 +105,7 @@ def numpy_dtype(number: int) -> Any:
     import numpy as np
 
     dtype = DTYPES[number]
-    if dtype.numpy in _ML_DTYPES:
+    if dtype.kind in ("f", "i", "u") and not NUMBERS[dtype.numpy].code:
         try:
             import ml_dtypes
 

@@ -16,18 +16,18 @@ from gdsurgeon.errors import OutputError, UsageError
 from gdsurgeon.feeds.archive import key_of, load, of_dtype, save, split_key
 from gdsurgeon.feeds.input_spec import overridden
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.ops.dtypes import NAMES, NUMBERS, SIZES
+from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, dtype_name, element_size
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
-NUMERIC = [number for number in NAMES if number in SIZES]
+NUMERIC = [number for number in DTYPES if element_size(number)]
 SHAPES = [(), (1,), (0,), (2, 3), (0, 4), (2, 0, 3)]
 
 
 def tensor(dtype: int, shape: tuple[int, ...]) -> Tensor:
     """Elements of any bits: nothing has to make sense."""
-    count = int(np.prod(shape)) * SIZES[dtype]
+    count = int(np.prod(shape)) * element_size(dtype)
     data = bytes(i * 37 % 251 for i in range(count))
-    return Tensor(dtype, shape, bytes(b & 1 for b in data) if NAMES[dtype] == "bool" else data)
+    return Tensor(dtype, shape, bytes(b & 1 for b in data) if dtype == NUMBERS["bool"] else data)
 
 
 def texts(*items: bytes) -> Tensor:
@@ -44,7 +44,7 @@ def round_trip(path: Path, *samples: dict[str, Tensor]) -> list[dict[str, Any]]:
     return load(str(path))
 
 
-@pytest.mark.parametrize("dtype", NUMERIC, ids=lambda n: NAMES[n])
+@pytest.mark.parametrize("dtype", NUMERIC, ids=dtype_name)
 def test_numbers_come_back(dtype: int, tmp_path: Path) -> None:
     sample = {f"t{i}": tensor(dtype, shape) for i, shape in enumerate(SHAPES)}
     (found,) = round_trip(tmp_path / "a.npz", sample)

@@ -16,11 +16,11 @@ from gdsurgeon.errors import NotValidatedError, UsageError
 from gdsurgeon.feeds.input_spec import Jpeg, description, input_seed, make_feed, overridden
 from gdsurgeon.feeds.make import encoded
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.ops.dtypes import NAMES, NUMBERS
+from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.runtime.tensor import Tensor
 
-FED = [name for number, name in NAMES.items() if name not in ("resource", "variant")]
+FED = [name for name in NUMBERS if name not in ("resource", "variant")]
 FLOATS = [n for n in FED if n.startswith(("float", "bfloat")) and n != "float4_e2m1fn"]
 
 

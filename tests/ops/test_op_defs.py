@@ -7,7 +7,7 @@ from support import graphs
 from support.graphs import FLOAT, INT32, dtypes, func, graph, node
 
 from gdsurgeon.ops import op_defs
-from gdsurgeon.ops.dtypes import NAMES, NUMBERS, SIZES, base_dtype, dtype_name, is_dtype
+from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, base_dtype, dtype_name, element_size, is_dtype
 from gdsurgeon.ops.op_defs import Arg, arg_dtypes, op_def, table_version
 
 ALL = [line.split("\t")[0] for line in op_defs._table().splitlines()[1:]]
@@ -106,8 +106,12 @@ def test_an_attr_reader_that_knows_nothing() -> None:
 
 
 def test_dtypes() -> None:
-    assert len(NUMBERS) == len(NAMES)
-    assert set(SIZES) == set(NAMES) - {NUMBERS["string"], NUMBERS["resource"], NUMBERS["variant"]}
+    assert len(NUMBERS) == len(DTYPES)
+    assert {n for n in DTYPES if element_size(n)} == set(DTYPES) - {
+        NUMBERS["string"],
+        NUMBERS["resource"],
+        NUMBERS["variant"],
+    }
     assert [dtype_name(n) for n in (1, 101, 7, 999, 0, 100)] == [
         "float32", "float32_ref", "string", "dtype 999", "dtype 0", "dtype 100",
     ]  # fmt: skip

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.runtime import compare as module
 from gdsurgeon.runtime.compare import Comparison, compare
-from gdsurgeon.runtime.tensor import NUMBERS, Tensor, from_numpy
+from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 
 def both(x: Any, y: Any, dtype: Any = np.float32, **tolerance: float) -> Comparison:

@@ -12,10 +12,11 @@ import pytest
 from support import runtime_graphs as graphs
 from support.runtime_graphs import a_type, a_types, const, graph, identity, node, placeholder
 
+from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
 from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.client import RuntimeFailure, TensorFlowError, Worker
 from gdsurgeon.runtime.protocol import Channel, OutputInfo, Result
-from gdsurgeon.runtime.tensor import DTYPES, NUMBERS, Tensor, from_numpy
+from gdsurgeon.runtime.tensor import Tensor, from_numpy
 from gdsurgeon.runtime.worker import Child
 
 pytestmark = pytest.mark.tensorflow
@@ -314,7 +315,7 @@ def test_queue_of_two_types_keeps_its_strings(worker: Worker) -> None:
 def test_element_sizes_are_tensorflows() -> None:
     script = """
 from gdsurgeon.runtime.library import load
-from gdsurgeon.runtime.tensor import DTYPES
+from gdsurgeon.ops.dtypes import DTYPES
 library = load()
 print([n for n, d in DTYPES.items() if d.size and library.TF_DataTypeSize(n) != d.size])
 """

@@ -5,7 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from gdsurgeon.runtime.tensor import DTYPES, NUMBERS, Tensor, from_numpy, numpy_dtype
+from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
+from gdsurgeon.runtime.tensor import Tensor, from_numpy, numpy_dtype
 
 FIXED = [n for n, d in DTYPES.items() if d.size]
 

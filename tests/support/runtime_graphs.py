@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
-from gdsurgeon.runtime.tensor import NUMBERS, Tensor
+from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.runtime.tensor import Tensor
 
 # A node that calls a function that calls itself: TensorFlow overflows its stack when it loads this.
 CRASHING = base64.b64decode("CgYKAW4SAUYSFwoVCgMKAUYaBgoBYRIBRhoGCgFiEgFG")

@@ -150,7 +150,7 @@ def _check_tensor(key: str, header: TensorHeader) -> list[str]:
     elements = header.elements
     if elements >= MOST_ELEMENTS:
         return [f"{where} has a shape of more than 2^63 elements"]
-    size = dtypes.SIZES.get(header.dtype)
+    size = dtypes.element_size(header.dtype)
     if header.content_bytes and size and header.content_bytes != elements * size:
         shape = f"{dtypes.dtype_name(header.dtype)} {list(header.dims)}"
         return [f"{where} has {header.content_bytes:,} bytes of content, and {shape} takes {elements * size:,}"]

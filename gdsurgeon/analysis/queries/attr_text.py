@@ -14,7 +14,7 @@ from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_of, shape_value
 from gdsurgeon.graph.names import near_miss
-from gdsurgeon.ops.dtypes import NUMBERS, REF, dtype_name
+from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
 from gdsurgeon.wire.messages import message
 
 KINDS = ("int", "float", "bool", "type", "shape", "string", "func")
@@ -149,7 +149,7 @@ def _types() -> Mapping[str, int]:
     """DataTypes by their names in Python (``float32``, ``float32_ref``) and in protobuf (``DT_FLOAT``), lowered."""
     enum = message("tensorflow.AttrValue").DESCRIPTOR.fields_by_name["type"].enum_type
     out = {value.name.lower(): value.number for value in enum.values if value.number}
-    out |= {"float": NUMBERS["float32"], "double": NUMBERS["float64"], "half": NUMBERS["float16"]}
+    out |= {"float": FLOAT32, "double": FLOAT64, "half": FLOAT16}
     for name, number in NUMBERS.items():
         out[name] = number
         out[f"{name}_ref"] = number + REF

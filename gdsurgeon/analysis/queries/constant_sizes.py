@@ -12,7 +12,7 @@ from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.writing import encoded
-from gdsurgeon.ops.dtypes import SIZES
+from gdsurgeon.ops.dtypes import element_size
 from gdsurgeon.wire.write import size_of
 
 
@@ -96,7 +96,7 @@ def _described(topology: Topology, size: int, what: Any, function: str) -> Const
 
 
 def _loaded(dtype: int, shape: Shape) -> int:
-    count = SIZES.get(dtype, 0)
+    count = element_size(dtype)
     for dim in shape if shape is not None else (0,):
         count *= max(dim, 0)
     return count

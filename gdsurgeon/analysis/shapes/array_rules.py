@@ -20,7 +20,7 @@ from gdsurgeon.analysis.shapes.call import (
 )
 from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.graph.attrs import Shape, shape_of
-from gdsurgeon.ops.dtypes import SIZES, base_dtype
+from gdsurgeon.ops.dtypes import base_dtype, element_size
 
 # The same elements in another shape.
 
@@ -104,7 +104,7 @@ def _transpose(call: Call) -> Sequence[Shape]:
 @rule("Bitcast")
 def _bitcast(call: Call) -> Sequence[Shape]:
     shape = call.shape(0)
-    before, after = (SIZES.get(base_dtype(call.attr(key) or 0), 0) for key in ("T", "type"))
+    before, after = (element_size(base_dtype(call.attr(key) or 0)) for key in ("T", "type"))
     if shape is None or not before or not after:
         return []
     if before >= after:

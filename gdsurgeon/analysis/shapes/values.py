@@ -21,7 +21,7 @@ It is called when the shapes of the outputs are known, and states nothing of wha
 VALUE_RULES: dict[str, ValueRule] = {}
 """The rule of each op."""
 
-_LIMITS = {INT32: 1 << 31, INT64: 1 << 63}
+_LIMITS: dict[int, int] = {INT32: 1 << 31, INT64: 1 << 63}
 
 
 def _rule(ops: str) -> Callable[[ValueRule], ValueRule]:

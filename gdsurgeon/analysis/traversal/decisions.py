@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.dtypes import DTYPES, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, READS_SHAPE
 
 MOST_SOURCES = 16
 MOST_NODES = 2000
 """Nodes that are looked at: what decides an output stands near it."""
 
-_FLOATS = frozenset((1, 2, 8, 14, 18, 19, 24, 25, 26, 27, 28))
 _OF_THE_SHAPE = READS_SHAPE | PLACEHOLDERS | {"TensorArraySizeV3", "Const"}
 """Ops whose result says nothing of the values that they read."""
 
@@ -45,4 +44,5 @@ def deciding_nodes(outputs: Iterable[Node]) -> list[Node]:
 
 
 def _is_float(dtype: int) -> bool:
-    return base_dtype(dtype) in _FLOATS
+    known = DTYPES.get(base_dtype(dtype))
+    return known is not None and known.is_inexact

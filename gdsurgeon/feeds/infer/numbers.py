@@ -12,7 +12,7 @@ from gdsurgeon.feeds.given import packed
 from gdsurgeon.feeds.infer.consumers import Outlet, Step, following
 from gdsurgeon.feeds.infer.content import Content, for_step
 from gdsurgeon.feeds.infer.roles import ANY, KEEPING, THRESHOLD, role_content
-from gdsurgeon.feeds.make.numbers import FLOATS, INTEGERS, numbers, packed_floats, scaled
+from gdsurgeon.feeds.make.numbers import BYTES, INTEGERS, numbers, packed_floats, scaled
 from gdsurgeon.ops import dtypes
 
 
@@ -23,11 +23,11 @@ def number_content(start: Outlet, dtype: int) -> Content:
     content = role_content(start) or _pixels(start, dtype)
     if content is not None:
         return content
-    if dtype in (dtypes.UINT8, 12):
+    if dtype in BYTES:
         return Content("number", "bytes of any value")
-    if dtype in INTEGERS or dtypes.dtype_name(dtype).startswith(("uint", "int")):
+    if dtype in dtypes.DTYPES and dtypes.DTYPES[dtype].is_integer:
         return Content("number", "small whole numbers")
-    signs = ", and on every second sample of either sign" if dtype in FLOATS else ""
+    signs = ", and on every second sample of either sign" if dtype in dtypes.FLOATING else ""
     return Content("number", f"numbers from 0 to 1{signs}")
 
 
@@ -38,10 +38,10 @@ def setting_of(name: str, dtype: int, shape: tuple[int, ...], content: Content) 
     """
     if content.kind not in ("number", "pixels", "unit") or content.bound or len(shape) > 1:
         return content, False
-    if dtype not in FLOATS and dtype not in (dtypes.INT32, dtypes.INT64, dtypes.BOOL):
+    if dtype not in dtypes.FLOATING and dtype not in (dtypes.INT32, dtypes.INT64, dtypes.BOOL):
         return content, False
     lowered = name.lower()
-    is_float = dtype in FLOATS
+    is_float = dtype in dtypes.FLOATING
     for rule in _NAMES:
         if any(word in lowered for word in rule.words) and prod(shape) <= (rule.of_few if shape else 1):
             value = rule.value if is_float else rule.whole
@@ -86,7 +86,7 @@ def number_values(
     count = prod(shape)
     kind = content.kind
     if kind == "setting":
-        grown = 1 if wide and content.grows and dtype not in FLOATS else 0
+        grown = 1 if wide and content.grows and dtype not in dtypes.FLOATING else 0
         return packed_numbers(dtype, [value + grown for value in _pattern(content.choices, count)])
     if kind == "shape":
         return packed_numbers(dtype, _shape_of_rank(content, count))
@@ -97,7 +97,7 @@ def number_values(
         return packed_numbers(dtype, [min(i * most // max(count, 1), i) for i in range(count)])
     if kind == "coordinates":
         return packed_numbers(dtype, _coordinates(shape, content))
-    if kind == "pixels" and dtype in FLOATS:
+    if kind == "pixels" and dtype in dtypes.FLOATING:
         return scaled(dtype, count, 255, seed)
     if kind == "pixels":
         return numbers(dtype, count, 0 if dtype == dtypes.UINT8 else 256, seed)
@@ -111,14 +111,12 @@ def chance_setting(dtype: int, seed: int) -> bytes:
 
 def packed_numbers(dtype: int, values: Sequence[float]) -> bytes | list[bytes]:
     """VALUES as the data of a tensor of DTYPE; what is too large for it, or too small, is its largest or smallest."""
-    if dtype in FLOATS:
+    if dtype in dtypes.FLOATING:
         return packed_floats(dtype, values)
     if dtype in INTEGERS:
-        code = INTEGERS[dtype]
-        bits = 8 * array(code).itemsize
-        low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if code.islower() else (0, (1 << bits) - 1)
-        return array(code, [min(max(int(value), low), high) for value in values]).tobytes()
-    if dtype in (dtypes.UINT8, 12):
+        low, high = dtypes.DTYPES[dtype].bounds
+        return array(INTEGERS[dtype], [min(max(int(value), low), high) for value in values]).tobytes()
+    if dtype in BYTES:
         return bytes(min(max(int(value), 0), 255) for value in values)
     return packed(dtype, values)
 
@@ -172,9 +170,17 @@ _PICTURES: dict[str, Container[int]] = {
 }  # fmt: skip
 
 
+_PIXELS = dtypes.FLOATING | {dtypes.INT32, dtypes.INT64, dtypes.UINT8, dtypes.INT16, dtypes.UINT16}
+"""What pixels come as."""
+
+
+_PIXELS = dtypes.FLOATING | {dtypes.INT32, dtypes.INT64, dtypes.UINT8, dtypes.INT16, dtypes.UINT16}
+"""What pixels come as."""
+
+
 def _pixels(start: Outlet, dtype: int) -> Content | None:
     """Numbers in the range of an image, where the consumers show one."""
-    if dtype not in FLOATS and dtype not in (dtypes.INT32, dtypes.INT64, dtypes.UINT8, 5, 17):
+    if dtype not in _PIXELS:
         return None
     image: Step | None = None
     unit: Step | None = None
@@ -186,7 +192,7 @@ def _pixels(start: Outlet, dtype: int) -> Content | None:
             unit = unit or step
         if step.op in _RESIZING and step.slot == 0:
             image = image or step
-    if unit is not None and dtype in FLOATS:
+    if unit is not None and dtype in dtypes.FLOATING:
         return Content("unit", for_step("colours 0 to 1", unit))
     if image is not None:
         return Content("pixels", for_step("pixels 0 to 255", image))

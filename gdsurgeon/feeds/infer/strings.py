@@ -245,7 +245,7 @@ def _raw(step: Step, depth: int) -> Content:
     """Bytes that become a tensor."""
     place = step.place
     dtype = place.number("out_type")
-    if dtype not in dtypes.SIZES and dtype != dtypes.STRING:
+    if not dtypes.element_size(dtype) and dtype != dtypes.STRING:
         return Content("none", f"{for_step(f'bytes of {dtypes.dtype_name(dtype)}', step)}, cannot be made")
     if step.op == "ParseTensor":
         shape = _shape_behind(step)
@@ -254,7 +254,7 @@ def _raw(step: Step, depth: int) -> Content:
         inner = _behind(Outlet(place, 0), dtype, depth + 1)
         made = for_step(f"serialised tensors of {dtypes.dtype_name(dtype)}", step)
         return inner if inner.kind == "none" else Content("tensor", made, dtype=dtype, shape=shape, inner=(inner,))
-    size = dtypes.SIZES.get(dtype, 1)
+    size = dtypes.element_size(dtype) or 1
     length = _length_behind(step)
     fixed = place.ints(1) if step.op == "DecodePaddedRaw" else ()
     if len(fixed) == 1:
@@ -318,7 +318,7 @@ def _csv(step: Step, depth: int) -> Content:
     unread = Feature("", dtypes.INT32, 1, Content("number"))
     fields = [unread] * (max(columns, default=-1) + 1)
     for i, (column, dtype) in enumerate(zip(columns, types, strict=False)):
-        dtype = dtype if dtype in (1, 2, dtypes.STRING, dtypes.INT32) else dtypes.INT64
+        dtype = dtype if dtype in (dtypes.FLOAT32, dtypes.FLOAT64, dtypes.STRING, dtypes.INT32) else dtypes.INT64
         fields[column] = Feature("", dtype, 1, _behind(Outlet(place, i), dtype, depth + 1))
     delimiter = place.text("field_delim") or ","
     made = for_step(f"lines of {len(fields)} fields", step)

@@ -10,23 +10,27 @@ from functools import lru_cache
 
 from gdsurgeon.ops import dtypes
 
-# Floats by their bits: random ones under the mask, the rest fixed, so that all are positive and below 1.
-_FLOAT_BITS = {
-    1: (4, 0x017FFFFF, 0x3E000000), 2: (8, 0x000FFFFFFFFFFFFF, 0x3FE0000000000000), 19: (2, 0x03FF, 0x3800),
-    14: (2, 0x007F, 0x3F00), 24: (1, 0x03, 0x38), 25: (1, 0x07, 0x30), 26: (1, 0x07, 0x30), 27: (1, 0x07, 0x30),
-    28: (1, 0x03, 0x38), 8: (4, 0x017FFFFF, 0x3E000000), 18: (8, 0x000FFFFFFFFFFFFF, 0x3FE0000000000000),
+# Floats by the bits of a word, two of which make a complex number: random ones under the mask, the rest fixed, so that
+# all are positive and below 1.
+_FLOAT_BITS: dict[int, tuple[int, int]] = {
+    **dict.fromkeys((dtypes.FLOAT32, dtypes.COMPLEX64), (0x017FFFFF, 0x3E000000)),
+    **dict.fromkeys((dtypes.FLOAT64, dtypes.COMPLEX128), (0x000FFFFFFFFFFFFF, 0x3FE0000000000000)),
+    dtypes.FLOAT16: (0x03FF, 0x3800), dtypes.BFLOAT16: (0x007F, 0x3F00),
+    **dict.fromkeys((dtypes.FLOAT8_E5M2, dtypes.FLOAT8_E5M2FNUZ), (0x03, 0x38)),
+    **dict.fromkeys((dtypes.FLOAT8_E4M3FN, dtypes.FLOAT8_E4M3FNUZ, dtypes.FLOAT8_E4M3B11FNUZ), (0x07, 0x30)),
 }  # fmt: skip
 # The same for the usual ones of either sign, some above 1: what is cut off below 0 or above 6 shows.
-_WIDE_BITS = {
-    1: (4, 0x81FFFFFF, 0x40000000), 2: (8, 0x801FFFFFFFFFFFFF, 0x3FE0000000000000), 19: (2, 0x87FF, 0x3800),
-    14: (2, 0x80FF, 0x3F00),
+_WIDE_BITS: dict[int, tuple[int, int]] = {
+    dtypes.FLOAT32: (0x81FFFFFF, 0x40000000), dtypes.FLOAT64: (0x801FFFFFFFFFFFFF, 0x3FE0000000000000),
+    dtypes.FLOAT16: (0x87FF, 0x3800), dtypes.BFLOAT16: (0x80FF, 0x3F00),
 }  # fmt: skip
-INTEGERS = {3: "i", 5: "h", 6: "b", 9: "q", 17: "H", 22: "I", 23: "Q", 11: "b", 13: "i", 15: "h", 16: "H"}
-_LARGEST = {"b": 127, "h": 32767, "H": 65535}
-FLOATS = frozenset((1, 2, 14, 19))
-"""The floats that single values can be written in: float32, float64, bfloat16 and float16."""
-
-
+BYTES = (dtypes.UINT8, dtypes.QUINT8)
+INTEGERS: dict[int, str] = {
+    dtype: code
+    for dtype in dtypes.DTYPES.values()
+    if dtype.is_integer and dtype not in BYTES and (code := dtypes.NUMBERS[dtype.numpy].code)
+}
+"""How `array` spells the integers that are more than a byte or have a sign, quantised ones included."""
 _MOST = 100_000
 """Indices stay below this, however many there are to choose from."""
 
@@ -38,21 +42,20 @@ def numbers(dtype: int, count: int, bound: int, seed: int, *, wide: bool = False
     or 2.
     """
     chance = random.Random(seed)
-    if bound and dtype in FLOATS:
+    if bound and dtype in dtypes.FLOATING:
         return packed_floats(dtype, [chance.randrange(min(bound, _MOST)) for _ in range(count)])
     if dtype in _FLOAT_BITS:
-        size, mask, fixed = _WIDE_BITS.get(dtype, _FLOAT_BITS[dtype]) if wide else _FLOAT_BITS[dtype]
-        parts = count * (2 if dtype in (8, 18) else 1)
-        return _patterned(chance, parts, size, mask, fixed)
-    if dtype in (dtypes.UINT8, 12) and not bound:
+        mask, fixed = _WIDE_BITS.get(dtype, _FLOAT_BITS[dtype]) if wide else _FLOAT_BITS[dtype]
+        parts = 2 if dtypes.DTYPES[dtype].is_complex else 1
+        return _patterned(chance, count * parts, dtypes.element_size(dtype) // parts, mask, fixed)
+    if dtype in BYTES and not bound:
         return chance.randbytes(count)
     if dtype == dtypes.BOOL:
         return bytes(b & 1 for b in chance.randbytes(count))
     if dtype in INTEGERS:
-        code = INTEGERS[dtype]
-        most = min(bound or 10, _LARGEST.get(code, _MOST), _MOST)
-        return array(code, [chance.randrange(most) for _ in range(count)]).tobytes()
-    return bytes(b % (bound or 4) for b in chance.randbytes(count * dtypes.SIZES[dtype]))
+        most = min(bound or 10, dtypes.DTYPES[dtype].bounds[1], _MOST)
+        return array(INTEGERS[dtype], [chance.randrange(most) for _ in range(count)]).tobytes()
+    return bytes(b % (bound or 4) for b in chance.randbytes(count * dtypes.element_size(dtype)))
 
 
 def _patterned(chance: random.Random, count: int, size: int, mask: int, fixed: int) -> bytes:
@@ -66,25 +69,24 @@ def _patterned(chance: random.Random, count: int, size: int, mask: int, fixed: i
 
 
 def packed_floats(dtype: int, values: Iterable[float]) -> bytes:
-    """VALUES as elements of DTYPE, which is one of `FLOATS`, little-endian."""
+    """VALUES as elements of DTYPE, which is one of `FLOATING`, little-endian."""
     if dtype == dtypes.FLOAT16:
         fitting = [min(max(value, -_LARGEST_HALF), _LARGEST_HALF) for value in values]
         return struct.pack(f"<{len(fitting)}e", *fitting)
     data = array("d" if dtype == dtypes.FLOAT64 else "f", values).tobytes()
-    if dtype != _BFLOAT16:
+    if dtype != dtypes.BFLOAT16:
         return data
     out = bytearray(len(data) // 2)
     out[0::2], out[1::2] = data[2::4], data[3::4]  # the upper half of a float32
     return bytes(out)
 
 
-_BFLOAT16 = 14
 _LARGEST_HALF = 65504.0
 _STEPS = 65536
 
 
 def scaled(dtype: int, count: int, highest: int, seed: int) -> bytes:
-    """COUNT floats of DTYPE (one of `FLOATS`) from 0 to HIGHEST, all equally likely, little-endian."""
+    """COUNT floats of DTYPE (one of `FLOATING`) from 0 to HIGHEST, all equally likely, little-endian."""
     words = array("H", random.Random(seed).randbytes(2 * count))
     table = _table(dtype, highest)
     return array(table.typecode, map(table.__getitem__, words)).tobytes()
@@ -94,7 +96,7 @@ def scaled(dtype: int, count: int, highest: int, seed: int) -> bytes:
 def _table(dtype: int, highest: int) -> array[float] | array[int]:
     """The floats from 0 to HIGHEST in equal steps; those of two bytes as the words that they are."""
     data = packed_floats(dtype, [step * highest / (_STEPS - 1) for step in range(_STEPS)])
-    code = {dtypes.FLOAT32: "f", dtypes.FLOAT64: "d"}.get(dtype, "H")
+    code = dtypes.DTYPES[dtype].code if dtypes.element_size(dtype) > 2 else "H"
     out: array[float] | array[int] = array(code)
     out.frombytes(data)
     return out

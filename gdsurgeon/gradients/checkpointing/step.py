@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.ops.buffers import ALIASES, SOURCES
-from gdsurgeon.ops.dtypes import SIZES
+from gdsurgeon.ops.dtypes import element_size
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION, PRODUCTS
 
 FLOPS_PER_BYTE = 20.0
@@ -28,9 +28,9 @@ UNKNOWN = TensorSize(None, 0)
 
 def tensor_size(dtype: int, shape: tuple[int, ...] | None) -> TensorSize:
     """The size of a tensor of a DataType; of one with unknown dimensions the bytes are unknown."""
-    if shape is None or min(shape, default=0) < 0 or dtype not in SIZES:
+    if shape is None or min(shape, default=0) < 0 or not element_size(dtype):
         return TensorSize(shape, 0)
-    return TensorSize(shape, prod(shape) * SIZES[dtype])
+    return TensorSize(shape, prod(shape) * element_size(dtype))
 
 
 @dataclass

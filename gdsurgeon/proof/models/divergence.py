@@ -15,7 +15,7 @@ from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quot
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import SIZES, base_dtype
+from gdsurgeon.ops.dtypes import base_dtype, element_size
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.comparing import EDITED, difference
@@ -239,7 +239,7 @@ class Search:
         for pair in self.pairs:
             output = graph.tensor(pair.after)
             shape = shapes.shape(output)
-            size = SIZES.get(base_dtype(output.dtype), 16)
+            size = element_size(base_dtype(output.dtype)) or 16
             for dim in shape or ():
                 size *= max(dim, 1)
             out[pair] = size if shape is not None and min(shape, default=0) >= 0 else UNKNOWN_BYTES

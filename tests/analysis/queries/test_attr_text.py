@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gdsurgeon.analysis.queries.attr_text import format_attr, format_float, parse_attr, parse_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import kind_of, plain, shape_of
-from gdsurgeon.ops.dtypes import NAMES
+from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 
 STEADY = settings(deadline=None, derandomize=True)
 
@@ -175,7 +175,7 @@ def test_a_shape_comes_back_from_its_text(shape: tuple[int, ...]) -> None:
     assert parse_shape(text) == shape
 
 
-@pytest.mark.parametrize("number", NAMES)
+@pytest.mark.parametrize("number", DTYPES)
 def test_every_type_comes_back_from_its_name(number: int) -> None:
-    assert parse_attr("type", NAMES[number]).type == number
-    assert parse_attr("type", format_attr(parse_attr("type", NAMES[number] + "_ref"))).type == number + 100
+    assert parse_attr("type", dtype_name(number)).type == number
+    assert parse_attr("type", format_attr(parse_attr("type", dtype_name(number) + "_ref"))).type == number + 100
