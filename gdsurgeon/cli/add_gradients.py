@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import listed, nodes
 from gdsurgeon.cli.options import edit_options, names_in, tolerance_options
 from gdsurgeon.errors import UsageError
 
@@ -13,12 +15,31 @@ if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("add-gradients")
+@click.command("add-gradients", cls=Command)
 @edit_options
-@click.option("--ys", metavar="TENSOR,...", multiple=True, required=True, help="What is differentiated; summed.")
-@click.option("--xs", metavar="TENSOR,...", multiple=True, help="With respect to what: inputs, activations, constants.")
+@click.option(
+    "--ys",
+    metavar="TENSOR,...",
+    shell_complete=listed(nodes),
+    multiple=True,
+    required=True,
+    help="What is differentiated; summed.",
+)
+@click.option(
+    "--xs",
+    metavar="TENSOR,...",
+    shell_complete=listed(nodes),
+    multiple=True,
+    help="With respect to what: inputs, activations, constants.",
+)
 @click.option("--weights", is_flag=True, help="With respect to every floating constant of more than one element, too.")
-@click.option("--grad-ys", metavar="TENSOR,...", multiple=True, help="What comes in for each of --ys, instead of ones.")
+@click.option(
+    "--grad-ys",
+    metavar="TENSOR,...",
+    shell_complete=listed(nodes),
+    multiple=True,
+    help="What comes in for each of --ys, instead of ones.",
+)
 @click.option("--scope", metavar="NAME", help="Name scope of the new nodes.  [default: gradients]")
 @click.option("--names", metavar="NAME,...", multiple=True, help="Names of the results, one for each of --xs.")
 @click.option(
@@ -31,6 +52,7 @@ if TYPE_CHECKING:
 @click.option(
     "--checkpoints",
     metavar="none|speed|memory|collection|TENSOR,...",
+    shell_complete=listed(nodes),
     multiple=True,
     help="What is kept of the forward pass; the rest is computed again.  [default: none]",
 )

@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, nodes, paired
 from gdsurgeon.cli.options import edit_options
 
 if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("add-postprocessing")
+@click.command("add-postprocessing", cls=Command)
 @edit_options
-@click.argument("post")
+@click.argument("post", shell_complete=files)
 @click.option(
     "--map",
     "mapped",
     metavar="OUTPUT=RAW,RESULT",
+    shell_complete=paired(nodes),
     multiple=True,
     help="Output of MODEL, placeholder and result of POST.",
 )

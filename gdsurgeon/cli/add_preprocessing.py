@@ -6,17 +6,24 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, paired, placeholders
 from gdsurgeon.cli.options import edit_options
 
 if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("add-preprocessing")
+@click.command("add-preprocessing", cls=Command)
 @edit_options
-@click.argument("pre")
+@click.argument("pre", shell_complete=files)
 @click.option(
-    "--map", "mapped", metavar="INPUT=RAW,RESULT", multiple=True, help="Input of MODEL, placeholder and result of PRE."
+    "--map",
+    "mapped",
+    metavar="INPUT=RAW,RESULT",
+    shell_complete=paired(placeholders),
+    multiple=True,
+    help="Input of MODEL, placeholder and result of PRE.",
 )
 def command(request: Request, pre: str, mapped: tuple[str, ...]) -> None:
     """Put the graph PRE in front of MODEL's inputs.

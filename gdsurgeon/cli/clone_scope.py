@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import nodes, paired, scopes
 from gdsurgeon.cli.options import edit_options, pair
 
 if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("clone-scope")
+@click.command("clone-scope", cls=Command)
 @edit_options
-@click.argument("source", metavar="SRC")
-@click.argument("target", metavar="DST")
+@click.argument("source", metavar="SRC", shell_complete=scopes)
+@click.argument("target", metavar="DST", shell_complete=scopes)
 @click.option(
-    "--input", "inputs", metavar="OLD=NEW", multiple=True, help="The clone reads tensor NEW where SRC reads OLD."
+    "--input",
+    "inputs",
+    metavar="OLD=NEW",
+    shell_complete=paired(nodes, nodes),
+    multiple=True,
+    help="The clone reads tensor NEW where SRC reads OLD.",
 )
 @click.option("--share", metavar="REGEX", multiple=True, help="Constants that are not copied.")
 @click.option("--unique", is_flag=True, help="Where DST is in use, take DST_1, DST_2, ... as a whole.")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import control, nodes, paired
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.errors import UsageError, quoted
 
@@ -13,10 +15,22 @@ if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("control")
+@click.command("control", cls=Command)
 @edit_options
-@click.option("--add", metavar="NODE=^BEFORE", multiple=True, help="Have NODE wait for BEFORE.")
-@click.option("--remove", metavar="NODE=^BEFORE", multiple=True, help="Have NODE wait no longer; ^* is for anything.")
+@click.option(
+    "--add",
+    metavar="NODE=^BEFORE",
+    shell_complete=paired(nodes, control),
+    multiple=True,
+    help="Have NODE wait for BEFORE.",
+)
+@click.option(
+    "--remove",
+    metavar="NODE=^BEFORE",
+    shell_complete=paired(nodes, control),
+    multiple=True,
+    help="Have NODE wait no longer; ^* is for anything.",
+)
 def command(request: Request, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Add and remove control edges: NODE runs only after BEFORE has.
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import listed, nodes
 from gdsurgeon.cli.options import edit_options, names_in
 from gdsurgeon.errors import UsageError
 
@@ -13,12 +15,22 @@ if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("extract")
+@click.command("extract", cls=Command)
 @edit_options
 @click.option(
-    "--inputs", metavar="TENSOR,...", multiple=True, help="Tensors at which to cut; they become placeholders."
+    "--inputs",
+    metavar="TENSOR,...",
+    shell_complete=listed(nodes),
+    multiple=True,
+    help="Tensors at which to cut; they become placeholders.",
 )
-@click.option("--outputs", metavar="TENSOR,...", multiple=True, help="Tensors that the part computes.")
+@click.option(
+    "--outputs",
+    metavar="TENSOR,...",
+    shell_complete=listed(nodes),
+    multiple=True,
+    help="Tensors that the part computes.",
+)
 def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
     """Cut MODEL down to the part that computes some tensors from others.
 

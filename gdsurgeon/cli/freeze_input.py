@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, inputs_and_constants, paired
 from gdsurgeon.cli.options import edit_options, pair
 from gdsurgeon.errors import UsageError, printable
 
@@ -13,10 +15,16 @@ if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("freeze-input")
+@click.command("freeze-input", cls=Command)
 @edit_options
-@click.argument("values", metavar="[NAME=VALUE|@FILE.npy]...", nargs=-1)
-@click.option("--values", "weights", metavar="FILE.npz", help="Values for inputs and constants, by their names.")
+@click.argument("values", metavar="[NAME=VALUE|@FILE.npy]...", shell_complete=paired(inputs_and_constants), nargs=-1)
+@click.option(
+    "--values",
+    "weights",
+    metavar="FILE.npz",
+    shell_complete=files,
+    help="Values for inputs and constants, by their names.",
+)
 def command(request: Request, values: tuple[str, ...], weights: str | None) -> None:
     """Make inputs constants, which keep their names, and give constants other values.
 

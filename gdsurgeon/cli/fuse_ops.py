@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, nodes, paired
 from gdsurgeon.cli.options import edit_options, pair, tolerance_options
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError
@@ -15,22 +17,31 @@ if TYPE_CHECKING:
     from gdsurgeon.select import Selection
 
 
-@click.command("fuse-ops")
+@click.command("fuse-ops", cls=Command)
 @edit_options
 @selection_options
 @tolerance_options
 @click.option("--name", required=True, metavar="NAME", help="Name of the call.")
 @click.option("--inline", "may_inline", is_flag=True, help="Let TensorFlow inline the function when it runs the graph.")
 @click.option("--xla", is_flag=True, help="Have XLA compile the function.")
-@click.option("--with", "body", metavar="BODY", help="A graph that takes the place of the selected nodes.")
+@click.option(
+    "--with", "body", metavar="BODY", shell_complete=files, help="A graph that takes the place of the selected nodes."
+)
 @click.option(
     "--map",
     "mapped",
     metavar="TENSOR=NODE",
+    shell_complete=paired(nodes),
     multiple=True,
     help="With --with: the node of BODY for a tensor at the selection's boundary.",
 )
-@click.option("--keep", metavar="NAME", multiple=True, help="A selected node whose name is to stay fetchable.")
+@click.option(
+    "--keep",
+    metavar="NAME",
+    shell_complete=nodes,
+    multiple=True,
+    help="A selected node whose name is to stay fetchable.",
+)
 def command(
     request: Request,
     selection: Selection,

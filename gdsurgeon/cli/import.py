@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, nodes, paired
 from gdsurgeon.cli.options import edit_options, pair
 
 if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @edit_options
-@click.argument("other")
+@click.argument("other", shell_complete=files)
 @click.option("--scope", metavar="NAME", default="", help="The name scope that OTHER's nodes come under.")
 @click.option(
-    "--connect", metavar="TENSOR=PLACEHOLDER", multiple=True, help="A tensor of MODEL for a placeholder of OTHER."
+    "--connect",
+    metavar="TENSOR=PLACEHOLDER",
+    shell_complete=paired(nodes),
+    multiple=True,
+    help="A tensor of MODEL for a placeholder of OTHER.",
 )
 def command(request: Request, other: str, scope: str, connect: tuple[str, ...]) -> None:
     """Join the graph OTHER to MODEL, in one file.

@@ -6,16 +6,25 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import functions
 from gdsurgeon.cli.options import edit_options, tolerance_options
 
 if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("inline")
+@click.command("inline", cls=Command)
 @edit_options
 @tolerance_options
-@click.option("--function", "functions", metavar="NAME", multiple=True, help="Inline calls of this function only.")
+@click.option(
+    "--function",
+    "functions",
+    metavar="NAME",
+    shell_complete=functions,
+    multiple=True,
+    help="Inline calls of this function only.",
+)
 @click.option("--keep-names", is_flag=True, help="Call nodes what they are called in the body, where that is free.")
 def command(
     request: Request, functions: tuple[str, ...], keep_names: bool, rtol: float | None, atol: float | None

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, nodes
 from gdsurgeon.cli.options import edit_options
 
 if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("insert")
+@click.command("insert", cls=Command)
 @edit_options
-@click.argument("tensor")
-@click.argument("body")
+@click.argument("tensor", shell_complete=nodes)
+@click.argument("body", shell_complete=files)
 @click.option("--scope", metavar="NAME", default="", help="The name scope that BODY's nodes come under.")
 def command(request: Request, tensor: str, body: str, scope: str) -> None:
     """Splice the graph BODY, with one input and one output, into TENSOR.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError
 
 
-@click.command("inspect")
+@click.command("inspect", cls=Command)
 @query_options
 @click.option("--ops", "with_ops", is_flag=True, help="All ops, in functions too, and which TensorFlow does not know.")
 @click.option("--sizes", "with_sizes", is_flag=True, help="The largest constants.")

@@ -8,61 +8,18 @@ import io
 import os
 import signal
 import sys
-from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
 import click
 
+from gdsurgeon.cli.commands import Commands
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable
 
-COMMANDS = {
-    "add-gradients": "Add nodes that compute gradients.",
-    "add-postprocessing": "Put a graph behind a model's outputs.",
-    "add-preprocessing": "Put a graph in front of a model's inputs.",
-    "clone-scope": "Copy a name scope, with its own weights, loops and variables.",
-    "control": "Add and remove control edges.",
-    "extract": "Take the part of a graph between inputs and outputs.",
-    "freeze-input": "Make inputs constants.",
-    "fuse-ops": "Make the selected nodes one call of a function.",
-    "import": "Join another graph to a model.",
-    "inline": "Put the bodies of functions in the place of their calls.",
-    "insert": "Splice a graph into a tensor.",
-    "inspect": "Show what a graph takes and gives.",
-    "remove": "Remove the selected nodes.",
-    "rename": "Rename nodes, scopes, or many nodes by a pattern.",
-    "reroute": "Have the consumers of one tensor read another.",
-    "select": "Print the nodes that a selection picks.",
-    "set-attr": "Set attrs of nodes.",
-    "set-device": "Say where nodes ask to run.",
-    "set-shape": "Set the shapes that inputs take.",
-    "validate": "Prove that a model runs, or gives what another gives.",
-}
-
-
-class Commands(click.Group):
-    """Loads a command's module when it is called: a command's imports are its own."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            from gdsurgeon.graph.names import near_miss
-
-            raise click.UsageError(f"there is no command {cmd_name!r}.{near_miss(cmd_name, COMMANDS)}", ctx)
-        module = import_module(f"gdsurgeon.cli.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
 
 def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
+    if value and not context.resilient_parsing:
         from gdsurgeon import __version__
 
         click.echo(f"gdsurgeon {__version__}")
@@ -71,13 +28,14 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
 
 @click.group(
     cls=Commands,
-    no_args_is_help=False,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="The version."
 )
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Edit a TensorFlow GraphDef, prove the edit by running it, then write it.
 
     MODEL is a frozen GraphDef, binary or text, or '-' for standard input. Without -o the result goes to
@@ -87,6 +45,8 @@ def main() -> None:
     Exit codes: 0 done, 2 usage, 3 bad input, 4 edit refused, 5 validation failed, 6 cannot write,
     7 could not be validated here.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 class Terminated(BaseException):
@@ -118,9 +78,15 @@ def run() -> NoReturn:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), _terminate)
-    code = exit_code(sys.argv[1:])
+    code = exit_code(sys.argv[1:]) if "_GDSURGEON_COMPLETE" not in os.environ else _answer_shell()
     # What is left needs no cleaning up, and freeing a million nodes takes time.
     os._exit(code)
+
+
+def _answer_shell() -> int:
+    from gdsurgeon.cli.shells import answer
+
+    return answer(main)
 
 
 def _open_standard_descriptors() -> None:

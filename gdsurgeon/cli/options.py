@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gdsurgeon.cli.command import feeds_option, message_option, output_option, proof_option
+from gdsurgeon.cli.complete import files, paired, placeholders
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import UsageError, printable, quoted
 
@@ -25,15 +27,19 @@ LONGEST_TIMEOUT = 10_000_000
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OUTPUT = (
-    click.option("-o", "--output", "out", metavar="OUT", help="Write to OUT ('-': standard output)."),
-    click.option("-i", "--in-place", is_flag=True, help="Replace MODEL."),
-    click.option("--backup", metavar="SUFFIX", help="With -i: keep the old file under its name with SUFFIX."),
-    click.option("-n", "--dry-run", is_flag=True, help="Do everything but write."),
-    click.option("--format", "form", type=click.Choice(["binary", "text"]), help="Form of the output."),
-    click.option("--report", metavar="FILE", help="Write a JSON report of the edit and of its proof."),
+    output_option(
+        "-o", "--output", "out", metavar="OUT", shell_complete=files, help="Write to OUT ('-': standard output)."
+    ),
+    output_option("-i", "--in-place", is_flag=True, help="Replace MODEL."),
+    output_option("--backup", metavar="SUFFIX", help="With -i: keep the old file under its name with SUFFIX."),
+    output_option("-n", "--dry-run", is_flag=True, help="Do everything but write."),
+    output_option("--format", "form", type=click.Choice(["binary", "text"]), help="Form of the output."),
+    output_option(
+        "--report", metavar="FILE", shell_complete=files, help="Write a JSON report of the edit and of its proof."
+    ),
 )
 _LEVEL = (
-    click.option(
+    proof_option(
         "--validate",
         "level",
         type=click.Choice(["none", "structure", "load", "run"]),
@@ -43,15 +49,29 @@ _LEVEL = (
     ),
 )
 _RUNNING = (
-    click.option("--device", metavar="cpu|gpu|/device:...", default="cpu", show_default=True, help="Where to run it."),
-    click.option("--feed", "feeds", metavar="NAME=VALUE|@FILE", multiple=True, help="A value for an input."),
-    click.option("--feeds", "archive", metavar="FILE.npz", help="Values for inputs."),
-    click.option("--shape", "shapes", metavar="INPUT=1,224,...", multiple=True, help="The shape of an input's value."),
-    click.option("--seed", type=int, default=0, show_default=True, help="Of the values that are made up."),
-    click.option(
+    proof_option("--device", metavar="cpu|gpu|/device:...", default="cpu", show_default=True, help="Where to run it."),
+    feeds_option(
+        "--feed",
+        "feeds",
+        metavar="NAME=VALUE|@FILE",
+        multiple=True,
+        shell_complete=paired(placeholders),
+        help="A value for an input.",
+    ),
+    feeds_option("--feeds", "archive", metavar="FILE.npz", shell_complete=files, help="Values for inputs."),
+    feeds_option(
+        "--shape",
+        "shapes",
+        metavar="INPUT=1,224,...",
+        multiple=True,
+        shell_complete=paired(placeholders),
+        help="The shape of an input's value.",
+    ),
+    feeds_option("--seed", type=int, default=0, show_default=True, help="Of the values that are made up."),
+    proof_option(
         "--samples", type=click.IntRange(1, 1000), default=2, show_default=True, help="How many feeds to compare on."
     ),
-    click.option(
+    proof_option(
         "--timeout",
         type=click.FloatRange(0, min_open=True),
         default=300.0,
@@ -59,8 +79,15 @@ _RUNNING = (
         metavar="SECONDS",
         help="For each step in TensorFlow.",
     ),
-    click.option("--allow-ops", is_flag=True, help="Run ops that reach files, networks or Python."),
-    click.option("--op-lib", "op_libraries", metavar="FILE.so", multiple=True, help="A library of custom ops."),
+    proof_option("--allow-ops", is_flag=True, help="Run ops that reach files, networks or Python."),
+    proof_option(
+        "--op-lib",
+        "op_libraries",
+        metavar="FILE.so",
+        multiple=True,
+        shell_complete=files,
+        help="A library of custom ops.",
+    ),
 )
 
 
@@ -74,9 +101,9 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]
 
 
 _MANNERS = (
-    click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_remember("quiet"), help="No summary."),
-    click.option("-v", "--verbose", is_flag=True, help="Show TensorFlow's own log."),
-    click.option(
+    message_option("-q", "--quiet", is_flag=True, expose_value=False, callback=_remember("quiet"), help="No summary."),
+    message_option("-v", "--verbose", is_flag=True, help="Show TensorFlow's own log."),
+    message_option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
@@ -85,7 +112,7 @@ _MANNERS = (
         is_eager=True,
         help="Colour on standard error.",
     ),
-    click.option(
+    message_option(
         "--debug",
         is_flag=True,
         expose_value=False,
@@ -106,7 +133,7 @@ def edit_options(command: F) -> F:
 
     for option in reversed(_OUTPUT + _LEVEL + _RUNNING + _MANNERS):
         wrapper = option(wrapper)
-    return click.argument("model")(wrapper)  # type: ignore[return-value]
+    return click.argument("model", shell_complete=files)(wrapper)  # type: ignore[return-value]
 
 
 def validate_options(command: F) -> F:
@@ -125,7 +152,7 @@ def validate_options(command: F) -> F:
         compared = devices if len(devices) == 2 else ()
         return command(settings=settings, overrides=overrides, devices=compared, read=read, **options)
 
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    as_json = output_option("--json", "as_json", is_flag=True, help="Print JSON.")
     for option in reversed((*_RUNNING, as_json, *_MANNERS)):
         wrapper = option(wrapper)
     return wrapper  # type: ignore[return-value]
@@ -134,15 +161,17 @@ def validate_options(command: F) -> F:
 def tolerance_options(command: F) -> F:
     """By how much floats may differ, for an edit that changes arithmetic."""
     kind = click.FloatRange(0)
-    command = click.option("--atol", type=kind, metavar="X", help="Absolute difference that floats may have.")(command)
-    return click.option("--rtol", type=kind, metavar="X", help="Relative difference that floats may have.")(command)
+    command = proof_option("--atol", type=kind, metavar="X", help="Absolute difference that floats may have.")(command)
+    return proof_option("--rtol", type=kind, metavar="X", help="Relative difference that floats may have.")(command)
 
 
 def query_options(command: F) -> F:
     """The options of a command that prints something about a graph."""
     for option in reversed(_MANNERS):
         command = option(command)
-    return click.argument("model")(click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command))
+    return click.argument("model", shell_complete=files)(
+        output_option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    )
 
 
 def _request(model: str, options: dict[str, Any]) -> Request:

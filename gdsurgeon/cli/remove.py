@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from gdsurgeon.select import Selection
 
 
-@click.command("remove")
+@click.command("remove", cls=Command)
 @edit_options
 @selection_options
 @click.option("--bypass", is_flag=True, help="What reads a removed node reads the node's input.")

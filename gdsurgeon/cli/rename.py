@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, nodes, paired, scopes
 from gdsurgeon.cli.options import edit_options, pair, pairs
 from gdsurgeon.errors import UsageError
 
@@ -13,12 +15,19 @@ if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("rename")
+@click.command("rename", cls=Command)
 @edit_options
-@click.argument("names", metavar="OLD=NEW...", nargs=-1)
-@click.option("--scope", "scopes", metavar="OLD=NEW", multiple=True, help="Rename a whole name scope.")
+@click.argument("names", metavar="OLD=NEW...", shell_complete=paired(nodes), nargs=-1)
+@click.option(
+    "--scope",
+    "scopes",
+    metavar="OLD=NEW",
+    shell_complete=paired(scopes),
+    multiple=True,
+    help="Rename a whole name scope.",
+)
 @click.option("--regex", "patterns", metavar="PATTERN=REPL", multiple=True, help="Rename every node that matches.")
-@click.option("--map", "file", metavar="FILE", help="Read pairs OLD=NEW from FILE, one a line.")
+@click.option("--map", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line.")
 def command(
     request: Request,
     names: tuple[str, ...],

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, nodes, paired
 from gdsurgeon.cli.options import edit_options, pairs
 from gdsurgeon.errors import UsageError
 
@@ -13,13 +15,13 @@ if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("reroute")
+@click.command("reroute", cls=Command)
 @edit_options
-@click.argument("tensors", metavar="OLD=NEW...", nargs=-1)
+@click.argument("tensors", metavar="OLD=NEW...", shell_complete=paired(nodes, nodes), nargs=-1)
 @click.option("--swap", is_flag=True, help="Exchange the two: consumers of NEW read OLD as well.")
 @click.option("--only", metavar="REGEX", help="Only consumers whose names match may change.")
 @click.option("--except", "exclude", metavar="REGEX", help="Consumers whose names match stay as they are.")
-@click.option("--map", "file", metavar="FILE", help="Read pairs OLD=NEW from FILE, one a line.")
+@click.option("--map", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line.")
 def command(
     request: Request,
     tensors: tuple[str, ...],

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.select import Selection
 
 
-@click.command("select")
+@click.command("select", cls=Command)
 @query_options
 @selection_options
 @click.option("--tensors", is_flag=True, help="Print the tensors that the nodes give.")

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import click
-
+from gdsurgeon.cli.command import selection_option
+from gdsurgeon.cli.complete import files, listed, nodes, ops, paired, scopes
 from gdsurgeon.cli.options import names_in
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.select import Selection
@@ -16,21 +16,53 @@ from gdsurgeon.select import Selection
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SELECTION = (
-    click.option("--node", "nodes", metavar="NAME", multiple=True, help="Select the node NAME."),
-    click.option("--nodes", "file", metavar="FILE", help="Select the nodes named in FILE, one a line ('-': stdin)."),
-    click.option("--select", "regexes", metavar="REGEX", multiple=True, help="Select nodes whose names match."),
-    click.option("--op", "ops", metavar="TYPE", multiple=True, help="Select nodes of an op type."),
-    click.option("--scope", "scopes", metavar="NAME", multiple=True, help="Select what is under a name scope."),
-    click.option(
-        "--between", "between", metavar="IN,...=OUT,...", multiple=True,
+    selection_option(
+        "--node", "nodes", metavar="NAME", multiple=True, shell_complete=nodes, help="Select the node NAME."
+    ),
+    selection_option(
+        "--nodes",
+        "file",
+        metavar="FILE",
+        shell_complete=files,
+        help="Select the nodes named in FILE, one a line ('-': stdin).",
+    ),
+    selection_option("--select", "regexes", metavar="REGEX", multiple=True, help="Select nodes whose names match."),
+    selection_option(
+        "--op", "ops", metavar="TYPE", multiple=True, shell_complete=ops, help="Select nodes of an op type."
+    ),
+    selection_option(
+        "--scope",
+        "scopes",
+        metavar="NAME",
+        multiple=True,
+        shell_complete=scopes,
+        help="Select what is under a name scope.",
+    ),
+    selection_option(
+        "--between",
+        metavar="IN,...=OUT,...",
+        multiple=True,
+        shell_complete=paired(listed(nodes), listed(nodes)),
         help="Select what lies on the paths from the tensors IN to OUT, OUT's nodes included.",
     ),
-    click.option("--forward", metavar="NAME,...", multiple=True, help="Select nodes and all that depends on them."),
-    click.option("--backward", metavar="NAME,...", multiple=True, help="Select nodes and all that they depend on."),
-    click.option("--exclude", metavar="REGEX", multiple=True, help="Leave out nodes whose names match."),
-    click.option("--control-edges", "control", is_flag=True, help="Walks follow control edges too."),
-    click.option("--with-consts", "constants", is_flag=True, help="And the constants that only these nodes read."),
-)  # fmt: skip
+    selection_option(
+        "--forward",
+        metavar="NAME,...",
+        multiple=True,
+        shell_complete=listed(nodes),
+        help="Select nodes and all that depends on them.",
+    ),
+    selection_option(
+        "--backward",
+        metavar="NAME,...",
+        multiple=True,
+        shell_complete=listed(nodes),
+        help="Select nodes and all that they depend on.",
+    ),
+    selection_option("--exclude", metavar="REGEX", multiple=True, help="Leave out nodes whose names match."),
+    selection_option("--control-edges", "control", is_flag=True, help="Walks follow control edges too."),
+    selection_option("--with-consts", "constants", is_flag=True, help="And the constants that only these nodes read."),
+)
 
 
 def selection_options(command: F) -> F:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import nodes
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError, quoted
@@ -16,10 +18,10 @@ if TYPE_CHECKING:
     from gdsurgeon.select import Selection
 
 
-@click.command("set-attr")
+@click.command("set-attr", cls=Command)
 @edit_options
 @selection_options
-@click.argument("words", metavar="[NODE]... KEY=VALUE...", nargs=-1)
+@click.argument("words", metavar="[NODE]... KEY=VALUE...", shell_complete=nodes, nargs=-1)
 @click.option("--remove", metavar="KEY", multiple=True, help="Take an attr away.")
 def command(request: Request, selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Set attrs of nodes: of those named, and of those selected.

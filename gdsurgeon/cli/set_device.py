@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import edit_options, pair
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from gdsurgeon.select import Selection
 
 
-@click.command("set-device")
+@click.command("set-device", cls=Command)
 @edit_options
 @selection_options
 @click.option("--clear", is_flag=True, help="Take the device strings away.")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, paired, placeholders
 from gdsurgeon.cli.options import edit_options, pairs
 from gdsurgeon.errors import EditError, UsageError
 
@@ -14,11 +16,13 @@ if TYPE_CHECKING:
     from gdsurgeon.operate.edit import Request
 
 
-@click.command("set-shape")
+@click.command("set-shape", cls=Command)
 @edit_options
-@click.argument("inputs", metavar="INPUT=SHAPE...", nargs=-1)
+@click.argument("inputs", metavar="INPUT=SHAPE...", shell_complete=paired(placeholders), nargs=-1)
 @click.option("--fix-batch", is_flag=True, help="Have Reshapes to a constant shape take any batch.")
-@click.option("--map", "file", metavar="FILE", help="Read pairs INPUT=SHAPE from FILE, one a line.")
+@click.option(
+    "--map", "file", metavar="FILE", shell_complete=files, help="Read pairs INPUT=SHAPE from FILE, one a line."
+)
 def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, file: str | None) -> None:
     """Set the shapes that inputs take: another batch, another image size, or any.
 

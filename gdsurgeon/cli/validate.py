@@ -6,13 +6,15 @@ from typing import Any
 
 import click
 
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, listed, nodes, paired, placeholders
 from gdsurgeon.cli.options import names_in, pairs, tolerance_options, validate_options
 from gdsurgeon.cli.terminal import terminal
 
 
-@click.command("validate")
-@click.argument("model")
-@click.argument("other", required=False)
+@click.command("validate", cls=Command)
+@click.argument("model", shell_complete=files)
+@click.argument("other", shell_complete=files, required=False)
 @click.option(
     "--level",
     type=click.Choice(["structure", "load", "run"]),
@@ -20,22 +22,41 @@ from gdsurgeon.cli.terminal import terminal
     show_default=True,
     help="How far to go.",
 )
-@click.option("--map", "mapped", metavar="OLD=NEW", multiple=True, help="OLD of MODEL is NEW of OTHER.")
-@click.option("--map-file", metavar="FILE", help="The same, one pair a line.")
-@click.option("--outputs", metavar="NAME,...", multiple=True, help="Tensors of MODEL to look at.")
-@click.option("--pre", metavar="PRE", help="A graph in front of MODEL: OTHER(x) = MODEL(PRE(x)).")
-@click.option("--pre-map", metavar="INPUT=RAW,RESULT", multiple=True, help="Input, placeholder and result of PRE.")
-@click.option("--post", metavar="POST", help="A graph behind MODEL: OTHER(x) = POST(MODEL(x)).")
-@click.option("--post-map", metavar="OUTPUT=RAW,RESULT", multiple=True, help="Likewise for POST.")
+@click.option(
+    "--map",
+    "mapped",
+    metavar="OLD=NEW",
+    shell_complete=paired(nodes),
+    multiple=True,
+    help="OLD of MODEL is NEW of OTHER.",
+)
+@click.option("--map-file", metavar="FILE", shell_complete=files, help="The same, one pair a line.")
+@click.option(
+    "--outputs", metavar="NAME,...", shell_complete=listed(nodes), multiple=True, help="Tensors of MODEL to look at."
+)
+@click.option("--pre", metavar="PRE", shell_complete=files, help="A graph in front of MODEL: OTHER(x) = MODEL(PRE(x)).")
+@click.option(
+    "--pre-map",
+    metavar="INPUT=RAW,RESULT",
+    shell_complete=paired(placeholders),
+    multiple=True,
+    help="Input, placeholder and result of PRE.",
+)
+@click.option("--post", metavar="POST", shell_complete=files, help="A graph behind MODEL: OTHER(x) = POST(MODEL(x)).")
+@click.option(
+    "--post-map", metavar="OUTPUT=RAW,RESULT", shell_complete=paired(nodes), multiple=True, help="Likewise for POST."
+)
 @tolerance_options
 @click.option("--no-grappler", is_flag=True, help="Leave it at the graphs as they are written.")
 @click.option("--first-divergence", is_flag=True, help="Where the models differ: find the node that is to blame.")
 @click.option("--lockstep", is_flag=True, help="With that: give every node of both models MODEL's tensors.")
-@click.option("--reduce", metavar="OUT", help="Where the models differ: write the smallest piece that does.")
+@click.option(
+    "--reduce", metavar="OUT", shell_complete=files, help="Where the models differ: write the smallest piece that does."
+)
 @click.option("--profile", is_flag=True, help="Measure, and name the slowest nodes.")
-@click.option("--save-outputs", metavar="FILE.npz", help="Keep what MODEL gives.")
-@click.option("--save-feeds", metavar="FILE.npz", help="Keep what was fed; --feeds takes it.")
-@click.option("--golden", metavar="FILE.npz", help="Compare MODEL with kept outputs.")
+@click.option("--save-outputs", metavar="FILE.npz", shell_complete=files, help="Keep what MODEL gives.")
+@click.option("--save-feeds", metavar="FILE.npz", shell_complete=files, help="Keep what was fed; --feeds takes it.")
+@click.option("--golden", metavar="FILE.npz", shell_complete=files, help="Compare MODEL with kept outputs.")
 @click.option("--target", metavar="grpc://HOST:PORT", help="Run on a TensorFlow server.")
 @validate_options
 @click.pass_context

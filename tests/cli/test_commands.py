@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import click
@@ -14,14 +14,16 @@ from support import graphs
 from support.desk import Desk, check_refused, check_said
 from support.graphs import FLOAT, INT32, add, const, graph_bytes, identity, node, placeholder, scalar
 
-from gdsurgeon.cli.main import COMMANDS, main
+from gdsurgeon.cli.command import HEADINGS, SharedOption
+from gdsurgeon.cli.main import main
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.registry import COMMANDS
 from gdsurgeon.wire.text import to_text
 
 QUICK = ("--validate", "structure")
 EARLIER = b"an earlier output"
 QUERIES = ("inspect", "select", "validate")
-THERE = [name for name in COMMANDS if find_spec(f"gdsurgeon.cli.{name.replace('-', '_')}") is not None]
+THERE = [name for name, entry in COMMANDS.items() if entry.group != "This program"]
 EDITING = [name for name in THERE if name not in QUERIES]
 
 for_each = pytest.mark.parametrize("name", THERE)
@@ -176,7 +178,41 @@ def test_help_says_what_each_option_does(name: str) -> None:
 @for_each
 def test_the_list_of_commands_tells_each(desk: Desk, name: str) -> None:
     text = desk.run("--help").out.decode()
-    assert f"  {name} " in text and COMMANDS[name].split()[0] in text
+    assert f"  {name} " in text and COMMANDS[name].help.split()[0] in text
+
+
+@for_each
+def test_a_command_s_own_options_come_first_and_shared_ones_under_headings(desk: Desk, name: str) -> None:
+    text = desk.run(name, "--help").out.decode()
+    headings = re.findall(r"^([A-Z]\w+):$", text, re.MULTILINE)
+    own = [p for p in loaded(name).params if isinstance(p, click.Option) and not isinstance(p, SharedOption)]
+    assert headings == [heading for heading in HEADINGS if heading in headings]
+    assert ("Options" in headings) == bool(own)
+    assert headings[-1] == "Messages" and "--help" in text.split("\nMessages:\n")[1]
+    if name not in QUERIES:
+        assert headings[-4:] == ["Output", "Proof", "Feeds", "Messages"]
+        assert "-o, --output OUT" in text.split("\nOutput:\n")[1].split("\nProof:\n")[0]
+
+
+def test_the_list_of_commands_is_grouped(desk: Desk) -> None:
+    text = desk.run("--help").out.decode()
+    groups = list(dict.fromkeys(entry.group for entry in COMMANDS.values()))
+    found = re.findall(r"^([A-Z][\w ]+):$", text, re.MULTILINE)
+    assert found == ["Options", *groups]
+
+
+def test_help_without_a_command_is_the_list(desk: Desk) -> None:
+    listed = desk.run("--help")
+    assert desk.run() == desk.run("help") == listed == (0, listed.out, "")
+
+
+@for_each
+def test_help_of_a_command(desk: Desk, name: str) -> None:
+    assert desk.run("help", name) == desk.run(name, "--help")
+
+
+def test_help_of_what_is_no_command(desk: Desk) -> None:
+    check_refused(desk, 2, ("there is no command 'renam'", "Did you mean 'rename'?"), "help", "renam")
 
 
 @for_each

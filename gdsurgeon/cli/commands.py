@@ -1,0 +1,59 @@
+"""Finds commands by name: those of the registry, and those that other packages add."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.registry import COMMANDS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+class Commands(click.Group):
+    """Loads a command's module when it is called: a command's imports are its own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from gdsurgeon.cli.plugins import plugins
+
+        return [*COMMANDS, *plugins()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return self._from_elsewhere(ctx, cmd_name)
+        command: click.Command = import_module(f"gdsurgeon.{COMMANDS[cmd_name].module}").command
+        return command
+
+    def _from_elsewhere(self, ctx: click.Context, name: str) -> click.Command:
+        from gdsurgeon.cli.plugins import load, plugins
+
+        found = plugins()
+        if name not in found:
+            from gdsurgeon.graph.names import near_miss
+
+            raise click.UsageError(f"there is no command {name!r}.{near_miss(name, [*COMMANDS, *found])}", ctx)
+        return load(found[name])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        if not incomplete or incomplete[0].isalnum():
+            return [CompletionItem(name) for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return super().shell_complete(ctx, incomplete)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from gdsurgeon.cli.plugins import plugins, short_help
+
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in COMMANDS.items():
+            groups.setdefault(entry.group, []).append((name, entry.help))
+        found = plugins()
+        if found:
+            groups["Of other packages"] = [(name, short_help(plugin)) for name, plugin in found.items()]
+        widest = max(len(name) for records in groups.values() for name, _ in records)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(widest), text) for name, text in records])

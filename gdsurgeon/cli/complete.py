@@ -1,0 +1,158 @@
+"""What can stand at a place of the command line, for a shell that completes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from gdsurgeon.graph.graph import Graph
+
+    Completions: TypeAlias = list[CompletionItem] | list[str]
+    Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], Completions]
+
+MOST_NODES = 40_000
+"""Of a graph that is looked into, and with `LARGEST_TEXT` what keeps an answer within some 150 ms."""
+
+LARGEST_TEXT = 1 << 18
+"""Bytes of a text graph that is parsed for its names."""
+
+MOST_LISTED = 100
+"""Names that are listed whole; where there are more, the scopes that they are in are listed first."""
+
+
+def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Paths: the shell knows them."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def commands(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Names of commands."""
+    from gdsurgeon.cli.plugins import plugins
+    from gdsurgeon.registry import COMMANDS
+
+    return [name for name in (*COMMANDS, *plugins()) if name.startswith(incomplete)]
+
+
+def nodes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Names of nodes of MODEL, which are those of their first outputs too."""
+    graph = _model(context)
+    return [] if graph is None else _in_scopes(graph.names(), incomplete)
+
+
+def placeholders(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Names of MODEL's placeholders."""
+    return _of_ops(context, incomplete, "Placeholder")
+
+
+def inputs_and_constants(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Names of MODEL's placeholders and constants."""
+    return _of_ops(context, incomplete, "Placeholder", "Const")
+
+
+def ops(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Op types of MODEL."""
+    graph = _model(context)
+    return [] if graph is None else [op for op in sorted(graph.op_counts()) if op.startswith(incomplete)]
+
+
+def scopes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Name scopes of MODEL, the outer ones before those that are in them."""
+    graph = _model(context)
+    if graph is None:
+        return []
+    found = {name[: name.index("/", len(incomplete))] for name in graph.names() if _has_more(name, incomplete)}
+    return sorted(found)
+
+
+def functions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Names of the functions in MODEL's library."""
+    graph = _model(context)
+    if graph is None:
+        return []
+    return sorted(n for function in graph.functions if (n := function.signature.name).startswith(incomplete))
+
+
+def listed(completer: Completer) -> Completer:
+    """What COMPLETER has, in a list with commas between."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
+        before, comma, last = incomplete.rpartition(",")
+        return [before + comma + text for text in _texts(completer(context, parameter, last))]
+
+    return complete
+
+
+def paired(old: Completer, new: Completer | None = None) -> Completer:
+    """A pair ``OLD=NEW``: what OLD and NEW have, each on its side of the ``=``."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
+        before, equals, after = incomplete.partition("=")
+        if equals:
+            return [f"{before}={text}" for text in _texts(new(context, parameter, after))] if new is not None else []
+        return [text if text.endswith("/") else f"{text}=" for text in _texts(old(context, parameter, before))]
+
+    return complete
+
+
+def control(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
+    """A control input, ``^node``."""
+    return ["^" + text for text in _texts(nodes(context, parameter, incomplete.removeprefix("^")))]
+
+
+def _texts(found: Completions) -> list[str]:
+    return [item if isinstance(item, str) else item.value for item in found]
+
+
+def _of_ops(context: click.Context, incomplete: str, *prefixes: str) -> Completions:
+    graph = _model(context)
+    if graph is None:
+        return []
+    table = graph.store.table
+    wanted = [op.startswith(prefixes) for op in table.op_names]
+    return _in_scopes((name for name, op in zip(table.names, table.ops, strict=True) if wanted[op]), incomplete)
+
+
+def _in_scopes(names: Iterable[str], incomplete: str) -> list[str]:
+    """The NAMES that begin with INCOMPLETE; where they are many, the scopes behind it stand for what is in them."""
+    found = sorted(name for name in names if name.startswith(incomplete))
+    if len(found) <= MOST_LISTED:
+        return found
+    start = len(incomplete)
+    folded = (name[: name.index("/", start) + 1] if _has_more(name, incomplete) else name for name in found)
+    return list(dict.fromkeys(folded))
+
+
+def _has_more(name: str, incomplete: str) -> bool:
+    """Whether NAME goes on in a scope behind INCOMPLETE."""
+    return name.startswith(incomplete) and "/" in name[len(incomplete) :]
+
+
+def _model(context: click.Context) -> Graph | None:
+    """The graph that the command line names as MODEL, unless it takes long to look into."""
+    # Behind an option that lacks its value click leaves arguments where they are.
+    path = context.params.get("model") or next(iter(context.args), None)
+    if not isinstance(path, str) or not os.path.isfile(path := os.path.expanduser(path)):
+        return None
+    from gdsurgeon.graph.load import from_source
+    from gdsurgeon.wire.scan import Run, scan
+    from gdsurgeon.wire.sniff import is_binary_graph
+    from gdsurgeon.wire.source import Window, open_source
+
+    source = open_source(path)
+    if is_binary_graph(Window(source, 0, source.size)):
+        count = 0
+        for item in scan(source):
+            count += len(item.bounds) if isinstance(item, Run) else 1
+            if count > MOST_NODES:
+                return None
+    elif source.size > LARGEST_TEXT:
+        return None
+    return from_source(source)

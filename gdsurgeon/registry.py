@@ -1,0 +1,158 @@
+"""The registry: every command, with the function of the library that does the same, and what else is public.
+
+It names homes and imports nothing: the command line reads it at every start. A new edit gets an entry in `COMMANDS`,
+and a line below `TYPE_CHECKING` for type checkers, who do not run it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from gdsurgeon import graph_editor as graph_editor
+    from gdsurgeon.analysis.checks.check import check as check
+    from gdsurgeon.analysis.queries.signature import signature as signature
+    from gdsurgeon.analysis.shapes.inference import infer_shapes as infer_shapes
+    from gdsurgeon.analysis.traversal.boundary import boundary as boundary
+    from gdsurgeon.edits.add_gradients import add_gradients as add_gradients
+    from gdsurgeon.edits.add_postprocessing import add_postprocessing as add_postprocessing
+    from gdsurgeon.edits.add_preprocessing import add_preprocessing as add_preprocessing
+    from gdsurgeon.edits.claims import EditResult as EditResult
+    from gdsurgeon.edits.clone_scope import clone_scope as clone_scope
+    from gdsurgeon.edits.control import control as control
+    from gdsurgeon.edits.copying.copy_in import copy_in as copy_in
+    from gdsurgeon.edits.copying.copy_nodes import copy_nodes as copy_nodes
+    from gdsurgeon.edits.extract import extract as extract
+    from gdsurgeon.edits.freeze_input import freeze_input as freeze_input
+    from gdsurgeon.edits.fuse_ops import fuse_ops as fuse_ops
+    from gdsurgeon.edits.import_graph import import_graph as import_graph
+    from gdsurgeon.edits.inline import inline as inline
+    from gdsurgeon.edits.insert import insert as insert
+    from gdsurgeon.edits.remove import remove as remove
+    from gdsurgeon.edits.rename import rename as rename
+    from gdsurgeon.edits.reroute import reroute as reroute
+    from gdsurgeon.edits.set_attr import set_attr as set_attr
+    from gdsurgeon.edits.set_device import set_device as set_device
+    from gdsurgeon.edits.set_shape import set_shape as set_shape
+    from gdsurgeon.errors import GdsurgeonError as GdsurgeonError
+    from gdsurgeon.graph.graph import Graph as Graph
+    from gdsurgeon.graph.load import from_bytes as from_bytes
+    from gdsurgeon.graph.load import load as load
+    from gdsurgeon.graph.node import Node as Node
+    from gdsurgeon.graph.node import Output as Output
+    from gdsurgeon.graph_editor.matcher import NodeMatcher as NodeMatcher
+    from gdsurgeon.graph_editor.matcher import TreeExpr as TreeExpr
+    from gdsurgeon.graph_editor.view import Subgraph as Subgraph
+    from gdsurgeon.operate.validate import validate as validate
+    from gdsurgeon.select import Selection as Selection
+    from gdsurgeon.select import select_nodes as select_nodes
+
+
+class Command(NamedTuple):
+    """An entry of the registry.
+
+    Attributes:
+        group: the heading under which the help lists it.
+        help: one line that says what it does.
+        module: the module that holds the click command, as its attribute ``command``.
+        function: where the library has the same, as ``module.name`` below ``gdsurgeon``; '' where it has nothing of
+            the kind.
+    """
+
+    group: str
+    help: str
+    module: str
+    function: str = ""
+
+
+COMMANDS = {
+    "inspect": Command("Look", "Show what a graph takes and gives.", "cli.inspect"),
+    "select": Command("Look", "Print the nodes that a selection picks.", "cli.select", "select.select_nodes"),
+    "set-shape": Command(
+        "Inputs and outputs", "Set the shapes that inputs take.", "cli.set_shape", "edits.set_shape.set_shape"
+    ),
+    "freeze-input": Command(
+        "Inputs and outputs", "Make inputs constants.", "cli.freeze_input", "edits.freeze_input.freeze_input"
+    ),
+    "add-preprocessing": Command(
+        "Inputs and outputs",
+        "Put a graph in front of a model's inputs.",
+        "cli.add_preprocessing",
+        "edits.add_preprocessing.add_preprocessing",
+    ),
+    "add-postprocessing": Command(
+        "Inputs and outputs",
+        "Put a graph behind a model's outputs.",
+        "cli.add_postprocessing",
+        "edits.add_postprocessing.add_postprocessing",
+    ),
+    "rename": Command(
+        "Names", "Rename nodes, scopes, or many nodes by a pattern.", "cli.rename", "edits.rename.rename"
+    ),
+    "reroute": Command(
+        "Wiring", "Have the consumers of one tensor read another.", "cli.reroute", "edits.reroute.reroute"
+    ),
+    "insert": Command("Wiring", "Splice a graph into a tensor.", "cli.insert", "edits.insert.insert"),
+    "control": Command("Wiring", "Add and remove control edges.", "cli.control", "edits.control.control"),
+    "remove": Command("Nodes", "Remove the selected nodes.", "cli.remove", "edits.remove.remove"),
+    "set-attr": Command("Nodes", "Set attrs of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
+    "set-device": Command("Nodes", "Say where nodes ask to run.", "cli.set_device", "edits.set_device.set_device"),
+    "fuse-ops": Command(
+        "Functions", "Make the selected nodes one call of a function.", "cli.fuse_ops", "edits.fuse_ops.fuse_ops"
+    ),
+    "inline": Command(
+        "Functions", "Put the bodies of functions in the place of their calls.", "cli.inline", "edits.inline.inline"
+    ),
+    "extract": Command(
+        "Copies and parts",
+        "Take the part of a graph between inputs and outputs.",
+        "cli.extract",
+        "edits.extract.extract",
+    ),
+    "import": Command(
+        "Copies and parts", "Join another graph to a model.", "cli.import", "edits.import_graph.import_graph"
+    ),
+    "clone-scope": Command(
+        "Copies and parts",
+        "Copy a name scope, with its own weights, loops and variables.",
+        "cli.clone_scope",
+        "edits.clone_scope.clone_scope",
+    ),
+    "add-gradients": Command(
+        "Gradients", "Add nodes that compute gradients.", "cli.add_gradients", "edits.add_gradients.add_gradients"
+    ),
+    "validate": Command(
+        "Proof", "Prove that a model runs, or gives what another gives.", "cli.validate", "operate.validate.validate"
+    ),
+    "help": Command("This program", "Show the help of a command.", "cli.help"),
+    "completion": Command("This program", "Print a script that has a shell complete commands.", "cli.completion"),
+}
+"""In the order of the help."""
+
+_OTHERS = (
+    "analysis.checks.check.check",
+    "analysis.queries.signature.signature",
+    "analysis.shapes.inference.infer_shapes",
+    "analysis.traversal.boundary.boundary",
+    "edits.claims.EditResult",
+    "edits.copying.copy_in.copy_in",
+    "edits.copying.copy_nodes.copy_nodes",
+    "errors.GdsurgeonError",
+    "graph.graph.Graph",
+    "graph.load.from_bytes",
+    "graph.load.load",
+    "graph.node.Node",
+    "graph.node.Output",
+    "graph_editor.matcher.NodeMatcher",
+    "graph_editor.matcher.TreeExpr",
+    "graph_editor.view.Subgraph",
+    "select.Selection",
+)
+
+HOMES = {
+    name: module
+    for module, _, name in (
+        home.rpartition(".") for home in (*_OTHERS, *(entry.function for entry in COMMANDS.values() if entry.function))
+    )
+}
+"""The module below ``gdsurgeon`` of each public name of the library."""
