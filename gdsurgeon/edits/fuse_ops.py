@@ -22,7 +22,7 @@ from gdsurgeon.edits.functions.definition import (
     make_function,
     name_function,
 )
-from gdsurgeon.edits.functions.fusion_body import Body, bind_body
+from gdsurgeon.edits.functions.fusion_body import FusionBody, bind_body
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph, Use, check_name
@@ -40,7 +40,7 @@ optimiser does with functions is left to the session."""
 
 
 @dataclass
-class _Place:
+class _CallSite:
     """The while frame and the branch of a conditional that the call will run in; -1: none."""
 
     topology: Topology
@@ -77,7 +77,7 @@ class _Fusion:
     edges: Boundary
     outputs: list[Output]
     kept: list[Node]
-    place: _Place
+    place: _CallSite
     notes: list[str] = field(default_factory=list)
 
 
@@ -209,7 +209,7 @@ def _check_convex(topology: Topology, members: Sequence[Node]) -> None:
         )
 
 
-def _check_control_flow(topology: Topology, members: Sequence[Node], exported: Container[Node]) -> _Place:
+def _check_control_flow(topology: Topology, members: Sequence[Node], exported: Container[Node]) -> _CallSite:
     """The nodes run together, in one frame and branch: none of them runs more or less often than the others.
 
     What is in no branch, and is not EXPORTED from the function, may go into one with those that read it.
@@ -229,7 +229,7 @@ def _check_control_flow(topology: Topology, members: Sequence[Node], exported: C
                 f"{quoted(node.name)} and {quoted(other.name)} cannot be computed as one: "
                 "they lie in different branches of a conditional"
             )
-    return _Place(topology, frames, sides, found.pop(), inner)
+    return _CallSite(topology, frames, sides, found.pop(), inner)
 
 
 def _depth(parents: Sequence[int], side: int) -> int:
@@ -272,12 +272,12 @@ def _attrs(may_inline: bool, xla: bool) -> dict[str, bool]:
     return ({} if may_inline else {NO_INLINE: True}) | ({XLA_MUST_COMPILE: True} if xla else {})
 
 
-def _of_members(fusion: _Fusion, name: str, may_inline: bool, xla: bool) -> Body:
+def _of_members(fusion: _Fusion, name: str, may_inline: bool, xla: bool) -> FusionBody:
     """The members themselves as the function."""
     function = make_function(fusion.members, fusion.edges.inputs, fusion.outputs, attrs=_attrs(may_inline, xla))
     add_control_outputs(function, list(fusion.edges.controls_out))
     name_function(function, name)
-    return Body(function, fusion.edges.inputs, fusion.members)
+    return FusionBody(function, fusion.edges.inputs, fusion.members)
 
 
 def _xla_warnings(ops: Iterable[str]) -> Iterable[str]:
@@ -289,7 +289,7 @@ def _xla_warnings(ops: Iterable[str]) -> Iterable[str]:
         )
 
 
-def _replace(graph: Graph, fusion: _Fusion, plan: Body, name: str, xla: bool) -> Journal:
+def _replace(graph: Graph, fusion: _Fusion, plan: FusionBody, name: str, xla: bool) -> Journal:
     """Puts the call in the place of the members."""
     journal = Journal()
     last = fusion.members[-1]

@@ -10,7 +10,7 @@ from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
-from gdsurgeon.edits.functions.instance import Call, Instance, Ref, call_of, instance_key, instances, is_call
+from gdsurgeon.edits.functions.instance import FunctionCall, Instance, Ref, call_of, instance_key, instances, is_call
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import string_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph
@@ -80,7 +80,7 @@ def inline(
     return EditResult(journal, (claim,))
 
 
-def _call(node: Node) -> Call:
+def _call(node: Node) -> FunctionCall:
     return call_of(node.op, {key: node.attr(key) for key in node.attr_keys})
 
 

@@ -54,7 +54,7 @@ def set_attr(
     """
     wanted = _wanted(values, remove)
     targets = _nodes(graph, nodes)
-    plan = _Plan(graph, wanted, remove)
+    plan = _NewAttrs(graph, wanted, remove)
     changes = plan.changes(targets)
     if not changes:
         raise EditError(_nothing_changed(targets, wanted))
@@ -72,7 +72,7 @@ def set_attr(
     return EditResult(journal, warnings=list(plan.warnings), notes=notes)
 
 
-class _Wanted(NamedTuple):
+class _WantedAttr(NamedTuple):
     """An attr to set. `kind` is '' where the user has not given one."""
 
     key: str
@@ -80,8 +80,8 @@ class _Wanted(NamedTuple):
     text: str
 
 
-def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_Wanted]:
-    out: list[_Wanted] = []
+def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_WantedAttr]:
+    out: list[_WantedAttr] = []
     for name, text in values:
         key, _, kind = name.partition(":")
         if not key:
@@ -93,7 +93,7 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
                 f"{quoted(COLOCATION_ATTR)} holds colocations, which follow the names of nodes and are not set as text",
                 hint=f"--remove {COLOCATION_ATTR} takes them away",
             )
-        out.append(_Wanted(key, kind, text))
+        out.append(_WantedAttr(key, kind, text))
     counts = Counter([wanted.key for wanted in out] + list(remove))
     for key, count in counts.items():
         if count > 1:
@@ -124,10 +124,10 @@ def _nodes(graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
     return list(out)
 
 
-class _Plan:
+class _NewAttrs:
     """Works out what each node gets."""
 
-    def __init__(self, graph: Graph, wanted: Sequence[_Wanted], remove: Sequence[str]) -> None:
+    def __init__(self, graph: Graph, wanted: Sequence[_WantedAttr], remove: Sequence[str]) -> None:
         self._graph = graph
         self._wanted = wanted
         self._remove = remove
@@ -153,7 +153,7 @@ class _Plan:
                 raise EditError(_no_such_attr(nodes, key))
         return out
 
-    def _value(self, node: Node, wanted: _Wanted) -> Any:
+    def _value(self, node: Node, wanted: _WantedAttr) -> Any:
         definition = node.op_def
         kind = _kind(node, definition, wanted)
         place = (node.op, wanted.key, kind)
@@ -179,7 +179,7 @@ class _Plan:
             raise EditError(f"{where} has no function {quoted(name)} ({len(names):,}).{near_miss(name, names)}")
 
 
-def _kind(node: Node, definition: OpDef | None, wanted: _Wanted) -> str:
+def _kind(node: Node, definition: OpDef | None, wanted: _WantedAttr) -> str:
     """The kind that the attr must have. Raises EditError where it is not known, or not what the user says."""
     op = printable(node.op)
     if definition is not None and wanted.key in definition.attrs:
@@ -229,7 +229,7 @@ def _no_such_attr(nodes: Sequence[Node], key: str) -> str:
     return f"{who} has {'no' if len(nodes) == 1 else 'an'} attr {quoted(key)}.{near_miss(key, keys)}"
 
 
-def _nothing_changed(nodes: Sequence[Node], wanted: Sequence[_Wanted]) -> str:
+def _nothing_changed(nodes: Sequence[Node], wanted: Sequence[_WantedAttr]) -> str:
     what = ", ".join(f"{printable(w.key)}={printable(w.text)}" for w in wanted)
     who = quoted(nodes[0].name) if len(nodes) == 1 else f"each of the {len(nodes):,} nodes"
     return f"nothing would change: {who} has {what} already"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.gradients.request import Wanted, they_do
+from gdsurgeon.gradients.request import GradientRequest, they_do
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
@@ -38,7 +38,7 @@ class BackwardPass(NamedTuple):
     """
 
     definition: Any
-    wanted: Wanted
+    wanted: GradientRequest
     unconnected: tuple[Output, ...]
     left_out: tuple[Output, ...]
     own: bool
@@ -48,7 +48,7 @@ class BackwardPass(NamedTuple):
 
 def backward_pass(
     graph: Graph,
-    wanted: Wanted,
+    wanted: GradientRequest,
     known: Any,
     differentiator: Differentiator,
     *,
@@ -127,7 +127,7 @@ def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[str]:
             yield f"the v1 while loop {quoted(frame)} is on the way: TensorFlow keeps no gradient of loops in a file"
 
 
-def _unconnected(wanted: Wanted, lost: Sequence[Output]) -> EditError:
+def _unconnected(wanted: GradientRequest, lost: Sequence[Output]) -> EditError:
     names = named([x.name for x in lost], 10, quoted)
     return EditError(
         f"{they_do(wanted.ys)} not depend on {names} in a way that has a gradient",
@@ -135,7 +135,7 @@ def _unconnected(wanted: Wanted, lost: Sequence[Output]) -> EditError:
     )
 
 
-def _free_names(graph: Graph, wanted: Wanted, definition: Any) -> Iterator[str]:
+def _free_names(graph: Graph, wanted: GradientRequest, definition: Any) -> Iterator[str]:
     """The names of the results, as far as no node of the backward pass has them."""
     taken = {node.name for node in definition.node}
     unique = UniqueNames(lambda name: name in taken or name in graph)
@@ -145,7 +145,7 @@ def _free_names(graph: Graph, wanted: Wanted, definition: Any) -> Iterator[str]:
         yield unique(name)
 
 
-def _results(wanted: Wanted, results: Sequence[str | None]) -> Iterator[Any]:
+def _results(wanted: GradientRequest, results: Sequence[str | None]) -> Iterator[Any]:
     """The nodes that give the gradients under their names."""
     for source, name, tensor in zip(wanted.xs, wanted.names, results, strict=True):
         op = "Identity" if tensor is not None else "ZerosLike"

@@ -22,7 +22,7 @@ MOST_WALKED = 1000
 """Nodes that are looked at to find a tensor that might have been meant."""
 
 
-class Wanted(NamedTuple):
+class GradientRequest(NamedTuple):
     """A resolved request.
 
     Attributes:
@@ -60,7 +60,7 @@ def wanted_gradients(
     grad_ys: Sequence[str | Output] = (),
     scope: str = "",
     names: Sequence[str] = (),
-) -> tuple[Wanted, list[str]]:
+) -> tuple[GradientRequest, list[str]]:
     """The request, and what is wrong with the types and shapes of its tensors, a line each; see `add_gradients`.
 
     Raises:
@@ -84,7 +84,9 @@ def wanted_gradients(
             raise UsageError("gradients with respect to what? xs names no tensor")
         raise _without_weights(targets, read)
     scope = _scope(graph, scope)
-    wanted = Wanted(targets, (*sources, *further), given, (), scope, len(further), len(names), read.in_functions)
+    wanted = GradientRequest(
+        targets, (*sources, *further), given, (), scope, len(further), len(names), read.in_functions
+    )
     wanted = wanted._replace(names=tuple(_names(graph, wanted, names)))
     return wanted, [*_type_faults(targets, sources, given), *_shape_faults(graph, targets, given)]
 
@@ -158,7 +160,7 @@ def _prefixes(graph: Graph) -> set[str]:
     return out
 
 
-def _names(graph: Graph, wanted: Wanted, names: Sequence[str]) -> Iterator[str]:
+def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Iterator[str]:
     """Those given, and for the other sources their own names under the scope."""
     taken: set[str] = set()
     for name in names:

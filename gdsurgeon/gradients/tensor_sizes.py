@@ -14,7 +14,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.ops.dtypes import FLOATING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.runtime.base import Signature
+from gdsurgeon.runtime.base import TensorSpec
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
 _SMALL = frozenset((("FusedBatchNormV3", 5),))
@@ -31,7 +31,7 @@ class Sizes(NamedTuple):
         has_batch: whether any input is of more than one example.
     """
 
-    signatures: Mapping[str, Sequence[Signature]]
+    signatures: Mapping[str, Sequence[TensorSpec]]
     tensors: Mapping[str, Sequence[TensorSize]]
     warnings: list[str]
     has_batch: bool

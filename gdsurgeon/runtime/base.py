@@ -15,8 +15,8 @@ __all__ = [
     "RunResult",
     "Runtime",
     "SessionOptions",
-    "Signature",
     "TensorFlowError",
+    "TensorSpec",
 ]
 
 MAX_GRAPH_BYTES = (1 << 31) - 1  # TensorFlow parses a GraphDef through protobuf, whose sizes are int32
@@ -38,7 +38,7 @@ class Operation(NamedTuple):
     n_outputs: int
 
 
-class Signature(NamedTuple):
+class TensorSpec(NamedTuple):
     """What a tensor is: DataType number (references count as what they refer to) and inferred shape.
 
     An unknown dimension is -1; the shape is None where even the rank is unknown.
@@ -97,7 +97,7 @@ FULL_TRACE = b"\x08\x03"  # a serialised RunOptions with trace_level = FULL_TRAC
 class LoadedGraph(Protocol):
     """A graph in a session of its own. Different graphs may be used by different threads at once."""
 
-    def signature(self, names: Sequence[str]) -> list[Signature]:
+    def signature(self, names: Sequence[str]) -> list[TensorSpec]:
         """What the tensors NAMES ('node' or 'node:1') are.
 
         Raises:

@@ -19,7 +19,7 @@ from ctypes import c_char, c_char_p, c_int64, c_size_t, c_ubyte, c_void_p
 from typing import Any
 
 from gdsurgeon.ops.dtypes import STRING, base_dtype
-from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, Signature
+from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.library import Buffer, Library, Output
@@ -179,16 +179,16 @@ class CApiGraph(CheckedGraph):
         check_output(name, index, self._library.TF_OperationNumOutputs(node))
         return Output(node, index)
 
-    def _signature(self, key: TensorName) -> Signature:
+    def _signature(self, key: TensorName) -> TensorSpec:
         library = self._library
         output = self._output(key)
         dtype = base_dtype(library.TF_OperationOutputType(output))
         rank = library.check(library.TF_GraphGetTensorNumDims, self._graph, output)
         if rank < 0:
-            return Signature(dtype, None)
+            return TensorSpec(dtype, None)
         sizes = (c_int64 * max(rank, 1))()
         library.check(library.TF_GraphGetTensorShape, self._graph, output, sizes, rank)
-        return Signature(dtype, tuple(sizes[:rank]))
+        return TensorSpec(dtype, tuple(sizes[:rank]))
 
     def _run(
         self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
-from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, RunResult, Signature
+from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, RunResult, TensorSpec
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
 from gdsurgeon.runtime.tensor import Tensor
@@ -85,7 +85,7 @@ class CheckedGraph:
         """What WORK gives, which uses the session; see `gdsurgeon.runtime.server.Server.call`."""
         return work() if self._server is None else self._server.call(work, limit)
 
-    def signature(self, names: Sequence[str]) -> list[Signature]:
+    def signature(self, names: Sequence[str]) -> list[TensorSpec]:
         """See `gdsurgeon.runtime.base.LoadedGraph.signature`."""
         return [self._signature(parse_name(name)) for name in names]
 
@@ -117,7 +117,7 @@ class CheckedGraph:
         got = fed | dict(zip(asked, tensors, strict=True))
         return RunResult([got[key] for key in wanted], metadata)
 
-    def _signature(self, key: TensorName) -> Signature:
+    def _signature(self, key: TensorName) -> TensorSpec:
         raise NotImplementedError
 
     def _run(
@@ -137,7 +137,7 @@ class CheckedGraph:
 _abandoned: list[CheckedGraph] = []  # kept from being freed while TensorFlow may be in them
 
 
-def _check_feed(name: str, value: Tensor, takes: Signature) -> None:
+def _check_feed(name: str, value: Tensor, takes: TensorSpec) -> None:
     if takes.dtype != value.dtype:
         raise TensorFlowError(
             "invalid_argument",
@@ -152,7 +152,7 @@ def _check_feed(name: str, value: Tensor, takes: Signature) -> None:
         raise TensorFlowError("invalid_argument", f"{name!r} takes the shape [{want}], not [{have}]")
 
 
-def _check_fetch(name: str, gives: Signature) -> None:
+def _check_fetch(name: str, gives: TensorSpec) -> None:
     dtype = DTYPES.get(gives.dtype)
     if dtype is None or not dtype.kind:
         raise TensorFlowError("invalid_argument", f"{name!r} is a {dtype_name(gives.dtype)}, which cannot be fetched")

@@ -17,7 +17,7 @@ from gdsurgeon.runtime.failures import (
 )
 
 if TYPE_CHECKING:
-    from gdsurgeon.runtime.base import Device, Operation, Signature
+    from gdsurgeon.runtime.base import Device, Operation, TensorSpec
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
     from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
@@ -263,7 +263,7 @@ class Worker:
 
         Never raises for a dead or failing child: `Pending.result` does.
         """
-        from gdsurgeon.runtime.protocol import Request
+        from gdsurgeon.runtime.protocol import WorkerRequest
 
         if self._pid is None and self._failure is None:
             self.start()
@@ -275,7 +275,7 @@ class Worker:
         self._count += 1
         self._pending[self._count] = pending
         try:
-            self._channel.send(Request(self._count, method, arguments), patient=False)
+            self._channel.send(WorkerRequest(self._count, method, arguments), patient=False)
         except TimeoutError:
             self._time_out(pending, 60.0)
         except OSError:
@@ -339,7 +339,7 @@ class Worker:
         """Free the graph KEY. Its results stay."""
         return self.submit("unload", key=key)
 
-    def signature(self, key: str, names: Sequence[str]) -> Pending[list[Signature]]:
+    def signature(self, key: str, names: Sequence[str]) -> Pending[list[TensorSpec]]:
         """DataType number and inferred shape of the tensors NAMES."""
         return self.submit("signature", key=key, names=list(names))
 

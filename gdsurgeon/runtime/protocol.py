@@ -4,7 +4,7 @@ A message is a pickle, followed by the buffers that it refers to (the data of te
 neither copied into the pickle nor out of it. In front: the size of the pickle and the number of buffers,
 then the size of each buffer, all as unsigned little-endian integers of 8 bytes.
 
-Parent to child: `Request`. Child to parent, for each request: `Begun` when its work starts, unless it was
+Parent to child: `WorkerRequest`. Child to parent, for each request: `Begun` when its work starts, unless it was
 refused before that, then `Answer` or `Refusal`.
 """
 
@@ -23,7 +23,7 @@ _STALL = 60.0  # seconds without any progress after which the other end counts a
 _SO_NOSIGPIPE = 0x1022  # macOS; Python has no name for it
 
 
-class Request(NamedTuple):
+class WorkerRequest(NamedTuple):
     """Asks the child for METHOD with ARGUMENTS; NUMBER names the request in what comes back."""
 
     number: int

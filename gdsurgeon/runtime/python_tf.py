@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, Signature
+from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation, derive
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
@@ -141,12 +141,12 @@ class PythonGraph(CheckedGraph):
         check_output(name, index, len(node.outputs))
         return node.outputs[index]
 
-    def _signature(self, key: TensorName) -> Signature:
+    def _signature(self, key: TensorName) -> TensorSpec:
         output = self._output(key)
         dtype = output.dtype.base_dtype.as_datatype_enum
         if output.shape.rank is None:
-            return Signature(dtype, None)
-        return Signature(dtype, tuple(-1 if size is None else size for size in output.shape.as_list()))
+            return TensorSpec(dtype, None)
+        return TensorSpec(dtype, tuple(-1 if size is None else size for size in output.shape.as_list()))
 
     def _run(
         self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool

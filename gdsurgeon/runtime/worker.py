@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from gdsurgeon.runtime.base import Device, LoadedGraph, Operation, Runtime, SessionOptions, Signature
+from gdsurgeon.runtime.base import Device, LoadedGraph, Operation, Runtime, SessionOptions, TensorSpec
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.protocol import (
@@ -33,9 +33,9 @@ from gdsurgeon.runtime.protocol import (
     Info,
     OutputInfo,
     Refusal,
-    Request,
     Result,
     RunSummary,
+    WorkerRequest,
 )
 from gdsurgeon.runtime.tensor import Tensor
 
@@ -111,7 +111,7 @@ class Child:
                 return
             self._accept(request)
 
-    def _accept(self, request: Request) -> None:
+    def _accept(self, request: WorkerRequest) -> None:
         try:
             if request.method.startswith("_") or request.method in ("start_loading", "serve"):
                 raise RuntimeFailure(f"there is no request {request.method!r}")
@@ -238,9 +238,9 @@ class Child:
             graph.close()
 
     def signature(self, key: str, names: Sequence[str]) -> Job:
-        """A Signature for each of the tensors NAMES."""
+        """A TensorSpec for each of the tensors NAMES."""
 
-        def work() -> list[Signature]:
+        def work() -> list[TensorSpec]:
             return self._graph(key).signature(names)
 
         return Job(key, work)

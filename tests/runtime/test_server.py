@@ -14,7 +14,7 @@ from support.runtime_graphs import a_type, const, graph, node, placeholder
 from support.servers import ServerProcess, free_port, running_server
 
 from gdsurgeon.runtime import server as module
-from gdsurgeon.runtime.base import Signature
+from gdsurgeon.runtime.base import TensorSpec
 from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, Worker
 from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.runtime.server import Server, parse_target
@@ -140,7 +140,7 @@ def test_what_a_server_refuses_are_tensorflows_own_words(worker: Worker, server:
 def test_a_server_that_dies() -> None:
     """While one graph runs there, and before another one does; for workers of both kinds."""
     with running_server() as server, Worker(runtime="capi") as capi, Worker(runtime="python") as python:
-        asked: list[tuple[Worker, Pending[RunSummary], Pending[list[Signature]]]] = []
+        asked: list[tuple[Worker, Pending[RunSummary], Pending[list[TensorSpec]]]] = []
         for worker in (capi, python):
             worker.load("running", data=graphs.hanging(), target=server.target)
             worker.load("loaded", data=graphs.doubling(), target=server.target).result(WAIT)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from gdsurgeon.gradients.checkpointing.peak import Peak, peak
-from gdsurgeon.gradients.checkpointing.step import Step, TensorSize
+from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize
 
 Read = str | tuple[str, int]
 
@@ -16,7 +16,7 @@ class Maker:
     """A step, node by node. Sizes are bytes of the outputs."""
 
     def __init__(self) -> None:
-        self.step = Step()
+        self.step = StepGraph()
 
     def __call__(
         self,
@@ -39,8 +39,8 @@ OPS = ("Custom", "Relu", "AddN", "Identity", "Reshape", "IdentityN", "Placeholde
 
 
 @st.composite
-def steps(draw: st.DrawFn) -> Step:
-    step = Step()
+def steps(draw: st.DrawFn) -> StepGraph:
+    step = StepGraph()
     for number in range(draw(st.integers(1, 12))):
         op = draw(st.sampled_from(OPS)) if number else "Placeholder"
         reads: list[tuple[int, int]] = []

@@ -38,10 +38,10 @@ def boundary(nodes: Iterable[Node], topology: Topology | None = None) -> Boundar
     TOPOLOGY is that of the graph as it is, where the caller has it.
     """
     members = list(dict.fromkeys(nodes))
-    return _Walk(topology or Topology(graph_of(members[0])), members).run() if members else Boundary()
+    return _BoundaryWalk(topology or Topology(graph_of(members[0])), members).run() if members else Boundary()
 
 
-class _Walk:
+class _BoundaryWalk:
     """Goes over the edges as numbers; nodes are made for those that cross the boundary."""
 
     def __init__(self, topology: Topology, members: list[Node]) -> None:

@@ -6,15 +6,13 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 
-Pairs = tuple[tuple[str, str], ...]
-
 
 def output_names(graph: Graph) -> list[str]:
     """The tensors that GRAPH gives."""
     return [Output(n, i).name for n in output_nodes(graph) for i in range(len(n.output_dtypes or (0,)))]
 
 
-def unrenamed_outputs(graph: Graph) -> Pairs:
+def unrenamed_outputs(graph: Graph) -> tuple[tuple[str, str], ...]:
     """The outputs of the edited GRAPH that the graph before had as tensors of the same names."""
     before = graph.pristine()
     pairs: list[tuple[str, str]] = []

@@ -17,7 +17,7 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 
 @dataclass
-class Body:
+class FusionBody:
     """What a selection becomes.
 
     Attributes:
@@ -59,7 +59,7 @@ def bind_body(
     attrs: Mapping[str, bool],
     *,
     hands_constants: bool = True,
-) -> Body:
+) -> FusionBody:
     """BODY as the function that takes INPUTS (those that it needs) and gives OUTPUTS.
 
     Args:
@@ -76,7 +76,7 @@ def bind_body(
     Raises:
         EditError: the two do not fit; the message says which tensors are left, or differ.
     """
-    wanted = _Pairs(graph, body, inputs, outputs, mapped)
+    wanted = _BoundaryMap(graph, body, inputs, outputs, mapped)
     placeholders = wanted.placeholders()
     results = wanted.results()
     warnings: list[str] = []
@@ -105,7 +105,7 @@ def bind_body(
         for output in inputs
         if output not in placeholders
     ]
-    return Body(
+    return FusionBody(
         function,
         [*placeholders, *(node.output for node in constants)],
         nodes,
@@ -116,7 +116,7 @@ def bind_body(
     )
 
 
-class _Pairs:
+class _BoundaryMap:
     """Which tensor at the boundary stands for which of the body."""
 
     def __init__(

@@ -136,19 +136,19 @@ class Instance:
         return [name for name in names if name not in self._tensors]
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A call of a function: its name, and the AttrValues that the call gives it."""
 
     function: str
     values: Mapping[str, Any]
 
 
-def call_of(op: str, attrs: Mapping[str, Any]) -> Call:
+def call_of(op: str, attrs: Mapping[str, Any]) -> FunctionCall:
     """The call that a node of OP with ATTRS (AttrValues) makes."""
     if op not in CALLS:
-        return Call(op, attrs)
+        return FunctionCall(op, attrs)
     func = attrs["f"].func
-    return Call(func.name, dict(func.attr))
+    return FunctionCall(func.name, dict(func.attr))
 
 
 def is_call(op: str, graph: Graph) -> bool:
@@ -156,7 +156,7 @@ def is_call(op: str, graph: Graph) -> bool:
     return op in CALLS or op in graph.functions
 
 
-def instances(graph: Graph, calls: Iterable[tuple[str, Call, int]]) -> dict[tuple[str, bytes], Instance]:
+def instances(graph: Graph, calls: Iterable[tuple[str, FunctionCall, int]]) -> dict[tuple[str, bytes], Instance]:
     """The instances that inlining CALLS needs, those of the calls inside included, by `instance_key`.
 
     Args:
@@ -198,7 +198,7 @@ def _check_recursion(graph: Graph, names: Iterable[str]) -> None:
         raise EditError(f"functions that call each other without end cannot be inlined: {path}")
 
 
-def instance_key(call: Call) -> tuple[str, bytes]:
+def instance_key(call: FunctionCall) -> tuple[str, bytes]:
     """What tells one instance from another."""
     values = sorted(call.values.items())
     return call.function, b"".join(k.encode() + b"\0" + v.SerializeToString(deterministic=True) for k, v in values)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, Tensor
+from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, TensorId
 from gdsurgeon.ops.buffers import HEAVY, IN_PLACE
 
 if TYPE_CHECKING:
@@ -284,12 +284,12 @@ def _without_needless(positions: tuple[int, ...], keeps: Sequence[bool]) -> Cuts
     return Cuts(tuple(left), frozenset(kept))
 
 
-def cuts_behind(found: ForwardPass, tensors: Sequence[Tensor]) -> Cuts:
+def cuts_behind(found: ForwardPass, tensors: Sequence[TensorId]) -> Cuts:
     """Cuts behind given tensors."""
     positions = {found.start(buffer) for tensor in tensors if (buffer := found.buffer.get(tensor)) is not None}
     return Cuts(tuple(sorted(p for p in positions if p < len(found.order) - 1)))
 
 
-def heavy_tensors(found: ForwardPass) -> list[Tensor]:
+def heavy_tensors(found: ForwardPass) -> list[TensorId]:
     """The outputs of convolutions and matrix products."""
     return [(number, 0) for number in found.order if found.step.ops[number] in HEAVY]

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gdsurgeon.gradients.checkpointing.step import Step
+from gdsurgeon.gradients.checkpointing.step import StepGraph
 from gdsurgeon.ops.buffers import ALIASES, SOURCES
 from gdsurgeon.ops.kinds import READS_SHAPE
 
 TINY = 4096
 """Bytes up to which a tensor is kept without asking."""
 
-Tensor = tuple[int, int]
+TensorId = tuple[int, int]
 
 
 @dataclass
@@ -35,22 +35,22 @@ class ForwardPass:
         is_constant: for each node whether it depends on constants alone.
     """
 
-    step: Step
+    step: StepGraph
     is_backward: list[bool]
     seeds: list[int]
     order: list[int] = field(default_factory=list)
     position: dict[int, int] = field(default_factory=dict)
-    buffer: dict[Tensor, Tensor] = field(default_factory=dict)
-    nbytes: dict[Tensor, int] = field(default_factory=dict)
-    ends: dict[Tensor, int] = field(default_factory=dict)
-    users: dict[Tensor, dict[int, list[Tensor]]] = field(default_factory=dict)
+    buffer: dict[TensorId, TensorId] = field(default_factory=dict)
+    nbytes: dict[TensorId, int] = field(default_factory=dict)
+    ends: dict[TensorId, int] = field(default_factory=dict)
+    users: dict[TensorId, dict[int, list[TensorId]]] = field(default_factory=dict)
     is_constant: list[bool] = field(default_factory=list)
 
-    def start(self, buffer: Tensor) -> int:
+    def start(self, buffer: TensorId) -> int:
         """The position at which a buffer is written."""
         return self.position[buffer[0]]
 
-    def needed(self) -> list[Tensor]:
+    def needed(self) -> list[TensorId]:
         """The buffers that the backward pass reads and that are worth asking about."""
         return [buffer for buffer in self.users if self.nbytes[buffer] > TINY]
 
@@ -73,13 +73,13 @@ class ForwardPass:
                 out[producer].append(number)
         return out
 
-    def crossing(self, cut: int) -> list[Tensor]:
+    def crossing(self, cut: int) -> list[TensorId]:
         """The buffers that are written up to position CUT and read behind it."""
         return [buffer for buffer, end in self.ends.items() if self.start(buffer) <= cut < end]
 
 
 def forward_pass(
-    step: Step,
+    step: StepGraph,
     backward: Iterable[int],
     targets: Iterable[int],
     seeds: Iterable[int],
@@ -112,7 +112,7 @@ def forward_pass(
     return out
 
 
-def _varying(step: Step, order: Iterable[int], constant: set[int]) -> list[bool]:
+def _varying(step: StepGraph, order: Iterable[int], constant: set[int]) -> list[bool]:
     """For each node whether it depends on something else than constants."""
     out = [False] * len(step)
     for number in order:
@@ -124,7 +124,7 @@ def _varying(step: Step, order: Iterable[int], constant: set[int]) -> list[bool]
     return out
 
 
-def _ancestors(step: Step, targets: Iterable[int]) -> list[bool]:
+def _ancestors(step: StepGraph, targets: Iterable[int]) -> list[bool]:
     out = [False] * len(step)
     pending = list(targets)
     while pending:
@@ -159,7 +159,7 @@ def _find_buffers(found: ForwardPass) -> None:
                 found.users.setdefault(buffer, {}).setdefault(number, []).append(tensor)
 
 
-def _aliased(step: Step, number: int, index: int) -> Tensor | None:
+def _aliased(step: StepGraph, number: int, index: int) -> TensorId | None:
     """The tensor whose buffer an output has."""
     op, reads = step.ops[number], step.reads[number]
     if reads and op == "IdentityN":

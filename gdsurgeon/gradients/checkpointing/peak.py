@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from gdsurgeon.gradients.checkpointing.step import Step
+from gdsurgeon.gradients.checkpointing.step import StepGraph
 from gdsurgeon.ops.buffers import ALIASES, IN_PLACE, SOURCES
 
 CHEAP = 50_000.0
-"""Costs (see `Step.costs`) below which the executor runs a node at once, rather than leave it to another thread."""
+"""Costs (see `StepGraph.costs`) below which the executor runs a node at once, and leaves it to no other thread."""
 
 
 class Release(NamedTuple):
@@ -50,7 +50,7 @@ class Peak(NamedTuple):
     releases: list[Release]
 
 
-def peak(step: Step, kept: Iterable[int], threads: int = 2) -> Peak:
+def peak(step: StepGraph, kept: Iterable[int], threads: int = 2) -> Peak:
     """Plays STEP through. Linear in nodes and edges.
 
     Args:
@@ -69,7 +69,7 @@ class _Run:
     their own pile, then from the bottom of another's.
     """
 
-    def __init__(self, step: Step, kept: Iterable[int], threads: int) -> None:
+    def __init__(self, step: StepGraph, kept: Iterable[int], threads: int) -> None:
         self.step = step
         self.threads = threads
         size = len(step)

@@ -27,7 +27,7 @@ from gdsurgeon.gradients.checkpointing.cuts import (
     load,
     possible_cuts,
 )
-from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, Tensor
+from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, TensorId
 from gdsurgeon.gradients.checkpointing.peak import Peak, peak
 from gdsurgeon.gradients.checkpointing.recompute import Recomputation, recomputed
 from gdsurgeon.gradients.checkpointing.releases import hold, slots_to_hold, waits_for_releases
@@ -49,7 +49,7 @@ MOST_SETTLED = 4
 """How many plans are settled to find the best one."""
 
 
-class Plan(NamedTuple):
+class CheckpointPlan(NamedTuple):
     """A way to run the backward pass.
 
     Attributes:
@@ -96,35 +96,35 @@ class Planner:
         self._live = live
         self._load = load(found, results)
         self._total = sum(found.step.costs) or 1.0
-        self._known: dict[Cuts, Plan | None] = {}
-        self.plain = Plan(NO_CUTS, Recomputation(found.step), peak(found.step, kept, threads), 0.0)
+        self._known: dict[Cuts, CheckpointPlan | None] = {}
+        self.plain = CheckpointPlan(NO_CUTS, Recomputation(found.step), peak(found.step, kept, threads), 0.0)
 
-    def evaluate(self, cuts: Cuts) -> Plan | None:
+    def evaluate(self, cuts: Cuts) -> CheckpointPlan | None:
         """The plan that CUTS come to; None where the nodes would wait for each other."""
         if cuts not in self._known:
             made = recomputed(self.found, cuts.positions, cuts.kept_segments, self._scope, live=self._live)
             played = peak(made.step, self._kept, self._threads)
             runs = len(played.order) == len(made.step)
-            self._known[cuts] = Plan(cuts, made, played, made.cost / self._total) if runs else None
+            self._known[cuts] = CheckpointPlan(cuts, made, played, made.cost / self._total) if runs else None
         return self._known[cuts]
 
-    def speed(self) -> Plan | None:
+    def speed(self) -> CheckpointPlan | None:
         """Everything is computed again but the outputs of convolutions and matrix products."""
         plan = self.evaluate(self._heavy())
         return None if plan is None else self.settled(plan)
 
-    def behind(self, tensors: Sequence[Tensor]) -> Plan | None:
+    def behind(self, tensors: Sequence[TensorId]) -> CheckpointPlan | None:
         """Everything is computed again but TENSORS, and what has to be kept with them."""
         plan = self.evaluate(cuts_behind(self.found, tensors))
         return None if plan is None else self.settled(plan)
 
-    def memory(self) -> Plan:
+    def memory(self) -> CheckpointPlan:
         """The least peak; of about equal ones the one that takes the least time."""
         plans = self._small
         near = [_smallest(plans), *sorted(plans, key=lambda plan: plan.peak.nbytes)][:MOST_SETTLED]
         return _smallest([self.settled(plan) for plan in {plan.cuts: plan for plan in near}.values()])
 
-    def under(self, budget: int) -> Plan | None:
+    def under(self, budget: int) -> CheckpointPlan | None:
         """The fastest plan whose peak is BUDGET bytes at most; None where there is none."""
         if self.plain.peak.nbytes <= budget:
             return self.settled(self.plain, budget)
@@ -138,7 +138,7 @@ class Planner:
             return least
         return fastest
 
-    def settled(self, plan: Plan, budget: int | None = None) -> Plan:
+    def settled(self, plan: CheckpointPlan, budget: int | None = None) -> CheckpointPlan:
         """PLAN, one that is not settled yet, with waits that keep it so low, however its threads race.
 
         It stays below BUDGET bytes, or without one below what it has shown.
@@ -164,14 +164,14 @@ class Planner:
         return cuts_behind(self.found, heavy_tensors(self.found))
 
     @cached_property
-    def _small(self) -> list[Plan]:
+    def _small(self) -> list[CheckpointPlan]:
         """Plans that take little memory, before they are settled."""
         plans = [self.plain, *self._proposals(MOST_CUTS, lambda table: [least_memory(table)[1]])]
         return plans + self._proposals(MOST_CUTS_FOR_TIME, _fast_and_small)
 
-    def _proposals(self, most: int, propose: Callable[[Costs], list[Cuts]]) -> list[Plan]:
+    def _proposals(self, most: int, propose: Callable[[Costs], list[Cuts]]) -> list[CheckpointPlan]:
         """The plans that PROPOSE comes to, round by round, as the load is put right."""
-        out: list[Plan] = []
+        out: list[CheckpointPlan] = []
         cuts = possible_cuts(self.found, most)
         work = self._load
         seen: set[Cuts] = set()
@@ -188,7 +188,7 @@ class Planner:
             work = Load(work.before, self._corrected(work, plans[0]))
         return out
 
-    def _corrected(self, work: Load, plan: Plan) -> Array:
+    def _corrected(self, work: Load, plan: CheckpointPlan) -> Array:
         """The load with what PLAN has shown of it: where it was more than was thought, and where less."""
         busy: Array = work.busy.copy()
         bounds = [0, *(cut + 1 for cut in plan.cuts.positions), len(busy)]
@@ -199,13 +199,13 @@ class Planner:
                 busy[bounds[segment] : bounds[segment + 1]] += 0.7 * (seen - highest)
         return busy
 
-    def _thought(self, work: Load, plan: Plan, start: int, end: int) -> float:
+    def _thought(self, work: Load, plan: CheckpointPlan, start: int, end: int) -> float:
         """The bytes that the program has reckoned with for the segment from position START to before END."""
         kept = sum(self.found.nbytes[b] for b in plan.made.kept if self.found.start(b) < start)
         return float(kept + work.busy[start:end].max(initial=0.0) - work.before[start])
 
     @staticmethod
-    def _windows(plan: Plan, count: int) -> list[tuple[range, int]]:
+    def _windows(plan: CheckpointPlan, count: int) -> list[tuple[range, int]]:
         """The segments that are worked on between two triggers, and the most bytes then; from the last one down."""
         begins = {number: at for at, number in enumerate(plan.peak.order)}
         triggers = list(plan.made.triggers.items())  # from the last segment down
@@ -220,11 +220,11 @@ class Planner:
         return out
 
 
-def _time_first(plan: Plan) -> tuple[float, int]:
+def _time_first(plan: CheckpointPlan) -> tuple[float, int]:
     return plan.extra, plan.peak.nbytes
 
 
-def _smallest(plans: Sequence[Plan]) -> Plan:
+def _smallest(plans: Sequence[CheckpointPlan]) -> CheckpointPlan:
     """The one with the least peak; of about equal ones the one that takes the least time."""
     least = min(plan.peak.nbytes for plan in plans)
     return min((plan for plan in plans if plan.peak.nbytes <= ABOUT * least), key=_time_first)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, Tensor
-from gdsurgeon.gradients.checkpointing.step import Step
+from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, TensorId
+from gdsurgeon.gradients.checkpointing.step import StepGraph
 
 
 @dataclass
@@ -26,15 +26,15 @@ class Recomputation:
         triggers: the NoOp nodes that they wait for, by segment, from the last segment down.
         rewired: the backward nodes that read something else than before.
         kept: the buffers that are kept: what is not worth computing again, too.
-        cost: of what is computed again, as `Step.costs` has it.
+        cost: of what is computed again, as `StepGraph.costs` has it.
     """
 
-    step: Step
+    step: StepGraph
     originals: dict[int, int] = field(default_factory=dict)
     gates: list[int] = field(default_factory=list)
     triggers: dict[int, int] = field(default_factory=dict)
     rewired: dict[int, None] = field(default_factory=dict)
-    kept: frozenset[Tensor] = frozenset()
+    kept: frozenset[TensorId] = frozenset()
     cost: float = 0.0
 
 
@@ -79,12 +79,12 @@ class _Rewriting:
         self.users = self._users()
         self.behind = self._behind()
         self.clones: dict[int, int] = {}
-        self.gated: dict[tuple[Tensor, int], int] = {}
+        self.gated: dict[tuple[TensorId, int], int] = {}
 
-    def _kept(self) -> frozenset[Tensor]:
+    def _kept(self) -> frozenset[TensorId]:
         found = self.found
         worth = set(found.needed())
-        out: set[Tensor] = set()
+        out: set[TensorId] = set()
         for buffer, end in found.ends.items():
             first = self.segment[found.start(buffer)]
             crosses = self.segment[end] != first
@@ -93,14 +93,14 @@ class _Rewriting:
                 out.add(buffer)
         return frozenset(out | self._read_late(out))
 
-    def _read_late(self, kept: Collection[Tensor]) -> set[Tensor]:
+    def _read_late(self, kept: Collection[TensorId]) -> set[TensorId]:
         """Buffers that a user reads together with those of a later segment: it runs when that is computed again."""
-        by_user: dict[int, list[Tensor]] = {}
+        by_user: dict[int, list[TensorId]] = {}
         for buffer, users in self.found.users.items():
             if buffer not in kept:
                 for user in users:
                     by_user.setdefault(user, []).append(buffer)
-        out: set[Tensor] = set()
+        out: set[TensorId] = set()
         for buffers in by_user.values():
             segments = [self.segment[self.found.start(buffer)] for buffer in buffers]
             out.update(b for b, segment in zip(buffers, segments, strict=True) if segment < max(segments))
@@ -146,14 +146,14 @@ class _Rewriting:
             self._make(current, segment, trigger)
         return self.clones[number]
 
-    def _again(self, tensor: Tensor) -> bool:
+    def _again(self, tensor: TensorId) -> bool:
         """Whether a tensor is computed again when what reads it is."""
         buffer = self.found.buffer.get(tensor)
         return buffer is not None and buffer not in self.kept
 
     def _make(self, number: int, segment: int, trigger: int) -> None:
         step = self.step
-        reads: list[Tensor] = []
+        reads: list[TensorId] = []
         for tensor in step.reads[number]:
             if self._again(tensor):
                 reads.append((self.clones[tensor[0]], tensor[1]))
@@ -167,11 +167,11 @@ class _Rewriting:
         self.out.originals[clone] = number
         self.out.cost += step.costs[number]
 
-    def _outside(self, tensor: Tensor, segment: int, trigger: int) -> Tensor:
+    def _outside(self, tensor: TensorId, segment: int, trigger: int) -> TensorId:
         """What is not computed twice in any case: constants as they are, and through a gate what is not."""
         return tensor if self.found.is_constant[tensor[0]] else (self._gate(tensor, segment, trigger), 0)
 
-    def _gate(self, tensor: Tensor, segment: int, trigger: int) -> int:
+    def _gate(self, tensor: TensorId, segment: int, trigger: int) -> int:
         key = (tensor, segment)
         if key not in self.gated:
             sizes = self.step.sizes[tensor[0]]

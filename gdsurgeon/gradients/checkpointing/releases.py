@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gdsurgeon.gradients.checkpointing.forward_pass import TINY
 from gdsurgeon.gradients.checkpointing.peak import Peak, Release
-from gdsurgeon.gradients.checkpointing.step import Step
+from gdsurgeon.gradients.checkpointing.step import StepGraph
 from gdsurgeon.ops.buffers import ALIASES, SOURCES
 
 WINDOW = 128
@@ -34,7 +34,7 @@ class Wait(NamedTuple):
     reader: int
 
 
-def slots_to_hold(step: Step, nodes: Iterable[int], constants: Container[int]) -> dict[int, int]:
+def slots_to_hold(step: StepGraph, nodes: Iterable[int], constants: Container[int]) -> dict[int, int]:
     """For each of NODES that can be made to wait, the input that is held back for that: the first one that matters."""
     out: dict[int, int] = {}
     for node in nodes:
@@ -46,7 +46,7 @@ def slots_to_hold(step: Step, nodes: Iterable[int], constants: Container[int]) -
     return out
 
 
-def hold(step: Step, waits: Iterable[Wait], slots: Mapping[int, int], scope: str) -> dict[int, int]:
+def hold(step: StepGraph, waits: Iterable[Wait], slots: Mapping[int, int], scope: str) -> dict[int, int]:
     """Has nodes of STEP wait: each reads one of its inputs through an Identity that does.
 
     A control input of the node itself would keep TensorFlow from making one op of it and its neighbours: oneDNN has
@@ -74,7 +74,7 @@ def hold(step: Step, waits: Iterable[Wait], slots: Mapping[int, int], scope: str
 
 
 def waits_for_releases(
-    step: Step, played: Peak, may_wait: Container[int], runs: Sequence[bool], bound: int
+    step: StepGraph, played: Peak, may_wait: Container[int], runs: Sequence[bool], bound: int
 ) -> list[Wait]:
     """Finds out what has to wait for what. Linear in nodes and edges.
 
@@ -108,7 +108,7 @@ def waits_for_releases(
     return out
 
 
-def _written(step: Step, number: int) -> int:
+def _written(step: StepGraph, number: int) -> int:
     if step.ops[number] in ALIASES or step.ops[number] in SOURCES:
         return 0
     return sum(size.nbytes for size in step.sizes[number])
@@ -137,7 +137,7 @@ class _Past:
     earlier is taken for done.
     """
 
-    def __init__(self, step: Step, order: Iterable[int]) -> None:
+    def __init__(self, step: StepGraph, order: Iterable[int]) -> None:
         self._step = step
         self._begins = {number: at for at, number in enumerate(order)}
         self._done: dict[int, int] = {}

@@ -11,10 +11,10 @@ from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass
-from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, Tensor, forward_pass
+from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, TensorId, forward_pass
 from gdsurgeon.gradients.checkpointing.peak import peak
-from gdsurgeon.gradients.checkpointing.planner import Plan, Planner
-from gdsurgeon.gradients.checkpointing.step import Step, step_of
+from gdsurgeon.gradients.checkpointing.planner import CheckpointPlan, Planner
+from gdsurgeon.gradients.checkpointing.step import StepGraph, step_of
 from gdsurgeon.gradients.checkpointing.sums import Sums
 from gdsurgeon.gradients.request import tensors_named
 from gdsurgeon.gradients.tensor_sizes import Sizes, together
@@ -24,7 +24,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import ENTER, MARK, READS_SHAPE, RECOMPUTED, SWITCH
-from gdsurgeon.runtime.base import Signature
+from gdsurgeon.runtime.base import TensorSpec
 from gdsurgeon.text import MIB, told_apart
 
 MODES = ("none", "speed", "memory", "collection")
@@ -63,7 +63,7 @@ class Checkpointed(NamedTuple):
     """
 
     definition: Any
-    plan: Plan
+    plan: CheckpointPlan
     plain_peak: int
     kept: list[tuple[str, int]]
     again: list[str]
@@ -103,7 +103,7 @@ def checkpointed(graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoin
     )
 
 
-def _scope(made: BackwardPass, step: Step) -> str:
+def _scope(made: BackwardPass, step: StepGraph) -> str:
     """The scope of what is computed again: a free one under that of the gradients."""
     scope = f"{made.wanted.scope}/recompute"
     while any(name == scope or name.startswith(f"{scope}/") for name in step.names):
@@ -115,8 +115,8 @@ def _forward(
     graph: Graph,
     known: Any,
     made: BackwardPass,
-    step: Step,
-    signatures: Mapping[str, Sequence[Signature]],
+    step: StepGraph,
+    signatures: Mapping[str, Sequence[TensorSpec]],
     is_backward: Sequence[bool],
     sums: Sums,
 ) -> tuple[ForwardPass, list[bool] | None]:
@@ -139,7 +139,7 @@ def _forward(
     return forward_pass(step, backward, targets, seeds, weights, is_fixed), live
 
 
-def _end_forward_pass_first(step: Step, made: BackwardPass, live: Sequence[bool] | None) -> list[int]:
+def _end_forward_pass_first(step: StepGraph, made: BackwardPass, live: Sequence[bool] | None) -> list[int]:
     """Has the gradients of the targets wait for the targets.
 
     Where they do not depend on them, the executor would begin with the backward pass of one branch of the graph while
@@ -154,7 +154,7 @@ def _end_forward_pass_first(step: Step, made: BackwardPass, live: Sequence[bool]
     return seeds
 
 
-def _live(known: Any, made: BackwardPass, step: Step) -> list[bool] | None:
+def _live(known: Any, made: BackwardPass, step: StepGraph) -> list[bool] | None:
     """For each node whether it runs whatever the values are; None where all do."""
     if not set(step.ops) & (SWITCH | ENTER):
         return None
@@ -179,7 +179,7 @@ def _results(found: ForwardPass, made: BackwardPass) -> dict[int, int]:
     return out
 
 
-def _chosen(graph: Graph, planner: Planner, found: ForwardPass, wanted: Checkpoints, sizes: Sizes) -> Plan:
+def _chosen(graph: Graph, planner: Planner, found: ForwardPass, wanted: Checkpoints, sizes: Sizes) -> CheckpointPlan:
     if wanted.budget is not None:
         return _affordable(planner, wanted.budget, sizes)
     if wanted.mode == "memory":
@@ -190,7 +190,7 @@ def _chosen(graph: Graph, planner: Planner, found: ForwardPass, wanted: Checkpoi
     return plan
 
 
-def _affordable(planner: Planner, budget: int, sizes: Sizes) -> Plan:
+def _affordable(planner: Planner, budget: int, sizes: Sizes) -> CheckpointPlan:
     plan = planner.under(budget)
     if plan is None:
         least = planner.memory()
@@ -210,7 +210,7 @@ def _enough(nbytes: int) -> str:
     return f"{math.ceil(nbytes * 10**digits / MIB) / 10**digits:.{digits}f}"
 
 
-def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor]:
+def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[TensorId]:
     """The checkpoints that were named, or that the graph marks."""
     step = found.step
     if wanted.mode == "collection":
@@ -236,7 +236,7 @@ def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor
     return list(out)
 
 
-def _kept(found: ForwardPass, plan: Plan) -> list[tuple[str, int]]:
+def _kept(found: ForwardPass, plan: CheckpointPlan) -> list[tuple[str, int]]:
     """What is kept because the backward pass reads it, or because something is computed again from it."""
     step = plan.made.step
     first = len(found.step)
@@ -252,9 +252,9 @@ def _kept(found: ForwardPass, plan: Plan) -> list[tuple[str, int]]:
 def _rewritten(
     known: Any,
     made: BackwardPass,
-    plain: Step,
-    plan: Plan,
-    signatures: Mapping[str, Sequence[Signature]],
+    plain: StepGraph,
+    plan: CheckpointPlan,
+    signatures: Mapping[str, Sequence[TensorSpec]],
     ordered: Iterable[int],
 ) -> Any:
     """The definition of the backward pass with what PLAN adds to it, and with the waits of ORDERED nodes."""
@@ -288,7 +288,7 @@ def _rewritten(
     return out
 
 
-def _behind_gates(step: Step, gates: Container[int], number: int) -> Tensor:
+def _behind_gates(step: StepGraph, gates: Container[int], number: int) -> TensorId:
     """What passes through a gate, before it passes through any."""
     tensor = (number, 0)
     while tensor[0] in gates:
@@ -302,7 +302,7 @@ def _true() -> Any:
     return value
 
 
-def _inputs(step: Step, number: int) -> list[str]:
+def _inputs(step: StepGraph, number: int) -> list[str]:
     return [
         *(format_input(step.names[producer], port) for producer, port in step.reads[number]),
         *(f"^{step.names[producer]}" for producer in step.waits[number]),

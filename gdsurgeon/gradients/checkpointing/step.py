@@ -34,7 +34,7 @@ def tensor_size(dtype: int, shape: tuple[int, ...] | None) -> TensorSize:
 
 
 @dataclass
-class Step:
+class StepGraph:
     """A graph that is run, all of it. A node is a number; every list has an entry for each.
 
     Attributes:
@@ -78,9 +78,9 @@ class Step:
         self.index[name] = number
         return number
 
-    def copy(self) -> Step:
+    def copy(self) -> StepGraph:
         """A copy that can be changed apart."""
-        return Step(
+        return StepGraph(
             list(self.names), list(self.ops), [list(r) for r in self.reads], [list(w) for w in self.waits],
             [list(s) for s in self.sizes], list(self.costs), dict(self.index),
         )  # fmt: skip
@@ -131,7 +131,7 @@ class Step:
         return out
 
 
-def step_of(definitions: Sequence[Any], sizes: Mapping[str, Sequence[TensorSize]]) -> Step:
+def step_of(definitions: Sequence[Any], sizes: Mapping[str, Sequence[TensorSize]]) -> StepGraph:
     """The run of all nodes of some GraphDefs; a node of a later one takes the place of its namesake.
 
     Args:
@@ -139,7 +139,7 @@ def step_of(definitions: Sequence[Any], sizes: Mapping[str, Sequence[TensorSize]
         sizes: for each node the sizes of its outputs.
     """
     nodes = {node.name: node for definition in definitions for node in definition.node}
-    out = Step()
+    out = StepGraph()
     out.index = {name: number for number, name in enumerate(nodes)}
     for name, node in nodes.items():
         refs = [ref for text in node.input if (ref := parse_input(text)) is not None]
@@ -155,7 +155,7 @@ def step_of(definitions: Sequence[Any], sizes: Mapping[str, Sequence[TensorSize]
     return out
 
 
-def cost_of(step: Step, number: int) -> float:
+def cost_of(step: StepGraph, number: int) -> float:
     """How long a node takes, as the bytes that could be moved meanwhile: what it reads and writes, and its flops."""
     op = step.ops[number]
     if op in SOURCES or op in ALIASES:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from gdsurgeon.gradients.checkpointing.step import Step
+from gdsurgeon.gradients.checkpointing.step import StepGraph
 from gdsurgeon.ops.buffers import SOURCES, may_have
 from gdsurgeon.ops.kinds import LOWERED, READS_SHAPE
 
 
-def may_share(step: Step, number: int) -> Iterator[int]:
+def may_share(step: StepGraph, number: int) -> Iterator[int]:
     """The producers of inputs of a node whose buffers its outputs may have."""
     made = [size.nbytes for size in step.sizes[number]]
     is_alone = step.ops[number] == "AddN" and len(step.reads[number]) == 1  # which hands on what it gets
@@ -41,7 +41,7 @@ class Sums:
         seeds: the gradients of the targets.
     """
 
-    def __init__(self, step: Step, is_backward: Sequence[bool], seeds: Iterable[int]) -> None:
+    def __init__(self, step: StepGraph, is_backward: Sequence[bool], seeds: Iterable[int]) -> None:
         self._step = step
         self._is_backward = is_backward
         self._carries_gradient = step.behind(dict.fromkeys(seeds, 1), step.order(), control=False)

@@ -12,7 +12,7 @@ from gdsurgeon.edits.copying.graft import graft
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.gradients.backward_pass import backward_pass
-from gdsurgeon.gradients.request import Wanted
+from gdsurgeon.gradients.request import GradientRequest
 from gdsurgeon.gradients.skeleton import skeleton
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Journal
@@ -170,7 +170,9 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
     """
     out = graph.pristine()
     tensors = [tuple(out.output(name) for name in names) for names in (claim.ys, claim.xs, claim.grad_ys)]
-    wanted = Wanted(tensors[0], tensors[1], tensors[2], claim.names, _scope(out, claim), given=len(claim.names))
+    wanted = GradientRequest(
+        tensors[0], tensors[1], tensors[2], claim.names, _scope(out, claim), given=len(claim.names)
+    )
     known = skeleton(out, wanted.tensors)
     with nullcontext(claim.differentiator) if claim.differentiator is not None else Differentiator(timeout) as asked:
         made = backward_pass(out, wanted, known, asked, own=False, zeros=True)

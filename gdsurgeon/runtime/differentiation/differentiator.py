@@ -11,7 +11,7 @@ from gdsurgeon.errors import EditError, NotValidatedError, ValidationError, prin
 from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
 
 if TYPE_CHECKING:
-    from gdsurgeon.runtime.base import Signature
+    from gdsurgeon.runtime.base import TensorSpec
     from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class Differentiator:
         """
         return self._answer(self._worker.derive(data, wanted), "TensorFlow cannot make the gradients")
 
-    def signatures(self, data: bytes) -> dict[str, list[Signature]]:
+    def signatures(self, data: bytes) -> dict[str, list[TensorSpec]]:
         """DataType and inferred shape of every output of every node of a serialised GraphDef.
 
         Raises as `derive` does.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gdsurgeon.ops.kinds import LOOPS
 from gdsurgeon.runtime.differentiation.reverse_walk import (
     NoGradient,
-    Walk,
+    ReverseWalk,
     path,
     upstream,
     without_gradient,
@@ -135,7 +135,7 @@ def derive(tf: Any, data: bytes | bytearray | memoryview, wanted: Derivation) ->
                     else tf.ones(tf.shape(y), y.dtype, name=f"{SEED}{number}")
                     for number, y in enumerate(targets)
                 ]
-                walk = Walk(modules, between, sources, [item.node for item in missing])
+                walk = ReverseWalk(modules, between, sources, [item.node for item in missing])
                 found = walk.run(targets, first)
             if walk.stopped:
                 behind = {operation.name for operation in upstream(between, walk.stopped)}

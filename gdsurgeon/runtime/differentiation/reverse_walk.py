@@ -107,7 +107,7 @@ def upstream(between: Path, operations: Iterable[Any]) -> set[Any]:
     return found
 
 
-class Walk:
+class ReverseWalk:
     """One backward pass.
 
     Args:

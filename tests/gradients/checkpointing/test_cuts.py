@@ -25,7 +25,7 @@ from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, forward_
 from gdsurgeon.gradients.checkpointing.peak import peak
 from gdsurgeon.gradients.checkpointing.planner import Planner
 from gdsurgeon.gradients.checkpointing.recompute import recomputed
-from gdsurgeon.gradients.checkpointing.step import Step, TensorSize
+from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize
 
 KIB = 1024
 SLACK = 1.002
@@ -52,7 +52,7 @@ def chain(
         needed: for each node whether the backward pass reads its output.
         op: of the nodes.
     """
-    step = Step()
+    step = StepGraph()
     x = step.add("x", "Placeholder", (), (), size(10 * KIB))
     number = len(sizes)
     for i, nbytes in enumerate(sizes):
@@ -306,7 +306,7 @@ def test_a_settled_plan_computes_the_same(found: ForwardPass) -> None:
 
 
 def test_a_plan_with_a_late_reader_is_settled() -> None:
-    step = Step()
+    step = StepGraph()
     sizes = size(1000 * KIB)
     step.add("x", "Placeholder", [], [], sizes)
     for i in range(3):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.steps import Maker, steps
 
 from gdsurgeon.gradients.checkpointing.peak import Peak, peak
-from gdsurgeon.gradients.checkpointing.step import Step, TensorSize, cost_of, tensor_size
+from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize, cost_of, tensor_size
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_sizes_of_tensors() -> None:
 
 
 def test_costs_of_a_matrix_product() -> None:
-    step = Step()
+    step = StepGraph()
     step.add("a", "Const", (), (), [tensor_size(1, (10, 20))])
     step.add("b", "Const", (), (), [tensor_size(1, (20, 30))])
     step.add("c", "MatMul", [(0, 0), (1, 0)], (), [tensor_size(1, (10, 30))])
@@ -203,7 +203,7 @@ def test_costs_of_a_matrix_product() -> None:
 
 
 @given(steps(), st.integers(1, 3), st.data())
-def test_what_holds_of_every_step(step: Step, threads: int, data: st.DataObject) -> None:
+def test_what_holds_of_every_step(step: StepGraph, threads: int, data: st.DataObject) -> None:
     kept = data.draw(st.lists(st.integers(0, len(step) - 1), unique=True))
     found = peak(step, kept, threads)
     assert sorted(found.order) == list(range(len(step)))  # everything runs, once

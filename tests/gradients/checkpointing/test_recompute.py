@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, forward_pass
 from gdsurgeon.gradients.checkpointing.peak import peak
 from gdsurgeon.gradients.checkpointing.recompute import Recomputation, recomputed
-from gdsurgeon.gradients.checkpointing.step import Step, TensorSize
+from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize
 
 LARGE = 10_000
 SMALL = 100
 
 
-def add(step: Step, name: str, op: str, reads: Iterable[str], nbytes: int = LARGE, waits: Iterable[str] = ()) -> int:
+def add(
+    step: StepGraph, name: str, op: str, reads: Iterable[str], nbytes: int = LARGE, waits: Iterable[str] = ()
+) -> int:
     return step.add(
         name,
         op,
@@ -29,7 +31,7 @@ def add(step: Step, name: str, op: str, reads: Iterable[str], nbytes: int = LARG
 
 def chain(count: int, fixed: Iterable[str] = ()) -> ForwardPass:
     """x -> f0 -> f1 ..., each of which the backward node of the next one reads."""
-    step = Step()
+    step = StepGraph()
     add(step, "x", "Placeholder", ())
     add(step, "w", "Const", ())
     for i in range(count):
@@ -42,7 +44,7 @@ def chain(count: int, fixed: Iterable[str] = ()) -> ForwardPass:
     return forward_pass(step, backward, [step.index[f"f{count - 1}"]], [backward[0]], (), numbers.__contains__)
 
 
-def names(step: Step, numbers: Iterable[int]) -> list[str]:
+def names(step: StepGraph, numbers: Iterable[int]) -> list[str]:
     return [step.names[number] for number in numbers]
 
 
@@ -114,7 +116,7 @@ def test_what_is_fixed_is_never_computed_again() -> None:
 
 
 def test_random_numbers_vary_and_constants_do_not() -> None:
-    step = Step()
+    step = StepGraph()
     add(step, "x", "Placeholder", ())
     add(step, "shape", "Const", ())
     add(step, "folded", "Custom", ["shape"])
@@ -137,7 +139,7 @@ def test_nodes_that_do_not_always_run_are_not_waited_for() -> None:
 
 
 def test_readers_of_a_shape_hold_nothing() -> None:
-    step = Step()
+    step = StepGraph()
     add(step, "x", "Placeholder", ())
     add(step, "a", "Custom", ["x"])
     add(step, "b", "Custom", ["a"])
@@ -150,7 +152,7 @@ def test_readers_of_a_shape_hold_nothing() -> None:
 
 
 def test_tiny_tensors_are_kept() -> None:
-    step = Step()
+    step = StepGraph()
     add(step, "x", "Placeholder", ())
     add(step, "a", "Custom", ["x"], SMALL)
     add(step, "b", "Custom", ["a"])
@@ -172,7 +174,7 @@ def passes(draw: st.DrawFn) -> ForwardPass:
     For each forward node there is a backward one that reads the gradients of its readers and some of what the node
     reads or writes. Some forward nodes are fixed.
     """
-    step = Step()
+    step = StepGraph()
     add(step, "x", "Placeholder", ())
     add(step, "w", "Const", ())
     count = draw(st.integers(2, 9))

@@ -11,7 +11,7 @@ from support.steps import Maker, steps
 
 from gdsurgeon.gradients.checkpointing.peak import Peak, peak
 from gdsurgeon.gradients.checkpointing.releases import WINDOW, Wait, hold, slots_to_hold, waits_for_releases
-from gdsurgeon.gradients.checkpointing.step import Step
+from gdsurgeon.gradients.checkpointing.step import StepGraph
 
 BIG = 1_000_000
 SMALL = 5000
@@ -168,7 +168,7 @@ def test_nodes_that_wait_for_several(make: Maker) -> None:
 
 
 @given(steps(), st.integers(1, 3), st.data())
-def test_what_holds_of_every_step(step: Step, threads: int, data: st.DataObject) -> None:
+def test_what_holds_of_every_step(step: StepGraph, threads: int, data: st.DataObject) -> None:
     kept = data.draw(st.lists(st.integers(0, len(step) - 1), unique=True))
     played = peak(step, kept, threads)
     bound = played.nbytes + data.draw(st.integers(0, 3))
@@ -187,7 +187,7 @@ def test_what_holds_of_every_step(step: Step, threads: int, data: st.DataObject)
         assert is_of_use(step, wait)
 
 
-def ancestors(step: Step, number: int) -> set[int]:
+def ancestors(step: StepGraph, number: int) -> set[int]:
     out: set[int] = set()
     pending = [number]
     while pending:
@@ -198,7 +198,7 @@ def ancestors(step: Step, number: int) -> set[int]:
     return out
 
 
-def racing_bytes(step: Step, played: Peak, number: int) -> int:
+def racing_bytes(step: StepGraph, played: Peak, number: int) -> int:
     """The bytes of what NUMBER writes over, or was free when it began, and might not be."""
     before, at = ancestors(step, number), played.order.index(number)
     over = number if any(release.to == number for release in played.releases) else None
@@ -206,7 +206,7 @@ def racing_bytes(step: Step, played: Peak, number: int) -> int:
     return sum(release.nbytes for release in freed if not before.issuperset(release.readers))
 
 
-def is_of_use(step: Step, wait: Wait) -> bool:
+def is_of_use(step: StepGraph, wait: Wait) -> bool:
     """Whether the node would not depend on the reader without the wait."""
     without = step.copy()
     without.waits[wait.node].remove(wait.reader)

@@ -8,7 +8,7 @@ from hypothesis import given
 from support.steps import Maker, steps
 
 from gdsurgeon.gradients.checkpointing.peak import peak
-from gdsurgeon.gradients.checkpointing.step import Step
+from gdsurgeon.gradients.checkpointing.step import StepGraph
 from gdsurgeon.gradients.checkpointing.sums import Sums, may_share
 
 
@@ -163,7 +163,7 @@ def test_what_may_not_run_is_not_waited_for() -> None:
 
 
 @given(steps())
-def test_waits_close_no_cycle(step: Step) -> None:
+def test_waits_close_no_cycle(step: StepGraph) -> None:
     half = len(step) // 2
     found = Sums(step, [number >= half for number in range(len(step))], [half])
     found.keep_order(peak(step, []).order)

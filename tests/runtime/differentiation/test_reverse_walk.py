@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation, Modules, derive
-from gdsurgeon.runtime.differentiation.reverse_walk import Walk, path
+from gdsurgeon.runtime.differentiation.reverse_walk import ReverseWalk, path
 
 pytestmark = pytest.mark.tensorflow
 
@@ -560,7 +560,7 @@ def test_only_what_lies_between_is_differentiated(tf: Any) -> None:
         found = path(modules, [y], [above])
         assert [op.name for op in found.operations] == ["y", "middle", "above"]
         note(modules, walked)
-        (gradient,) = Walk(modules, found, [above]).run([y], [tf.ones_like(y)])
+        (gradient,) = ReverseWalk(modules, found, [above]).run([y], [tf.ones_like(y)])
         assert walked == ["y", "middle"] and gradient is not None
 
 
@@ -572,7 +572,7 @@ def test_every_op_is_differentiated_once(tf: Any) -> None:
         modules = Modules(tf)
         walked: list[str] = []
         note(modules, walked)
-        Walk(modules, path(modules, [h], [x]), [x]).run([h], [tf.ones_like(h)])
+        ReverseWalk(modules, path(modules, [h], [x]), [x]).run([h], [tf.ones_like(h)])
         assert len(walked) == len(set(walked)) == 20
 
 
