@@ -64,6 +64,8 @@ class Selection:
 def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
     """The nodes of GRAPH that SELECTION means, in file order, then the added ones.
 
+    What stands for the arguments and results of a function, in the body of one, is selected only by its name.
+
     Raises:
         EditError: a name, scope, op, pattern or walk means no node, or nothing is left after the exclusion.
     """
@@ -106,6 +108,8 @@ def selected(topology: Topology, selection: Selection) -> bytearray:
     if selection.exclude:
         for number in _matching_any(topology, selection.exclude, members(flags)):
             flags[number] = 0
+    for end in topology.graph.ends:
+        flags[topology.id_of(end)] &= end.name in selection.nodes
     if not any(flags):
         raise EditError("the selection is empty: all that it names is excluded")
     return flags

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from typing import Any
 
 from gdsurgeon.analysis.queries.function_usage import reachable, used_functions
 from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.functions.calls import bodies, body_key, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
-from gdsurgeon.edits.functions.instance import FunctionCall, Instance, Ref, call_of, instance_key, instances, is_call
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import string_value, type_value, types_value
+from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
 from gdsurgeon.graph.journal import Altered, Journal, Rewired, made
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
@@ -52,21 +51,20 @@ def inline(
             raise EditError(f"{printable(graph.source_name)} has no function {quoted(name)}.{near_miss(name, known)}")
     topology = Topology(graph)
     calls = [topology.node(n) for n in topology.with_ops(op for op in topology.ops() if is_call(op, graph))]
-    calls = [node for node in calls if not functions or _call(node).function in functions]
+    calls = [node for node in calls if not functions or call_of(node).function in functions]
     if not calls:
         what = f"of {', '.join(map(quoted, functions))}" if functions else "in the graph"
         raise EditError(f"there is no call {what} to inline: loops and conditionals keep their functions")
-    known_instances = instances(graph, ((node.name, _call(node), len(node.inputs)) for node in calls))
-    inside = (node.attr[XLA_MUST_COMPILE].b for i in known_instances.values() for node in i.nodes
-              if XLA_MUST_COMPILE in node.attr)  # fmt: skip
-    compiled = any(inside) or any(node.plain_attr(XLA_MUST_COMPILE) for node in calls)
+    inlined_bodies = bodies(graph, calls)
+    inside = [node for body in inlined_bodies.values() for node in inner_nodes(body)]
+    compiled = any(node.plain_attr(XLA_MUST_COMPILE) for node in (*inside, *calls))
     frames, sides = while_frames(topology), branches(topology)
-    work = _Inlining(graph, known_instances, keep_names)
+    work = _Inlining(graph, inlined_bodies, keep_names)
     for node in calls:
         number = topology.id_of(node)
         work.inline(node, may_not_run=frames.of[number] >= 0 or sides.of[number] >= 0)
     journal = work.finish([node.name for node in calls])
-    inlined = reachable(graph, (name for name, _ in known_instances))
+    inlined = reachable(graph, (name for name, _ in inlined_bodies))
     others = {function.signature.name for function in graph.functions} - inlined
     unused = sorted(inlined - used_functions(graph) - reachable(graph, others))
     graph.functions.remove(unused)
@@ -80,14 +78,10 @@ def inline(
     return EditResult(journal, (claim,))
 
 
-def _call(node: Node) -> FunctionCall:
-    return call_of(node.op, {key: node.attr(key) for key in node.attr_keys})
-
-
 class _Inlining:
     """Inlines call after call; those that a body brings with it follow at once."""
 
-    def __init__(self, graph: Graph, known: dict[tuple[str, bytes], Instance], keep_names: bool) -> None:
+    def __init__(self, graph: Graph, known: dict[tuple[str, bytes], Body], keep_names: bool) -> None:
         self.graph = graph
         self.known = known
         self.keep_names = keep_names
@@ -136,19 +130,21 @@ class _Inlining:
 
     def _one(self, call: Node, may_not_run: bool) -> list[Node]:
         """Inlines one call; returns the calls that have come with it."""
-        instance = self.known[instance_key(_call(call))]
+        body = self.known[body_key(call_of(call))]
         made = len(self.added)
-        nodes = self._add_nodes(call, instance)
+        nodes = self._add_nodes(call, body)
         outside, start = self._enter(call, may_not_run)
-        for body in instance.nodes:
-            self._wire(nodes[body.name], body, nodes, outside, instance)
-            if start and not instance.inputs(body) and not instance.controls(body):
-                self.graph.set_controls(nodes[body.name], start)
-        results = [_tensor(ref, nodes, outside) for ref in instance.results]
+        counterparts: dict[Node, Sequence[Output]] = {a: [o] for a, o in zip(body.arguments, outside, strict=True)}
+        counterparts |= {old: [Output(new, i) for i in range(old.output_count or 0)] for old, new in nodes.items()}
+        for old, new in nodes.items():
+            self._wire(old, new, nodes, counterparts)
+            if start and not new.inputs and not new.controls:
+                self.graph.set_controls(new, start)
+        results = [counterparts[read.node][read.index] for result in body.results for read in result.inputs]
         given = list(dict.fromkeys([*start, *(output.node for output in outside)]))
-        effects = [nodes[name] for name in instance.control_results]
+        effects = [nodes[node] for node in body.control_results.values()]
         self._replace(call, results, effects, given, frozenset(self.added[made:]))
-        return [nodes[body.name] for body in instance.nodes if is_call(body.op, self.graph)]
+        return [new for new in nodes.values() if is_call(new.op, self.graph)]
 
     def _enter(self, call: Node, may_not_run: bool) -> tuple[Sequence[Output], list[Node]]:
         """What the body reads for its arguments, and what its nodes without inputs wait for.
@@ -179,26 +175,26 @@ class _Inlining:
         self.added.append(node)
         return node
 
-    def _add_nodes(self, call: Node, instance: Instance) -> dict[str, Node]:
-        out: dict[str, Node] = {}
-        for body in instance.nodes:
-            name = self.unique(body.name if self.keep_names else f"{call.name}/{body.name}")
-            attrs = {key: value.SerializeToString(deterministic=True) for key, value in body.attr.items()}
+    def _add_nodes(self, call: Node, body: Body) -> dict[Node, Node]:
+        """Copies of the nodes of BODY, by these."""
+        out: dict[Node, Node] = {}
+        for old in inner_nodes(body):
+            name = self.unique(old.name if self.keep_names else f"{call.name}/{old.name}")
+            attrs = {key: value for key in old.attr_keys if (value := old.attr_bytes(key)) is not None}
             if FRAME_NAME in attrs:
-                frame = body.attr[FRAME_NAME].s.decode("utf-8", "surrogateescape")
+                frame = old.attr(FRAME_NAME).s.decode("utf-8", "surrogateescape")
                 attrs[FRAME_NAME] = string_value(f"{call.name}/{frame}").SerializeToString()
-            out[body.name] = self.graph.add(name, body.op, attrs=attrs, device=body.device or call.device, after=call)
+            out[old] = self.graph.add(name, old.op, attrs=attrs, device=old.device or call.device, after=call)
         self.added.extend(out.values())
         return out
 
-    def _wire(
-        self, node: Node, body: Any, nodes: dict[str, Node], outside: Sequence[Output], instance: Instance
-    ) -> None:
-        self.graph.set_inputs(node, [_tensor(ref, nodes, outside) for ref in instance.inputs(body)])
-        self.graph.set_controls(node, [nodes[name] for name in instance.controls(body)])
-        if COLOCATION_ATTR in body.attr:
-            names = colocated_names(body.attr[COLOCATION_ATTR].SerializeToString())
-            self.graph.set_colocated(node, [nodes[name] for name in names if name in nodes])
+    def _wire(self, old: Node, new: Node, nodes: dict[Node, Node], counterparts: dict[Node, Sequence[Output]]) -> None:
+        """Has NEW read, wait for and stand beside what corresponds to what OLD does; arguments are there from the
+        beginning."""
+        self.graph.set_inputs(new, [counterparts[read.node][read.index] for read in old.inputs])
+        self.graph.set_controls(new, [nodes[control] for control in old.controls if control in nodes])
+        if old.colocated:
+            self.graph.set_colocated(new, [nodes[other] for other in old.colocated if other in nodes])
 
     def _replace(
         self,
@@ -274,7 +270,3 @@ def _last(nodes: Iterable[Node], own: Container[Node]) -> list[Node]:
             if node in own:
                 pending += [*(output.node for output in node.inputs), *node.controls]
     return [node for node in ends if node not in seen]
-
-
-def _tensor(ref: Ref, nodes: dict[str, Node], outside: Sequence[Output]) -> Output:
-    return Output(nodes[ref.node], ref.port) if ref.node else outside[ref.port]

@@ -108,7 +108,8 @@ class _Placed:
         self._functions: list[Any] = []
         if targets is None:
             self.nodes = list(placed_nodes(graph))
-            self._functions = [f for f in graph.functions if any(node.device for node in f.node_def)]
+            functions = () if graph.is_body else graph.functions
+            self._functions = [f for f in functions if any(node.device for node in f.node_def)]
         else:
             self.nodes = [node for node in targets if node.device]
         self.counts = Counter(node.device for node in self.nodes)

@@ -145,6 +145,10 @@ class FunctionLibrary:
         """Whether functions were added, replaced or removed."""
         return self.version > 0
 
+    def chunks(self) -> list[Chunk]:
+        """All library fields as they are now."""
+        return [chunk for span in self._spans for chunk in self.chunks_of(span)] if self._spans else self.added_chunks()
+
     def added_chunks(self) -> list[Chunk]:
         """A library field with what was added to a file that has no library."""
         added = self._added()
@@ -152,6 +156,7 @@ class FunctionLibrary:
 
     def chunks_of(self, field: Field) -> list[Chunk]:
         """A library FIELD of the file as it is now; the added functions come with the last."""
+        self._all()
         body, is_same = self._body(field, self._first_places[field.start])
         added = self._added() if field == self._spans[-1] else b""
         if is_same and not added:

@@ -47,15 +47,28 @@ class Graph:
         source: the bytes, a binary GraphDef.
         text: whether the graph was text, and should be text again.
         file_bytes: bytes of the file, where that is not SOURCE itself.
+        functions: the library of another graph, for the body of one of its functions; None: the file's own.
+
+    Attributes:
+        ends: the nodes that stand for the arguments and results of a function, where this is the body of one.
     """
 
-    def __init__(self, source: Source, *, text: bool = False, file_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        text: bool = False,
+        file_bytes: int | None = None,
+        functions: FunctionLibrary | None = None,
+    ) -> None:
         self.text = text
         self.file_bytes = source.size if file_bytes is None else file_bytes
         self.store = Store(source)
         self._nodes: dict[str, Node] = {}  # by the name in the file
         self._overlay = Overlay()
         self._derived: dict[object, tuple[int, object]] = {}
+        self._borrowed = functions
+        self.ends: frozenset[Node] = frozenset()
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -71,7 +84,7 @@ class Graph:
 
     @cached_property
     def _pristine(self) -> Graph:
-        out = Graph(self.source, text=self.text, file_bytes=self.file_bytes)
+        out = Graph(self.source, text=self.text, file_bytes=self.file_bytes, functions=self._borrowed)
         out.store = self.store
         return out
 
@@ -96,9 +109,16 @@ class Graph:
         """Says which few names an edit is going to ask for, so that a big file need not be indexed for them."""
         self.store.prefetch(names)
 
+    @property
+    def is_body(self) -> bool:
+        """Whether this is the body of a function, and the library another graph's."""
+        return self._borrowed is not None
+
     @cached_property
     def functions(self) -> FunctionLibrary:
         """The function library."""
+        if self._borrowed is not None:
+            return self._borrowed
         return FunctionLibrary(self.source, self.store.library_fields)
 
     def op_def(self, op: str) -> OpDef | None:
@@ -449,9 +469,14 @@ class Graph:
     # -- writing -----------------------------------------------------------------------------------------
 
     @property
+    def is_edited(self) -> bool:
+        """Whether nodes differ from those of the file."""
+        return self._overlay.is_changed
+
+    @property
     def is_changed(self) -> bool:
-        """Whether the graph differs from its source."""
-        return self._overlay.is_changed or self.functions.is_changed
+        """Whether the graph, its library included, differs from its file."""
+        return self.is_edited or self.functions.is_changed
 
     def touched(self) -> list[Node]:
         """The nodes that are to be written anew or were added."""
@@ -465,6 +490,8 @@ class Graph:
         """The serialised graph: spans of the source, and fresh bytes for what has changed."""
         overlay = self._overlay
         nodes = replaced_nodes(self.store, overlay.touched, overlay.removed, overlay.added)
+        if self._borrowed is not None:
+            return spliced(self.store, nodes) + self._borrowed.chunks()
         return spliced(self.store, nodes + replaced_functions(self.store, self.functions))
 
     def save(self, path: str) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.body import BodyArg, expanded_args
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import REF, base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS
-from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
 from gdsurgeon.wire.messages import message
 
 NO_INLINE = "_noinline"
@@ -54,27 +54,11 @@ def check_fusible(node: Node) -> None:
         raise EditError(f"{where} cannot be fused: it holds state that others may share")
 
 
-class BodyArg(NamedTuple):
-    """A tensor of a node as function bodies spell it: ``node:arg:index``."""
-
-    arg: str
-    place: int
-
-
 def output_args(node: Node) -> list[BodyArg]:
     """For each output of NODE the argument of its op that it belongs to. The op must be known."""
     definition = node.op_def
     assert definition is not None
     return expanded_args(definition, node.plain_attr)
-
-
-def expanded_args(definition: OpDef, read: Any) -> list[BodyArg]:
-    """The output arguments of an op, as many times as they stand for tensors; READ gives the values of attrs."""
-    return [
-        BodyArg(arg.name, index)
-        for arg in definition.outputs
-        for index in range(len(arg_dtypes([arg], definition, read)))
-    ]
 
 
 def make_function(

@@ -7,8 +7,8 @@ from gdsurgeon.graph.graph import Graph
 
 
 def drop_unused_functions(graph: Graph) -> list[str]:
-    """Takes what no node uses out of the library; returns the names."""
-    if not len(graph.functions):
+    """Takes what no node uses out of the library, unless it is another graph's; returns the names."""
+    if graph.is_body or not len(graph.functions):
         return []
     used = used_functions(graph)
     unused = [name for function in graph.functions if (name := function.signature.name) not in used]

@@ -1,0 +1,83 @@
+"""The bodies of functions as their calls have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from gdsurgeon.analysis.checks.functions import recursions
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.functions import called_functions
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import CALLS
+
+class FunctionCall(NamedTuple):
+    """A call of a function: its name, and the AttrValues that the call gives it."""
+
+    function: str
+    values: Mapping[str, Any]
+
+
+def call_of(node: Node) -> FunctionCall:
+    """The call that NODE makes, which is one."""
+    if node.op not in CALLS:
+        return FunctionCall(node.op, {key: node.attr(key) for key in node.attr_keys})
+    func = node.attr("f").func
+    return FunctionCall(func.name, dict(func.attr))
+
+
+def is_call(op: str, graph: Graph) -> bool:
+    """Whether a node of OP calls a function of GRAPH's library and nothing else."""
+    return op in CALLS or op in graph.functions
+
+
+def inner_nodes(body: Body) -> list[Node]:
+    """The nodes of a body, without those that stand for its arguments and results."""
+    return [node for node in body.graph.nodes() if node not in body.graph.ends]
+
+
+def bodies(graph: Graph, calls: Iterable[Node]) -> dict[tuple[str, bytes], Body]:
+    """The bodies that inlining CALLS needs, those of the calls inside included, by `body_key`.
+
+    Raises:
+        EditError: see `Body`; or a call is given more or fewer tensors than its function takes.
+    """
+    out: dict[tuple[str, bytes], Body] = {}
+    pending = list(calls)
+    _check_recursion(graph, [call_of(node).function for node in pending])
+    while pending:
+        caller = pending.pop()
+        call = call_of(caller)
+        key = body_key(call)
+        known = key in out
+        body = out.setdefault(key, out[key] if known else Body(graph, call.function, call.values))
+        if len(caller.inputs) != len(body.arguments):
+            raise EditError(
+                f"{quoted(caller.name)} has {len(caller.inputs)} inputs, and the function {quoted(call.function)} "
+                f"takes {len(body.arguments)}"
+            )
+        if not known:
+            pending += [node for node in inner_nodes(body) if is_call(node.op, graph)]
+    return out
+
+
+def _check_recursion(graph: Graph, names: Iterable[str]) -> None:
+    """Raises EditError where one of the functions NAMES comes to call itself."""
+    calls: dict[str, list[str]] = {}
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        function = graph.functions.get(name) if name not in calls else None
+        if function is not None:
+            calls[name] = [callee for node in function.node_def for callee in called_functions(node, graph.functions)]
+            pending += calls[name]
+    for path in recursions(calls):
+        raise EditError(f"functions that call each other without end cannot be inlined: {path}")
+
+
+def body_key(call: FunctionCall) -> tuple[str, bytes]:
+    """What tells the body of one call from that of another."""
+    values = sorted(call.values.items())
+    return call.function, b"".join(k.encode() + b"\0" + v.SerializeToString(deterministic=True) for k, v in values)

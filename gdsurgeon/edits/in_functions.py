@@ -1,0 +1,59 @@
+"""Edits inside functions: what changes a graph changes the body of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, Unchanged
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import FunctionChanges, Journal, altered_function
+
+
+def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], EditResult]) -> EditResult:
+    """Applies EDIT to the bodies of library functions, as it would be applied to a graph.
+
+    All calls of a function change with it. Its arguments and results can be renamed and not removed.
+
+    Args:
+        graph: changed in place: its library.
+        names: of the functions, each once.
+        edit: is called with each body in turn; see `gdsurgeon.graph.body.Body`.
+
+    Raises:
+        EditError: there is no such function, its body cannot be made a graph, or EDIT refuses one; the graph is as it
+            was.
+    """
+    bodies = [Body(graph, name) for name in dict.fromkeys(names)]
+    if not bodies:
+        raise EditError("no function is named")
+    results = {body.name: edit(body.graph) for body in bodies}
+    made = [body.function_def() for body in bodies if body.graph.is_edited]
+    for function in made:
+        graph.functions.replace(function)
+    changed = [function.signature.name for function in made]
+    journal = Journal(
+        functions=FunctionChanges(changed=changed), altered=[altered_function(function) for function in made]
+    )
+    return EditResult(
+        journal,
+        (_claim([claim for result in results.values() for claim in result.claims]),),
+        warnings=[warning for result in results.values() for warning in result.warnings],
+        notes=[note for result in results.values() for note in result.notes],
+        told=[line for result in results.values() for line in result.told],
+        facts={"functions": {name: result.facts for name, result in results.items() if result.facts}},
+        inside={name: result.journal for name, result in results.items() if name in changed},
+    )
+
+
+def _claim(claims: Sequence[Claim]) -> Claim:
+    """What follows for the whole graph from what is claimed of bodies: that no value changes, or nothing."""
+    same = [claim for claim in claims if isinstance(claim, SameOutputs)]
+    if len(same) < len(claims):
+        return Unchanged()
+    return SameOutputs(
+        rtol=max(claim.rtol for claim in same),
+        atol=max(claim.atol for claim in same),
+        even_alone=all(claim.even_alone for claim in same),
+    )

@@ -1,0 +1,275 @@
+"""The body of a library function as a graph, and back.
+
+TensorFlow runs a body as a graph whose arguments and results are nodes. It is one here too: an argument is a
+Placeholder, a result an Identity that reads what is returned; whatever takes a graph takes a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.attrs import plain
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import UniqueNames, format_input, is_valid_name, near_miss
+from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.writing import node_def
+from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.source import BytesSource
+
+
+class BodyArg(NamedTuple):
+    """An output of a node as bodies spell it, ``node:arg:place``: the argument of its op, and the place in that."""
+
+    arg: str
+    place: int
+
+
+def expanded_args(definition: OpDef, read: Any) -> list[BodyArg]:
+    """The output arguments of an op, as many times as they stand for tensors; READ gives the values of attrs."""
+    return [
+        BodyArg(arg.name, index)
+        for arg in definition.outputs
+        for index in range(len(arg_dtypes([arg], definition, read)))
+    ]
+
+
+class Body:
+    """A function as a graph that can be changed; `commit` puts what has become of it in the function's place.
+
+    Args:
+        owner: has the function in its library.
+        name: of the function.
+        values: AttrValues for the attrs of the function, as a call gives them; with them there is nothing to commit.
+
+    Attributes:
+        graph: the body. It shares the library with the owner. Nodes have the names that they have in the function.
+        arguments: the placeholders, in the order in which tensors are passed.
+        results: the nodes that read what is returned, in its order.
+        control_results: nodes that have run when a call has, by the names that the signature has for them.
+
+    Raises:
+        EditError: there is no such function, an op in it is not known, a name or attr leads nowhere, or (without
+            VALUES) how many tensors an argument stands for depends on the call.
+    """
+
+    def __init__(self, owner: Graph, name: str, values: Mapping[str, Any] | None = None) -> None:
+        function = owner.functions.get(name)
+        if function is None:
+            known = [function.signature.name for function in owner.functions]
+            raise EditError(f"the library has no function {quoted(name)}.{near_miss(name, known)}".rstrip("."))
+        self.name = name
+        self._owner = owner
+        self._function = function
+        reader = _Reader(owner, function, values)
+        data = reader.graph_def().SerializeToString(deterministic=True)
+        source = BytesSource(data, f"the function {name} of {owner.source_name}")
+        self.graph = Graph(source, functions=owner.functions)
+        self.arguments = [self.graph[name] for name in reader.arguments]
+        self.results = [self.graph[name] for name in reader.results]
+        self.control_results = {key: self.graph[node] for key, node in reader.control_results.items()}
+        self.graph.ends = frozenset((*self.arguments, *self.results))
+
+    # -- back to a function ----------------------------------------------------------------------------------
+
+    def function_def(self) -> Any:
+        """The FunctionDef of the body as it is now; nodes that were not touched stay as they were.
+
+        Raises:
+            EditError: more was changed of an argument or a result than its name, or what a result reads; or there is a
+                placeholder that is no argument.
+        """
+        self._check_ends()
+        out = message("tensorflow.FunctionDef")()
+        out.CopyFrom(self._function)
+        for arg, node in zip(out.signature.input_arg, self.arguments, strict=True):
+            arg.name = node.name
+        self._put_nodes(out)
+        self._put_results(out)
+        return out
+
+    def commit(self) -> None:
+        """Has the library hold the function as its body is now. Raises EditError: see `function_def`."""
+        self._owner.functions.replace(self.function_def())
+
+    def _check_ends(self) -> None:
+        gone = set(self.graph.removed())
+        for what, nodes in (("argument", self.arguments), ("result", self.results)):
+            for node in nodes:
+                rewired = what == "argument" and (node.inputs or node.controls)
+                if node in gone or node.changed_attrs or node.op_override or node.device_override or rewired:
+                    raise EditError(
+                        f"{quoted(node.name)} is {'an argument' if what == 'argument' else 'a result'} of the function "
+                        f"{quoted(self.name)}: it can have another name, and nothing else"
+                    )
+        for node in self.graph.touched():
+            if node.op.startswith("Placeholder") and node not in self.graph.ends:
+                raise EditError(f"{quoted(node.name)}: a function has arguments, and no placeholders of its own")
+
+    def _put_nodes(self, out: Any) -> None:
+        originals = {node.name: node for node in self._function.node_def}
+        touched = set(self.graph.touched())
+        del out.node_def[:]
+        for node in self.graph.nodes():
+            if node in self.graph.ends:
+                continue
+            if node not in touched:
+                out.node_def.append(originals[node.name])
+                continue
+            written = node_def(node)
+            del written.input[:]
+            written.input.extend([*map(self._spelt, node.inputs), *(f"^{control.name}" for control in node.controls)])
+            out.node_def.append(written)
+            definition = node.op_def
+            out.signature.is_stateful |= definition is not None and definition.is_stateful
+
+    def _put_results(self, out: Any) -> None:
+        out.ret.clear()
+        for arg, node in zip(out.signature.output_arg, self.results, strict=True):
+            arg.name = node.name if node.name != node.base_name else arg.name
+            out.ret[arg.name] = self._spelt(node.inputs[0])
+        gone = set(self.graph.removed())
+        kept = {key: node.name for key, node in self.control_results.items() if node not in gone}
+        out.control_ret.clear()
+        for key, name in kept.items():
+            out.control_ret[key] = name
+        keys = [key for key in out.signature.control_output if key in kept]
+        del out.signature.control_output[:]
+        out.signature.control_output.extend(keys)
+
+    def _spelt(self, output: Output) -> str:
+        """A tensor as the function spells it."""
+        if output.node in self.graph.ends:
+            return output.node.name
+        definition = output.node.op_def
+        assert definition is not None
+        arg, place = expanded_args(definition, output.node.plain_attr)[output.index]
+        return f"{output.node.name}:{arg}:{place}"
+
+
+class _Reader:
+    """Reads a FunctionDef; see `Body`."""
+
+    def __init__(self, owner: Graph, function: Any, values: Mapping[str, Any] | None) -> None:
+        self._owner = owner
+        self._function = function
+        self._values = values
+        self._where = f"the function {quoted(function.signature.name)}"
+        self._defaults = {a.name: a.default_value for a in function.signature.attr if a.HasField("default_value")}
+        self._tensors: dict[str, list[str]] = {}  # by the function's spelling: the graph's
+        self.arguments: list[str] = []
+        self.results: list[str] = []
+        nodes = {node.name for node in function.node_def}
+        self.control_results = {key: name for key, name in sorted(function.control_ret.items()) if name in nodes}
+        self._unique = UniqueNames(nodes.__contains__)
+
+    def graph_def(self) -> Any:
+        """The body as a GraphDef without a library."""
+        function = self._function
+        out = message("tensorflow.GraphDef")()
+        for arg in function.signature.input_arg:
+            self._add_argument(out, arg)
+        nodes = [self._filled_in(node) for node in function.node_def]
+        for node in nodes:
+            self._enter_outputs(node)
+        for node in nodes:
+            texts = list(node.input)
+            del node.input[:]
+            node.input.extend(t for text in texts if text[:1] != "^" for t in self._named(text))
+            node.input.extend(text for text in texts if text[:1] == "^")
+            out.node.append(node)
+        for arg in function.signature.output_arg:
+            self._add_result(out, arg)
+        return out
+
+    def _add_argument(self, out: Any, arg: Any) -> None:
+        dtypes = self._dtypes(arg)
+        names = [self._unique(arg.name if len(dtypes) == 1 else f"{arg.name}_{i}") for i in range(len(dtypes))]
+        for name, dtype in zip(names, dtypes, strict=True):
+            node = out.node.add(name=name, op="Placeholder")
+            node.attr["dtype"].type = dtype
+            shape = self._argument_shape(len(self.arguments))
+            if shape is not None:
+                node.attr["shape"].shape.CopyFrom(shape)
+            self.arguments.append(name)
+        self._enter(arg.name, names)
+
+    def _argument_shape(self, index: int) -> Any:
+        """What the function says of the shape of an argument, or None."""
+        attrs = self._function.arg_attr[index].attr if index in self._function.arg_attr else {}
+        if "_user_specified_shape" in attrs:
+            return attrs["_user_specified_shape"].shape
+        shapes = attrs["_output_shapes"].list.shape if "_output_shapes" in attrs else ()
+        return shapes[0] if shapes else None
+
+    def _add_result(self, out: Any, arg: Any) -> None:
+        tensors = self._named(self._function.ret[arg.name])
+        dtypes = self._dtypes(arg)
+        if len(tensors) != len(dtypes):
+            raise EditError(f"{self._where} returns {len(tensors)} tensors as {quoted(arg.name)}")
+        for i, (tensor, dtype) in enumerate(zip(tensors, dtypes, strict=True)):
+            name = self._unique(arg.name if len(dtypes) == 1 else f"{arg.name}_{i}")
+            node = out.node.add(name=name, op="Identity", input=[tensor])
+            node.attr["T"].type = base_dtype(dtype)
+            self.results.append(name)
+
+    def _dtypes(self, arg: Any) -> list[int]:
+        """The DataTypes of the tensors that an argument or result stands for."""
+        if arg.type_list_attr:
+            return list(plain(self._value(arg.type_list_attr)) or ())
+        dtype = arg.type or int(plain(self._value(arg.type_attr)) or 0)
+        return [dtype] * (int(plain(self._value(arg.number_attr)) or 0) if arg.number_attr else 1)
+
+    def _value(self, key: str) -> Any:
+        if self._values is not None and key in self._values:
+            return self._values[key]
+        if key in self._defaults:
+            return self._defaults[key]
+        if self._values is None:
+            raise EditError(f"{self._where} takes its {quoted(key)} from each call: inline it to change what is inside")
+        raise EditError(f"a call of {self._where} lacks its attr {quoted(key)}")
+
+    def _enter(self, name: str, tensors: list[str]) -> None:
+        self._tensors[name] = tensors
+        for i, tensor in enumerate(tensors):
+            self._tensors[f"{name}:{i}"] = [tensor]
+
+    def _enter_outputs(self, node: Any) -> None:
+        definition = self._owner.op_def(node.op)
+        where = f"{quoted(node.name)} in {self._where}"
+        if definition is None:
+            raise EditError(f"{where}: the op {quoted(node.op)} is not known here")
+        if not is_valid_name(node.name):
+            raise EditError(f"{where} has a name that a node of a graph cannot have")
+        by_arg: dict[str, list[str]] = {arg.name: [] for arg in definition.outputs}
+        places = expanded_args(definition, lambda key: plain(node.attr[key]) if key in node.attr else None)
+        for index, place in enumerate(places):
+            by_arg[place.arg].append(format_input(node.name, index))
+        for arg, tensors in by_arg.items():
+            self._enter(f"{node.name}:{arg}", tensors)
+
+    def _filled_in(self, node: Any) -> Any:
+        """A copy of NODE with the call's values where its attrs ask for them."""
+        copy = message("tensorflow.NodeDef")()
+        copy.CopyFrom(node)
+        pending = list(copy.attr.values())
+        while pending:
+            value = pending.pop()
+            which = value.WhichOneof("value")
+            if which == "placeholder":
+                value.CopyFrom(self._value(value.placeholder))
+            elif which == "func":
+                pending.extend(value.func.attr.values())
+            elif which == "list":
+                pending.extend(v for func in value.list.func for v in func.attr.values())
+        return copy
+
+    def _named(self, text: str) -> list[str]:
+        """What an input or a ret of the body names: one tensor, or all of an argument."""
+        tensors = self._tensors.get(text)
+        if tensors is None:
+            raise EditError(f"{self._where} has no tensor {quoted(text)}")
+        return tensors
