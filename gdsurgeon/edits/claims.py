@@ -175,7 +175,7 @@ class EditResult:
         notes: what was decided on the way, a line each (names that were made unique, ...).
         told: what else the summary says, as (label, text).
         facts: what else the report says, by name; JSON.
-        inside: what was done in the bodies of functions, by the names of these.
+        inside: what was done in the bodies of functions, by the names of these: the bodies as graphs, and the results.
     """
 
     journal: Journal
@@ -184,4 +184,4 @@ class EditResult:
     notes: list[str] = field(default_factory=list)
     told: list[tuple[str, str]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
-    inside: dict[str, Journal] = field(default_factory=dict)
+    inside: dict[str, tuple[Graph, EditResult]] = field(default_factory=dict)

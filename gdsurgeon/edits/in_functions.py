@@ -43,7 +43,7 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
         notes=[note for result in results.values() for note in result.notes],
         told=[line for result in results.values() for line in result.told],
         facts={"functions": {name: result.facts for name, result in results.items() if result.facts}},
-        inside={name: result.journal for name, result in results.items() if name in changed},
+        inside={body.name: (body.graph, results[body.name]) for body in bodies if body.name in changed},
     )
 
 

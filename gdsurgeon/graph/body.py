@@ -16,6 +16,7 @@ from gdsurgeon.graph.names import UniqueNames, format_input, is_valid_name, near
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
@@ -71,7 +72,7 @@ class Body:
         self.arguments = [self.graph[name] for name in reader.arguments]
         self.results = [self.graph[name] for name in reader.results]
         self.control_results = {key: self.graph[node] for key, node in reader.control_results.items()}
-        self.graph.ends = frozenset((*self.arguments, *self.results))
+        self.graph.ends = dict.fromkeys((*self.arguments, *self.results))
 
     # -- back to a function ----------------------------------------------------------------------------------
 
@@ -106,7 +107,7 @@ class Body:
                         f"{quoted(self.name)}: it can have another name, and nothing else"
                     )
         for node in self.graph.touched():
-            if node.op.startswith("Placeholder") and node not in self.graph.ends:
+            if node.op in PLACEHOLDERS and node not in self.graph.ends:
                 raise EditError(f"{quoted(node.name)}: a function has arguments, and no placeholders of its own")
 
     def _put_nodes(self, out: Any) -> None:

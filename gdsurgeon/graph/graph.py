@@ -50,7 +50,7 @@ class Graph:
         functions: the library of another graph, for the body of one of its functions; None: the file's own.
 
     Attributes:
-        ends: the nodes that stand for the arguments and results of a function, where this is the body of one.
+        ends: the nodes that stand for the arguments and results of a function, in order, where this is the body of one.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Graph:
         self._overlay = Overlay()
         self._derived: dict[object, tuple[int, object]] = {}
         self._borrowed = functions
-        self.ends: frozenset[Node] = frozenset()
+        self.ends: dict[Node, None] = {}
 
     # -- looking -----------------------------------------------------------------------------------------
 

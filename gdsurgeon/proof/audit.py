@@ -45,6 +45,8 @@ def audit(before: Graph, after: Graph, result: EditResult) -> list[str]:
         faults += _functions(before, after, journal)
     for copies in _copies(before, result):
         faults += _copied(copies, before, after, journal)
+    for name, (body, inner) in result.inside.items():
+        faults += (f"in the function {quoted(name)} {fault}" for fault in audit(body.pristine(), body, inner))
     return faults
 
 

@@ -11,7 +11,6 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes, load
-from gdsurgeon.wire.write import read_chunks
 
 
 def model() -> Graph:
@@ -103,7 +102,7 @@ def test_the_body_and_its_library_are_a_whole_graph() -> None:
 
 
 def test_a_function_that_is_not_there() -> None:
-    with pytest.raises(EditError, match="no function 'twise'. Did you mean 'twice'"):
+    with pytest.raises(EditError, match=r"no function 'twise'\. Did you mean 'twice'"):
         Body(model(), "twise")
 
 

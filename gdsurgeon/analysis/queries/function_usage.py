@@ -47,6 +47,14 @@ def reachable(graph: Graph, names: Iterable[str]) -> set[str]:
     return out
 
 
+def calling(graph: Graph, names: Iterable[str]) -> list[Node]:
+    """The nodes of GRAPH that call or pass on one of the functions NAMES, directly or through others."""
+    wanted = set(names)
+    topology = Topology(graph)
+    found = [number for number in callers(topology) if wanted & reachable(graph, called_by(topology, number))]
+    return [topology.node(number) for number in found]
+
+
 def _takes_functions(graph: Graph, op: str) -> bool:
     definition = graph.op_def(op)
     return definition is None or definition.takes_functions

@@ -39,8 +39,11 @@ def input_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
 def output_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
     """The nodes that give something and whose outputs nobody reads: what a frozen graph is there for.
 
-    Constants and placeholders that nobody reads are not outputs; nor is what has no output (NoOp, Assert).
+    Constants and placeholders that nobody reads are not outputs; nor is what has no output (NoOp, Assert). The outputs
+    of a function's body are its results.
     """
+    if graph.is_body:
+        return [node for node in graph.ends if node.inputs]
     top = topology or Topology(graph)
     found = [top.node(n) for n in top.unread() if top.op(n) not in _NOT_SERVED]
     return [node for node in found if node.output_dtypes is None or node.output_dtypes]

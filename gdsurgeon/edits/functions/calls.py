@@ -13,6 +13,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CALLS
 
+
 class FunctionCall(NamedTuple):
     """A call of a function: its name, and the AttrValues that the call gives it."""
 

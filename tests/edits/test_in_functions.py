@@ -1,0 +1,141 @@
+"""Edits inside functions: those of graphs, on their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.tf_graphs import Builder, body_node, function_attr, operated, refused, tensor
+
+from gdsurgeon.analysis.queries.function_usage import calling
+from gdsurgeon.edits.claims import EditResult, SameOutputs, Unchanged
+from gdsurgeon.edits.control import control
+from gdsurgeon.edits.in_functions import in_functions
+from gdsurgeon.edits.remove import remove
+from gdsurgeon.edits.rename import rename
+from gdsurgeon.edits.reroute import reroute
+from gdsurgeon.edits.set_attr import set_attr
+from gdsurgeon.edits.set_device import set_device
+from gdsurgeon.errors import EditError, ValidationError
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.select import Selection, select_nodes
+
+pytestmark = pytest.mark.usefixtures("one_worker")
+
+
+def halving() -> Builder:
+    """A v2 loop: five times ``v -> relu(v) * 0.5``; beside it ``y = -x``."""
+    m = Builder()
+    m.placeholder("x", shape=[2])
+    m.const("zero", 0, "int32")
+    f = m.function("cond", {"i": "int32", "v": "float32"}, {"go": "bool"})
+    body_node(f, "limit", "Const", dtype="int32", value=tensor(5, "int32"))
+    body_node(f, "less", "Less", ["i", "limit:output:0"], T="int32")
+    f.ret["go"] = "less:z:0"
+    f = m.function("body", {"i": "int32", "v": "float32"}, {"next": "int32", "out": "float32"})
+    body_node(f, "one", "Const", dtype="int32", value=tensor(1, "int32"))
+    body_node(f, "half", "Const", dtype="float32", value=tensor(0.5, "float32"))
+    body_node(f, "add", "AddV2", ["i", "one:output:0"], T="int32")
+    body_node(f, "act", "Relu", ["v"], T="float32")
+    body_node(f, "mul", "Mul", ["act:activations:0", "half:output:0"], T="float32")
+    body_node(f, "unread", "Neg", ["mul:z:0"], T="float32")
+    f.ret["next"] = "add:z:0"
+    f.ret["out"] = "mul:z:0"
+    m.node("loop", "StatelessWhile", ["zero", "x"], T=["int32", "float32"], cond=function_attr("cond"),
+           body=function_attr("body"))  # fmt: skip
+    m.node("halved", "Identity", ["loop:1"], T="float32")
+    m.node("y", "Neg", ["x"], T="float32")
+    return m
+
+
+def body_of(graph: Graph, name: str = "body") -> dict[str, list[str]]:
+    return {node.name: list(node.input) for node in graph.functions.get(name).node_def}
+
+
+def in_body(edit: Callable[[Graph], EditResult]) -> Callable[[Graph], EditResult]:
+    return lambda graph: in_functions(graph, ["body"], edit)
+
+
+def test_a_rename_in_a_body() -> None:
+    graph = halving().graph()
+    result = in_functions(graph, ["body"], lambda body: rename(body, [("act", "relu"), ("v", "value")]))
+    assert body_of(graph)["relu"] == ["value"]
+    assert body_of(graph)["mul"] == ["relu:activations:0", "half:output:0"]
+    assert result.journal.functions.changed == ["body"]
+    assert result.inside["body"][1].journal.renamed == {"act": "relu", "v": "value"}
+    assert result.claims == (SameOutputs(),)
+
+
+def test_a_selection_in_a_body_leaves_arguments_and_results_out() -> None:
+    body = Body(halving().graph(), "body").graph
+    everything = [node.name for node in select_nodes(body, Selection(regexes=(".",)))]
+    assert everything == ["one", "half", "add", "act", "mul", "unread"]
+    assert [n.name for n in select_nodes(body, Selection(forward=("v",)))] == ["act", "mul", "unread"]
+    assert [n.name for n in select_nodes(body, Selection(nodes=("v",)))] == ["v"]
+
+
+def test_removal_in_a_body_keeps_the_library() -> None:
+    graph = halving().graph()
+    in_functions(graph, ["body"], lambda body: remove(body, Selection(nodes=("unread",))))
+    assert "unread" not in body_of(graph)
+    assert [function.signature.name for function in graph.functions] == ["cond", "body"]
+
+
+def test_what_a_body_returns_is_not_removed() -> None:
+    graph = halving().graph()
+    with pytest.raises(EditError, match="'out' reads it"):
+        in_functions(graph, ["body"], lambda body: remove(body, Selection(nodes=("unread", "mul"))))
+    assert not graph.is_changed
+
+
+def test_two_functions_are_changed_or_neither() -> None:
+    graph = halving().graph()
+    with pytest.raises(EditError, match="the function cond of"):
+        in_functions(graph, ["body", "cond"], lambda body: rename(body, [("act", "relu")]))
+    assert not graph.is_changed
+    in_functions(
+        graph, ["body", "cond"], lambda body: set_device(body, device="/cpu:0", nodes=Selection(ops=("Const",)))
+    )
+    assert {n.device for f in graph.functions for n in f.node_def if n.op == "Const"} == {"/device:CPU:0"}
+
+
+def test_who_calls_a_function() -> None:
+    assert [node.name for node in calling(halving().graph(), ["cond"])] == ["loop"]
+
+
+def test_values_that_are_not_claimed_to_be_equal_inside_are_not_outside() -> None:
+    graph = halving().graph()
+    result = in_functions(graph, ["body"], lambda body: reroute(body, [("act", "v")]))
+    assert body_of(graph)["mul"] == ["v", "half:output:0"]
+    assert result.claims == (Unchanged(),)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda body: rename(body, [("act", "relu")]),
+        lambda body: set_attr(body, ["act"], [("_note:int", "1")]),
+        lambda body: set_device(body, device="/cpu:0", nodes=Selection(ops=("Mul",))),
+        lambda body: remove(body, Selection(nodes=("unread",))),
+        lambda body: control(body, add=[("act", "half")]),
+    ],
+    ids=["rename", "set-attr", "set-device", "remove", "control"],
+)
+def test_an_edit_in_a_loop_is_proven(tmp_path: Path, edit: Callable[[Graph], EditResult]) -> None:
+    outcome = operated(tmp_path, halving(), in_body(edit))
+    assert {output.after: output.comparison is not None for output in outcome.proof.outputs}["y"]
+
+
+@pytest.mark.tensorflow
+def test_a_claim_that_does_not_hold_inside_fails(tmp_path: Path) -> None:
+    def wrong(body: Graph) -> EditResult:
+        result = rename(body, [("act", "relu")])
+        body.set_op(body["relu"], "Relu6")
+        return result
+
+    error = refused(tmp_path, halving(), in_body(wrong))
+    assert isinstance(error, ValidationError)
+    assert "in the function 'body' 'relu' is a Relu6, and was a Relu" in str(error.details)
