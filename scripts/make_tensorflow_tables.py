@@ -7,8 +7,8 @@
 Editing never imports TensorFlow, so what it has to know of TensorFlow is kept as package data:
 
 graphdef.fds   a FileDescriptorSet of graph.proto, step_stats.proto and what they import, without source info,
-               and of the two flattened views (`gdsurgeon.NodeHeaders`, `gdsurgeon.NodeRecords`) by which many
-               nodes are parsed in one call.
+               and of three flattened views (`gdsurgeon.NodeBodies`, `gdsurgeon.NodeHeaders`, `gdsurgeon.NodeRecords`)
+               by which many nodes are cut apart or parsed in one call.
 ops.txt        one op a line, sorted: the name, a tab, and JSON with the keys
                  i, o  input and output args: [name, type, number_attr, is_ref], short forms cut at the end;
                        type is a DataType number, the name of a type attr, or ["name"] for a list(type) attr
@@ -61,19 +61,23 @@ def flattened_views() -> Any:
 
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="gdsurgeon/views.proto", package="gdsurgeon", syntax="proto3")
+    file.dependency.append("tensorflow/core/framework/node_def.proto")
+    file.dependency.append("tensorflow/core/framework/full_type.proto")
     columns = [
-        ("name", field.TYPE_STRING),
-        ("op", field.TYPE_STRING),
-        ("input", field.TYPE_STRING),
-        ("device", field.TYPE_STRING),
-        ("attr", field.TYPE_BYTES),
-        ("experimental_debug_info", field.TYPE_BYTES),
-        ("experimental_type", field.TYPE_BYTES),
+        ("name", field.TYPE_STRING, None),
+        ("op", field.TYPE_STRING, None),
+        ("input", field.TYPE_STRING, None),
+        ("device", field.TYPE_STRING, None),
+        ("attr", field.TYPE_BYTES, None),
+        ("experimental_debug_info", field.TYPE_MESSAGE, ".tensorflow.NodeDef.ExperimentalDebugInfo"),
+        ("experimental_type", field.TYPE_MESSAGE, ".tensorflow.FullTypeDef"),
     ]
     for message, count in (("NodeHeaders", 3), ("NodeRecords", 7)):
         entry = file.message_type.add(name=message)
-        for number, (name, kind) in enumerate(columns[:count], 1):
-            entry.field.add(name=name, number=number, type=kind, label=field.LABEL_REPEATED)
+        for number, (name, kind, of) in enumerate(columns[:count], 1):
+            entry.field.add(name=name, number=number, type=kind, type_name=of, label=field.LABEL_REPEATED)
+    entry = file.message_type.add(name="NodeBodies")
+    entry.field.add(name="node", number=1, type=field.TYPE_BYTES, label=field.LABEL_REPEATED)
     return file
 
 

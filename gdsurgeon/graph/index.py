@@ -10,44 +10,21 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, repeat
-from typing import NamedTuple, NoReturn
+from functools import cached_property
+from itertools import accumulate, chain, islice, repeat
+from operator import sub
+from typing import NamedTuple
 
-from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.names import CONTROL, parse_input
-from gdsurgeon.wire.fields import Buffer, Field, WireError
+from gdsurgeon.graph.records import Batch, Item, Record, batches, record_at, scanned
+from gdsurgeon.wire.fields import Field
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.node_record import Header, read_header, record_body
-from gdsurgeon.wire.scan import LARGE, Run, is_node, scan
-from gdsurgeon.wire.source import Source, Window
+from gdsurgeon.wire.node_record import Header
+from gdsurgeon.wire.scan import Run, is_node
+from gdsurgeon.wire.source import Source
 
 COLOCATION = b"loc:@"
 COLOCATION_ATTR = "_class"
-
-
-class Record(NamedTuple):
-    """Where the record of a node lies: its tag at `start`, the NodeDef from `body` to `end` (`data`, if tiny)."""
-
-    source: Source
-    start: int
-    body: int
-    end: int
-    data: bytes | None = None
-
-    def buffer(self) -> Buffer:
-        """The bytes of the NodeDef, counted from 0; in memory where they are few."""
-        if self.data is not None:
-            return self.data
-        if self.end - self.body <= LARGE:
-            return self.source.read(self.body, self.end - self.body)
-        return Window(self.source, self.body, self.end)
-
-    def header(self) -> Header:
-        """The header. Raises InputError where the record is not a NodeDef."""
-        try:
-            return read_header(self.buffer(), 0, self.end - self.body)
-        except WireError as error:
-            _corrupt(self.source, error.reason, self.body + error.offset)
 
 
 class Layout(NamedTuple):
@@ -62,36 +39,6 @@ class Layout(NamedTuple):
     node_count: int
     end_of_nodes: int
     others: tuple[Field, ...]
-
-
-def _corrupt(source: Source, reason: str, offset: int) -> NoReturn:
-    what = "truncated or corrupt" if "cut short" in reason else "corrupt"
-    raise InputError(
-        f"{printable(source.name)} is {what}: {reason} (at byte {offset:,} of {source.size:,})",
-        hint="was the transfer complete, and in binary mode?",
-    )
-
-
-def scanned(source: Source) -> Iterator[Run | Field]:
-    """`scan`, with what is wrong said of the file. Raises InputError."""
-    try:
-        yield from scan(source)
-    except WireError as error:
-        _corrupt(source, error.reason, error.offset)
-
-
-def record_at(source: Source, start: int, end: int) -> Record:
-    """The record from START to END of SOURCE."""
-    if end - start <= _TINY:
-        data = source.read(start, end - start)
-        body = record_body(data, 0, len(data))
-        return Record(source, start, start + body, end, data[body:])
-    head = source.read(start, 22)
-    return Record(source, start, start + record_body(head, 0, len(head)), end)
-
-
-_TINY = 512
-"""Bytes of a record that is kept in memory once it was asked for: it is needed again for each thing about it."""
 
 
 class Search:
@@ -197,23 +144,27 @@ def colocated_names(attr: bytes) -> list[str]:
 class Table:
     """All headers, column by column.
 
+    Args:
+        source: the bytes.
+        items: what `batches` finds in them, for whoever looks at it as well; by default it is read here.
+
     Attributes:
         names: the name of each row, in file order.
         rows: the row of each name; of a name that is there twice, the last.
         op_names: the distinct ops; `ops` holds an index into them for each row.
         starts, ends: where the row's record lies.
         edges: for each input of each row ``row of the producer << PORT_BITS | output index``, a control input has the
-            index CONTROL_PORT; a row ends with END_OF_ROW. What cannot be resolved is ``UNRESOLVED - k``, k being its
-            place in `unresolved`.
+            index CONTROL_PORT. What cannot be resolved is ``UNRESOLVED - k``, k being its place in `unresolved`.
+        offsets: where each row's edges begin; one more at the end.
+        odd_edges: the places in `edges` of all but what plainly reads an output 0, ascending.
         unresolved: the inputs that name no node, as they are spelt.
     """
 
     PORT_BITS = 20
     CONTROL_PORT = (1 << PORT_BITS) - 1
-    END_OF_ROW = -1
     UNRESOLVED = -2
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, items: Iterable[Item] | None = None) -> None:
         self.source = source
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
@@ -221,114 +172,86 @@ class Table:
         self.ops = array("I")
         self.starts, self.ends = array("Q"), array("Q")
         self.edges = array("q")
+        self.offsets = array("I", [0])
+        self.odd_edges = array("I")
         self.unresolved: list[str] = []
         self._op_ids: dict[str, int] = {}
         self._pending: list[tuple[int, str]] = []
-        self._offsets: array[int] | None = None
-        self._data_readers: array[int] | None = None
-        self._users: tuple[array[int], array[int]] | None = None
-        self._colocations: dict[str, list[int]] | None = None
-        self._missing: dict[str, list[int]] | None = None
-        self._build()
+        self._build(batches(source) if items is None else items)
 
-    def _build(self) -> None:
+    def _build(self, items: Iterable[Item]) -> None:
         others: list[Field] = []
-        # Codes during the build: the producer's row already shifted, so that output 0 needs no arithmetic.
-        codes: dict[str, int] = {"": self.END_OF_ROW}
-        for item in scanned(self.source):
-            if isinstance(item, Run):
-                self._add_run(item, codes)
-            elif is_node(item):
-                record = Record(self.source, item.start, item.value, item.end)
-                self._add_header(record.header(), item.start, item.end, codes)
+        for item in items:
+            if isinstance(item, Batch):
+                self._add_batch(item)
+            elif isinstance(item, Record):
+                self._add_header(item.header(), item)
             else:
                 others.append(item)
-        del codes[""]
-        self._resolve_pending(codes)
-        bits = self.PORT_BITS
-        for name in codes:
-            codes[name] >>= bits
-        self.rows = codes
-        self.layout = Layout(len(self.names), self.ends[-1] if self.ends else 0, tuple(others))
-
-    def _add_run(self, run: Run, codes: dict[str, int]) -> None:
-        """Parses a whole run by one call: the bodies concatenated, with an empty name, op and input after each."""
-        base, buf, bounds = run
-        count = len(bounds) - 1
-        bodies = [
-            buf[a + (2 if buf[a + 1] < 128 else 3 if buf[a + 2] < 128 else _body_offset(buf, a)) : b]
-            for a, b in pairwise(bounds)
-        ]
-        mark = b"\x0a\x00\x12\x00\x1a\x00"
-        try:
-            parsed = message("gdsurgeon.NodeHeaders").FromString(mark.join(bodies) + mark)
-            names, ops, inputs = list(parsed.name), list(parsed.op), list(parsed.input)
-        except decode_error():
-            names, ops, inputs = [], [], []
-        marks = [""] * count
-        regular = len(names) == len(ops) == 2 * count and names[1::2] == ops[1::2] == marks
-        regular = regular and inputs.count("") == count
-        names, ops = names[::2], ops[::2]
-        if not regular or "" in names or not _are_plain(names):
-            # A field is missing, doubled, corrupt or odd somewhere: one by one, which also says where.
-            for row in range(count):
-                start, end = base + bounds[row], base + bounds[row + 1]
-                self._add_header(record_at(self.source, start, end).header(), start, end, codes)
-            return
-        first = len(self.names)
-        self.starts.extend([base + a for a in bounds[:-1]])
-        self.ends.extend([base + b for b in bounds[1:]])
-        self.names += names
-        op_id = self._op_ids.setdefault
-        ids = list(map(self._op_ids.get, ops, repeat(-1)))
-        self.ops.extend(ids if -1 not in ids else [op_id(op, len(self._op_ids)) for op in ops])
-        if len(self._op_ids) > len(self.op_names):
-            self.op_names = list(self._op_ids)
-        # A node sees the names of its own run as if they came before it; `forward` finds those that do not.
-        bits = self.PORT_BITS
-        codes.update(zip(names, range(first << bits, (first + count) << bits, 1 << bits)))  # noqa: B905
-        resolved = list(map(codes.get, inputs, repeat(-2)))
-        at = len(self.edges)
-        self.edges.extend(resolved)
-        if -2 in resolved:
-            for i, code in enumerate(resolved):
-                if code == -2:
-                    self._resolve(at + i, inputs[i], codes)
-
-    def _add_header(self, header: Header, start: int, end: int, codes: dict[str, int]) -> None:
-        row = len(self.names)
-        self.starts.append(start)
-        self.ends.append(end)
-        self.names.append(header.name)
-        self.ops.append(self._op_ids.setdefault(header.op, len(self._op_ids)))
-        if len(self._op_ids) > len(self.op_names):
-            self.op_names = list(self._op_ids)
-        if header.name and _is_plain(header.name):
-            codes[header.name] = row << self.PORT_BITS
-        for text in header.inputs:
-            self.edges.append(-2)
-            self._resolve(len(self.edges) - 1, text, codes)
-        self.edges.append(self.END_OF_ROW)
-
-    def _resolve(self, at: int, text: str, codes: dict[str, int]) -> None:
-        """Sets the edge at AT from its spelling, or leaves it for the end of the pass."""
-        ref = parse_input(text)
-        code = codes.get(ref.node) if ref is not None and ref.node else None
-        if ref is None or code is None or ref.port >= self.CONTROL_PORT:
-            self._pending.append((at, text))
-        else:
-            self.edges[at] = code | (self.CONTROL_PORT if ref.port == CONTROL else ref.port)
-
-    def _resolve_pending(self, codes: dict[str, int]) -> None:
         for at, text in self._pending:
-            ref = parse_input(text)
-            code = codes.get(ref.node) if ref is not None else None
-            if ref is None or code is None or ref.port >= self.CONTROL_PORT:
+            if not self._resolve(at, text):
                 self.edges[at] = self.UNRESOLVED - len(self.unresolved)
                 self.unresolved.append(text)
-            else:
-                self.edges[at] = code | (self.CONTROL_PORT if ref.port == CONTROL else ref.port)
         self._pending = []
+        self.layout = Layout(len(self.names), self.ends[-1] if self.ends else 0, tuple(others))
+
+    def _add_batch(self, batch: Batch) -> None:
+        run, names, inputs = batch.run, batch.names, batch.inputs
+        first, bits = len(self.names), self.PORT_BITS
+        bounds = array("Q", [run.base + bound for bound in run.bounds])
+        self.starts.extend(bounds[:-1])
+        self.ends.extend(bounds[1:])
+        self.names += names
+        self._add_ops(batch.ops)
+        self.rows.update(zip(names, range(first, first + len(names)), strict=True))
+        # Most inputs name a node that is near, and a small dictionary is quicker to look into than that of all names.
+        near = dict(zip(names, range(first << bits, (first + len(names)) << bits, 1 << bits), strict=True))
+        spelt = list(filter(None, inputs))
+        codes = list(map(near.get, spelt, repeat(-1)))
+        at = len(self.edges)
+        self.edges.extend(codes)
+        counts = map(len, bytes(map(bool, inputs)).split(b"\0")[:-1])
+        self.offsets.extend(islice(accumulate(counts, initial=at), 1, None))
+        for i in _places(codes, -1):
+            self._add_edge(at + i, spelt[i])
+
+    def _add_ops(self, ops: list[str]) -> None:
+        ids = list(map(self._op_ids.get, ops, repeat(-1)))
+        if -1 in ids:
+            ids = [self._op_ids.setdefault(op, len(self._op_ids)) for op in ops]
+            self.op_names = list(self._op_ids)
+        self.ops.extend(ids)
+
+    def _add_header(self, header: Header, record: Record) -> None:
+        self.starts.append(record.start)
+        self.ends.append(record.end)
+        if header.name and _is_plain(header.name):
+            self.rows[header.name] = len(self.names)
+        self.names.append(header.name)
+        self._add_ops([header.op])
+        for text in header.inputs:
+            self.edges.append(-1)
+            self._add_edge(len(self.edges) - 1, text)
+        self.offsets.append(len(self.edges))
+
+    def _add_edge(self, at: int, text: str) -> None:
+        """Sets the edge at AT from its spelling, or leaves it for the end of the pass."""
+        row = self.rows.get(text)
+        if row is not None:
+            self.edges[at] = row << self.PORT_BITS
+            return
+        self.odd_edges.append(at)
+        if not self._resolve(at, text):
+            self._pending.append((at, text))
+
+    def _resolve(self, at: int, text: str) -> bool:
+        """Sets the edge at AT from its spelling, if there is such a node by now."""
+        ref = parse_input(text)
+        row = self.rows.get(ref.node) if ref is not None else None
+        if ref is None or row is None or ref.port >= self.CONTROL_PORT:
+            return False
+        self.edges[at] = row << self.PORT_BITS | (self.CONTROL_PORT if ref.port == CONTROL else ref.port)
+        return True
 
     # -- looking things up -------------------------------------------------------------------------------
 
@@ -340,103 +263,88 @@ class Table:
         """The op of ROW."""
         return self.op_names[self.ops[row]]
 
-    def forward_edges(self) -> Iterator[tuple[int, int]]:
-        """(producer, consumer) of the inputs that come from a later row or the row itself; without any, no cycle."""
-        row, limit, bits = 0, 0, self.PORT_BITS
-        step = 1 << bits
-        for code in self.edges:
-            if code == -1:
-                row += 1
-                limit += step
-            elif code >= limit:
-                yield code >> bits, row
-
-    @property
-    def data_readers(self) -> array[int]:
-        """For each row, how many data inputs read it."""
-        if self._data_readers is None:
-            counts = array("I", bytes(4 * len(self.names)))
-            bits, control = self.PORT_BITS, self.CONTROL_PORT
-            for code in self.edges:
-                if code >= 0 and code & control != control:
-                    counts[code >> bits] += 1
-            self._data_readers = counts
-        return self._data_readers
-
-    @property
-    def missing(self) -> dict[str, list[int]]:
-        """The rows whose inputs name a node that there is not, by that name."""
-        if self._missing is None:
-            self._missing = {}
-            row = 0
-            for code in self.edges if self.unresolved else ():
-                if code == -1:
-                    row += 1
-                elif code <= self.UNRESOLVED:
-                    ref = parse_input(self.unresolved[self.UNRESOLVED - code])
-                    if ref is not None:
-                        rows = self._missing.setdefault(ref.node, [])
-                        if row not in rows[-1:]:
-                            rows.append(row)
-        return self._missing
-
-    @property
-    def offsets(self) -> array[int]:
-        """Where each row's edges begin; one more at the end."""
-        if self._offsets is None:
-            offsets = array("I", [0])
-            offsets.extend([i + 1 for i, code in enumerate(self.edges) if code == -1])
-            self._offsets = offsets
-        return self._offsets
-
     def inputs(self, row: int) -> array[int]:
         """The edge codes of ROW."""
-        offsets = self.offsets
-        return self.edges[offsets[row] : offsets[row + 1] - 1]
+        return self.edges[self.offsets[row] : self.offsets[row + 1]]
+
+    def reader(self, at: int) -> int:
+        """The row that has the edge at AT of `edges`."""
+        return bisect_right(self.offsets, at) - 1
+
+    def forward_edges(self) -> Iterator[tuple[int, int]]:
+        """(producer, consumer) of the inputs that come from a later row or the row itself; without any, no cycle."""
+        bits = self.PORT_BITS
+        for code, row in zip(self.edges, self._readers(), strict=True):
+            if code >> bits >= row:
+                yield code >> bits, row
+
+    def _readers(self) -> Iterator[int]:
+        """For each edge the row that reads it."""
+        return chain.from_iterable(map(repeat, range(len(self.names)), self.input_counts()))
+
+    def input_counts(self) -> Iterator[int]:
+        """How many inputs each row has, control inputs among them."""
+        return map(sub, islice(self.offsets, 1, None), self.offsets)
+
+    @cached_property
+    def data_readers(self) -> array[int]:
+        """For each row, how many data inputs read it."""
+        counts = [0] * len(self.names)
+        bits, control = self.PORT_BITS, self.CONTROL_PORT
+        for code in self.edges:
+            if code >= 0 and code & control != control:
+                counts[code >> bits] += 1
+        return array("I", counts)
+
+    @cached_property
+    def missing(self) -> dict[str, list[int]]:
+        """The rows whose inputs name a node that there is not, by that name."""
+        out: dict[str, list[int]] = {}
+        for at in self.odd_edges if self.unresolved else ():
+            code = self.edges[at]
+            ref = parse_input(self.unresolved[self.UNRESOLVED - code]) if code < 0 else None
+            if ref is not None:
+                rows = out.setdefault(ref.node, [])
+                if (row := self.reader(at)) not in rows[-1:]:
+                    rows.append(row)
+        return out
 
     def users(self, row: int) -> array[int]:
         """The rows that have ROW as an input or control input, each once, ascending."""
-        if self._users is None:
-            self._users = self._count_users()
         offsets, users = self._users
         return users[offsets[row] : offsets[row + 1]]
 
-    def _count_users(self) -> tuple[array[int], array[int]]:
+    @cached_property
+    def _users(self) -> tuple[array[int], array[int]]:
         """The transposed edges, one of several between the same two nodes, by counting sort."""
         count = len(self.names)
         sizes = array("I", bytes(4 * (count + 1)))
         pairs = array("I")
         last_user = array("i", [-1]) * count
-        bits, row = self.PORT_BITS, 0
-        for code in self.edges:
-            if code == -1:
-                row += 1
-            elif code >= 0:
-                producer = code >> bits
-                if last_user[producer] != row:
-                    last_user[producer] = row
-                    sizes[producer + 1] += 1
-                    pairs.append(producer)
-                    pairs.append(row)
-        total = 0
-        for i, size in enumerate(sizes):
-            total += size
-            sizes[i] = total
-        offsets = array("I", sizes)
-        users = array("I", bytes(4 * total))
+        bits = self.PORT_BITS
+        for code, row in zip(self.edges, self._readers(), strict=True):
+            producer = code >> bits
+            if producer >= 0 and last_user[producer] != row:
+                last_user[producer] = row
+                sizes[producer + 1] += 1
+                pairs.append(producer)
+                pairs.append(row)
+        offsets = array("I", accumulate(sizes))
+        at = array("I", offsets)
+        users = array("I", bytes(4 * offsets[-1]))
         pair = iter(pairs)
         for producer, row in zip(pair, pair):  # noqa: B905 (pairs by intent)
-            users[sizes[producer]] = row
-            sizes[producer] += 1
+            users[at[producer]] = row
+            at[producer] += 1
         return offsets, users
 
     def colocated(self, name: str) -> Iterable[int]:
         """The rows that are colocated with the node NAME."""
-        if self._colocations is None:
-            self._colocations = self._find_colocations()
-        return self._colocations.get(name, ())
+        return self.colocations.get(name, ())
 
-    def _find_colocations(self) -> dict[str, list[int]]:
+    @cached_property
+    def colocations(self) -> dict[str, list[int]]:
+        """For each name the rows that are colocated with it; whoever has read all attrs anyway may set this."""
         out: dict[str, list[int]] = {}
         row = 0
         for item in scanned(self.source):
@@ -460,15 +368,14 @@ class Table:
                 out.setdefault(name, []).append(row)
 
 
+def _places(codes: list[int], wanted: int) -> Iterator[int]:
+    """Where WANTED stands in CODES, ascending."""
+    at = -1
+    for _ in range(codes.count(wanted)):
+        at = codes.index(wanted, at + 1)
+        yield at
+
+
 def _is_plain(name: str) -> bool:
     """Whether an input can name the node: not where it holds what makes an index or a control input."""
     return ":" not in name and name[0] != "^"
-
-
-def _are_plain(names: list[str]) -> bool:
-    joined = "".join(names)
-    return ":" not in joined and "^" not in joined
-
-
-def _body_offset(buf: bytes, start: int) -> int:
-    return record_body(buf, start, len(buf)) - start

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, plain
 from gdsurgeon.graph.functions import FunctionLibrary
-from gdsurgeon.graph.index import COLOCATION_ATTR, Record, colocated_names
+from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
+from gdsurgeon.graph.records import Record
 from gdsurgeon.graph.store import Store
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import OpDef, arg_count, arg_dtypes

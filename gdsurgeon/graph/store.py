@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Protocol
 
 from gdsurgeon.errors import InputError, printable, quoted
-from gdsurgeon.graph.index import Layout, Record, Search, Table
+from gdsurgeon.graph.index import Layout, Search, Table
+from gdsurgeon.graph.records import Record
 from gdsurgeon.wire.fields import LEN, Field
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.scan import LIBRARY, VERSIONS

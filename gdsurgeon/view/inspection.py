@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gdsurgeon.analysis.checks.check import Findings
+from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.queries.constant_sizes import ConstantSize, ConstantSizes
 from gdsurgeon.analysis.queries.function_summary import FunctionSummary
 from gdsurgeon.analysis.queries.op_usage import OpUsage

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from gdsurgeon.wire.fields import LEN, Field, WireError, read_field, read_varint
+from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.source import Source, Window
 
 NODE, LIBRARY, VERSION, VERSIONS, DEBUG_INFO = 1, 2, 3, 4, 5
@@ -18,16 +20,34 @@ LARGE = 1 << 16
 """A node record of more bytes than this is not read whole: it is walked field by field."""
 
 
+AT_ONCE = 1 << 16
+"""Bytes of a chunk that protobuf is asked to cut into records; of less it is not worth the question."""
+
+_GUESSES = 1000
+
+
 class Run(NamedTuple):
     """Consecutive small node records that are in memory.
 
     `buf` holds the bytes of the source from `base` on; record i lies, tag included, from `bounds[i]` to
-    `bounds[i + 1]` of it.
+    `bounds[i + 1]` of it. `cut`: the NodeDefs, where they have been cut out already.
     """
 
     base: int
     buf: bytes
     bounds: list[int]
+    cut: list[bytes] | None = None
+
+    def bodies(self) -> list[bytes]:
+        """The NodeDefs, each without its tag and length."""
+        if self.cut is not None:
+            return self.cut
+        buf = self.buf
+        # A length of one byte, of two, or spelt otherwise.
+        return [
+            buf[a + (2 if buf[a + 1] < 128 else 3 if buf[a + 2] < 128 else read_varint(buf, a + 1, b)[1] - a) : b]
+            for a, b in pairwise(self.bounds)
+        ]
 
 
 def scan(source: Source) -> Iterator[Run | Field]:
@@ -41,9 +61,10 @@ def scan(source: Source) -> Iterator[Run | Field]:
     offset, size, chunk = 0, source.size, SMALLEST_CHUNK
     while offset < size:
         buf = source.read(offset, min(chunk, size - offset))
-        bounds, stop = _small_nodes(buf, at_end=offset + len(buf) == size)
+        cut = _cut_at_once(buf) if len(buf) >= AT_ONCE else None
+        bounds, stop = (_bounds(cut), False) if cut else _small_nodes(buf, at_end=offset + len(buf) == size)
         if len(bounds) > 1:
-            yield Run(offset, buf, bounds)
+            yield Run(offset, buf, bounds, cut)
         offset += bounds[-1]
         if stop:
             try:
@@ -88,6 +109,46 @@ def _small_nodes(buf: bytes, *, at_end: bool) -> tuple[list[int], bool]:
         # A header cut by the chunk's end: begin a new chunk there, unless this chunk began there or was the last.
         return bounds, at_end or pos == 0
     return bounds, False
+
+
+def _cut_at_once(buf: bytes) -> list[bytes] | None:
+    """The NodeDefs of the whole small nodes that BUF begins with, cut by protobuf; None where that is not all there is.
+
+    Where the last whole record ends is guessed: a wrong guess is one that protobuf cannot parse up to.
+    """
+    end = _likely_record(buf)
+    if not end:
+        return None
+    try:
+        cut = list(message("gdsurgeon.NodeBodies").FromString(buf[:end]).node)
+    except decode_error():
+        return None
+    # Anything else than nodes with lengths of least bytes would take more room than these do.
+    if not cut or max(map(len, cut)) > LARGE - 4 or _bounds(cut)[-1] != end:
+        return None
+    return cut
+
+
+def _bounds(cut: list[bytes]) -> list[int]:
+    """Where the records of the NodeDefs CUT begin, and where the last one ends."""
+    sizes = map(len, cut)
+    return list(accumulate([n + (2 if n < 1 << 7 else 3 if n < 1 << 14 else 4) for n in sizes], initial=0))
+
+
+def _likely_record(buf: bytes) -> int:
+    """The last place where the record of a node seems to begin: with its tag, a length, a name and the tag of an op."""
+    pos = len(buf)
+    for _ in range(_GUESSES):
+        pos = buf.rfind(b"\n", 0, pos)
+        if pos < 0:
+            break
+        head = buf[pos : pos + 4]
+        name = pos + (2 if head[1:2] < b"\x80" else 3)
+        if buf[name : name + 1] == b"\n" and name + 1 < len(buf):
+            op = name + 2 + buf[name + 1]
+            if buf[op : op + 1] == b"\x12":
+                return pos
+    return 0
 
 
 def is_node(field: Field) -> bool:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Record, record_at, scanned
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.records import Record, record_at, scanned
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.scan import Run, is_node
 from gdsurgeon.wire.source import Source

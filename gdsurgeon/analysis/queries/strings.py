@@ -14,7 +14,8 @@ from typing import Any
 
 from gdsurgeon.graph.constants import SMALL, TENSOR, read_tensor_header
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR, Record, record_at, scanned
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.records import Record, record_at, scanned
 from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields, read_varint
 from gdsurgeon.wire.messages import decode_error, message

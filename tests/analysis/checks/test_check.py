@@ -29,7 +29,8 @@ from support.graphs import (
 )
 from support.paths import ROOT
 
-from gdsurgeon.analysis.checks.check import MOST_FAULTS, apply_repairs, check, check_edited, require_sound
+from gdsurgeon.analysis.checks.check import apply_repairs, check, check_edited, require_sound
+from gdsurgeon.analysis.checks.findings import MOST_FAULTS
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.wire.fields import encode_len
