@@ -2,62 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class GdsurgeonError(Exception):
-    """Base of all errors meant for a person: one line, and perhaps a hint naming the option that helps.
+    """Base of all errors meant for a person: one line, and perhaps what helps.
 
     Attributes:
         exit_code: what the command line exits with.
         message: the line itself, without ``Error:`` in front.
-        hint: a second line, or None.
+        code: a short name of what is wrong, which stays the same where the words change; that of the class, unless
+            whoever raises it knows a narrower one.
+        advice: codes of what helps. The command line has the words, in which its options are named
+            (`gdsurgeon.cli.hints`); the facts fill them in.
+        facts: what the message is about, by name: a file, a node, ...
+        hint: a second line that names no options, or None.
         details: further facts, one a line (the faults of a broken graph, the largest nodes, ...).
         warnings: what there was to say before it came to this, a line each.
     """
 
     exit_code = 1
+    code = "failed"
 
-    def __init__(self, message: str, *, hint: str | None = None, details: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        advice: str | tuple[str, ...] = (),
+        facts: Mapping[str, object] | None = None,
+        hint: str | None = None,
+        details: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.message = message
+        self.code = code or self.code
+        self.advice = (advice,) if isinstance(advice, str) else advice
+        self.facts = dict(facts or {})
         self.hint = hint
         self.details = details
         self.warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """All of it: the message, the details and the hint, a line each."""
+        return "\n".join([self.message, *(f"  {detail}" for detail in self.details), *filter(None, (self.hint,))])
 
 
 class UsageError(GdsurgeonError):
     """The command line contradicts itself."""
 
     exit_code = 2
+    code = "usage"
 
 
 class InputError(GdsurgeonError):
     """The input cannot be read, or is not what it says it is."""
 
     exit_code = 3
+    code = "bad-input"
 
 
 class EditError(GdsurgeonError):
     """The edit is refused; the graph is as it was."""
 
     exit_code = 4
+    code = "edit-refused"
 
 
 class ValidationError(GdsurgeonError):
     """The result does not load, does not run, or differs from what the edit promises."""
 
     exit_code = 5
+    code = "not-valid"
 
 
 class OutputError(GdsurgeonError):
     """The output cannot be written."""
 
     exit_code = 6
+    code = "cannot-write"
 
 
 class NotValidatedError(GdsurgeonError):
     """The validation could not be carried out here; it has neither passed nor failed."""
 
     exit_code = 7
+    code = "not-validated"
 
 
 def printable(text: str) -> str:

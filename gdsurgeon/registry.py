@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_attr import set_attr as set_attr
     from gdsurgeon.edits.set_device import set_device as set_device
     from gdsurgeon.edits.set_shape import set_shape as set_shape
+    from gdsurgeon.edits.swap_op import swap_op as swap_op
     from gdsurgeon.errors import GdsurgeonError as GdsurgeonError
     from gdsurgeon.graph.graph import Graph as Graph
     from gdsurgeon.graph.load import from_bytes as from_bytes
@@ -96,6 +97,7 @@ COMMANDS = {
     "control": Command("Wiring", "Add and remove control edges.", "cli.control", "edits.control.control"),
     "remove": Command("Nodes", "Remove the selected nodes.", "cli.remove", "edits.remove.remove"),
     "set-attr": Command("Nodes", "Set attrs of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
+    "swap-op": Command("Nodes", "Change the op of nodes.", "cli.swap_op", "edits.swap_op.swap_op"),
     "set-device": Command("Nodes", "Say where nodes ask to run.", "cli.set_device", "edits.set_device.set_device"),
     "fuse-ops": Command(
         "Functions", "Make the selected nodes one call of a function.", "cli.fuse_ops", "edits.fuse_ops.fuse_ops"

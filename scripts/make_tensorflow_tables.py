@@ -13,6 +13,7 @@ ops.txt        one op a line, sorted: the name, a tab, and JSON with the keys
                  i, o  input and output args: [name, type, number_attr, is_ref], short forms cut at the end;
                        type is a DataType number, the name of a type attr, or ["name"] for a list(type) attr
                  a     attrs: [name, type, default]; no third item: no default; null: a default not kept here
+                 t     for attrs of kind type or list(type) that allow some types only, these
                  s     1 where the op is stateful
                The first line is "#", a tab and the TensorFlow version.
 """
@@ -97,6 +98,9 @@ def op_table() -> bytes:
                 row[key] = [arg_row(arg) for arg in args]
         if op.attr:
             row["a"] = [attr_row(attr) for attr in op.attr]
+        allowed = {attr.name: list(attr.allowed_values.list.type) for attr in op.attr if attr.allowed_values.list.type}
+        if allowed:
+            row["t"] = allowed
         if op.is_stateful:
             row["s"] = 1
         lines.append(f"{op.name}\t{json.dumps(row, separators=(',', ':'))}")

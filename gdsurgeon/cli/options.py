@@ -267,7 +267,7 @@ def names_in(texts: tuple[str, ...], option: str) -> list[str]:
 
 _FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "NAME=RAW,RESULT",
           "value": "NAME=VALUE", "--connect": "MODEL_TENSOR=OTHER_PLACEHOLDER", "--pre-map": "INPUT=RAW,RESULT",
-          "--post-map": "OUTPUT=RAW,RESULT"}  # fmt: skip
+          "--post-map": "OUTPUT=RAW,RESULT", "--set": "KEY=VALUE"}  # fmt: skip
 
 
 def pair(text: str, what: str = "", *, last: bool = False) -> tuple[str, str]:

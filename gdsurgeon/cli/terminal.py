@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gdsurgeon.cli.hints import hint_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -30,6 +32,7 @@ class Terminal:
         self.colour = "auto"
         self.debug = False
         self.quiet = False
+        self.command = ""
 
     def styled(self, text: str, style: str) -> str:
         """TEXT in a colour, where colours are shown."""
@@ -54,8 +57,9 @@ class Terminal:
         self.say(f"{self.styled('Error:', 'error')} {error.message}")
         for detail in error.details:
             self.say(f"  {detail}")
-        if error.hint:
-            self.say(f"{self.styled('Hint:', 'hint')} {error.hint}")
+        hint = hint_of(error, self.command)
+        if hint:
+            self.say(f"{self.styled('Hint:', 'hint')} {hint}")
 
     def warn(self, warnings: Iterable[str]) -> None:
         """Warnings, a line each."""

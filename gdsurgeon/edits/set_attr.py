@@ -160,23 +160,29 @@ class _NewAttrs:
         if place not in self._parsed:
             if definition is not None and wanted.key not in definition.attrs and not wanted.key.startswith("_"):
                 self.warnings[f"{printable(node.op)} has no attr {quoted(wanted.key)}"] = None
-            where = f"attr {quoted(wanted.key)} of {printable(node.op)}"
-            if not is_kind(kind):
-                raise EditError(f"{where} is of kind {kind}, which cannot be written as text")
-            try:
-                value = parse_attr(kind, wanted.text)
-            except EditError as error:
-                raise EditError(f"{where} is of kind {kind}: {error.message}") from None
-            for func in functions_in(value):
-                self._check_function(func.name)
-            self._parsed[place] = value
+            self._parsed[place] = spelt_attr(self._graph, node.op, wanted.key, kind, wanted.text)
         return _with_func_attrs(self._parsed[place], node, wanted.key)
 
-    def _check_function(self, name: str) -> None:
-        if name not in self._graph.functions:
-            names = [function.signature.name for function in self._graph.functions]
-            where = printable(self._graph.source_name)
-            raise EditError(f"{where} has no function {quoted(name)} ({len(names):,}).{near_miss(name, names)}")
+
+def spelt_attr(graph: Graph, op: str, key: str, kind: str, text: str) -> Any:
+    """The AttrValue of KIND that TEXT spells, for attr KEY of OP.
+
+    Raises:
+        EditError: it is of another kind, or names a function that GRAPH does not have.
+    """
+    where = f"attr {quoted(key)} of {printable(op)}"
+    if not is_kind(kind):
+        raise EditError(f"{where} is of kind {kind}, which cannot be written as text")
+    try:
+        value = parse_attr(kind, text)
+    except EditError as error:
+        raise EditError(f"{where} is of kind {kind}: {error.message}") from None
+    for func in functions_in(value):
+        if func.name not in graph.functions:
+            names = [function.signature.name for function in graph.functions]
+            has = f"{printable(graph.source_name)} has no function {quoted(func.name)} ({len(names):,})"
+            raise EditError(f"{has}.{near_miss(func.name, names)}")
+    return value
 
 
 def _kind(node: Node, definition: OpDef | None, wanted: _WantedAttr) -> str:

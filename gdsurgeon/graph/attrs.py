@@ -70,6 +70,11 @@ def shape_value(shape: Shape) -> Any:
     return value
 
 
+def int_value(number: int) -> Any:
+    """An AttrValue that holds an int."""
+    return message("tensorflow.AttrValue")(i=number)
+
+
 def type_value(dtype: int) -> Any:
     """An AttrValue that holds a DataType."""
     return message("tensorflow.AttrValue")(type=dtype)

@@ -31,12 +31,16 @@ class Arg(NamedTuple):
 
 
 class AttrDef(NamedTuple):
-    """An attr of an op. `kind` is ``type``, ``list(type)``, ``int``, ``shape``, ...; a default may be unknown here."""
+    """An attr of an op. `kind` is ``type``, ``list(type)``, ``int``, ``shape``, ...; a default may be unknown here.
+
+    `allowed` are the DataTypes that an attr of kind ``type`` or ``list(type)`` may have; () where it may have any.
+    """
 
     name: str
     kind: str
     has_default: bool
     default: Any
+    allowed: tuple[int, ...] = ()
 
 
 class OpDef(NamedTuple):
@@ -78,11 +82,16 @@ def op_def(name: str) -> OpDef | None:
     import json
 
     row = json.loads(table[begin : table.index("\n", begin)])
+    allowed = row.get("t", {})
+    attrs = (
+        AttrDef(item[0], item[1], len(item) > 2, item[2] if len(item) > 2 else None, tuple(allowed.get(item[0], ())))
+        for item in row.get("a", ())
+    )
     return OpDef(
         name,
         tuple(_arg(*item) for item in row.get("i", ())),
         tuple(_arg(*item) for item in row.get("o", ())),
-        {item[0]: AttrDef(item[0], item[1], len(item) > 2, *item[2:] or (None,)) for item in row.get("a", ())},
+        {attr.name: attr for attr in attrs},
         "s" in row,
     )
 
@@ -92,6 +101,11 @@ def _arg(name: str, kind: int | str | list[str] = 0, number_attr: str | None = N
         return Arg(name, list_attr=kind[0], is_ref=bool(is_ref))
     dtype, type_attr = (kind, "") if isinstance(kind, int) else (0, kind)
     return Arg(name, dtype, type_attr, number_attr or "", "", bool(is_ref))
+
+
+def op_names() -> list[str]:
+    """The names of all ops."""
+    return [line.partition("\t")[0] for line in _table().splitlines()[1:]]
 
 
 def table_version() -> str:

@@ -56,7 +56,8 @@ def test_the_table_names_what_there_is() -> None:
 def test_a_refusal_is_an_error_of_either_kind() -> None:
     error = ge.Refusal("no", hint="yes")
     assert isinstance(error, ValueError) and isinstance(error, EditError)
-    assert (str(error), error.hint, error.exit_code) == ("no", "yes", 4)
+    assert (error.message, error.hint, error.exit_code) == ("no", "yes", 4)
+    assert str(error) == "no\nyes"
 
 
 def test_it_is_loaded_when_it_is_first_used_and_needs_no_tensorflow() -> None:

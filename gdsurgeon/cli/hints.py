@@ -1,0 +1,21 @@
+"""The words of hints: below the command line an error says what helps by a code, and here are its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gdsurgeon.errors import GdsurgeonError
+
+HINTS: Mapping[str, str] = {
+    "give-attr": "--set {key}=VALUE gives one",
+}
+
+
+def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
+    """The second line of ERROR, as COMMAND says it; None where there is nothing to say."""
+    words = [_words(code, error, command) for code in error.advice]
+    return "; ".join(filter(None, [error.hint, *words])) or None
+
+
+def _words(code: str, error: GdsurgeonError, command: str) -> str:
+    return HINTS[code].format_map(error.facts)

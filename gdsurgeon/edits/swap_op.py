@@ -1,0 +1,233 @@
+"""swap-op: another op in the place of that of nodes, with the inputs and attrs that fit it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.set_attr import spelt_attr
+from gdsurgeon.errors import EditError, InputError, printable, quoted
+from gdsurgeon.graph.attrs import int_value, kind_of, plain, type_value, types_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import Altered, Journal
+from gdsurgeon.graph.names import near_miss
+from gdsurgeon.graph.node import Node, same_dtype
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.ops.kinds import CONTROL_FLOW
+from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
+from gdsurgeon.select import Selection, nodes_of
+from gdsurgeon.text import counted, listed
+
+Attrs = Mapping[str, Any]
+"""AttrValues by key."""
+
+STALE = "_output_shapes"
+"""An attr that says what the old op gave."""
+
+
+def swap_op(
+    graph: Graph, nodes: Selection | Iterable[Node], op: str, values: Sequence[tuple[str, str]] = ()
+) -> EditResult:
+    """Makes nodes another op; they keep their names, their inputs and the attrs that the new op has too.
+
+    Attrs that the new op has and the old one has not are inferred from the inputs (dtypes, and how many there are),
+    or get the op's defaults. Attrs that it does not have go; those that begin with an underscore stay. Nodes inside
+    functions are not reached.
+
+    Args:
+        graph: changed in place.
+        nodes: which nodes; those that are OP already stay as they are.
+        op: an op that TensorFlow knows, or a function of GRAPH.
+        values: (key, text) of attrs of OP, spelt as for `set_attr`.
+
+    Raises:
+        EditError: there is no such op, all nodes are one already, or for one of them something does not fit: the
+            number or dtypes of its inputs, what reads it, an attr that nothing says and that has no default; the
+            graph is as it was.
+    """
+    definition = _definition(graph, op)
+    given = _given(graph, definition, values)
+    found = nodes_of(graph, nodes)
+    swaps = {node: _Swap(node, definition, given) for node in found if node.op != op}
+    if not swaps:
+        who = quoted(found[0].name) if len(found) == 1 else f"each of the {len(found):,} nodes"
+        raise EditError(f"nothing would change: {who} is {printable(op)} already")
+    for swap in swaps.values():
+        _check_readers(swap, swaps)
+    ops = Counter(node.op for node in swaps)
+    journal = Journal(changed=[node.name for node in swaps])
+    for swap in swaps.values():
+        journal.altered += swap.carry_out(graph)
+    told = [("swapped", f"{old}  ->  {op}: {counted(count, 'node')}") for old, count in ops.items()]
+    return EditResult(journal, notes=_notes(list(swaps.values()), len(found)), told=told)
+
+
+def _definition(graph: Graph, op: str) -> OpDef:
+    definition = graph.op_def(op)
+    if definition is None:
+        raise EditError(f"there is no op {quoted(op)}.{near_miss(op, op_names())}", code="no-such-op", facts={"op": op})
+    return definition
+
+
+def _given(graph: Graph, definition: OpDef, values: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, text in values:
+        if key not in definition.attrs:
+            raise EditError(f"{definition.name} has no attr {quoted(key)}.{near_miss(key, definition.attrs)}")
+        if key in out:
+            raise EditError(f"attr {quoted(key)} is given more than once")
+        out[key] = spelt_attr(graph, definition.name, key, definition.attrs[key].kind, text)
+    return out
+
+
+class _Swap:
+    """What a node becomes.
+
+    Attributes:
+        old: the op that it was.
+        definition: the signature of the new one.
+        inputs, outputs: the DataTypes that it takes and gives then.
+        attrs: those that the new op gets, without defaults.
+        inferred: the keys of those of them that the inputs say and the node did not have.
+        dropped: keys of attrs that the new op does not have.
+    """
+
+    def __init__(self, node: Node, definition: OpDef, given: Attrs) -> None:
+        if node.op in CONTROL_FLOW or definition.name in CONTROL_FLOW:
+            raise _misfit(node, definition, "the ops of loops and conditions belong together")
+        self.node = node
+        self.old = node.op
+        self.definition = definition
+        sources = [base_dtype(source.dtype) for source in node.inputs]
+        said = _said_by_inputs(definition, sources)
+        self.attrs: dict[str, Any] = {}
+        self.inferred: list[str] = []
+        for attr in definition.attrs.values():
+            value = given.get(attr.name, said.get(attr.name))
+            if value is None:
+                value = _kept(node, attr)
+            elif attr.name not in given and attr.name not in node.attr_keys:
+                self.inferred.append(attr.name)
+            if value is not None:
+                self.attrs[attr.name] = value
+            elif not attr.has_default:
+                why = f"it needs an attr {quoted(attr.name)} ({attr.kind}), which the node does not have"
+                raise _misfit(node, definition, why, advice="give-attr", facts={"key": attr.name})
+        self.inputs = arg_dtypes(definition.inputs, definition, self._read)
+        self.outputs = arg_dtypes(definition.outputs, definition, self._read)
+        self._check(sources)
+        stays = {*definition.attrs, *(key for key in node.attr_keys if key.startswith("_") and key != STALE)}
+        self.dropped = [key for key in node.attr_keys if key not in stays]
+
+    def _read(self, key: str) -> Any:
+        return plain(self.attrs[key]) if key in self.attrs else None
+
+    def _check(self, sources: Sequence[int]) -> None:
+        """Refuses inputs that are too many, too few or of other dtypes, and dtypes that the op does not have."""
+        if len(sources) != len(self.inputs):
+            why = f"it takes {counted(len(self.inputs), 'input')}, and the node has {len(sources):,}"
+            raise _misfit(self.node, self.definition, why)
+        for slot, (wanted, source, dtype) in enumerate(zip(self.inputs, self.node.inputs, sources, strict=True)):
+            if not same_dtype(wanted, dtype):
+                why = f"it takes {dtype_name(wanted)} as input {slot}, and {quoted(source.name)} is {dtype_name(dtype)}"
+                raise _misfit(self.node, self.definition, why)
+        for attr in self.definition.attrs.values():
+            value = self._read(attr.name)
+            for dtype in (value if isinstance(value, list) else [value]) if attr.allowed else ():
+                if dtype is not None and dtype not in attr.allowed:
+                    allowed = listed(map(dtype_name, attr.allowed), 20)
+                    why = f"its {attr.name} cannot be {dtype_name(dtype)}, only one of {allowed}"
+                    raise _misfit(self.node, self.definition, why)
+
+    def carry_out(self, graph: Graph) -> list[Altered]:
+        """Makes the node what it becomes; returns what is other then."""
+        node = self.node
+        out = [Altered(node.name, "op", self.definition.name)]
+        values: dict[str, bytes | None] = dict.fromkeys(self.dropped)
+        for key, value in self.attrs.items():
+            data = value.SerializeToString(deterministic=True)
+            if node.attr_bytes(key) != data:
+                values[key] = data
+        graph.set_op(node, self.definition.name)
+        for key, data in values.items():
+            graph.set_attr(node, key, data)
+            out.append(Altered(node.name, f"attr {key}", data))
+        return out
+
+
+def _said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, Any]:
+    """The attrs that say how many inputs there are, and of which dtypes; none where the number cannot be right."""
+    several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
+    counts = {arg.number_attr or arg.list_attr for arg in several}
+    left = len(sources) - (len(definition.inputs) - len(several))
+    if len(counts) > 1 or left < 0 or (several and left % len(several)) or (left and not several):
+        return {}  # which input is whose cannot be told
+    out: dict[str, Any] = {}
+    at = 0
+    for arg in definition.inputs:
+        count = left // len(several) if arg in several else 1
+        part = sources[at : at + count]
+        at += count
+        if arg.number_attr:
+            out[arg.number_attr] = int_value(count)
+        if arg.list_attr and all(part):
+            out[arg.list_attr] = types_value(part)
+        known = next((dtype for dtype in part if dtype), 0)
+        if arg.type_attr and known:
+            out.setdefault(arg.type_attr, type_value(known))
+    return out
+
+
+def _kept(node: Node, attr: AttrDef) -> Any:
+    """The value that NODE has of an attr, or None; what is corrupt or of another kind is not kept."""
+    try:
+        value = node.attr(attr.name)
+    except InputError:
+        return None
+    if value is None:
+        return None
+    kind = kind_of(value)
+    return value if kind == attr.kind or (kind == "list()" and attr.kind.startswith("list(")) else None
+
+
+def _check_readers(swap: _Swap, swaps: Mapping[Node, _Swap]) -> None:
+    """Refuses outputs that are missing or of other dtypes where something reads them."""
+    node = swap.node
+    for user in node.graph.users(node):
+        wanted = swaps[user].inputs if user in swaps else user.input_dtypes
+        for slot, source in enumerate(user.inputs):
+            if source.node is not node:
+                continue
+            if source.index >= len(swap.outputs):
+                why = f"it gives {counted(len(swap.outputs), 'output')}, and {quoted(user.name)} reads {source.name}"
+                raise _misfit(node, swap.definition, why)
+            takes = wanted[slot] if wanted is not None and slot < len(wanted) else 0
+            gives = swap.outputs[source.index]
+            if not same_dtype(takes, gives):
+                why = f"it gives {dtype_name(gives)}, and {quoted(user.name)} reads that as {dtype_name(takes)}"
+                raise _misfit(node, swap.definition, why)
+
+
+def _misfit(
+    node: Node, definition: OpDef, why: str, *, advice: str = "", facts: Mapping[str, object] | None = None
+) -> EditError:
+    who = f"{quoted(node.name)} ({printable(node.op)}) cannot become {printable(definition.name)}"
+    facts = {"node": node.name, "op": node.op, "new_op": definition.name, **(facts or {})}
+    return EditError(f"{who}: {why}", code="does-not-fit", advice=advice or (), facts=facts)
+
+
+def _notes(swaps: Sequence[_Swap], selected: int) -> list[str]:
+    """What became of attrs, and which nodes stay."""
+    found: dict[str, list[str]] = {}
+    for swap in swaps:
+        for key in swap.inferred:
+            found.setdefault(f"attr {quoted(key)} follows from the inputs", []).append(swap.node.name)
+        for key in swap.dropped:
+            stale = "says what the old op gave" if key == STALE else "is none of the new op's"
+            found.setdefault(f"attr {quoted(key)} {stale} and goes", []).append(swap.node.name)
+    out = [f"{what}: {quoted(who[0]) if len(who) == 1 else counted(len(who), 'node')}" for what, who in found.items()]
+    if len(swaps) < selected:
+        out.append(f"{selected - len(swaps):,} of the {selected:,} nodes stay as they were")
+    return out
