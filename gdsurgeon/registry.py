@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.freeze_input import freeze_input as freeze_input
     from gdsurgeon.edits.fuse_ops import fuse_ops as fuse_ops
     from gdsurgeon.edits.import_graph import import_graph as import_graph
+    from gdsurgeon.edits.in_functions import in_functions as in_functions
     from gdsurgeon.edits.inline import inline as inline
     from gdsurgeon.edits.insert import insert as insert
     from gdsurgeon.edits.remove import remove as remove
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_shape import set_shape as set_shape
     from gdsurgeon.edits.swap_op import swap_op as swap_op
     from gdsurgeon.errors import GdsurgeonError as GdsurgeonError
+    from gdsurgeon.graph.body import Body as Body
     from gdsurgeon.graph.graph import Graph as Graph
     from gdsurgeon.graph.load import from_bytes as from_bytes
     from gdsurgeon.graph.load import load as load
@@ -135,6 +137,8 @@ _OTHERS = (
     "analysis.checks.check.check",
     "analysis.queries.signature.signature",
     "analysis.shapes.inference.infer_shapes",
+    "edits.in_functions.in_functions",
+    "graph.body.Body",
     "analysis.traversal.boundary.boundary",
     "edits.claims.EditResult",
     "edits.copying.copy_in.copy_in",

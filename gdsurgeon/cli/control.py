@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import control, nodes, paired
 from gdsurgeon.cli.options import edit_options
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("control", cls=Command)
 @edit_options
+@in_bodies
 @click.option(
     "--add",
     metavar="NODE=^BEFORE",

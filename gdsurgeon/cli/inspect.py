@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gdsurgeon.cli.bodies import in_body, opened
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.terminal import terminal
@@ -12,6 +13,7 @@ from gdsurgeon.errors import GdsurgeonError, UsageError
 
 @click.command("inspect", cls=Command)
 @query_options
+@in_body
 @click.option("--ops", "with_ops", is_flag=True, help="All ops, in functions too, and which TensorFlow does not know.")
 @click.option("--sizes", "with_sizes", is_flag=True, help="The largest constants.")
 @click.option("--functions", "with_functions", is_flag=True, help="The functions, who calls them, which are unused.")
@@ -21,6 +23,7 @@ from gdsurgeon.errors import GdsurgeonError, UsageError
 )
 def command(
     model: str,
+    function: str | None,
     as_json: bool,
     verbose: bool,
     with_ops: bool,
@@ -49,10 +52,9 @@ def command(
     from gdsurgeon.analysis.queries.op_usage import op_usage
     from gdsurgeon.analysis.queries.signature import signature
     from gdsurgeon.analysis.queries.strings import baked_strings
-    from gdsurgeon.graph.load import load
     from gdsurgeon.view import inspection
 
-    graph = load(model)
+    graph = opened(model, function)
     findings = check(graph)
     try:
         found = inspection.Inspection(graph, signature(graph), findings, most=most)

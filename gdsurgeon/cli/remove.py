@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.selection import required, selection_options
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("remove", cls=Command)
 @edit_options
+@in_bodies
 @selection_options
 @click.option("--bypass", is_flag=True, help="What reads a removed node reads the node's input.")
 @click.option("--bypass-input", type=click.IntRange(0), metavar="N", help="The input that is meant, counted from 0.")

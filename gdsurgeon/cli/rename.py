@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired, scopes
 from gdsurgeon.cli.options import edit_options, pair, pairs
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("rename", cls=Command)
 @edit_options
+@in_bodies
 @click.argument("names", metavar="OLD=NEW...", shell_complete=paired(nodes), nargs=-1)
 @click.option(
     "--scope",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired
 from gdsurgeon.cli.options import edit_options, pairs
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("reroute", cls=Command)
 @edit_options
+@in_bodies
 @click.argument("tensors", metavar="OLD=NEW...", shell_complete=paired(nodes, nodes), nargs=-1)
 @click.option("--swap", is_flag=True, help="Exchange the two: consumers of NEW read OLD as well.")
 @click.option("--only", metavar="REGEX", help="Only consumers whose names match may change.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gdsurgeon.cli.bodies import in_body, opened
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.selection import selection_options
@@ -12,10 +13,19 @@ from gdsurgeon.select import Selection
 
 @click.command("select", cls=Command)
 @query_options
+@in_body
 @selection_options
 @click.option("--tensors", is_flag=True, help="Print the tensors that the nodes give.")
 @click.option("--toposort", is_flag=True, help="Print levels, one a line: what can run together, in order.")
-def command(model: str, selection: Selection, as_json: bool, verbose: bool, tensors: bool, toposort: bool) -> None:
+def command(
+    model: str,
+    function: str | None,
+    selection: Selection,
+    as_json: bool,
+    verbose: bool,
+    tensors: bool,
+    toposort: bool,
+) -> None:
     """Print the nodes that a selection picks, one name a line.
 
     What is named is united, then --exclude takes away; without anything named, all nodes are meant.
@@ -28,11 +38,10 @@ def command(model: str, selection: Selection, as_json: bool, verbose: bool, tens
     from gdsurgeon.analysis.traversal.order import levels
     from gdsurgeon.analysis.traversal.topology import Topology
     from gdsurgeon.analysis.traversal.walks import members
-    from gdsurgeon.graph.load import load
     from gdsurgeon.select import selected
     from gdsurgeon.view import listing
 
-    topology = Topology(load(model))
+    topology = Topology(opened(model, function))
     flags = selected(topology, selection) if not selection.names_nothing else None
     everything = [list(topology.numbers())] if flags is None else [members(flags)]
     found = levels(topology, flags) if toposort else everything

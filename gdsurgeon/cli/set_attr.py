@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import nodes
 from gdsurgeon.cli.options import edit_options
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("set-attr", cls=Command)
 @edit_options
+@in_bodies
 @selection_options
 @click.argument("words", metavar="[NODE]... KEY=VALUE...", shell_complete=nodes, nargs=-1)
 @click.option("--remove", metavar="KEY", multiple=True, help="Take an attr away.")
@@ -31,8 +33,8 @@ def command(request: Request, selection: Selection, words: tuple[str, ...], remo
     ([] is the empty one). Of an attr that the op does not have, KEY:KIND=VALUE says the kind: _note:string=...,
     '_sizes:list(int)=1,2'.
 
-    A change of dtype or number that does not fit what a node reads, or who reads it, is refused. Nodes inside
-    functions are not reached.
+    A change of dtype or number that does not fit what a node reads, or who reads it, is refused. --in reaches nodes
+    inside functions.
 
     \b
     Examples:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import edit_options, pair
 from gdsurgeon.cli.selection import required, selection_options
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("set-device", cls=Command)
 @edit_options
+@in_bodies
 @selection_options
 @click.option("--clear", is_flag=True, help="Take the device strings away.")
 @click.option("--map", "mapped", metavar="OLD=NEW", multiple=True, help="Replace a device, however it is spelt.")

@@ -37,8 +37,8 @@ def set_attr(
     """Sets and removes attrs of nodes.
 
     A value is text of the kind that the signature of the node's op says (see `attr_text.parse_attr`). Of an attr that
-    the op does not have, the kind is that of the value that is there, or is given: ``KEY:KIND``. Nodes inside
-    functions are not reached.
+    the op does not have, the kind is that of the value that is there, or is given: ``KEY:KIND``. `in_functions` reaches
+    nodes inside functions.
 
     Args:
         graph: changed in place.

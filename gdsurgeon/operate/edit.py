@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError, ValidationError, printable
+from gdsurgeon.edits.in_functions import in_functions
+from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
@@ -44,6 +45,7 @@ class Request:
         text: whether the output is text; None: as the input, unless the output's suffix says otherwise.
         others: paths of whatever else is read: further graphs, files of names, feeds, libraries.
         report: where a report will be written.
+        functions: library functions to whose bodies the edit is applied, in the place of the graph.
     """
 
     model: str
@@ -55,6 +57,7 @@ class Request:
     text: bool | None = None
     others: tuple[str, ...] = ()
     report: str | None = None
+    functions: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
 
@@ -147,9 +150,9 @@ def _operate(
     if proving is not None:
         proving.begin(graph)
     warnings, before, counts_before = _examine(request, graph, proving)
-    result = edit(graph)
+    result = in_functions(graph, request.functions, edit) if request.functions else edit(graph)
     if request.level != "none":
-        _check_result(graph)
+        _check_result(graph, result)
     after, counts_after = _seen(graph)
     chunks = graph.chunks()
     size = size_of(chunks)
@@ -208,11 +211,13 @@ def _examine(
     return findings.warnings, before, counts
 
 
-def _check_result(graph: Graph) -> None:
-    """Raises ValidationError where the edit has left a node that its op does not allow."""
+def _check_result(graph: Graph, result: EditResult) -> None:
+    """Raises ValidationError where the edit has left a node that its op does not allow, also inside functions."""
     from gdsurgeon.analysis.checks.check import check_edited
 
     faults = check_edited(graph)
+    for name, (body, _) in result.inside.items():
+        faults += [f"in the function {quoted(name)}: {fault}" for fault in check_edited(body)]
     if faults:
         raise ValidationError("the result would be broken:", details=tuple(faults[:100]))
 

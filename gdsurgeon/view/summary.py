@@ -9,6 +9,7 @@ from typing import Any
 from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
 from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.errors import GdsurgeonError, printable
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.operate.edit import Outcome
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
@@ -79,25 +80,40 @@ def typed(info: TensorInfo) -> str:
 
 def _journal(outcome: Outcome) -> Iterator[tuple[str, str]]:
     journal = outcome.result.journal
+    yield from _names_and_nodes(journal, _gained(outcome))
+    for what, names in asdict(journal.functions).items():
+        if names:
+            yield what, f"{counted(len(names), 'function')}: {named(names)}"
+    for name, (_, inner) in outcome.result.inside.items():
+        yield from ((what, f"in {printable(name)}: {text}") for what, text in _names_and_nodes(inner.journal))
+        yield from ((what, f"in {printable(name)}: {text}") for what, text in _tensors(inner.journal))
+    yield from _tensors(journal)
+
+
+def _gained(outcome: Outcome) -> dict[str, int] | None:
+    """The ops of which there are more nodes than before; None where that is not known."""
+    before, after = outcome.counts_before.ops, outcome.counts_after.ops
+    if before is None or after is None:
+        return None
+    return {op: n - before.get(op, 0) for op, n in after.items() if n > before.get(op, 0)}
+
+
+def _names_and_nodes(journal: Journal, gained: dict[str, int] | None = None) -> Iterator[tuple[str, str]]:
     for old, new in list(journal.renamed.items())[:MOST_LINES]:
         yield "renamed", f"{printable(old)}  ->  {printable(new)}"
     if len(journal.renamed) > MOST_LINES:
         yield "renamed", f"and {len(journal.renamed) - MOST_LINES:,} more"
     if journal.added:
-        before, after = outcome.counts_before.ops, outcome.counts_after.ops
-        what = counted(len(journal.added), "node")
-        if before is not None and after is not None:
-            gained = {op: n - before.get(op, 0) for op, n in after.items() if n > before.get(op, 0)}
-            same = sum(gained.values()) == len(journal.added)
-            what += f": {ops(gained) if same else named(journal.added)}"
-        yield "added", what
+        are_all = gained is not None and sum(gained.values()) == len(journal.added)
+        what = ops(gained) if gained is not None and are_all else named(journal.added)
+        yield "added", f"{counted(len(journal.added), 'node')}: {what}"
     if journal.removed:
         yield "removed", f"{counted(len(journal.removed), 'node')}: {named(journal.removed)}"
     if journal.changed:
         yield "changed", f"{counted(len(journal.changed), 'node')}: {named(journal.changed)}"
-    for what, names in asdict(journal.functions).items():
-        if names:
-            yield what, f"{counted(len(names), 'function')}: {named(names)}"
+
+
+def _tensors(journal: Journal) -> Iterator[tuple[str, str]]:
     for old, new in list(journal.moved.items())[:MOST_LINES]:
         yield "moved", f"{printable(old)}  ->  {printable(new)}"
     if len(journal.moved) > MOST_LINES:
@@ -233,13 +249,8 @@ def report(outcome: Outcome, command: str, error: GdsurgeonError | None = None) 
         "before": signature_json(outcome.before),
         "after": signature_json(outcome.after),
         "edit": {
-            "renamed": journal.renamed,
-            "added": journal.added,
-            "removed": journal.removed,
-            "rewired": [slot._asdict() for slot in journal.rewired],
-            "changed": journal.changed,
-            "moved": journal.moved,
-            "functions": asdict(journal.functions) | {"renamed": journal.renamed_functions},
+            **_journal_json(journal),
+            "inside": {name: _journal_json(inner.journal) for name, (_, inner) in outcome.result.inside.items()},
             "notes": outcome.result.notes,
             **outcome.result.facts,
         },
@@ -247,6 +258,18 @@ def report(outcome: Outcome, command: str, error: GdsurgeonError | None = None) 
         "proof": outcome.proof.as_json(),
         "warnings": outcome.warnings,
         "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _journal_json(journal: Journal) -> dict[str, Any]:
+    return {
+        "renamed": journal.renamed,
+        "added": journal.added,
+        "removed": journal.removed,
+        "rewired": [slot._asdict() for slot in journal.rewired],
+        "changed": journal.changed,
+        "moved": journal.moved,
+        "functions": asdict(journal.functions) | {"renamed": journal.renamed_functions},
     }
 
 

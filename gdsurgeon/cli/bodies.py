@@ -1,0 +1,61 @@
+"""--in FUNCTION: what a command does to a graph, or asks of one, it does to the body of a function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gdsurgeon.cli.command import selection_option
+from gdsurgeon.cli.complete import functions
+
+if TYPE_CHECKING:
+    from gdsurgeon.graph.graph import Graph
+    from gdsurgeon.operate.edit import Request
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_bodies = selection_option(
+    "--in",
+    "functions",
+    metavar="FUNCTION",
+    multiple=True,
+    shell_complete=functions,
+    help="Do it in the body of this library function, where names are those of the body.",
+)
+_body = selection_option(
+    "--in", "function", metavar="FUNCTION", shell_complete=functions, help="Look into the body of this function."
+)
+
+
+def in_bodies(command: F) -> F:
+    """For an edit: the functions named by --in become part of its `request`."""
+
+    @functools.wraps(command)
+    def wrapper(request: Request, functions: tuple[str, ...], **options: Any) -> Any:
+        request.functions = functions
+        return command(request=request, **options)
+
+    return _bodies(wrapper)  # type: ignore[return-value]
+
+
+def in_body(command: F) -> F:
+    """For a query: it arrives as `function`; see `opened`."""
+    return _body(command)
+
+
+def opened(model: str, function: str | None) -> Graph:
+    """The graph at MODEL, or the body of a function of it.
+
+    Raises:
+        InputError: it cannot be read.
+        EditError: there is no such function, or its body cannot be made a graph.
+    """
+    from gdsurgeon.graph.load import load
+
+    graph = load(model)
+    if function is None:
+        return graph
+    from gdsurgeon.graph.body import Body
+
+    return Body(graph, function).graph
