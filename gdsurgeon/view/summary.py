@@ -236,6 +236,7 @@ def equality(proof: Proof) -> str:
 def report(outcome: Outcome, command: str, error: GdsurgeonError | None = None) -> dict[str, Any]:
     """The whole outcome for machines; ERROR is what kept the output from appearing, if something did."""
     journal = outcome.result.journal
+    inside = {name: _journal_json(inner.journal) for name, (_, inner) in outcome.result.inside.items()}
     return {
         "command": command,
         "passed": error is None,
@@ -250,7 +251,7 @@ def report(outcome: Outcome, command: str, error: GdsurgeonError | None = None) 
         "after": signature_json(outcome.after),
         "edit": {
             **_journal_json(journal),
-            "inside": {name: _journal_json(inner.journal) for name, (_, inner) in outcome.result.inside.items()},
+            **({"inside": inside} if inside else {}),
             "notes": outcome.result.notes,
             **outcome.result.facts,
         },
