@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from gdsurgeon.edits.claims import EditResult, Gradients
@@ -13,7 +14,7 @@ from gdsurgeon.errors import EditError, UsageError, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass, backward_pass
 from gdsurgeon.gradients.checkpointing.rewrite import MODES, Checkpointed, Checkpoints, checkpointed
 from gdsurgeon.gradients.early_sums import many_partial_gradients, with_early_sums
-from gdsurgeon.gradients.request import SCOPE, wanted_gradients
+from gdsurgeon.gradients.request import SCOPE, GradientRequest, tensors_named, wanted_gradients
 from gdsurgeon.gradients.skeleton import skeleton
 from gdsurgeon.gradients.summary import facts_of, told_of
 from gdsurgeon.gradients.tensor_sizes import Sizes, tensor_sizes
@@ -52,25 +53,21 @@ def add_gradients(
 
     Args:
         graph: changed in place.
-        ys: floating tensors.
-        xs: floating tensors: inputs, activations, constants.
+        ys, xs: floating tensors; XS are inputs, activations, constants.
         weights: take every floating constant of more than one element that YS depend on as a source too; those
             through which no gradient flows are left out.
         grad_ys: what the gradients of YS are, a tensor of the same shape for each; by default ones.
         scope: name scope of the new nodes; it must not be in use. By default ``gradients``, made unique.
         names: of the nodes that hold the results, one for each of XS; by default the node's own name under SCOPE.
-        unconnected: what the gradient with respect to a tensor is that YS do not depend on: ``error`` refuses,
-            ``zero`` gives zeros.
-        checkpoints: what is kept of the forward pass, while all else that the backward pass needs is computed again:
-            ``none`` keeps everything, ``speed`` the outputs of convolutions and matrix products, ``memory`` what takes
-            the least memory, ``collection`` the nodes with an attr ``_checkpoint``; or the names of tensors.
+        unconnected: of a tensor that YS do not depend on: ``error`` refuses, ``zero`` gives zeros.
+        checkpoints: what is kept of the forward pass, while the rest is computed again: ``none`` keeps everything,
+            ``speed`` the outputs of convolutions and matrix products, ``memory`` what takes the least memory,
+            ``collection`` the nodes with an attr ``_checkpoint``; or the names of tensors.
         budget: MiB that a run may use at most; what is kept is then what takes the least time.
         shapes: of inputs, for what memory a plan takes; open dimensions count as 1.
-        threads: how many nodes TensorFlow runs at a time where the plan will run (its inter-op threads); by default as
-            many as there are processors here.
-        measure: have the proof measure the memory and the time that the gradients take, beside those of TensorFlow's.
-        rtol, atol: by how much the gradients may differ from those that tf.gradients makes, in the proof; by default
-            not by a bit.
+        threads: TensorFlow's inter-op threads where the plan will run; by default one for each processor here.
+        measure: have the proof measure memory and time of the gradients, beside those of TensorFlow's.
+        rtol, atol: by how much the gradients may differ from those of tf.gradients in the proof; by default not a bit.
         differentiator: is asked for TensorFlow's gradient functions; by default a process for this call alone.
 
     Raises:
@@ -78,38 +75,42 @@ def add_gradients(
             way, YS do not depend on one of XS, a name is taken, or no plan stays under the budget; GRAPH is as it was.
         ValidationError, NotValidatedError: TensorFlow's Python package crashes, or is not there.
     """
+    zeros = _zeros(unconnected)
+    plan = _checkpoints(checkpoints, budget, threads)
+    tensors = tensors_named(graph, ys, xs, grad_ys)
+    wanted = wanted_gradients(graph, tensors, weights=weights, scope=scope, names=names)
+    with nullcontext(differentiator) if differentiator is not None else Differentiator() as asked:
+        known = skeleton(graph, wanted.tensors)
+        made = backward_pass(graph, wanted, known, asked, zeros=zeros)
+        thrifty = _thrifty(graph, known, made, plan, shapes or {}, asked)
+    result = _added(graph, made, plan, thrifty, [*_warnings(known, plan, thrifty.found), *thrifty.warnings])
+    if not scope and made.wanted.scope != SCOPE:
+        result.notes.insert(0, f"the new nodes are under {quoted(made.wanted.scope)}, since {quoted(SCOPE)} is in use")
+    claim = _claim(made.wanted, differentiator)
+    result.claims = (replace(claim, measured=measure, budget=plan.budget, rtol=rtol, atol=atol),)
+    return result
+
+
+def _zeros(unconnected: str) -> bool:
     if unconnected not in UNCONNECTED:
         raise UsageError(f"unconnected gradients are {' or '.join(UNCONNECTED)}, not {quoted(unconnected)}")
-    plan = _checkpoints(checkpoints, budget, threads)
-    wanted, faults = wanted_gradients(graph, ys, xs, weights=weights, grad_ys=grad_ys, scope=scope, names=names)
-    known = skeleton(graph, wanted.tensors)
-    with nullcontext(differentiator) if differentiator is not None else Differentiator() as asked:
-        made = backward_pass(graph, wanted, known, asked, zeros=unconnected == "zero", faults=faults)
-        thrifty = _thrifty(graph, known, made, plan, shapes or {}, asked)
-    wanted = made.wanted
-    served = [y.node for y in wanted.ys if not graph.users(y.node)]
-    journal = graft(graph, thrifty.definition)
-    result = EditResult(journal, warnings=[*_warnings(known, plan, thrifty.found), *thrifty.warnings])
+    return unconnected == "zero"
+
+
+def _added(graph: Graph, made: BackwardPass, plan: Checkpoints, thrifty: _Thrifty, warnings: list[str]) -> EditResult:
+    """Puts the nodes into GRAPH; what there is to say of them."""
+    served = [y.node for y in made.wanted.ys if not graph.users(y.node)]
+    result = EditResult(graft(graph, thrifty.definition), warnings=warnings)
     result.told = told_of(made, thrifty.early, thrifty.found, plan)
     result.facts = {"gradients": facts_of(made, thrifty.early, thrifty.found)}
-    if not scope and wanted.scope != SCOPE:
-        result.notes.append(f"the new nodes are under {quoted(wanted.scope)}, since {quoted(SCOPE)} is in use")
-    result.notes += [f"{quoted(y.name)} can still be fetched: it is no output any more, since its gradient reads it"
+    result.notes = [f"{quoted(y.name)} can still be fetched: it is no output any more, since its gradient reads it"
                     for y in served if graph.users(y)]  # fmt: skip
-    claim = Gradients(
-        tuple(y.name for y in wanted.ys),
-        tuple(x.name for x in wanted.xs),
-        tuple(gradient.name for gradient in wanted.grad_ys),
-        wanted.names,
-        wanted.scope,
-        differentiator,
-        measured=measure,
-        budget=plan.budget,
-        rtol=rtol,
-        atol=atol,
-    )
-    result.claims = (claim,)
     return result
+
+
+def _claim(wanted: GradientRequest, differentiator: Differentiator | None) -> Gradients:
+    ys, xs, grad_ys = (tuple(tensor.name for tensor in tensors) for tensors in (wanted.ys, wanted.xs, wanted.grad_ys))
+    return Gradients(ys, xs, grad_ys, wanted.names, wanted.scope, differentiator)
 
 
 def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads: int | None) -> Checkpoints:

@@ -22,7 +22,7 @@ from gdsurgeon.edits.functions.definition import (
     make_function,
     name_function,
 )
-from gdsurgeon.edits.functions.fusion_body import FusionBody, bind_body
+from gdsurgeon.edits.functions.fusion_body import FusionBody, Hole, bind_body
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph, Use, check_name
@@ -122,22 +122,10 @@ def fuse_ops(
     if body is None:
         plan = _of_members(fusion, name, inline or xla, xla)
     else:
-        plan = bind_body(
-            graph,
-            fusion.edges.inputs,
-            fusion.outputs,
-            body,
-            mapped,
-            name,
-            _attrs(inline or xla, xla),
-            hands_constants=fusion.place.frame < 0,
-        )
-    warnings = list(plan.warnings)
-    if xla:
-        warnings += _xla_warnings(node.op for node in plan.nodes)
-        again = next((node.name for node in fusion.members if node.has_attr(RECOMPUTED)), None)
-        if again is not None:
-            warnings.append(f"XLA takes no notice of {quoted(again)}: what is to be computed again may be kept")
+        attrs = _attrs(inline or xla, xla)
+        hole = Hole(fusion.edges.inputs, fusion.outputs, name, attrs, hands_constants=fusion.place.frame < 0)
+        plan = bind_body(graph, hole, body, mapped)
+    warnings = [*plan.warnings, *(_xla_warnings(fusion, plan) if xla else ())]
     names = [output.name for output in fusion.outputs]
     read = tuple(output.name for output in fusion.edges.inputs)
     journal = _replace(graph, fusion, plan, name, xla)
@@ -280,13 +268,16 @@ def _of_members(fusion: _Fusion, name: str, may_inline: bool, xla: bool) -> Fusi
     return FusionBody(function, fusion.edges.inputs, fusion.members)
 
 
-def _xla_warnings(ops: Iterable[str]) -> Iterable[str]:
-    convolutions = sorted(CONVOLUTIONS.intersection(ops))
+def _xla_warnings(fusion: _Fusion, plan: FusionBody) -> Iterable[str]:
+    convolutions = sorted(CONVOLUTIONS.intersection(node.op for node in plan.nodes))
     if convolutions:
         yield (
             f"XLA compiles a convolution ({convolutions[0]}): on a CPU that is several times slower than TensorFlow's "
             "own kernel"
         )
+    again = next((node.name for node in fusion.members if node.has_attr(RECOMPUTED)), None)
+    if again is not None:
+        yield f"XLA takes no notice of {quoted(again)}: what is to be computed again may be kept"
 
 
 def _replace(graph: Graph, fusion: _Fusion, plan: FusionBody, name: str, xla: bool) -> Journal:

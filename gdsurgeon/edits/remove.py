@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
@@ -57,12 +57,8 @@ def remove(
     if not allow_outputs:
         _check_no_outputs(graph, members)
     journal = Journal(removed=[node.name for node in nodes])
-    place: dict[Output, Output] = {}
-    placeholders: dict[Output, str] = {}
-    if bypass:
-        place = _Bypass(graph, members, bypass_input).of(read)
-    elif dangling is not None:
-        placeholders = _placeholder_names(graph, read)
+    place = _Bypass(graph, members, bypass_input).of(read) if bypass else {}
+    placeholders = _placeholder_names(graph, read) if dangling is not None and not bypass else {}
     waiting = _mended_controls(graph, members, bypass)
     _check_control_flow(graph, members, read, place, waiting)
     shapes = known_shapes(graph, placeholders)
@@ -77,17 +73,19 @@ def remove(
             if other not in members:
                 graph.set_colocated(other, [o for o in other.colocated if o not in members])
     _redirect(graph, read, place, journal)
-    dtypes = {output: output.dtype for output in placeholders}
-    _exchange(graph, nodes, read, placeholders, dtypes, shapes, journal)
+    _exchange(graph, nodes, read, placeholders, shapes, journal)
     journal.altered += [item for name in journal.added for item in made(graph[name])]
     journal.functions.removed = drop_unused_functions(graph)
-    statement = "edited(x) = original(x)"
-    if given:
-        shown = ", ".join(f"{printable(old)} := {printable(new)}" for old, new in list(given.items())[:3])
-        statement = f"edited(x) = original(x, {shown}{', ...' if len(given) > 3 else ''})"
-    claim = SameGiven(given, unrenamed_outputs(graph), statement)
+    claim = SameGiven(given, unrenamed_outputs(graph), _statement(given))
     before = tuple(dict.fromkeys(new.name for new in place.values()))
     return EditResult(journal, ((SameTensors(before),) if before else ()) + (claim,))
+
+
+def _statement(given: Mapping[str, str]) -> str:
+    if not given:
+        return "edited(x) = original(x)"
+    shown = ", ".join(f"{printable(old)} := {printable(new)}" for old, new in list(given.items())[:3])
+    return f"edited(x) = original(x, {shown}{', ...' if len(given) > 3 else ''})"
 
 
 Reads = dict[Output, list[tuple[Node, int]]]
@@ -350,7 +348,6 @@ def _exchange(
     nodes: Sequence[Node],
     read: Reads,
     placeholders: dict[Output, str],
-    dtypes: dict[Output, int],
     shapes: dict[Output, tuple[int, ...] | None],
     journal: Journal,
 ) -> None:
@@ -359,7 +356,7 @@ def _exchange(
     made: dict[Node, str] = {}
     changes: dict[Node, dict[int, Output]] = {}
     for output, name in placeholders.items():
-        node = add_placeholder(graph, unique(f"{name}_placeholder"), dtypes[output], shapes[output], after=output.node)
+        node = add_placeholder(graph, unique(f"{name}_placeholder"), output.dtype, shapes[output], after=output.node)
         made[node] = name
         for user, slot in read[output]:
             changes.setdefault(user, {})[slot] = node.output

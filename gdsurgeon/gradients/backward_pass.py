@@ -54,7 +54,6 @@ def backward_pass(
     *,
     own: bool = True,
     zeros: bool = False,
-    faults: Sequence[str] = (),
 ) -> BackwardPass:
     """Asks TensorFlow for the nodes of a backward pass.
 
@@ -65,7 +64,6 @@ def backward_pass(
         differentiator: is asked.
         own: by the reverse walk; else by TensorFlow's own `gradients`.
         zeros: give zeros for the sources on which the targets do not depend.
-        faults: what is wrong with the request, to be told along with what turns out to be.
 
     Raises:
         EditError: no gradient can be made; all reasons are listed.
@@ -76,10 +74,10 @@ def backward_pass(
     try:
         found = differentiator.derive(known.SerializeToString(), Derivation(ys, xs, grad_ys, wanted.scope, own))
     except EditError:
-        if faults:
-            raise _refused(faults) from None
+        if wanted.faults:
+            raise _refused(wanted.faults) from None
         raise
-    reasons = [*faults, *_reasons(graph, found.missing)]
+    reasons = [*wanted.faults, *_reasons(graph, found.missing)]
     if reasons:
         raise _refused(reasons)
     without = [x for x, result in zip(wanted.xs, found.results, strict=True) if result is None]

@@ -34,6 +34,7 @@ class GradientRequest(NamedTuple):
         optional: how many sources, at the end, may be left out where no gradient flows.
         given: how many names, from the first on, are to be as they are; others give way to nodes of the same name.
         in_functions: how many weights are inside functions, and so no sources, by the function's name.
+        faults: what is wrong with the types and shapes of the tensors, a line each.
     """
 
     ys: tuple[Output, ...]
@@ -44,6 +45,7 @@ class GradientRequest(NamedTuple):
     optional: int = 0
     given: int = 0
     in_functions: Mapping[str, int] = MappingProxyType({})
+    faults: tuple[str, ...] = ()
 
     @property
     def tensors(self) -> tuple[Output, ...]:
@@ -52,22 +54,15 @@ class GradientRequest(NamedTuple):
 
 
 def wanted_gradients(
-    graph: Graph,
-    ys: Sequence[str | Output],
-    xs: Sequence[str | Output],
-    *,
-    weights: bool = False,
-    grad_ys: Sequence[str | Output] = (),
-    scope: str = "",
-    names: Sequence[str] = (),
-) -> tuple[GradientRequest, list[str]]:
-    """The request, and what is wrong with the types and shapes of its tensors, a line each; see `add_gradients`.
+    graph: Graph, tensors: Sequence[tuple[Output, ...]], *, weights: bool, scope: str, names: Sequence[str]
+) -> GradientRequest:
+    """The request for gradients of TENSORS, which are ys, xs and grad_ys; see `add_gradients`.
 
     Raises:
-        EditError: a tensor is not there, is given twice, or a name is taken or illegal.
+        EditError: a tensor is given twice, or a name is taken or illegal.
         UsageError: the lists do not fit each other.
     """
-    targets, sources, given = tensors_named(graph, ys, xs, grad_ys)
+    targets, sources, given = tensors
     _refuse_twice(targets, "ys")
     _refuse_twice(sources, "xs")
     if not targets:
@@ -87,8 +82,8 @@ def wanted_gradients(
     wanted = GradientRequest(
         targets, (*sources, *further), given, (), scope, len(further), len(names), read.in_functions
     )
-    wanted = wanted._replace(names=tuple(_names(graph, wanted, names)))
-    return wanted, [*_type_faults(targets, sources, given), *_shape_faults(graph, targets, given)]
+    faults = (*_type_faults(targets, sources, given), *_shape_faults(graph, targets, given))
+    return wanted._replace(names=tuple(_names(graph, wanted, names)), faults=faults)
 
 
 def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Output, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.wire.messages import DATA
@@ -39,7 +39,7 @@ class AttrDef(NamedTuple):
     name: str
     kind: str
     has_default: bool
-    default: Any
+    default: object
     allowed: tuple[int, ...] = ()
 
 
@@ -58,7 +58,7 @@ class OpDef(NamedTuple):
         return any("func" in attr.kind for attr in self.attrs.values())
 
 
-AttrReader = Callable[[str], Any]
+AttrReader = Callable[[str], object]
 """Gives the plain value of an attr of kind int, type or list(type), or None where it is absent."""
 
 
@@ -129,37 +129,31 @@ def arg_count(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -
     """How many tensors ARGS stand for: as many as `arg_dtypes` lists, without listing them."""
     count = 0
     for arg in args:
-        attr = arg.list_attr or arg.number_attr
-        value = read(attr) if attr else None
-        if value is None and attr and definition is not None and attr in definition.attrs:
-            value = definition.attrs[attr].default
+        value = _value(arg.list_attr or arg.number_attr, definition, read)
         if arg.list_attr:
             count += len(value) if isinstance(value, list) else 1
         else:
-            count += value if arg.number_attr and isinstance(value, int) and value >= 0 else 1
+            count += value if isinstance(value, int) and value >= 0 else 1
     return count
+
+
+def _value(attr: str, definition: OpDef | None, read: AttrReader) -> object:
+    """The value of an attr of that name, or its default; None where there is neither."""
+    value = read(attr) if attr else None
+    if value is None and definition is not None and attr in definition.attrs:
+        return definition.attrs[attr].default
+    return value
 
 
 def _expanded(arg: Arg, definition: OpDef | None, read: AttrReader) -> Iterator[int]:
     ref = REF if arg.is_ref else 0
-
-    def value(name: str) -> Any:
-        found = read(name)
-        if found is None and definition is not None and name in definition.attrs:
-            return definition.attrs[name].default
-        return found
-
     if arg.list_attr:
-        types = value(arg.list_attr)
+        types = _value(arg.list_attr, definition, read)
         yield from (t + ref for t in types) if isinstance(types, list) else (0,)
         return
-    dtype = arg.dtype or (value(arg.type_attr) or 0)
-    if not isinstance(dtype, int):
-        dtype = 0
-    count = 1
-    if arg.number_attr:
-        number = value(arg.number_attr)
-        # A count beyond any real node's is a fault of the file; it must not become a list of that length.
-        count = min(number, 1 << 20) if isinstance(number, int) and number >= 0 else 1
+    dtype = arg.dtype or _value(arg.type_attr, definition, read)
+    number = _value(arg.number_attr, definition, read)
+    # A count beyond any real node's is a fault of the file; it must not become a list of that length.
+    count = min(number, 1 << 20) if isinstance(number, int) and number >= 0 else 1
     for _ in range(count):
-        yield dtype + ref if dtype else 0
+        yield dtype + ref if dtype and isinstance(dtype, int) else 0

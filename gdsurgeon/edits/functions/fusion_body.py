@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
@@ -49,71 +49,69 @@ class FusionBody:
         return out
 
 
-def bind_body(
-    graph: Graph,
-    inputs: Sequence[Output],
-    outputs: Sequence[Output],
-    body: Graph,
-    mapped: Sequence[tuple[str, str]],
-    name: str,
-    attrs: Mapping[str, bool],
-    *,
-    hands_constants: bool = True,
-) -> FusionBody:
-    """BODY as the function that takes INPUTS (those that it needs) and gives OUTPUTS.
+class Hole(NamedTuple):
+    """What a function is to take the place of.
 
-    Args:
-        graph: left as it is.
+    Attributes:
         inputs: tensors that the selection reads, in the order of first use.
         outputs: tensors that the selection gives, in their order.
-        body: a graph; its placeholders stand for inputs, what nobody reads in it for outputs. Pairs are made as MAPPED
-            has them, then by equal names, then by order of first use where as many are left on both sides.
-        mapped: (tensor of GRAPH, node or tensor of BODY).
         name: the beginning of the function's name.
         attrs: bool attrs of the function.
         hands_constants: whether large constants are handed to the function, which in a while loop they cannot be.
+    """
+
+    inputs: Sequence[Output]
+    outputs: Sequence[Output]
+    name: str
+    attrs: Mapping[str, bool]
+    hands_constants: bool = True
+
+
+def bind_body(graph: Graph, hole: Hole, body: Graph, mapped: Sequence[tuple[str, str]]) -> FusionBody:
+    """BODY as the function that takes the inputs of HOLE (those that it needs) and gives its outputs.
+
+    Args:
+        graph: left as it is.
+        hole: what the function takes the place of.
+        body: a graph; its placeholders stand for inputs, what nobody reads in it for outputs. Pairs are made as MAPPED
+            has them, then by equal names, then by order of first use where as many are left on both sides.
+        mapped: (tensor of GRAPH, node or tensor of BODY).
 
     Raises:
         EditError: the two do not fit; the message says which tensors are left, or differ.
     """
-    wanted = _BoundaryMap(graph, body, inputs, outputs, mapped)
+    wanted = _BoundaryMap(graph, body, hole.inputs, hole.outputs, mapped)
     placeholders = wanted.placeholders()
     results = wanted.results()
     warnings: list[str] = []
-    for tensor, inner in (*placeholders.items(), *((o, r) for o, r in results.items())):
+    for tensor, inner in (*placeholders.items(), *results.items()):
         _check_fits(tensor, inner, body, warnings)
     stand_ins = {placeholder.node for placeholder in placeholders.values()}
-    nodes = [node for node in body.nodes() if node not in stand_ins]
-    constants = [node for node in nodes if hands_constants and is_large_constant(node)]
-    nodes = [node for node in nodes if node not in set(constants)]
-    for node in nodes:
-        if node.op_def is None:
-            raise EditError(f"{quoted(node.name)} of {printable(body.source_name)}: {node.op} is not known here")
-        if node.op in PLACEHOLDERS:
-            raise EditError(
-                f"{quoted(node.name)} of {printable(body.source_name)} stands for no input of the selection"
-            )
-        check_fusible(node)
+    inside = [node for node in body.nodes() if node not in stand_ins]
+    constants = {node: None for node in inside if hole.hands_constants and is_large_constant(node)}
+    nodes = [node for node in inside if node not in constants]
+    _check_nodes(nodes, body)
     merge = plan_function_merge(graph.functions, body.functions)
-    inner_inputs = [*placeholders.values(), *(node.output for node in constants)]
-    function = make_function(nodes, inner_inputs, [results[output] for output in outputs], attrs=attrs)
+    handed = [node.output for node in constants]
+    inner_outputs = [results[output] for output in hole.outputs]
+    function = make_function(nodes, [*placeholders.values(), *handed], inner_outputs, attrs=hole.attrs)
     respell_body(function, merge.renamed)
-    name_function(function, name)
+    name_function(function, hole.name)
     unique = graph.unique_names()
-    notes = [
-        f"{quoted(output.name)} is not needed by {printable(body.source_name)}"
-        for output in inputs
-        if output not in placeholders
-    ]
-    return FusionBody(
-        function,
-        [*placeholders, *(node.output for node in constants)],
-        nodes,
-        merge.added,
-        {node: unique(f"{name}/{node.name}") for node in constants},
-        warnings,
-        notes,
-    )
+    names = {node: unique(f"{hole.name}/{node.name}") for node in constants}
+    unneeded = [output for output in hole.inputs if output not in placeholders]
+    notes = [f"{quoted(output.name)} is not needed by {printable(body.source_name)}" for output in unneeded]
+    return FusionBody(function, [*placeholders, *handed], nodes, merge.added, names, warnings, notes)
+
+
+def _check_nodes(nodes: Iterable[Node], body: Graph) -> None:
+    for node in nodes:
+        where = f"{quoted(node.name)} of {printable(body.source_name)}"
+        if node.op_def is None:
+            raise EditError(f"{where}: {node.op} is not known here")
+        if node.op in PLACEHOLDERS:
+            raise EditError(f"{where} stands for no input of the selection")
+        check_fusible(node)
 
 
 class _BoundaryMap:

@@ -73,7 +73,6 @@ class Planner:
         kept: the nodes whose outputs are there until the end.
         results: bytes of the results by the position in the forward pass at which they come.
         scope: the name scope of new nodes.
-        live: see `recomputed`.
         threads: how many nodes run at a time.
         prompt: the backward nodes that must not be held back.
     """
@@ -84,7 +83,6 @@ class Planner:
         kept: Sequence[int],
         results: Mapping[int, int],
         scope: str,
-        live: Sequence[bool] | None = None,
         threads: int = 2,
         prompt: Collection[int] = frozenset(),
     ) -> None:
@@ -93,7 +91,6 @@ class Planner:
         self._threads = threads
         self._kept = kept
         self._scope = scope
-        self._live = live
         self._load = load(found, results)
         self._total = sum(found.step.costs) or 1.0
         self._known: dict[Cuts, CheckpointPlan | None] = {}
@@ -102,7 +99,7 @@ class Planner:
     def evaluate(self, cuts: Cuts) -> CheckpointPlan | None:
         """The plan that CUTS come to; None where the nodes would wait for each other."""
         if cuts not in self._known:
-            made = recomputed(self.found, cuts.positions, cuts.kept_segments, self._scope, live=self._live)
+            made = recomputed(self.found, cuts.positions, cuts.kept_segments, self._scope)
             played = peak(made.step, self._kept, self._threads)
             runs = len(played.order) == len(made.step)
             self._known[cuts] = CheckpointPlan(cuts, made, played, made.cost / self._total) if runs else None
@@ -149,7 +146,7 @@ class Planner:
         fixed = {number for number in range(first) if found.is_constant[number] and not found.is_backward[number]}
         may_wait = [*(number for number in found.backward if number not in self._prompt), *plan.made.originals]
         slots = slots_to_hold(old, may_wait, fixed)
-        runs = [*(self._live or [True] * first), *(True for _ in range(first, len(old)))]
+        runs = [old.is_live(number) for number in range(len(old))]
         waits = waits_for_releases(old, plan.peak, slots, runs, bound)
         if not waits:
             return plan

@@ -38,38 +38,22 @@ class Recomputation:
     cost: float = 0.0
 
 
-def recomputed(
-    found: ForwardPass,
-    cuts: Sequence[int],
-    kept_segments: Collection[int],
-    scope: str,
-    *,
-    live: Sequence[bool] | None = None,
-) -> Recomputation:
-    """Rewrites the step.
+def recomputed(found: ForwardPass, cuts: Sequence[int], kept_segments: Collection[int], scope: str) -> Recomputation:
+    """Rewrites the step. Gates wait for nodes that run whatever the values are, and for no others.
 
     Args:
         found: its forward pass.
         cuts: positions behind which it is cut, ascending.
         kept_segments: numbers of segments of which everything is kept; the last one always is.
         scope: the name scope of the new nodes.
-        live: for each node whether it runs whatever the values are; gates wait for no others.
     """
-    return _Rewriting(found, cuts, kept_segments, scope, live).run()
+    return _Rewriting(found, cuts, kept_segments, scope).run()
 
 
 class _Rewriting:
-    def __init__(
-        self,
-        found: ForwardPass,
-        cuts: Sequence[int],
-        kept_segments: Collection[int],
-        scope: str,
-        live: Sequence[bool] | None,
-    ) -> None:
+    def __init__(self, found: ForwardPass, cuts: Sequence[int], kept_segments: Collection[int], scope: str) -> None:
         self.found = found
         self.scope = scope
-        self.live = live
         self.segment = _segments(len(found.order), cuts)
         self.last = len(cuts)
         self.always = {*kept_segments, self.last}
@@ -184,13 +168,10 @@ class _Rewriting:
     def _trigger(self, segment: int) -> int:
         """What the gates of SEGMENT wait for: the gradients that its users need, and the users behind it."""
         awaited = (*self._gradients_into(self.users[segment]), *self._users_behind(segment))
-        waits = [n for n in awaited if self._is_live(n) and not self.behind[n] >> segment & 1]
+        waits = [n for n in awaited if self.step.is_live(n) and not self.behind[n] >> segment & 1]
         trigger = self.step.add(f"{self.scope}/segment_{segment}/trigger", "NoOp", (), dict.fromkeys(waits), ())
         self.out.triggers[segment] = trigger
         return trigger
-
-    def _is_live(self, number: int) -> bool:
-        return self.live is None or self.live[number]
 
     def _users_behind(self, segment: int) -> Iterable[int]:
         """The users of the next segment that is computed again."""

@@ -84,15 +84,15 @@ def checkpointed(graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoin
     """
     step = step_of([known, made.definition], sizes.tensors)
     there = {node.name for node in known.node}
-    is_backward = [name not in there for name in step.names]
-    sums = Sums(step, is_backward, [step.index[name] for name in made.seeds])
-    found, live = _forward(graph, known, made, step, sizes.signatures, is_backward, sums)
+    step.live = _live(known, made, step)
+    sums = Sums(step, [name not in there for name in step.names], [step.index[name] for name in made.seeds])
+    found = _forward(graph, made, step, sizes.signatures, sums)
     kept = [step.index[name] for name in made.wanted.names]
     order = peak(step, kept, wanted.threads).order if sums else []
-    ordered = sums.keep_order(order, live)
+    ordered = sums.keep_order(order)
     if sums.come_before_gradients():
-        ordered += _end_forward_pass_first(step, made, live)
-    planner = Planner(found, kept, _results(found, made), _scope(made, step), live, wanted.threads, sums.prompt())
+        ordered += _end_forward_pass_first(step, made)
+    planner = Planner(found, kept, _results(found, made), _scope(made, step), wanted.threads, sums.prompt())
     plan = _chosen(graph, planner, found, wanted, sizes)
     return Checkpointed(
         _rewritten(known, made, step, plan, sizes.signatures, ordered),
@@ -112,34 +112,26 @@ def _scope(made: BackwardPass, step: StepGraph) -> str:
 
 
 def _forward(
-    graph: Graph,
-    known: Any,
-    made: BackwardPass,
-    step: StepGraph,
-    signatures: Mapping[str, Sequence[TensorSpec]],
-    is_backward: Sequence[bool],
-    sums: Sums,
-) -> tuple[ForwardPass, list[bool] | None]:
+    graph: Graph, made: BackwardPass, step: StepGraph, signatures: Mapping[str, Sequence[TensorSpec]], sums: Sums
+) -> ForwardPass:
     weights = [n for name, n in step.index.items() if (node := graph.find(name)) is not None and node.op == "Const"]
     for number in weights:
         step.ops[number] = "Const"
-    live = _live(known, made, step)
     changed = {node.name for node in made.definition.node}
 
     def is_fixed(number: int) -> bool:
         name = step.names[number]
         handles = any(base_dtype(found.dtype) in (RESOURCE, VARIANT) for found in signatures[name])
-        dies = live is not None and not live[number]
-        return handles or dies or name in changed or number in summed or has_state(graph[name])
+        return handles or not step.is_live(number) or name in changed or number in summed or has_state(graph[name])
 
     summed = sums.computed_once()
-    backward = [number for number, flag in enumerate(is_backward) if flag]
+    backward = [number for number, flag in enumerate(sums.is_backward) if flag]
     targets = [step.index[tensor.node.name] for tensor in made.wanted.ys]
     seeds = [step.index[name] for name in made.seeds]
-    return forward_pass(step, backward, targets, seeds, weights, is_fixed), live
+    return forward_pass(step, backward, targets, seeds, weights, is_fixed)
 
 
-def _end_forward_pass_first(step: StepGraph, made: BackwardPass, live: Sequence[bool] | None) -> list[int]:
+def _end_forward_pass_first(step: StepGraph, made: BackwardPass) -> list[int]:
     """Has the gradients of the targets wait for the targets.
 
     Where they do not depend on them, the executor would begin with the backward pass of one branch of the graph while
@@ -147,7 +139,7 @@ def _end_forward_pass_first(step: StepGraph, made: BackwardPass, live: Sequence[
     the nodes that wait.
     """
     targets = dict.fromkeys(step.index[tensor.node.name] for tensor in made.wanted.ys)
-    awaited = [target for target in targets if live is None or live[target]]
+    awaited = [target for target in targets if step.is_live(target)]
     seeds = [step.index[name] for name in made.seeds]
     for seed in seeds:
         step.waits[seed] += [target for target in awaited if target not in step.waits[seed]]

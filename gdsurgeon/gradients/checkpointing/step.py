@@ -45,6 +45,7 @@ class StepGraph:
         sizes: of the outputs.
         costs: the time that a node takes, as the bytes that could be moved meanwhile.
         index: the number of a name.
+        live: for each of the first nodes whether it runs whatever the values are; None: all do, as all others do.
     """
 
     names: list[str] = field(default_factory=list)
@@ -54,6 +55,7 @@ class StepGraph:
     sizes: list[list[TensorSize]] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
     index: dict[str, int] = field(default_factory=dict)
+    live: list[bool] | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -82,7 +84,7 @@ class StepGraph:
         """A copy that can be changed apart."""
         return StepGraph(
             list(self.names), list(self.ops), [list(r) for r in self.reads], [list(w) for w in self.waits],
-            [list(s) for s in self.sizes], list(self.costs), dict(self.index),
+            [list(s) for s in self.sizes], list(self.costs), dict(self.index), self.live,
         )  # fmt: skip
 
     def tensor(self, text: str) -> tuple[int, int]:
@@ -94,6 +96,10 @@ class StepGraph:
         """The size of an output of a node."""
         sizes = self.sizes[tensor[0]]
         return sizes[tensor[1]] if tensor[1] < len(sizes) else UNKNOWN
+
+    def is_live(self, number: int) -> bool:
+        """Whether a node runs whatever the values are, so that it can be waited for."""
+        return self.live is None or number >= len(self.live) or self.live[number]
 
     def order(self) -> list[int]:
         """The nodes, producers first (Kahn, 1962); what lies on a cycle or behind one is missing."""

@@ -43,7 +43,7 @@ class Sums:
 
     def __init__(self, step: StepGraph, is_backward: Sequence[bool], seeds: Iterable[int]) -> None:
         self._step = step
-        self._is_backward = is_backward
+        self.is_backward = is_backward
         self._carries_gradient = step.behind(dict.fromkeys(seeds, 1), step.order(), control=False)
         self._consumers: list[list[int]] = [[] for _ in range(len(step))]
         for number in range(len(step)):
@@ -71,13 +71,13 @@ class Sums:
         while pending:
             read = {producer for producer, _ in self._step.reads[pending.pop()]} - out
             out |= read
-            pending += [producer for producer in read if self._is_backward[producer]]
-        return {number for number in out if not self._is_backward[number]}
+            pending += [producer for producer in read if self.is_backward[producer]]
+        return {number for number in out if not self.is_backward[number]}
 
     def prompt(self) -> set[int]:
         """The backward nodes that must not be held back: they free what a sum of the forward pass may begin with."""
         found = {r for family in self._families if not self._is_needed_late(family) for r in family.readers}
-        return {number for number in found if self._is_backward[number] and not self._carries_gradient[number]}
+        return {number for number in found if self.is_backward[number] and not self._carries_gradient[number]}
 
     def come_before_gradients(self) -> bool:
         """Whether all gradients that read what the forward pass adds come after its sums in any case."""
@@ -85,7 +85,7 @@ class Sums:
             not self._carries_gradient[reader] or self._is_behind(reader, total)
             for family in self._families
             for total in family.totals
-            if not self._is_backward[total]
+            if not self.is_backward[total]
             for reader in family.readers
         )
 
@@ -115,7 +115,7 @@ class Sums:
 
     @cached_property
     def _bits(self) -> dict[int, int]:
-        totals = (total for total in self._uncertain if not self._is_backward[total])
+        totals = (total for total in self._uncertain if not self.is_backward[total])
         return {total: bit for bit, total in enumerate(totals)}
 
     @cached_property
@@ -123,7 +123,7 @@ class Sums:
         """For each node the sums of the forward pass that it is or depends on, bit by bit."""
         return self._step.behind({total: 1 << bit for total, bit in self._bits.items()}, self._step.order())
 
-    def keep_order(self, order: Sequence[int], live: Sequence[bool] | None = None) -> list[int]:
+    def keep_order(self, order: Sequence[int]) -> list[int]:
         """Has sums of the backward pass, and the others that read what they add, come in ORDER.
 
         Others wait for a sum only if they are sums themselves: of a convolution and its bias TensorFlow makes one op,
@@ -131,7 +131,6 @@ class Sums:
 
         Args:
             order: in which the nodes of the step have been run; since all waits follow it, they close no cycle.
-            live: for each node whether it runs whatever the values are, so that it can be waited for; None: all do.
 
         Returns:
             The nodes that wait.
@@ -139,7 +138,7 @@ class Sums:
         step = self._step
         position = {number: at for at, number in enumerate(order)}
         out: dict[int, None] = {}
-        sharing_with: dict[int, set[int]] = {total: set() for total in self._uncertain if self._is_backward[total]}
+        sharing_with: dict[int, set[int]] = {total: set() for total in self._uncertain if self.is_backward[total]}
         for family in self._families:
             for total in family.totals:
                 if total in sharing_with:
@@ -148,11 +147,11 @@ class Sums:
             readers = sharing.union(*(self._consumers[number] for number in sharing)) - {total}
             for reader in sorted(readers, key=lambda reader: position.get(reader, -1)):
                 comes_first = position.get(reader, len(order)) < position.get(total, -1)
-                if not self._is_backward[reader] or not (comes_first or step.ops[reader] == "AddN"):
+                if not self.is_backward[reader] or not (comes_first or step.ops[reader] == "AddN"):
                     continue
                 awaited, waiting = (reader, total) if comes_first else (total, reader)
                 known = (*step.waits[waiting], *(producer for producer, _ in step.reads[waiting]))
-                if awaited not in known and (live is None or live[awaited]) and {awaited, waiting} <= position.keys():
+                if awaited not in known and step.is_live(awaited) and {awaited, waiting} <= position.keys():
                     step.waits[waiting].append(awaited)
                     out[waiting] = None
         return list(out)

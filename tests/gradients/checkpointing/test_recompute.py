@@ -133,7 +133,8 @@ def test_random_numbers_vary_and_constants_do_not() -> None:
 def test_nodes_that_do_not_always_run_are_not_waited_for() -> None:
     found = chain(6)
     live = [name != "b3" for name in found.step.names]
-    made = recomputed(found, [2], (), "again", live=live)
+    found.step.live = live
+    made = recomputed(found, [2], (), "again")
     (trigger,) = made.triggers.values()
     assert "b3" not in names(made.step, made.step.waits[trigger])
 
