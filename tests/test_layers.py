@@ -18,6 +18,7 @@ PACKAGE = Path(gdsurgeon.__file__).parent
 FIXTURES = PACKAGE.parent / "fixtures"
 
 ROOMS = (
+    "plugin",
     "cli",
     "registry",
     "view",
@@ -38,7 +39,7 @@ ROOMS = (
 )
 """The rooms, from top to bottom: arrows point down only."""
 
-FILES = ("errors", "registry", "select", "text")
+FILES = ("errors", "plugin", "registry", "select", "text")
 """The rooms that are one file."""
 
 BESIDE = {

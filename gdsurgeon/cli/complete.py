@@ -41,40 +41,40 @@ def commands(_context: click.Context, _parameter: click.Parameter, incomplete: s
     return [name for name in (*COMMANDS, *plugins()) if name.startswith(incomplete)]
 
 
-def nodes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
     """Names of nodes of MODEL, which are those of their first outputs too."""
-    graph = _model(context)
+    graph = _model(context, parameter)
     return [] if graph is None else _in_scopes(graph.names(), incomplete)
 
 
-def placeholders(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+def placeholders(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
     """Names of MODEL's placeholders."""
-    return _of_ops(context, incomplete, "Placeholder")
+    return _of_ops(context, parameter, incomplete, "Placeholder")
 
 
-def inputs_and_constants(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+def inputs_and_constants(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
     """Names of MODEL's placeholders and constants."""
-    return _of_ops(context, incomplete, "Placeholder", "Const")
+    return _of_ops(context, parameter, incomplete, "Placeholder", "Const")
 
 
-def ops(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+def ops(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
     """Op types of MODEL."""
-    graph = _model(context)
+    graph = _model(context, parameter)
     return [] if graph is None else [op for op in sorted(graph.op_counts()) if op.startswith(incomplete)]
 
 
-def scopes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+def scopes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
     """Name scopes of MODEL, the outer ones before those that are in them."""
-    graph = _model(context)
+    graph = _model(context, parameter)
     if graph is None:
         return []
     found = {name[: name.index("/", len(incomplete))] for name in graph.names() if _has_more(name, incomplete)}
     return sorted(found)
 
 
-def functions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+def functions(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
     """Names of the functions in MODEL's library."""
-    graph = _model(context)
+    graph = _model(context, parameter)
     if graph is None:
         return []
     return sorted(n for function in graph.functions if (n := function.signature.name).startswith(incomplete))
@@ -111,8 +111,8 @@ def _texts(found: Completions) -> list[str]:
     return [item if isinstance(item, str) else item.value for item in found]
 
 
-def _of_ops(context: click.Context, incomplete: str, *prefixes: str) -> Completions:
-    graph = _model(context)
+def _of_ops(context: click.Context, parameter: click.Parameter, incomplete: str, *prefixes: str) -> Completions:
+    graph = _model(context, parameter)
     if graph is None:
         return []
     table = graph.store.table
@@ -135,8 +135,8 @@ def _has_more(name: str, incomplete: str) -> bool:
     return name.startswith(incomplete) and "/" in name[len(incomplete) :]
 
 
-def _model(context: click.Context) -> Graph | None:
-    """The graph that the command line names as MODEL, unless it takes long to look into."""
+def _model(context: click.Context, parameter: click.Parameter) -> Graph | None:
+    """The graph that the command line names as MODEL, or the body that it says; none where it takes long to look."""
     # Behind an option that lacks its value click leaves arguments where they are.
     path = context.params.get("model") or next(iter(context.args), None)
     if not isinstance(path, str) or not os.path.isfile(path := os.path.expanduser(path)):
@@ -155,4 +155,10 @@ def _model(context: click.Context) -> Graph | None:
                 return None
     elif source.size > LARGEST_TEXT:
         return None
-    return from_source(source)
+    graph = from_source(source)
+    function = context.params.get("function") or next(iter(context.params.get("functions") or ()), None)
+    if function is None or parameter.name in ("function", "functions"):
+        return graph
+    from gdsurgeon.graph.body import Body
+
+    return Body(graph, function).graph

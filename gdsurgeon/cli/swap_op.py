@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import edit_options, pair
 from gdsurgeon.cli.selection import required, selection_options
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("swap-op", cls=Command)
 @edit_options
+@in_bodies
 @selection_options
 @click.argument("op", metavar="NEWOP")
 @click.option("--set", "values", metavar="KEY=VALUE", multiple=True, help="An attr of NEWOP, as set-attr takes it.")
@@ -24,7 +26,8 @@ def command(request: Request, selection: Selection, op: str, values: tuple[str, 
     """Make the selected nodes the op NEWOP; they keep their names, their inputs and the attrs that fit.
 
     Attrs that NEWOP has and the old op has not follow from the inputs, have the op's defaults, or are given by --set.
-    What does not fit is refused: the number or the dtypes of the inputs, or what reads the node. Proven by running:
+    What does not fit is refused: the number or the dtypes of the inputs, or what reads the node. --in reaches nodes
+    inside functions. Proven by running:
     the result loads and runs, and what the nodes do not reach is bit-identical.
 
     \b

@@ -33,8 +33,7 @@ def swap_op(
     """Makes nodes another op; they keep their names, their inputs and the attrs that the new op has too.
 
     Attrs that the new op has and the old one has not are inferred from the inputs (dtypes, and how many there are),
-    or get the op's defaults. Attrs that it does not have go; those that begin with an underscore stay. Nodes inside
-    functions are not reached.
+    or get the op's defaults. Attrs that it does not have go; those that begin with an underscore stay.
 
     Args:
         graph: changed in place.

@@ -112,6 +112,7 @@ def test_bash_completes_what_is_on_the_line(bash: Bash) -> None:
         "extract model.pb --outputs=scores,ca": "extract model.pb --outputs=scores,called ",
         "control model.pb --add scores=^im": "control model.pb --add scores=^image ",
         "set-shape model.pb si": "set-shape model.pb size=",
+        "rename model.pb --in Negate y": "rename model.pb --in Negate y=",
         "inline model.pb --function Ne": "inline model.pb --function Negate ",
         "add-preprocessing model.pb model": "add-preprocessing model.pb model.pb ",
         "nonsense mod": "nonsense mod",

@@ -212,3 +212,14 @@ def test_what_does_not_run_is_not_written(desk: Desk) -> None:
     records = [placeholder("x", FLOAT, (2,)), const("w", [1, 2]), add("y", "x", "w")]
     desk.put("model.pb", graph_bytes(*records))
     check_refused(desk, 5, ("y",), "swap-op", "model.pb", "--node", "y", "MatMul", "-o", "out.pb")
+
+
+def test_inside_a_function(desk: Desk) -> None:
+    library = graphs.library(graphs.function("F", node("y", "Relu", ["x"], T=FLOAT), ret="y:activations:0"))
+    call = node("y", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=graphs.func("F"))
+    desk.put("before.pb", graph_bytes(placeholder("x"), call, trailer=library + graphs.VERSIONS))
+    ran = desk.run("swap-op", "before.pb", "--in", "F", "--op", "Relu", "Neg", *QUICK)
+    assert ran.code == 0, ran.err
+    after = graphs.parsed((desk.folder / "after.pb").read_bytes())
+    assert [body.op for body in after.library.function[0].node_def] == ["Neg"]
+    assert dict(after.library.function[0].ret) == {"y": "y:y:0"}

@@ -1,0 +1,55 @@
+"""What another package needs to add an edit to the command line; docs/plugins.md shows one.
+
+What it needs to change a graph is the library (``import gdsurgeon``). What is here and there is public: it changes only
+with a new version, and CHANGELOG.md says so.
+"""
+
+from __future__ import annotations
+
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.options import edit_options, names_in, pair, pairs, tolerance_options
+from gdsurgeon.cli.parts import load_part, mappings
+from gdsurgeon.cli.run_edit import run_edit
+from gdsurgeon.cli.selection import required, selection_options
+from gdsurgeon.edits.claims import (
+    Claim,
+    EditResult,
+    SameGiven,
+    SameOutputs,
+    SamePiece,
+    SameTensors,
+    Unchanged,
+)
+from gdsurgeon.errors import EditError, GdsurgeonError, InputError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.graph.journal import Journal
+from gdsurgeon.operate.edit import Request
+
+__all__ = [
+    "Claim",
+    "Command",
+    "EditError",
+    "EditResult",
+    "GdsurgeonError",
+    "InputError",
+    "Journal",
+    "Request",
+    "SameGiven",
+    "SameOutputs",
+    "SamePiece",
+    "SameTensors",
+    "Unchanged",
+    "UsageError",
+    "ValidationError",
+    "edit_options",
+    "load_part",
+    "mappings",
+    "names_in",
+    "pair",
+    "pairs",
+    "printable",
+    "quoted",
+    "required",
+    "run_edit",
+    "selection_options",
+    "tolerance_options",
+]
