@@ -127,7 +127,7 @@ def is_random(op: str) -> bool:
     return seeded and op not in _SEED_FOR_OTHERS
 
 
-_BLOCKING = re.compile(
+_BLOCKING = (
     r"Queue(Dequeue|Enqueue)|Barrier(TakeMany|InsertMany)|(Unstage|MapUnstage|OrderedMapUnstage)|Stage$|MapStage$"
     r"|TakeGrad|AccumulatorTakeGradient|ReaderRead|IteratorGetNext|MutexLock|_Recv|_HostRecv|Collective|Nccl|RecordInput"
 )
@@ -135,7 +135,7 @@ _BLOCKING = re.compile(
 
 def is_blocking(op: str) -> bool:
     """Whether the op may wait for something that never comes."""
-    return _BLOCKING.search(op) is not None
+    return re.search(_BLOCKING, op) is not None  # compiled when it is first asked for, and not at each start
 
 
 OUTSIDE_WORLD = frozenset(
