@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Writes into docs/commands what `--help` prints: a page's text between the two marks is made here, the rest by hand.
+
+    scripts/make_reference.py            write the pages that are stale
+    scripts/make_reference.py --check    write nothing; exit 1 where a page is stale, or missing
+
+Every command has a page of its name; `gdsurgeon --help` itself is on the page `index.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import click
+
+from gdsurgeon.cli.main import main as program
+
+PAGES = Path(__file__).resolve().parent.parent / "docs" / "commands"
+START = "<!-- made by scripts/docs --reference: what is between the marks is not to be edited -->"
+END = "<!-- end of what is made -->"
+WIDTH = 100
+"""Columns of the terminal that is shown."""
+
+
+def main() -> int:
+    """Writes or checks the pages; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = []
+    for name, text in helps().items():
+        page = PAGES / f"{name}.md"
+        if not page.exists():
+            stale.append(f"{page.name} is missing: write it, with the two marks of another page in it")
+            continue
+        old = page.read_text()
+        new = with_reference(old, text)
+        if new != old:
+            stale.append(f"{page.name} is stale")
+            if not check:
+                page.write_text(new)
+    for line in stale:
+        print(f"docs/commands/{line}", file=sys.stderr)
+    if check and stale:
+        print("scripts/docs --reference writes what is stale", file=sys.stderr)
+    return int(check and bool(stale))
+
+
+def helps() -> dict[str, str]:
+    """What `--help` prints, by the name of the page that shows it."""
+    # The width of the terminal that it is run in must not count; below a context, contexts inherit it.
+    top = click.Context(program, info_name="gdsurgeon", terminal_width=WIDTH, **program.context_settings)
+    out = {"index": program.get_help(top)}
+    for name in program.list_commands(top):
+        command = program.get_command(top, name)
+        assert command is not None
+        out[name] = command.get_help(click.Context(command, parent=top, info_name=name, **command.context_settings))
+    return out
+
+
+def with_reference(page: str, text: str) -> str:
+    """PAGE with TEXT between its marks.
+
+    Raises:
+        ValueError: it does not have both marks, once each and in order.
+    """
+    before, start, rest = page.partition(START)
+    _, end, after = rest.partition(END)
+    if not start or not end:
+        raise ValueError(f"{page.splitlines()[0]!r}: the page lacks the marks {START!r} and {END!r}")
+    return f"{before}{START}\n\n```text\n{text.rstrip()}\n```\n\n{end}{after}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

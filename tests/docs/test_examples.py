@@ -1,0 +1,91 @@
+"""README and docs/ as they are written: their commands run, and print what they are said to print."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from support.desk import Desk
+from support.pages import DONE_ALREADY, Step, arguments, masked, pages, steps
+from support.paths import FIXTURES, ROOT
+
+from gdsurgeon.cli.main import main
+
+
+class Reader:
+    """Somebody who does what a page says, in a folder with the graphs of a checkout.
+
+    A command that is one call of gdsurgeon runs in this process, where workers live through many tests.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        shutil.copytree(FIXTURES, desk.folder / "fixtures")
+
+    def do(self, step: Step) -> None:
+        """Does STEP, and checks what it prints."""
+        work: dict[str, Callable[[Step], tuple[int, str]]] = {
+            "file": self.write,
+            "python": self.run_python,
+            "command": self.run_command,
+        }
+        code, printed = work[step.kind](step)
+        refused = any(line.startswith("Error:") for line in step.expected)
+        as_said = (code != 0) == refused or step.text.endswith("; echo $?")
+        assert as_said, f"{step.where}: exit code {code}\n{step.text}\n{printed}"
+        lines = {masked(line) for line in printed.splitlines()}
+        missing = [line for line in step.expected if masked(line) not in lines]
+        assert missing == [], f"{step.where} does not print these of its lines; it prints:\n{printed}"
+
+    def write(self, step: Step) -> tuple[int, str]:
+        (self.desk.folder / step.name).write_text(step.text)
+        return 0, ""
+
+    def run_python(self, step: Step) -> tuple[int, str]:
+        return self.run_process([sys.executable, "-c", step.text])
+
+    def run_command(self, step: Step) -> tuple[int, str]:
+        words = arguments(step.text)
+        if words is None:
+            return self.run_process(["bash", "-o", "pipefail", "-c", step.text])
+        ran = self.desk.run(*words)
+        return ran.code, ran.out.decode() + ran.err
+
+    def run_process(self, words: list[str]) -> tuple[int, str]:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = self.desk.environment(PATH=path, NO_COLOR="1", TF_CPP_MIN_LOG_LEVEL="2")
+        done = subprocess.run(
+            words, cwd=self.desk.folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+
+def to_do(page: Path) -> list[Step]:
+    return [step for step in steps(page) if not step.text.startswith(DONE_ALREADY)]
+
+
+PAGES = [page for page in pages() if to_do(page)]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_does_what_it_says(page: Path, desk: Desk) -> None:
+    reader = Reader(desk)
+    for step in to_do(page):
+        if "jq " not in step.text or shutil.which("jq") is not None:
+            reader.do(step)
+
+
+def test_every_command_has_an_example_on_its_page() -> None:
+    lacking = []
+    for name in main.list_commands(click.Context(main)):
+        page = ROOT / "docs" / "commands" / f"{name}.md"
+        if not any(f"gdsurgeon {name}" in step.text for step in steps(page)):
+            lacking.append(name)
+    assert lacking == []

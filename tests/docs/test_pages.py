@@ -1,0 +1,60 @@
+"""The pages as a whole: the reference is the program's own, links lead somewhere, the site builds, README is short."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from support.paths import ROOT
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_reference_is_what_help_prints() -> None:
+    done = run("scripts/make_reference.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_site_builds(tmp_path: Path) -> None:
+    done = run("-m", "mkdocs", "--quiet", "build", "--strict", "--site-dir", str(tmp_path / "site"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    menu = (tmp_path / "site" / "index.html").read_text()
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        path = page.relative_to(ROOT / "docs").with_suffix(".html")
+        assert (tmp_path / "site" / path).exists()
+        assert f'href="{path}"' in menu or page.name == "index.md", f"{path} is in no menu"
+
+
+def test_a_dead_link_keeps_the_site_from_building(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "index.md").write_text("# Home\n\n[gone](gone.md)\n")
+    settings = re.sub(r"^(hooks|nav):\n(?: .*\n)+", "", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
+    (tmp_path / "mkdocs.yml").write_text(settings)
+    done = run("-m", "mkdocs", "--quiet", "build", "--strict", "--config-file", str(tmp_path / "mkdocs.yml"))
+    assert done.returncode != 0
+    assert "gone.md" in done.stdout + done.stderr
+
+
+def test_the_site_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    done = run("-m", "mkdocs", "--quiet", "build", "--site-dir", str(tmp_path / "site"))
+    assert done.returncode == 0
+    for page in (tmp_path / "site").rglob("*.html"):
+        loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?://[^"]*)"', page.read_text())
+        assert loaded == []
+
+
+def test_readme_is_short_and_its_links_lead_somewhere() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 150
+    links = re.findall(r"\]\(([^)#]+)", text)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
