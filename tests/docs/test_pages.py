@@ -24,7 +24,7 @@ def test_the_reference_is_what_help_prints() -> None:
 
 
 def test_the_site_builds(tmp_path: Path) -> None:
-    done = run("-m", "mkdocs", "--quiet", "build", "--strict", "--site-dir", str(tmp_path / "site"))
+    done = run("-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site"))
     assert done.returncode == 0, done.stdout + done.stderr
     menu = (tmp_path / "site" / "index.html").read_text()
     for page in sorted((ROOT / "docs").rglob("*.md")):
@@ -39,13 +39,13 @@ def test_a_dead_link_keeps_the_site_from_building(tmp_path: Path) -> None:
     (docs / "index.md").write_text("# Home\n\n[gone](gone.md)\n")
     settings = re.sub(r"^(hooks|nav):\n(?: .*\n)+", "", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
     (tmp_path / "mkdocs.yml").write_text(settings)
-    done = run("-m", "mkdocs", "--quiet", "build", "--strict", "--config-file", str(tmp_path / "mkdocs.yml"))
+    done = run("-m", "mkdocs", "build", "--strict", "--config-file", str(tmp_path / "mkdocs.yml"))
     assert done.returncode != 0
     assert "gone.md" in done.stdout + done.stderr
 
 
 def test_the_site_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    done = run("-m", "mkdocs", "--quiet", "build", "--site-dir", str(tmp_path / "site"))
+    done = run("-m", "mkdocs", "build", "--site-dir", str(tmp_path / "site"))
     assert done.returncode == 0
     for page in (tmp_path / "site").rglob("*.html"):
         loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?://[^"]*)"', page.read_text())
