@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
-from gdsurgeon.analysis.queries.function_usage import reachable, used_functions
+from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -64,9 +64,10 @@ def inline(
         number = topology.id_of(node)
         work.inline(node, may_not_run=frames.of[number] >= 0 or sides.of[number] >= 0)
     journal = work.finish([node.name for node in calls])
-    inlined = reachable(graph, (name for name, _ in inlined_bodies))
-    others = {function.signature.name for function in graph.functions} - inlined
-    unused = sorted(inlined - used_functions(graph) - reachable(graph, others))
+    library = graph.functions
+    inlined = set(library.reachable((name for name, _ in inlined_bodies), gradients=True))
+    others = {function.signature.name for function in library} - inlined
+    unused = sorted(inlined - used_functions(graph) - set(library.reachable(others, gradients=True)))
     graph.functions.remove(unused)
     journal.functions.removed = unused
     loose = (XLA_RTOL, XLA_ATOL) if compiled else (0.0, 0.0)

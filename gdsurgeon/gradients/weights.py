@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.function_usage import called_by, callers, reachable
+from gdsurgeon.analysis.queries.function_usage import calling_nodes
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import backward_walk
 from gdsurgeon.graph.constants import constant_header
@@ -39,11 +39,12 @@ def weights_of(graph: Graph, targets: Sequence[Output]) -> Weights:
     found = topology.with_ops({"Const"} | VARIABLES | RESOURCE_VARIABLES)
     kinds = {node: _kind(node) for number in found if before[number] for node in (topology.node(number),)}
     others = Counter(kind for kind in kinds.values() if kind not in ("", _WEIGHT))
-    called = [name for number in callers(topology) if before[number] for name in called_by(topology, number)]
+    called = [name for node, names in calling_nodes(graph) if before[topology.id_of(node)] for name in names]
+    inside = graph.functions.reachable(called, gradients=True)
     return Weights(
         tuple(node.output for node, kind in kinds.items() if kind == _WEIGHT),
         dict(others),
-        {name: count for name in sorted(reachable(graph, called)) if (count := _weights_inside(graph, name))},
+        {name: count for name in sorted(inside) if (count := _weights_inside(graph, name))},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from gdsurgeon.errors import InputError, printable
@@ -18,12 +18,13 @@ from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 class _Entry:
     """A function of the library. `place` is its number among the functions of the file; None: an edit added it."""
 
-    __slots__ = ("changed", "function", "place")
+    __slots__ = ("calls", "changed", "function", "place")
 
     def __init__(self, function: Any, place: int | None) -> None:
         self.function = function
         self.place = place
         self.changed = place is None
+        self.calls: tuple[str, ...] | None = None  # what it calls, when somebody has asked
 
     def encoded(self) -> bytes:
         return encode_len(_FUNCTION, self.function.SerializeToString(deterministic=True))
@@ -67,6 +68,33 @@ class FunctionLibrary:
         """The FunctionDef NAME, or None. Not to be changed: `replace` takes a changed copy."""
         entry = self._find(name)
         return None if entry is None else entry.function
+
+    def calls(self, name: str) -> tuple[str, ...]:
+        """The functions that the function NAME calls or passes on, each once; the library may not have them."""
+        entry = self._find(name)
+        if entry is None:
+            return ()
+        if entry.calls is None:
+            nodes = entry.function.node_def
+            entry.calls = tuple(dict.fromkeys(callee for node in nodes for callee in called_functions(node, self)))
+        return entry.calls
+
+    def reachable(self, names: Iterable[str], *, gradients: bool = False) -> list[str]:
+        """Those of NAMES that the library has, and the functions that they call, directly or not, each once.
+
+        With GRADIENTS, also the functions that are registered as gradients of any of these.
+        """
+        registered: dict[str, list[str]] = {}
+        for gradient in self.gradients() if gradients else ():
+            registered.setdefault(gradient.function_name, []).append(gradient.gradient_func)
+        out = dict.fromkeys(name for name in names if name in self)
+        pending = list(out)
+        for name in pending:  # grows while it is walked
+            for callee in (*self.calls(name), *registered.get(name, ())):
+                if callee in self and callee not in out:
+                    out[callee] = None
+                    pending.append(callee)
+        return list(out)
 
     def gradients(self) -> list[Any]:
         """The GradientDefs (function name, name of its gradient function)."""
@@ -118,6 +146,7 @@ class FunctionLibrary:
         entry = self._find(function.signature.name)
         assert entry is not None
         entry.function = function
+        entry.calls = None
         entry.changed = True
         self.version += 1
 

@@ -141,7 +141,7 @@ class _Planner:
         if op in RESOURCE_VARIABLES:
             self.obstacles[number] = f"{where} is a variable, whose value is not in the file"
             return
-        inside = ops_in_functions(node, self.graph.functions)
+        inside = ops_in_functions(node)
         for name in (op, *sorted(inside)):
             if name in OUTSIDE_WORLD and not self.allow_ops:
                 self.obstacles[number] = f"{where} reaches outside ({name}); --allow-ops runs it"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.functions import FunctionLibrary, called_functions
+from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.ops.op_defs import op_def
 
 
@@ -19,11 +19,11 @@ def check_functions(library: FunctionLibrary) -> Iterator[str]:
             yield f"there are {count} functions named {quoted(name)}"
         if op_def(name) is not None:
             yield f"function {quoted(name)} has the name of a TensorFlow op"
-    calls: dict[str, list[str]] = {}
+    calls: dict[str, tuple[str, ...]] = {}
     for function in library:
         name = function.signature.name
         yield from _check_function(function)
-        called = list(dict.fromkeys(c for node in function.node_def for c in called_functions(node, library)))
+        called = library.calls(name)
         for callee in called:
             if callee not in counts:
                 yield f"function {quoted(name)} calls {quoted(callee)}, which the library has not"

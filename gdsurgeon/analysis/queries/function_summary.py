@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gdsurgeon.analysis.traversal.topology import Topology
-from gdsurgeon.errors import InputError
-from gdsurgeon.graph.attrs import functions_in
-from gdsurgeon.graph.functions import FunctionLibrary, called_functions
+from gdsurgeon.analysis.queries.function_usage import calling_nodes
+from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import REF, dtype_name
 
 
@@ -54,7 +51,7 @@ def function_summaries(graph: Graph) -> list[FunctionSummary]:
         for callee in summary.calls:
             if callee in found:
                 found[callee].function_callers.append(summary.name)
-    for node, callees in _calling_nodes(graph) if found else ():
+    for node, callees in calling_nodes(graph) if found else ():
         for callee in callees:
             if callee in found:
                 found[callee].node_callers.append(node.name)
@@ -69,14 +66,13 @@ def function_summaries(graph: Graph) -> list[FunctionSummary]:
 
 def _summary(function: Any, library: FunctionLibrary) -> FunctionSummary:
     signature = function.signature
-    calls = dict.fromkeys(c for node in function.node_def for c in called_functions(node, library))
     return FunctionSummary(
         signature.name,
         [(arg.name, _type(arg)) for arg in signature.input_arg],
         [(arg.name, _type(arg)) for arg in signature.output_arg],
         len(function.node_def),
         signature.is_stateful,
-        list(calls),
+        list(library.calls(signature.name)),
     )
 
 
@@ -86,37 +82,6 @@ def _type(arg: Any) -> str:
         return f"{arg.type_list_attr}..."
     text = arg.type_attr or dtype_name(arg.type + (REF if arg.is_ref else 0))
     return f"{arg.number_attr} * {text}" if arg.number_attr else str(text)
-
-
-def _calling_nodes(graph: Graph) -> Iterator[tuple[Node, list[str]]]:
-    """The nodes of the graph that call functions or pass some on, and which."""
-    topology = Topology(graph)
-    ops = [op for op in topology.ops() if _may_call(graph, op)]
-    for number in topology.with_ops(ops):
-        node = topology.node(number)
-        called = dict.fromkeys(_called(node))
-        if called:
-            yield node, list(called)
-
-
-def _may_call(graph: Graph, op: str) -> bool:
-    """Whether a node of OP can call a function: it is one, an attr holds one, or nothing is known of its attrs."""
-    definition = graph.op_def(op)
-    if definition is None or op in graph.functions:
-        return True
-    return definition.takes_functions
-
-
-def _called(node: Node) -> Iterator[str]:
-    if node.op in node.graph.functions:
-        yield node.op
-    for key in node.attr_keys:
-        try:
-            value = node.attr(key)
-        except InputError:
-            continue  # the structural check says so
-        if value is not None:
-            yield from (func.name for func in functions_in(value))
 
 
 def _mark_used(found: Mapping[str, FunctionSummary], gradients: Mapping[str, Iterable[str]]) -> None:

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from gdsurgeon.graph.functions import called_functions
+from gdsurgeon.analysis.queries.side_effects import ops_in_functions
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.op_defs import OpDef
 
 
 def has_state(node: Node) -> bool:
     """Whether NODE, or a function that it calls, is stateful, random, changes a variable, or is of an unknown op."""
-    graph = node.graph
     if _has_state(node.op_def):
         return True
-    if not len(graph.functions):
-        return False
-    seen: set[str] = set()
-    pending = called_functions(node_def(node), graph.functions)
-    while pending:
-        name = pending.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        function = graph.functions.get(name)
-        if function is None:
-            continue
-        for item in function.node_def:
-            if _has_state(graph.op_def(item.op)):
-                return True
-            pending += called_functions(item, graph.functions)
-    return False
+    return any(_has_state(node.graph.op_def(op)) for op in ops_in_functions(node))
 
 
 def _has_state(definition: OpDef | None) -> bool:

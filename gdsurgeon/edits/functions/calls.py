@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from gdsurgeon.analysis.checks.functions import recursions
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.body import Body
-from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CALLS
@@ -66,15 +65,8 @@ def bodies(graph: Graph, calls: Iterable[Node]) -> dict[tuple[str, bytes], Body]
 
 def _check_recursion(graph: Graph, names: Iterable[str]) -> None:
     """Raises EditError where one of the functions NAMES comes to call itself."""
-    calls: dict[str, list[str]] = {}
-    pending = list(names)
-    while pending:
-        name = pending.pop()
-        function = graph.functions.get(name) if name not in calls else None
-        if function is not None:
-            calls[name] = [callee for node in function.node_def for callee in called_functions(node, graph.functions)]
-            pending += calls[name]
-    for path in recursions(calls):
+    library = graph.functions
+    for path in recursions({name: library.calls(name) for name in library.reachable(names)}):
         raise EditError(f"functions that call each other without end cannot be inlined: {path}")
 
 

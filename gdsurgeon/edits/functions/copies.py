@@ -8,7 +8,7 @@ from typing import Any
 
 from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.edits.functions.merge import respelt
-from gdsurgeon.graph.functions import FunctionLibrary, called_functions
+from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.op_defs import op_def
@@ -37,7 +37,7 @@ def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared
     """
     if not len(library):
         return FunctionCopies([], {})
-    called = _reachable(library, [name for node in nodes for name in functions_of(node, library)])
+    called = library.reachable(name for node in nodes for name in functions_of(node))
     holding = _holding(library, called, shared)
     unique = UniqueNames(lambda name: name in library or op_def(name) is not None)
     renamed = {name: unique(name) for name in called if name in holding}
@@ -52,7 +52,7 @@ def shared_names_called(library: FunctionLibrary, nodes: Iterable[Node]) -> set[
     """The shared names that the functions hold which NODES call, directly or not."""
     if not len(library):
         return set()
-    called = _reachable(library, [name for node in nodes for name in functions_of(node, library)])
+    called = library.reachable(name for node in nodes for name in functions_of(node))
     return {name for function in called for name in _shared_names(library.get(function))}
 
 
@@ -77,27 +77,13 @@ def shared_names_in_functions(library: FunctionLibrary) -> set[str]:
     return {name for function in library for name in _shared_names(function)}
 
 
-def _reachable(library: FunctionLibrary, names: list[str]) -> list[str]:
-    """NAMES that the library has, and the functions that those call, each once."""
-    out = dict.fromkeys(name for name in names if name in library)
-    pending = list(out)
-    for name in pending:  # grows while it is walked
-        for node in library.get(name).node_def:
-            for callee in called_functions(node, library):
-                if callee in library and callee not in out:
-                    out[callee] = None
-                    pending.append(callee)
-    return list(out)
-
-
 def _holding(library: FunctionLibrary, names: Iterable[str], shared: Container[str]) -> set[str]:
     """Those of NAMES that hold a name of SHARED, or call one that does."""
     names = list(names)
     callers: dict[str, list[str]] = {}
     for name in names:
-        for node in library.get(name).node_def:
-            for callee in called_functions(node, library):
-                callers.setdefault(callee, []).append(name)
+        for callee in library.calls(name):
+            callers.setdefault(callee, []).append(name)
     out = {name for name in names if any(held in shared for held in _shared_names(library.get(name)))}
     pending = list(out)
     while pending:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdsurgeon.graph.attrs import functions_in
-from gdsurgeon.graph.functions import FunctionLibrary, called_functions
+from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
@@ -65,10 +65,9 @@ def _unequal(library: FunctionLibrary, other: FunctionLibrary, functions: Mappin
     unequal = {name for name, function in functions.items() if name in library and library.get(name) != function}
     # A function that calls an unequal one means something else, even where its text is the same.
     callers: dict[str, list[str]] = {}
-    for name, function in functions.items():
-        for node in function.node_def:
-            for callee in called_functions(node, other):
-                callers.setdefault(callee, []).append(name)
+    for name in functions:
+        for callee in other.calls(name):
+            callers.setdefault(callee, []).append(name)
     pending = list(unequal)
     while pending:
         for caller in callers.get(pending.pop(), ()):
