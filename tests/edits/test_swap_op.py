@@ -222,4 +222,4 @@ def test_inside_a_function(desk: Desk) -> None:
     assert ran.code == 0, ran.err
     after = graphs.parsed((desk.folder / "after.pb").read_bytes())
     assert [body.op for body in after.library.function[0].node_def] == ["Neg"]
-    assert dict(after.library.function[0].ret) == {"y": "y:y:0"}
+    assert dict(after.library.function[0].ret) == {"out": "y:y:0"}
