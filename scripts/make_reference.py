@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 
 import click
 
 from gdsurgeon.cli.main import main as program
+from gdsurgeon.registry import COMMANDS
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "commands"
 START = "<!-- made by scripts/docs --reference: what is between the marks is not to be edited -->"
@@ -30,7 +32,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     stale = []
-    for name, text in helps().items():
+    for name, text in references().items():
         page = PAGES / f"{name}.md"
         if not page.exists():
             stale.append(f"{page.name} is missing: write it, with the two marks of another page in it")
@@ -48,16 +50,24 @@ def main() -> int:
     return int(check and bool(stale))
 
 
-def helps() -> dict[str, str]:
-    """What `--help` prints, by the name of the page that shows it."""
+def references() -> dict[str, str]:
+    """What is to stand between the marks, by the name of the page: what `--help` prints."""
     # The width of the terminal that it is run in must not count; below a context, contexts inherit it.
     top = click.Context(program, info_name="gdsurgeon", terminal_width=WIDTH, **program.context_settings)
-    out = {"index": program.get_help(top)}
-    for name in program.list_commands(top):
+    names = list(COMMANDS)
+    links = ", ".join(f"[{name}]({name}.md)" for name in names)
+    out = {"index": f"{block(program.get_help(top))}\n\n{textwrap.fill(links, WIDTH, break_on_hyphens=False)}"}
+    for name in names:
         command = program.get_command(top, name)
         assert command is not None
-        out[name] = command.get_help(click.Context(command, parent=top, info_name=name, **command.context_settings))
+        context = click.Context(command, parent=top, info_name=name, **command.context_settings)
+        out[name] = block(command.get_help(context))
     return out
+
+
+def block(text: str) -> str:
+    """TEXT as a block that shows a terminal."""
+    return f"```text\n{text.rstrip()}\n```"
 
 
 def with_reference(page: str, text: str) -> str:
@@ -70,7 +80,7 @@ def with_reference(page: str, text: str) -> str:
     _, end, after = rest.partition(END)
     if not start or not end:
         raise ValueError(f"{page.splitlines()[0]!r}: the page lacks the marks {START!r} and {END!r}")
-    return f"{before}{START}\n\n```text\n{text.rstrip()}\n```\n\n{end}{after}"
+    return f"{before}{START}\n\n{text}\n\n{end}{after}"
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
 from support.desk import Desk
 from support.pages import DONE_ALREADY, Step, arguments, masked, pages, steps
 from support.paths import FIXTURES, ROOT
 
-from gdsurgeon.cli.main import main
+from gdsurgeon.registry import COMMANDS
 
 
 class Reader:
@@ -84,7 +83,7 @@ def test_a_page_does_what_it_says(page: Path, desk: Desk) -> None:
 
 def test_every_command_has_an_example_on_its_page() -> None:
     lacking = []
-    for name in main.list_commands(click.Context(main)):
+    for name in COMMANDS:
         page = ROOT / "docs" / "commands" / f"{name}.md"
         if not any(f"gdsurgeon {name}" in step.text for step in steps(page)):
             lacking.append(name)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from support.paths import ROOT
+from test_layers import ROOMS
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -58,3 +59,9 @@ def test_readme_is_short_and_its_links_lead_somewhere() -> None:
     links = re.findall(r"\]\(([^)#]+)", text)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_architecture_names_the_rooms() -> None:
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", text[text.index("## Rooms") : text.index("## What")], re.MULTILINE)
+    assert [name.strip("`/") for row in rows for name in row.split(", ")] == list(ROOMS)
