@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import backward_walk, between, forward_walk, members
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -69,7 +69,7 @@ def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
     Raises:
         EditError: a name, scope, op, pattern or walk means no node, or nothing is left after the exclusion.
     """
-    topology = Topology(graph)
+    topology = topology_of(graph)
     return [topology.node(number) for number in members(selected(topology, selection))]
 
 

@@ -36,12 +36,12 @@ def command(
     """
     del verbose
     from gdsurgeon.analysis.traversal.order import levels
-    from gdsurgeon.analysis.traversal.topology import Topology
+    from gdsurgeon.analysis.traversal.topology import topology_of
     from gdsurgeon.analysis.traversal.walks import members
     from gdsurgeon.select import selected
     from gdsurgeon.view import listing
 
-    topology = Topology(opened(model, function))
+    topology = topology_of(opened(model, function))
     flags = selected(topology, selection) if not selection.names_nothing else None
     everything = [list(topology.numbers())] if flags is None else [members(flags)]
     found = levels(topology, flags) if toposort else everything

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gdsurgeon.analysis.queries.initialisers import initialisers
 from gdsurgeon.analysis.traversal.boundary import outer_inputs, served_outputs
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, plan_copy_nodes
 from gdsurgeon.edits.reroute import check_can_replace
@@ -49,7 +49,7 @@ def clone_scope(
             under SOURCE, a shared node is not constant, or a while loop lies only in part under SOURCE; the graph is
             as it was.
     """
-    topology = Topology(graph)
+    topology = topology_of(graph)
     nodes = _under(topology, source)
     before, after = scope_prefix(source), _free_scope(graph, source, target, unique)
     shared = _shared(topology, nodes, share)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.order import find_cycle
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -63,7 +63,7 @@ def control(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = 
 
 def control_outputs(graph: Graph) -> dict[Node, list[Node]]:
     """The nodes that wait for each node, each once. Linear; as the graph is now."""
-    topology = Topology(graph)
+    topology = topology_of(graph)
     out: dict[Node, list[Node]] = {}
     for number in topology.numbers():
         befores = dict.fromkeys(_waits_for(topology, number))
@@ -141,7 +141,7 @@ def _added(graph: Graph, edges: Sequence[Edge]) -> Edges:
 
 def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
     """Tries the new edges out: no cycle may come about, and no node with inputs from two while frames."""
-    topology = Topology(graph)
+    topology = topology_of(graph).draft()
     bits, control_port = Table.PORT_BITS, Table.CONTROL_PORT
     new: set[tuple[int, int]] = set()
     for node in dict.fromkeys([*removed, *added]):
@@ -175,7 +175,7 @@ def _check_frames(graph: Graph, topology: Topology) -> None:
     mixed = _mixed(topology, frames.of)
     if not mixed:
         return
-    clean = Topology(graph)
+    clean = topology_of(graph)
     before = _mixed(clean, while_frames(clean).of)
     for number, (one, other) in mixed.items():
         if number not in before:
@@ -207,7 +207,7 @@ def _mixed(topology: Topology, frames: Sequence[int]) -> dict[int, tuple[int, in
 
 def _branch_warnings(graph: Graph, added: Edges) -> Iterator[str]:
     """What would no longer run, because what it waits for is in a branch of a conditional."""
-    topology = Topology(graph)
+    topology = topology_of(graph)
     if not topology.ops() & CONTROL_FLOW:
         return
     branches = control_flow(topology).branches

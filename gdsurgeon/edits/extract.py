@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gdsurgeon.analysis.queries.initialisers import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.edits.claims import EditResult, SameGiven
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
@@ -37,7 +37,7 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
         raise EditError("no outputs: name the tensors that the part is there to compute")
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     starts = list(dict.fromkeys(graph.output(item) for item in inputs))
-    topology = Topology(graph)
+    topology = topology_of(graph)
     kept = _needed(topology, starts, ends)
     for number in needed_initialisers(topology, kept):
         kept[number] = 1

@@ -8,7 +8,7 @@ from typing import Any
 
 from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.control_flow import Branches, Frames, branches, while_frames
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import escape
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
 from gdsurgeon.edits.functions.definition import (
@@ -116,7 +116,7 @@ def fuse_ops(
             placeholder, a reference, a table or variable, or an unknown op; the name is taken; BODY does not fit.
             The graph is as it was.
     """
-    topology = Topology(graph)
+    topology = topology_of(graph)
     nodes = _selected(topology, selection)
     fusion = _checked(topology, nodes, name, keep)
     if body is None:

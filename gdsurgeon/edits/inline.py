@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.functions.calls import bodies, body_key, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
@@ -49,7 +49,7 @@ def inline(
         if name not in graph.functions:
             known = [function.signature.name for function in graph.functions]
             raise EditError(f"{printable(graph.source_name)} has no function {quoted(name)}.{near_miss(name, known)}")
-    topology = Topology(graph)
+    topology = topology_of(graph)
     calls = [topology.node(n) for n in topology.with_ops(op for op in topology.ops() if is_call(op, graph))]
     calls = [node for node in calls if not functions or call_of(node).function in functions]
     if not calls:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.analysis.traversal.control_flow import Branches, branches, while_frames
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameTensors
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
@@ -119,7 +119,7 @@ def _check_unread(read: Reads) -> None:
 
 
 def _check_no_outputs(graph: Graph, members: dict[Node, None]) -> None:
-    outputs = [node for node in output_nodes(graph, Topology(graph)) if node in members]
+    outputs = [node for node in output_nodes(graph) if node in members]
     if outputs:
         names = ", ".join(quoted(node.name) for node in outputs[:5]) + (", ..." if len(outputs) > 5 else "")
         raise EditError(
@@ -134,7 +134,7 @@ class _Bypass:
     def __init__(self, graph: Graph, members: dict[Node, None], which: int | None) -> None:
         self.members = members
         self.which = which
-        self.topology = Topology(graph)
+        self.topology = topology_of(graph)
         self.constant = is_constant(self.topology)
         self.found: dict[Output, Output] = {}
 
@@ -277,7 +277,7 @@ def _check_control_flow(
     waiting: dict[Node, list[Node]],
 ) -> None:
     """Whoever runs in a while loop, or in a branch of a conditional, must still have an input from there."""
-    topology = Topology(graph)
+    topology = topology_of(graph)
     frames, sides = while_frames(topology), branches(topology)
     if not frames.names and not sides.parents:
         return

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.analysis.traversal.order import find_cycle
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -53,7 +53,7 @@ def reroute(
         _check_types(old, new, warnings)
     slots: Slots = {}
     skipped: list[str] = []
-    topology = Topology(graph)
+    topology = topology_of(graph)
     for old, new in directed:
         if old == new:
             continue
@@ -122,13 +122,14 @@ def _nothing_changed(pairs: Iterable[tuple[Output, Output]], skipped: Sequence[s
 
 
 def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]) -> None:
-    """Tries new inputs out; TOPOLOGY is of no other use afterwards.
+    """Tries new inputs out.
 
     Several pairs together may close a cycle that none of them closes alone.
 
     Raises:
         EditError: they would; the path is in the message.
     """
+    topology = topology.draft()
     for node, changes in slots.items():
         reads = [changes.get(slot, read) for slot, read in enumerate(node.inputs)]
         edges = [(read.node, read.index) for read in reads] + [(n, Table.CONTROL_PORT) for n in node.controls]

@@ -10,7 +10,7 @@ from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit
 from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, format_shape, placeholder_shape
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Unchanged
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
@@ -60,7 +60,7 @@ def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: b
             details=first_lines(lines, MOST_DETAILS),
             hint="--fix-batch has Reshapes take any batch" if found.fixes and not fix_batch else None,
         )
-    topology = Topology(graph)
+    topology = topology_of(graph)
     behind = [topology.node(n) for n in members(forward_walk(topology, [topology.id_of(node) for node in new]))]
     stale = [node for node in behind if STALE in node.attr_keys]
     plan = _planned(graph, found.fixes)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.traversal.control_flow import while_frames
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.gradients.request import GradientRequest, they_do
 from gdsurgeon.graph.attrs import type_value
@@ -118,7 +118,7 @@ def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[str]:
         else:
             yield f"{quoted(item.node)}: {printable(item.op)} has no gradient in TensorFlow"
     if loops:
-        topology = Topology(graph)
+        topology = topology_of(graph)
         frames = while_frames(topology)
         inside = dict.fromkeys(frames.of[topology.id_of(graph[name])] for name in loops)
         for frame in dict.fromkeys(frames.names[number] for number in inside if number >= 0):

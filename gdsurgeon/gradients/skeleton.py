@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import backward_walk, members
 from gdsurgeon.graph.attrs import shape_value, type_value
 from gdsurgeon.graph.constants import constant_header
@@ -26,7 +26,7 @@ def skeleton(graph: Graph, tensors: Iterable[Output]) -> Any:
 
     Colocations are left out. The function library is whole. The order is that of the file.
     """
-    topology = Topology(graph)
+    topology = topology_of(graph)
     seeds = [topology.id_of(tensor.node) for tensor in tensors]
     out = message("tensorflow.GraphDef")()
     if graph.store.producer:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
 from gdsurgeon.edits.copying.fresh_names import (
     SHARED_NAME,
@@ -78,7 +78,7 @@ def plan_renaming(graph: Graph, graph_: Graph, names: Mapping[Node, str], cut: I
     free = graph.unique_names()
     plan = plan_copy_nodes(graph, names, {node: free(name) for node, name in names.items()}, replace=replace)
     merge = plan_function_merge(graph_.functions, graph.functions)
-    topology = Topology(graph_)
+    topology = topology_of(graph_)
     return Renaming(
         dict(names),
         fresh_frame_names(topology, plan.frames, _same),

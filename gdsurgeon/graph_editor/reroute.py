@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.reroute import check_acyclic, check_can_replace
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph, graph_of
@@ -104,7 +104,7 @@ def planned(pairs: Pairs, allowed: Allowed, *, swap: bool) -> Slots:
     if not directed:
         return {}
     graph = graph_of(directed[0][0].node)
-    topology = Topology(graph)
+    topology = topology_of(graph)
     slots: Slots = {}
     chained = 0
     for new, old in directed:
@@ -231,7 +231,7 @@ def add_control_inputs(op: Node, cops: object) -> None:
     for node in nodes:
         if node in op.controls:
             raise Refusal(f"{quoted(node.name)} is a control input of {quoted(op.name)} already")
-    topology = Topology(graph_of(op))
+    topology = topology_of(graph_of(op))
     above = topology.upstream([topology.id_of(node) for node in nodes], through_loops=False)
     if above[topology.id_of(op)]:
         names = ", ".join(quoted(node.name) for node in nodes)

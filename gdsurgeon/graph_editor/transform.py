@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gdsurgeon.analysis.traversal.control_flow import while_frames
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output, same_dtype
@@ -145,14 +145,14 @@ def _between(graph: Graph, replaced: list[Output], targets: list[Output]) -> lis
     needed = [target for target in targets if target not in set(replaced)]
     behind = set(get_forward_walk_ops(replaced, control_outputs=ControlOutputs(graph)))
     before = get_backward_walk_ops(needed, stop_at_ts=replaced, control_inputs=True)
-    topology = Topology(graph)
+    topology = topology_of(graph)
     return sorted((node for node in before if node in behind), key=topology.id_of)
 
 
 def _whole_loops(ops: Iterable[Node]) -> list[Node]:
     """OPS, and all nodes of the while loops that some of them are in."""
     nodes = list(ops)
-    topology = Topology(graph_of(nodes[0]))
+    topology = topology_of(graph_of(nodes[0]))
     frames = while_frames(topology)
     if not frames.names:
         return nodes

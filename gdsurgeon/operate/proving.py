@@ -7,11 +7,11 @@ from types import TracebackType
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.proof.comparing import EDITED, ORIGINAL
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove, prove_loads
 from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.trial import EDITED, ORIGINAL
 
 
 class Proving:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
-from gdsurgeon.edits.copying.parts import Binding, Mapped, bind
+from gdsurgeon.edits.copying.parts import Mapped, bind
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
@@ -29,17 +29,24 @@ from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.load import load
 from gdsurgeon.operate.paths import check_written, is_text_name
 from gdsurgeon.proof.change import Change
-from gdsurgeon.proof.comparing import EDITED, ORIGINAL, await_loaded
+from gdsurgeon.proof.engine import Engine, await_loaded
 from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.models.compare_models import ModelsProof
-from gdsurgeon.proof.models.divergence import Divergence, Search
-from gdsurgeon.proof.models.profile import Profile, Work, profiles
+from gdsurgeon.proof.models.compare_models import (
+    ComparisonRequest,
+    ModelComparison,
+    divergence_search,
+    models_compared,
+    optimized_again,
+)
+from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch
+from gdsurgeon.proof.models.profile import Profile, profiles
 from gdsurgeon.proof.models.recording import Recording
 from gdsurgeon.proof.models.reduce import Reduced, reduced
-from gdsurgeon.proof.models.run_model import ModelRun
+from gdsurgeon.proof.models.run_model import Golden, ModelRun, model_trial, optimized_trial
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import finish
 from gdsurgeon.proof.settings import Settings, is_cpu
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.server import parse_target
 from gdsurgeon.runtime.statistics import Statistics
@@ -256,12 +263,12 @@ class _Validation:
         paths = {ORIGINAL: self.request.model, EDITED: self.request.other or self.request.model}
         executor.called = {**paths, OPTIMIZED: f"{self.request.model}, optimised"}
         self.started = time.monotonic()
+        self.recording = Recording(self.request.save_feeds, self.request.save_outputs)
         # A place that cannot be written is refused now rather than after the work.
         self.piece_file = OutputFile(self.request.reduce) if self.request.reduce is not None else None
         for path in (self.request.save_feeds, self.request.save_outputs, self.request.reduce):
             if path is not None and OutputFile(path).is_terminal():
                 raise UsageError("what would be written is binary and the output is a terminal", hint="FILE, or a pipe")
-        self.recording = Recording(self.request.save_feeds, self.request.save_outputs)
 
     def run(self) -> None:
         """Level by level."""
@@ -275,6 +282,8 @@ class _Validation:
         self._load()
         if request.level == "load":
             return
+        devices = [self.executor.check_device(device) for device in request.devices]
+        self.device = " and ".join(devices) or self.executor.check_device()
         try:
             if self.other is not None or request.devices:
                 self._compare()
@@ -314,118 +323,88 @@ class _Validation:
         other = self.model if self.request.devices else self.other
         return [(ORIGINAL, self.model), *([(EDITED, other)] if other is not None else [])]
 
-    def _devices(self) -> str:
-        devices = [self.executor.check_device(device) for device in self.request.devices]
-        return " and ".join(devices) if devices else self.executor.check_device()
+    # -- running ------------------------------------------------------------------------------------------------
 
-    # -- one model ----------------------------------------------------------------------------------------------
-
-    def _run_alone(self) -> None:
-        request = self.request
-        device = self._devices()
-        golden = load_archive(request.golden, "the recorded outputs") if request.golden is not None else []
-        if request.all_recorded and len(golden) > self.executor.settings.samples:
-            self.executor.settings = self.executor.settings._replace(samples=len(golden))
-        run = ModelRun(
-            self.executor,
-            self.model,
-            request.overrides,
-            outputs=request.outputs,
-            golden=golden,
-            golden_name=printable(os.path.basename(request.golden)) if request.golden is not None else "",
-            rtol=request.rtol or 0.0,
-            atol=request.atol or 0.0,
-            recording=self.recording,
-        )
+    def _try_out(self, engine: Engine) -> None:
+        """Runs a trial; the verdict has what was found, whatever is raised."""
         try:
-            run.run()
+            engine.run()
         finally:
-            if run.proof.samples or run.proof.outputs:
-                self.verdict.proof = run.proof
-                self.verdict.statistics = run.statistics
-                self._finish(run.proof, device)
-        if request.grappler:
-            self.executor.load_source(OPTIMIZED, self.model, optimize=True)
-            try:
-                run.again(OPTIMIZED)
-            finally:
-                if run.proof.optimized and run.proof.outputs:
-                    self.verdict.optimized = run.proof
-                    self._finish(run.proof, device)
-        if request.profile:
-            work = Work(run.subject.key, run.fed, run.subject.plan.groups)
-            self._profile({printable(self.model.source_name): work})
+            proof = engine.proof
+            if proof.samples or proof.outputs:
+                finish(proof, self.executor, self.device, self.started)
+                self.verdict.warnings += [w for w in proof.warnings if w not in self.verdict.warnings]
+                if proof.optimized:
+                    self.verdict.optimized = proof
+                else:
+                    self.verdict.proof = proof
 
-    def _finish(self, proof: Proof, device: str) -> None:
-        finish(proof, self.executor, device, self.started)
-        self.verdict.warnings += [w for w in proof.warnings if w not in self.verdict.warnings]
-
-    def _profile(self, work: dict[str, Work]) -> None:
+    def _profile(self, engine: Engine, names: Sequence[str]) -> None:
+        """Measures the graphs, as they are loaded now; NAMES are what they are called."""
+        if not self.request.profile:
+            return
+        runs = (ORIGINAL, EDITED) if len(names) > 1 else (engine.trial.lead,)
         try:
-            found = profiles(self.executor, list(work.values()))
+            found = profiles(self.executor, [engine.measurable(run) for run in runs])
         except Refused as refused:
             raise ValidationError(f"it does not run again to be measured: {printable(refused.text)}") from refused
-        self.verdict.profiles = dict(zip(work, found, strict=True))
+        self.verdict.profiles = dict(zip(names, found, strict=True))
+
+    def _run_alone(self) -> None:
+        request, executor = self.request, self.executor
+        golden = Golden()
+        if request.golden is not None:
+            recorded = load_archive(request.golden, "the recorded outputs")
+            golden = Golden(printable(os.path.basename(request.golden)), recorded)
+        if request.all_recorded and len(golden.samples) > executor.settings.samples:
+            executor.settings = executor.settings._replace(samples=len(golden.samples))
+        wanted = ModelRun(
+            request.outputs, golden, request.rtol or 0.0, request.atol or 0.0, self.recording, self.verdict.statistics
+        )
+        engine = Engine(executor, model_trial(executor, self.model, request.overrides, wanted))
+        self._try_out(engine)
+        if request.grappler:
+            executor.load_source(OPTIMIZED, self.model, optimize=True)
+            engine = Engine(executor, optimized_trial(engine.trial, OPTIMIZED))
+            self._try_out(engine)
+        self._profile(engine, [printable(self.model.source_name)])
+
+    def _compare(self) -> None:
+        comparison = self._comparison()
+        names = _apart(self.request.devices or [graph.source_name for _, graph in self._graphs()])
+        engine = Engine(self.executor, comparison.trial)
+        try:
+            self._try_out(engine)
+        except DiffersError:
+            self._profile(engine, names)
+            self._attribute(comparison, engine)
+            raise
+        if self.request.grappler:
+            self._load(optimize=True)  # in the shapes that have been found to fit: kernels may not survive others
+            engine = Engine(self.executor, optimized_again(comparison.trial))
+            try:
+                self._try_out(engine)
+            except DiffersError as differs:
+                differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
+                differs.hint = "--rtol and --atol allow a difference, --no-grappler leaves the optimiser out"
+                raise
+        self._profile(engine, names)
 
     # -- two models ---------------------------------------------------------------------------------------------
 
-    def _compare(self) -> None:
-        device = self._devices()
-        proof = self._models_proof()
-        try:
-            self.verdict.proof = proof.run()
-            self._finish(proof.proof, device)
-        except DiffersError as differs:
-            self.verdict.proof = differs.proof
-            self._finish(differs.proof, device)
-            if self.request.profile:
-                self._profile_both(proof)
-            self._attribute(proof)
-            raise
-        finally:
-            if self.verdict.proof is None and proof.proof.outputs:
-                self.verdict.proof = proof.proof
-                self._finish(proof.proof, device)
-        if self.request.grappler:
-            self._compare_optimized(proof, device)
-        if self.request.profile:
-            self._profile_both(proof)
-
-    def _profile_both(self, proof: ModelsProof) -> None:
-        names = self.request.devices or [graph.source_name for _, graph in self._graphs()]
-        work = [Work(ORIGINAL, proof.fed[0], proof.original.plan.groups)]
-        work.append(Work(EDITED, proof.fed[1], proof.edited_groups()))
-        self._profile(dict(zip(_apart(names), work, strict=True)))
-
-    def _compare_optimized(self, proof: ModelsProof, device: str) -> None:
-        """The same in the shapes that have been found to fit: optimised kernels may not survive others."""
-        self._load(optimize=True)
-        try:
-            self.verdict.optimized = proof.again()
-            self._finish(self.verdict.optimized, device)
-        except DiffersError as differs:
-            self.verdict.optimized = differs.proof
-            self._finish(differs.proof, device)
-            differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
-            differs.hint = "--rtol and --atol allow a difference, --no-grappler leaves the optimiser out"
-            raise
-
-    def _models_proof(self) -> ModelsProof:
+    def _comparison(self) -> ModelComparison:
         request = self.request
-        change = self._change()
-        front = self._front() if self.pre is not None else None
-        back = self._back() if self.post is not None else None
-        return ModelsProof(
-            self.executor,
-            change,
-            request.overrides,
-            outputs=request.outputs,
-            rtol=request.rtol or 0.0,
-            atol=request.atol or 0.0,
-            front=front,
-            back=back,
-            judged=not request.devices or request.rtol is not None or request.atol is not None,
-            recording=self.recording,
+        return models_compared(
+            TrialContext(self.executor, self._change(), request.overrides),
+            ComparisonRequest(
+                request.outputs,
+                request.rtol or 0.0,
+                request.atol or 0.0,
+                Preprocessed(self.pre, self._ends(self.pre, "--pre-map")) if self.pre is not None else None,
+                Postprocessed(self.post, self._ends(self.post, "--post-map")) if self.post is not None else None,
+                judged=not request.devices or request.rtol is not None or request.atol is not None,
+                recording=self.recording,
+            ),
         )
 
     def _change(self) -> Change:
@@ -440,40 +419,30 @@ class _Validation:
                 raise UsageError(f"--map pairs {quoted(mine.node.name)} with two nodes")
         return Change(self.model, self.other, EditResult(journal), printable(self.other.source_name))
 
-    def _bound(self, part: Graph, suffix: str, mapped: Sequence[Mapped], option: str) -> list[Binding]:
+    def _ends(self, part: Graph, option: str) -> tuple[Interface, ...]:
+        """What PART, which stands before or behind the model, takes and gives; OPTION says it where names do not."""
+        is_front = option == "--pre-map"
+        suffix = "_preprocessed" if is_front else "_postprocessed"
         try:
-            return bind(self.model, part, suffix, mapped)
+            bindings = bind(self.model, part, suffix, self.request.pre_map if is_front else self.request.post_map)
         except EditError as error:
             hint = error.hint.replace("--map", option) if error.hint is not None else None
             raise ValidationError(error.message, hint=hint) from error
-
-    def _front(self) -> Preprocessed:
-        assert self.pre is not None
-        bindings = self._bound(self.pre, "_preprocessed", self.request.pre_map, "--pre-map")
-        return Preprocessed(
-            self.pre, tuple(Interface(b.node.name, b.placeholder.name, b.result.name, "") for b in bindings)
-        )
-
-    def _back(self) -> Postprocessed:
-        assert self.post is not None
-        bindings = self._bound(self.post, "_postprocessed", self.request.post_map, "--post-map")
-        return Postprocessed(
-            self.post, tuple(Interface(b.node.name, b.placeholder.name, b.result.name, "") for b in bindings)
-        )
+        return tuple(Interface(b.node.name, b.placeholder.name, b.result.name, "") for b in bindings)
 
     # -- what is to blame ---------------------------------------------------------------------------------------
 
-    def _attribute(self, proof: ModelsProof) -> None:
+    def _attribute(self, comparison: ModelComparison, engine: Engine) -> None:
         """Looks for the reason of a difference in the graphs as they are written: an optimiser merges nodes."""
         request = self.request
-        if not (request.first_divergence or request.reduce):
+        if not (request.first_divergence or request.reduce) or engine.failure is None:
             return
-        search = proof.search()
+        search = divergence_search(comparison, engine.failure)
         self.verdict.divergence = search.lockstep() if request.lockstep else search.first()
         if request.reduce is not None:
             self._reduce(search, request.reduce)
 
-    def _reduce(self, search: Search, path: str) -> None:
+    def _reduce(self, search: DivergenceSearch, path: str) -> None:
         assert self.verdict.divergence is not None
         if not self.verdict.divergence.guilty:
             self.verdict.warnings.append("no node is to blame by itself: nothing was reduced")

@@ -36,6 +36,13 @@ class Change(NamedTuple):
         return printable(self.before.source_name)
 
 
+def opened_again(graph: Graph) -> Graph:
+    """GRAPH as it is in its file, to be changed; it shares the file and its index."""
+    out = Graph(graph.source, text=graph.text, file_bytes=graph.file_bytes)
+    out.store = graph.store
+    return out
+
+
 def edited(graph: Graph, result: EditResult) -> Change:
     """The change that an edit has made of GRAPH."""
     return Change(graph.pristine(), graph, result)

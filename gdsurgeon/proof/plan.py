@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.side_effects import is_seeded, ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow
-from gdsurgeon.analysis.traversal.topology import Topology
-from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
@@ -28,6 +27,7 @@ from gdsurgeon.ops.kinds import (
     is_random,
     is_table,
 )
+from gdsurgeon.proof.settings import Settings
 
 
 class Skipped(NamedTuple):
@@ -38,7 +38,7 @@ class Skipped(NamedTuple):
 
 
 @dataclass
-class Plan:
+class FetchPlan:
     """What to run of a graph. All names are those of the graph when the plan was made.
 
     Attributes:
@@ -74,48 +74,66 @@ class Plan:
         """All fetches."""
         return [name for group in self.groups for name in group]
 
+    @property
+    def reasons(self) -> list[tuple[str, str]]:
+        """(output, reason) of what is not run."""
+        return [(skipped.name, skipped.reason) for skipped in self.skipped]
 
-def make_plan(
+    def only(self, tensors: Collection[str]) -> FetchPlan:
+        """The same, of which TENSORS alone are fetched."""
+        groups = [[name for name in names if name in tensors] for names in self.groups]
+        return replace(self, groups=[names for names in groups if names])
+
+
+def plan_with(
+    settings: Settings,
     graph: Graph,
-    *,
-    allow_ops: bool = False,
-    custom_ops: bool = False,
     outputs: list[str] | None = None,
+    *,
     undrawable: frozenset[str] = frozenset(),
     trust_seeds: bool = True,
-) -> Plan:
+) -> FetchPlan:
     """What to run of GRAPH.
 
     Args:
+        settings: whether ops that reach files, networks or Python may be run, and those that are not known here.
         graph: as it is before an edit, or after it.
-        allow_ops: whether ops that reach files, networks or Python may be run.
-        custom_ops: whether ops that are not known here may be run: a library of them is there.
         outputs: the nodes to fetch; by default those that nobody reads.
-        trust_seeds: whether a seeded op in a loop gives the same in each graph: not where one is run more often.
         undrawable: random nodes whose values are not drawn: what depends on them is not compared.
+        trust_seeds: whether a seeded op in a loop gives the same in each graph: not where one is run more often.
     """
-    return _Planner(graph, allow_ops, custom_ops, undrawable, trust_seeds).plan(outputs)
+    planner = _planner(graph, settings.allow_ops, bool(settings.op_libraries))
+    return planner.plan(outputs, undrawable, trust_seeds)
 
 
-class _Planner:
-    """Works in a few passes over the whole graph: nothing is done once for each output."""
+def _planner(graph: Graph, allow_ops: bool, custom_ops: bool) -> Planner:
+    """The planner of GRAPH as it is now: one for all plans."""
+    planners = graph.derived(_planners)
+    if (allow_ops, custom_ops) not in planners:
+        planners[allow_ops, custom_ops] = Planner(graph, allow_ops, custom_ops)
+    return planners[allow_ops, custom_ops]
 
-    def __init__(
-        self, graph: Graph, allow_ops: bool, custom_ops: bool, undrawable: frozenset[str], trust_seeds: bool
-    ) -> None:
-        self.trust_seeds = trust_seeds
+
+def _planners(graph: Graph) -> dict[tuple[bool, bool], Planner]:
+    del graph
+    return {}
+
+
+class Planner:
+    """What can be run of a graph, in a few passes over the whole of it: nothing is done once for each output."""
+
+    def __init__(self, graph: Graph, allow_ops: bool, custom_ops: bool) -> None:
         self.graph = graph
-        self.undrawable = undrawable
-        self.top = Topology(graph)
-        self.flow: ControlFlow = control_flow(self.top)
-        self.consumers = self.top.consumers()
+        self.top = topology_of(graph)
+        self.flow: ControlFlow = control_flow_of(graph)
         self.allow_ops = allow_ops
         self.custom_ops = custom_ops
         self.obstacles: dict[int, str] = {}
         self.random: list[int] = []
-        self.chance: list[int] = []
+        self.repeatable: set[int] = set()  # those of them that give equal sessions the same
         self._look_at_ops()
         self._look_at_tables()
+        self.blocked = self._downstream_with_origin(self.obstacles)
 
     def _look_at_ops(self) -> None:
         """Finds the nodes that keep what depends on them from being run, or from being compared."""
@@ -152,12 +170,11 @@ class _Planner:
         # Seeds inside functions are not looked at: what depends on such a call is run and not compared. A seeded op
         # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
         # from run to run.
-        if is_random(op) or any(is_random(name) for name in inside):
-            self.chance.append(number)
-        if any(is_random(name) for name in inside) or (
-            is_random(op) and (self.flow.runs_once(number) or not self.trust_seeds or not is_seeded(node))
-        ):
+        is_inside = any(is_random(name) for name in inside)
+        if is_random(op) or is_inside:
             self.random.append(number)
+            if not is_inside and not self.flow.runs_once(number) and is_seeded(node):
+                self.repeatable.add(number)
 
     def _look_at_tables(self) -> None:
         """A table whose initialiser cannot be run is an obstacle itself."""
@@ -170,26 +187,27 @@ class _Planner:
     def _initializers(self) -> list[int]:
         return self.top.with_ops(TABLE_INITIALIZERS)
 
-    def plan(self, outputs: list[str] | None) -> Plan:
-        plan = Plan()
-        nodes = [self.graph[name] for name in outputs] if outputs is not None else output_nodes(self.graph, self.top)
-        blocked = self._downstream_with_origin(self.obstacles)
+    def plan(self, outputs: list[str] | None, undrawable: frozenset[str], trust_seeds: bool) -> FetchPlan:
+        """What to run for OUTPUTS; see `plan_with`."""
+        plan = FetchPlan()
+        nodes = [self.graph[name] for name in outputs] if outputs is not None else output_nodes(self.graph)
         wanted: list[int] = []
         for node in nodes:
             number = self.top.id_of(node)
             reason = self._why_not(number)
-            if reason is None and number in blocked:
-                reason = self.obstacles[blocked[number]]
+            if reason is None and number in self.blocked:
+                reason = self.obstacles[self.blocked[number]]
             if reason is None:
                 wanted.append(number)
             elif reason:
                 plan.skipped.append(Skipped(node.name, reason))
-        beside = self._mark_random(wanted, plan)
+        by_chance = [n for n in self.random if not trust_seeds or n not in self.repeatable]
+        beside = self._mark_random(wanted, by_chance, undrawable, plan)
         plan.beside = [name for number in beside for name in self._tensors(number)]
         wanted += beside
         plan.groups = self._groups(wanted)
         above = self.top.upstream(wanted)
-        plan.chance = [self.top.name(number) for number in self.chance if above[number]]
+        plan.chance = [self.top.name(number) for number in self.random if above[number]]
         self._add_needs(plan, above)
         return plan
 
@@ -212,26 +230,29 @@ class _Planner:
         """For each node that depends on one of ORIGINS (or is one): on which."""
         out = {number: number for number in origins}
         pending = list(out)
+        consumers = self.top.consumers() if pending else []
         for number in pending:  # grows while it is walked
-            for consumer in self.consumers[number]:
+            for consumer in consumers[number]:
                 if consumer not in out:
                     out[consumer] = out[number]
                     pending.append(consumer)
         return out
 
-    def _mark_random(self, wanted: list[int], plan: Plan) -> list[int]:
+    def _mark_random(
+        self, wanted: list[int], by_chance: list[int], undrawable: frozenset[str], plan: FetchPlan
+    ) -> list[int]:
         """Notes which of WANTED depend on chance, and how; returns what the random ops read.
 
         That is fetched and compared too: the random ops themselves are fed, and nothing else would look at it.
         """
-        tainted = self._downstream_with_origin(self.random)
+        tainted = self._downstream_with_origin(by_chance)
         concerned = [number for number in wanted if number in tainted]
         if not concerned:
             return []
         above = self.top.upstream(concerned)
-        random = [number for number in self.random if above[number]]
+        random = [number for number in by_chance if above[number]]
         drawn = [n for n in random if self.flow.runs_once(n) and is_random(self.top.op(n))]
-        drawn = [n for n in drawn if self.top.name(n) not in self.undrawable]
+        drawn = [n for n in drawn if self.top.name(n) not in undrawable]
         plan.draws = [name for number in drawn for name in self._tensors(number)]
         undrawn = self._downstream_with_origin(set(random) - set(drawn))
         plan.random = {name for number in concerned if number in undrawn for name in self._tensors(number)}
@@ -289,19 +310,16 @@ class _Planner:
             if found[i] not in (dtypes.RESOURCE, dtypes.VARIANT) and found[i] < dtypes.REF
         ]
 
-    def _add_needs(self, plan: Plan, needed: bytearray) -> None:
+    def _add_needs(self, plan: FetchPlan, needed: bytearray) -> None:
         """Placeholders, variables and table initialisers."""
-        tables: set[int] = set()
-        for number in members(needed):
-            op = self.top.op(number)
-            if op in UNSET_PLACEHOLDERS:
-                plan.placeholders.append(self.top.name(number))
-            elif op == "PlaceholderWithDefault":
-                plan.defaults.append(self.top.name(number))
-            elif op in VARIABLES:
-                plan.variables.append(self.top.name(number))
-            elif is_table(op):
-                tables.add(number)
+
+        def names(ops: Iterable[str]) -> list[str]:
+            return [self.top.name(number) for number in self.top.with_ops(ops) if needed[number]]
+
+        plan.placeholders = names(UNSET_PLACEHOLDERS)
+        plan.defaults = names(PLACEHOLDERS - UNSET_PLACEHOLDERS)
+        plan.variables = names(VARIABLES)
+        tables = {number for number in self.top.with_ops(filter(is_table, self.top.ops())) if needed[number]}
         if tables:
             plan.initializers = [
                 self.top.name(number) for number in self._initializers() if tables & set(self.top.producers(number))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import format_shape
@@ -12,7 +13,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 
 if TYPE_CHECKING:
-    from gdsurgeon.proof.plan import Plan
+    from gdsurgeon.proof.plan import FetchPlan
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.tensor import Tensor
 
@@ -51,6 +52,11 @@ class OutputProof:
     comparison: Comparison | None = None
     reason: str = ""
     inside: bool = False
+
+    @property
+    def elements(self) -> int:
+        """How many the value has."""
+        return prod(self.shape)
 
     def as_json(self) -> dict[str, Any]:
         """For the report."""
@@ -154,9 +160,8 @@ class Proof:
         """The outputs that were compared."""
         return [output for output in self.outputs if output.comparison is not None]
 
-    def note_plan(self, plan: Plan) -> None:
-        """Keeps what PLAN does not run, and what is random about the rest."""
-        self.skipped = [(item.name, item.reason) for item in plan.skipped]
+    def note_chance(self, plan: FetchPlan) -> None:
+        """Keeps what is random about what PLAN runs."""
         self.chance = list(plan.chance)
         self.drawn = list(dict.fromkeys(parse_tensor(name).node for name in plan.draws))
 
@@ -215,6 +220,18 @@ def merged(proofs: Sequence[Proof]) -> Proof:
         out.needed = max(out.needed, proof.needed)
         out.largest_difference = max(out.largest_difference, proof.largest_difference)
     return out
+
+
+def difference(comparison: Comparison) -> str:
+    """A comparison that failed, in words, with the tolerance that would have passed."""
+    if comparison.reason is not None:
+        return comparison.reason
+    text = f"{comparison.differing:,} of {comparison.count:,} elements differ{'s' * (comparison.differing == 1)}"
+    if comparison.max_abs is not None:
+        text += f", by up to {comparison.max_abs:.3g}"
+    if comparison.needed:
+        text += f" (a tolerance of {rounded_up(comparison.needed)} would have passed)"
+    return text
 
 
 def rounded_up(tolerance: float) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from gdsurgeon.edits.claims import (
     Claim,
@@ -15,21 +17,23 @@ from gdsurgeon.edits.claims import (
     SamePart,
     SamePiece,
     SameTensors,
+    Unchanged,
 )
 from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.audit import audit
 from gdsurgeon.proof.change import Change, edited
-from gdsurgeon.proof.claims.composed import ComposedProof
-from gdsurgeon.proof.claims.gradients import GradientsProof
-from gdsurgeon.proof.claims.piece import PieceProof
-from gdsurgeon.proof.claims.reference import ReferenceProof, original_reference, part_reference
-from gdsurgeon.proof.claims.rewiring import RewiringProof
-from gdsurgeon.proof.claims.same_outputs import SameOutputsProof, SameTensorsProof
-from gdsurgeon.proof.comparing import EDITED, Comparing, await_loaded
+from gdsurgeon.proof.claims.composed import composed_trial
+from gdsurgeon.proof.claims.gradients import gradients_trial
+from gdsurgeon.proof.claims.same_outputs import same_outputs_trial, same_tensors_trial
+from gdsurgeon.proof.claims.same_piece import same_piece_trial
+from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
+from gdsurgeon.proof.claims.unchanged import unchanged_trial
+from gdsurgeon.proof.engine import Engine, await_loaded
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import DiffersError, Proof, merged
+from gdsurgeon.proof.trial import EDITED, Trial, TrialContext
 
 
 def prove_loads(executor: Executor) -> Proof:
@@ -63,7 +67,7 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
     device = executor.check_device()
     change = edited(graph, result)
     try:
-        proof = merged([_prover(executor, change, overrides, claim).run() for claim in result.claims])
+        proof = merged([_tried(TrialContext(executor, change, overrides), claim) for claim in result.claims])
     except DiffersError as differs:
         finish(differs.proof, executor, device, started)
         raise
@@ -75,6 +79,10 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
     _check_journal(change)
     finish(proof, executor, device, started)
     return proof
+
+
+def _tried(context: TrialContext, claim: Claim) -> Proof:
+    return Engine(context.executor, _TRIALS[type(claim)](context, claim)).run()
 
 
 def _check_journal(change: Change) -> None:
@@ -89,21 +97,17 @@ def finish(proof: Proof, executor: Executor, device: str, started: float) -> Non
     proof.seconds = time.monotonic() - started
 
 
-def _prover(executor: Executor, change: Change, overrides: Overrides, claim: Claim) -> Comparing:
-    if isinstance(claim, Preprocessed):
-        return ComposedProof(executor, change, overrides, front=claim)
-    if isinstance(claim, Postprocessed):
-        return ComposedProof(executor, change, overrides, back=claim)
-    if isinstance(claim, SameOutputs):
-        return SameOutputsProof(executor, change, overrides, claim)
-    if isinstance(claim, SameGiven):
-        return ReferenceProof(executor, change, overrides, original_reference(change, claim))
-    if isinstance(claim, SamePiece):
-        return PieceProof(executor, change, overrides, claim)
-    if isinstance(claim, Gradients):
-        return GradientsProof(executor, change, overrides, claim)
-    if isinstance(claim, SameTensors):
-        return SameTensorsProof(executor, change, overrides, claim)
-    if isinstance(claim, SamePart):
-        return ReferenceProof(executor, change, overrides, part_reference(change, claim))
-    return RewiringProof(executor, change, overrides)
+Builder = Callable[[TrialContext, Any], Trial]
+
+_TRIALS: Mapping[type[Claim], Builder] = {
+    Unchanged: unchanged_trial,
+    SameOutputs: same_outputs_trial,
+    SameTensors: same_tensors_trial,
+    SameGiven: same_given_trial,
+    SamePart: same_part_trial,
+    SamePiece: same_piece_trial,
+    Preprocessed: composed_trial,
+    Postprocessed: composed_trial,
+    Gradients: gradients_trial,
+}
+"""How each claim is made into a trial."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from gdsurgeon.graph.attrs import shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import base_dtype, element_size
 from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.plan import Plan, make_plan
+from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import describe_tensor
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.protocol import Result, RunSummary
@@ -32,8 +33,7 @@ MOST_TRIALS = 24
 """Combinations of shapes that are tried on inputs that do not state theirs."""
 
 Feeds = dict[str, Tensor | Result]
-Rename = Callable[[str], str]
-
+Started = tuple[Feeds, list[Pending[RunSummary]]]
 
 _OTHER_FEEDS = (
     "--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
@@ -50,21 +50,34 @@ class VariableSpec(NamedTuple):
     shape: tuple[int, ...]
 
 
+class SubjectOptions(NamedTuple):
+    """How the inputs of a subject are made.
+
+    Attributes:
+        name: of its runs; '': its key.
+        bound: placeholders that somebody else feeds.
+        picture: height and width of the images that are made for string inputs; None: any.
+        salt: makes the values of inputs others than those of the same names elsewhere.
+        batches: whether every other sample is a batch of two where the inputs leave that open.
+    """
+
+    name: str = ""
+    bound: frozenset[str] = frozenset()
+    picture: tuple[int, int] | None = None
+    salt: str = ""
+    batches: bool = True
+
+
 class Subject:
     """A graph under the name KEY in the executor, and the runs of it.
 
     Args:
         executor: has loaded, or is loading, the graph as KEY.
-        key: its name there and in messages.
+        key: its name there.
         graph: the graph as it is in the file.
-        outputs: the nodes to fetch; None: those that nobody reads.
+        plan: what to fetch, and what has to be fed for it; None: whatever can be run of the nodes that nobody reads.
         overrides: what the user says of feeds.
-        bound: placeholders that somebody else feeds.
-        undrawable: nodes that the other graph has not, so that what random ones draw cannot be fed to it.
-        trust_seeds: see `make_plan`.
-        salt: makes the values of inputs others than those of the same names elsewhere.
-        picture: height and width of the images that are made for string inputs; None: any.
-        batches: whether every other sample is a batch of two where the inputs leave that open.
+        options: how its inputs are made.
     """
 
     def __init__(
@@ -73,39 +86,40 @@ class Subject:
         key: str,
         graph: Graph,
         *,
-        outputs: list[str] | None = None,
+        plan: FetchPlan | None = None,
         overrides: Overrides,
-        bound: frozenset[str] = frozenset(),
-        picture: tuple[int, int] | None = None,
-        undrawable: frozenset[str] = frozenset(),
-        trust_seeds: bool = True,
-        salt: str = "",
-        batches: bool = True,
+        options: SubjectOptions | None = None,
     ) -> None:
         self.executor = executor
         self.key = key
+        options = options or SubjectOptions()
+        self.name = options.name or key
         self.graph = graph
-        self.plan: Plan = make_plan(
-            graph,
-            allow_ops=executor.settings.allow_ops,
-            custom_ops=bool(executor.settings.op_libraries),
-            outputs=outputs,
-            undrawable=undrawable,
-            trust_seeds=trust_seeds,
-        )
-        self.salt = salt
+        self.plan = plan if plan is not None else plan_with(executor.settings, graph)
+        self.options = options
         given = set(overrides.names())
         names = [*self.plan.placeholders, *(name for name in self.plan.defaults if name in given)]
         self.specs: list[InputSpec] = [
-            overridden(input_spec(graph, graph[name]), overrides) for name in names if name not in bound
+            overridden(input_spec(graph, graph[name]), overrides) for name in names if name not in options.bound
         ]
-        self.picture = picture
         self.variables = [spec for name in self.plan.variables if (spec := _variable(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.problem = ""  # what TensorFlow says where it has refused all feeds
         self.batch = 1  # of the last sample
         self._settled = False
-        self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
+        self._varies_batch = options.batches and not overrides.shapes and not any(spec.given for spec in self.specs)
+
+    def under(self, key: str) -> Subject:
+        """The same under another KEY in the executor, in the shapes that have been found to fit."""
+        out = copy(self)
+        out.key = out.name = key
+        return out
+
+    @property
+    def feedable(self) -> list[str]:
+        """The tensors that it is fed: inputs, variables, and what its random ops draw."""
+        names = [spec.name for spec in self.specs] + [variable.name for variable in self.variables]
+        return [*names, *self.plan.draws]
 
     @property
     def feeds_vary(self) -> bool:
@@ -130,9 +144,12 @@ class Subject:
         """Runs the table initialisers. Raises Refused."""
         self.executor.initialize(self.key, self.plan.initializers)
 
-    def start(
-        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None = None
-    ) -> tuple[Feeds, list[Pending[RunSummary]]]:
+    def begin(self, sample: int, bound: Feeds) -> Started:
+        """Begins the runs of SAMPLE in the likeliest shapes, whatever becomes of them; see `start`."""
+        self.shapes = {spec.name: spec.shapes[0] for spec in self.specs}
+        return self._begin(sample, self.shapes, bound, None)
+
+    def start(self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None = None) -> Started:
         """Begins the runs of SAMPLE, one for each group of fetches; finds shapes that fit where it is the first.
 
         Args:
@@ -146,6 +163,7 @@ class Subject:
 
         Raises:
             NotValidatedError: the graph does not run on any feed that can be made.
+            Refused: TensorFlow does not take a sample after the first.
         """
         if not self._settled:
             return self._settle(sample, bound, alongside)
@@ -153,14 +171,17 @@ class Subject:
         if shapes is not None:
             try:
                 begun = self._begin(sample, shapes, bound, alongside)
-                for run in begun[1]:
-                    self.executor.wait(run)
+                self.wait(begun[1])
                 self.batch = 2
                 return begun
             except Refused:
                 self._varies_batch = False
         self.batch = 1
         return self._begin(sample, self.shapes, bound, alongside)
+
+    def wait(self, runs: Iterable[Pending[RunSummary]]) -> list[RunSummary]:
+        """Waits for RUNS. Raises Refused."""
+        return [self.executor.wait(run) for run in runs]
 
     def _doubled(self) -> dict[str, tuple[int, ...]] | None:
         """The shapes for a batch of two where the inputs leave it open; None where none does."""
@@ -177,7 +198,7 @@ class Subject:
         shapes: Mapping[str, tuple[int, ...]],
         bound: Feeds,
         alongside: Callable[[Feeds], None] | None,
-    ) -> tuple[Feeds, list[Pending[RunSummary]]]:
+    ) -> Started:
         feeds = self._feeds(sample, shapes, bound) | bound
         feeds |= self._draw(sample, feeds)
         runs = self._run(sample, feeds)
@@ -187,14 +208,12 @@ class Subject:
 
     def result(self, sample: int, group: int) -> str:
         """The name of what a run returns."""
-        return f"{self.key} {sample} {group}"
+        return f"{self.name} {sample} {group}"
 
-    def place(self, tensor: str) -> tuple[int, int] | None:
-        """In which group, and at which place of it, TENSOR is fetched."""
-        for group, names in enumerate(self.plan.groups):
-            if tensor in names:
-                return group, names.index(tensor)
-        return None
+    def places(self) -> dict[str, tuple[int, int]]:
+        """For each tensor that is fetched: in which group, and at which place of it."""
+        found = [(name, (group, i)) for group, names in enumerate(self.plan.groups) for i, name in enumerate(names)]
+        return dict(reversed(found))  # of a tensor that is fetched twice the first place counts
 
     def finish(self, sample: int) -> None:
         """Gives back what the runs of SAMPLE have returned."""
@@ -203,23 +222,20 @@ class Subject:
 
     @property
     def made(self) -> dict[str, str]:
-        """How the feeds are made, by name."""
+        """How the inputs are made, by name."""
         return {spec.name: description(spec, self.shapes.get(spec.name)) for spec in self.specs}
 
     def describe_feeds(self, feeds: Mapping[str, Tensor | Result]) -> dict[str, str]:
         """The feeds as text."""
         return {n: describe_tensor(v) for n, v in feeds.items() if isinstance(v, Tensor) and n in self.shapes}
 
-    def _settle(
-        self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None
-    ) -> tuple[Feeds, list[Pending[RunSummary]]]:
+    def _settle(self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None) -> Started:
         problem = ""
         for shapes in islice(_combinations(self.specs), MOST_TRIALS):
             self.shapes = shapes
             try:
                 feeds, runs = self._begin(sample, shapes, bound, alongside)
-                for run in runs:
-                    self.executor.wait(run)
+                self.wait(runs)
             except Refused as refused:
                 if refused.code == "resource_exhausted":  # no other shape would be smaller
                     name = printable(self.graph.source_name)
@@ -242,7 +258,9 @@ class Subject:
         for spec in self.specs:
             if spec.name not in bound:
                 seed = self._seed(sample, spec.name)
-                feed = make_feed(spec, shapes[spec.name], seed, self.picture, wide=sample % 2 == 1, sample=sample)
+                feed = make_feed(
+                    spec, shapes[spec.name], seed, self.options.picture, wide=sample % 2 == 1, sample=sample
+                )
                 out[spec.name] = self.executor.encoded(feed)
         for variable in self.variables:
             if variable.name not in bound:
@@ -251,14 +269,14 @@ class Subject:
         return out
 
     def _seed(self, sample: int, name: str) -> int:
-        return input_seed(self.executor.settings.seed + sample, name + self.salt)
+        return input_seed(self.executor.settings.seed + sample, name + self.options.salt)
 
     def _draw(self, sample: int, feeds: Feeds) -> Feeds:
         """Has the random ops draw once; their values are then fed to every graph that is compared."""
         draws = [name for name in self.plan.draws if name not in feeds]
         if not draws:
             return {}
-        result = f"{self.key} {sample} draws"
+        result = f"{self.name} {sample} draws"
         self.executor.wait(self.executor.run(self.key, result, feeds, draws))
         return {name: Result(result, i) for i, name in enumerate(draws)}
 

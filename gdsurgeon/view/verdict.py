@@ -9,8 +9,8 @@ from gdsurgeon.errors import GdsurgeonError, printable
 from gdsurgeon.operate.validate import Verdict
 from gdsurgeon.proof.models.divergence import Divergence, Guilty
 from gdsurgeon.proof.models.profile import Profile
-from gdsurgeon.proof.models.run_model import Statistics
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
+from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.text import counted, listed, size
 from gdsurgeon.view.summary import MOST_LINES, chance, compared_counts, equality, left_out, proven_counts, returned
 

@@ -21,8 +21,8 @@ import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operate.edit import Request, operate
-from gdsurgeon.proof.comparing import EDITED, ORIGINAL
 from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.wire.text import to_binary
 
 pytestmark = pytest.mark.tensorflow

@@ -31,10 +31,10 @@ from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.proof.comparing import EDITED, ORIGINAL
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
+from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.select import Selection
 from gdsurgeon.wire.write import read_chunks
 

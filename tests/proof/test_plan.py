@@ -13,15 +13,16 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.plan import Plan, make_plan
+from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.subject import Subject
 
 
-def plan_of(m: Builder, *, allow_ops: bool = False) -> Plan:
-    return make_plan(m.graph(), allow_ops=allow_ops)
+def plan_of(m: Builder, *, allow_ops: bool = False) -> FetchPlan:
+    return plan_with(Settings(allow_ops=allow_ops), m.graph())
 
 
-def skipped(plan: Plan) -> dict[str, str]:
+def skipped(plan: FetchPlan) -> dict[str, str]:
     return {s.name: s.reason for s in plan.skipped}
 
 
@@ -402,6 +403,6 @@ def test_all_outputs_of_an_output_node_are_fetched() -> None:
     ],
 )
 def test_the_plans_of_the_fixtures(fixture: str, fetches: list[str]) -> None:
-    plan = make_plan(gds.load(str(FIXTURES / fixture)))
+    plan = plan_with(Settings(), gds.load(str(FIXTURES / fixture)))
     assert plan.groups == [fetches]
     assert plan.skipped == []

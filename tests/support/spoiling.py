@@ -11,10 +11,10 @@ from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
-from gdsurgeon.proof.comparing import EDITED, ORIGINAL
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
+from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.wire.write import read_chunks
 from support.tf_graphs import Builder, tensor
 

@@ -9,7 +9,7 @@ from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.checks.functions import check_functions, unknown_ops
 from gdsurgeon.analysis.checks.nodes import NodePass
 from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -170,7 +170,7 @@ def _check_colocations(table: Table, findings: Findings) -> None:
 
 
 def _check_cycles(graph: Graph, findings: Findings) -> None:
-    topology = Topology(graph)
+    topology = topology_of(graph)
     if not has_forward_edges(topology):
         return
     cycle = find_cycle(topology)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
@@ -51,7 +51,7 @@ def constant_sizes(graph: Graph, most: int = 10) -> ConstantSizes:
 
     Only the headers of these are read.
     """
-    topology = Topology(graph)
+    topology = topology_of(graph)
     count = total = 0
     largest: list[tuple[int, int, Any, str]] = []
     for place, (size, what, function) in enumerate(_sizes(graph, topology)):

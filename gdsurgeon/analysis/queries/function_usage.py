@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
@@ -29,7 +29,7 @@ def functions_of(node: Node) -> list[str]:
 
 def calling_nodes(graph: Graph) -> Iterator[tuple[Node, list[str]]]:
     """The nodes that call functions or pass some on, and which."""
-    topology = Topology(graph)
+    topology = topology_of(graph)
     for number in topology.with_ops(op for op in topology.ops() if _may_call(graph, op)):
         node = topology.node(number)
         called = functions_of(node)

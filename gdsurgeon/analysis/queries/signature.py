@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import stated_shape
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
@@ -30,13 +30,13 @@ class Signature(NamedTuple):
     outputs: tuple[TensorInfo, ...]
 
 
-def input_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
+def input_nodes(graph: Graph) -> list[Node]:
     """The placeholders, in file order."""
-    top = topology or Topology(graph)
-    return [top.node(number) for number in top.with_ops(PLACEHOLDERS)]
+    topology = topology_of(graph)
+    return [topology.node(number) for number in topology.with_ops(PLACEHOLDERS)]
 
 
-def output_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
+def output_nodes(graph: Graph) -> list[Node]:
     """The nodes that give something and whose outputs nobody reads: what a frozen graph is there for.
 
     Constants and placeholders that nobody reads are not outputs; nor is what has no output (NoOp, Assert). The outputs
@@ -44,19 +44,23 @@ def output_nodes(graph: Graph, topology: Topology | None = None) -> list[Node]:
     """
     if graph.is_body:
         return [node for node in graph.ends if node.inputs]
-    top = topology or Topology(graph)
-    found = [top.node(n) for n in top.unread() if top.op(n) not in _NOT_SERVED]
+    return list(graph.derived(_output_nodes))
+
+
+def _output_nodes(graph: Graph) -> list[Node]:
+    topology = topology_of(graph)
+    found = [topology.node(n) for n in topology.unread() if topology.op(n) not in _NOT_SERVED]
     return [node for node in found if node.output_dtypes is None or node.output_dtypes]
 
 
 def signature(graph: Graph) -> Signature:
     """The inputs and outputs of GRAPH with their dtypes and the shapes that are stated."""
-    top = Topology(graph)
-    outputs: list[TensorInfo] = []
-    for node in output_nodes(graph, top):
-        count = len(node.output_dtypes or (0,))
-        outputs.extend(tensor_info(Output(node, index)) for index in range(count))
-    return Signature(tuple(tensor_info(n.output) for n in input_nodes(graph, top)), tuple(outputs))
+    return graph.derived(_signature)
+
+
+def _signature(graph: Graph) -> Signature:
+    outputs = [Output(node, i) for node in output_nodes(graph) for i in range(len(node.output_dtypes or (0,)))]
+    return Signature(tuple(tensor_info(n.output) for n in input_nodes(graph)), tuple(map(tensor_info, outputs)))
 
 
 def tensor_info(output: Output) -> TensorInfo:

@@ -18,7 +18,7 @@ from gdsurgeon.analysis.shapes import (
 from gdsurgeon.analysis.shapes.call import MOST_ELEMENTS, RULES, UNKNOWN, Call, Misfit, Value, count
 from gdsurgeon.analysis.shapes.values import VALUE_RULES, fitting
 from gdsurgeon.analysis.traversal.order import topological_order
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.attrs import Shape, shape_of
@@ -106,7 +106,7 @@ class _Inference:
     def __init__(
         self, graph: Graph, given: dict[Output, Shape], use_stated: bool, settle: Settle | None, base: Shapes | None
     ) -> None:
-        self.top = Topology(graph) if base is None else base._topology
+        self.top = topology_of(graph) if base is None else base._topology
         self.found = Shapes(self.top, topological_order(self.top) if base is None else base._order)
         self.settle = settle
         self.base = base

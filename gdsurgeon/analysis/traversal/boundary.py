@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.graph.graph import Use, graph_of
 from gdsurgeon.graph.node import Node, Output
 
@@ -38,7 +38,7 @@ def boundary(nodes: Iterable[Node], topology: Topology | None = None) -> Boundar
     TOPOLOGY is that of the graph as it is, where the caller has it.
     """
     members = list(dict.fromkeys(nodes))
-    return _BoundaryWalk(topology or Topology(graph_of(members[0])), members).run() if members else Boundary()
+    return _BoundaryWalk(topology or topology_of(graph_of(members[0])), members).run() if members else Boundary()
 
 
 class _BoundaryWalk:

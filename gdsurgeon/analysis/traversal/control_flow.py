@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.order import topological_order
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, EXIT, MERGE, NEXT_ITERATION, SWITCH
 
 
@@ -57,6 +58,15 @@ def control_flow(topology: Topology) -> ControlFlow:
         frames[number], sides[number] = max(frame, 0), taken
         branches[number] = len(taken) + (op in SWITCH)
     return ControlFlow(frames, branches)
+
+
+def control_flow_of(graph: Graph) -> ControlFlow:
+    """The control flow of GRAPH as it is now: one for all who look at it."""
+    return graph.derived(_control_flow)
+
+
+def _control_flow(graph: Graph) -> ControlFlow:
+    return control_flow(topology_of(graph))
 
 
 def _side(topology: Topology, producer: int, port: int, depth: int) -> frozenset[_Side]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from bisect import insort
 from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import cached_property
+from itertools import chain, repeat
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -28,6 +31,7 @@ class Topology:
         self._ids = {node: self.rows + i for i, node in enumerate(self._added)}
         self.gone = frozenset(self.table.rows[n.base_name] for n in graph.removed() if n.base_name is not None)
         self._codes: dict[int, tuple[int, ...]] = {}
+        self._consumers: dict[bool, list[list[int]]] = {}
         self._ops: dict[int, str] = {}  # of the nodes that an edit has made another op
         for node in graph.touched():
             if node.has_resolved_inputs:
@@ -97,9 +101,16 @@ class Topology:
             return codes
         return self.table.inputs(number) if number < self.rows else ()
 
+    def draft(self) -> Topology:
+        """A copy in which `set_inputs` tries an edit out."""
+        out = copy(self)
+        out._codes, out._consumers = dict(self._codes), {}
+        return out
+
     def set_inputs(self, number: int, codes: Iterable[int]) -> None:
-        """Has the node read something else, here and not in the graph: to try an edit out."""
+        """Has the node read something else, in this draft and not in the graph."""
         self._codes[number] = tuple(codes)
+        self._consumers.clear()
         self.__dict__.pop("_new_users", None)
 
     def reads_missing(self, number: int) -> bool:
@@ -127,12 +138,23 @@ class Topology:
         return any(read == producer and index >= 0 for read, index in self.reads(number))
 
     def consumers(self, *, control: bool = True) -> list[list[int]]:
-        """For each node the numbers of the nodes that read it or (with CONTROL) wait for it."""
+        """For each node the numbers of the nodes that read it or (with CONTROL) wait for it; not to be changed."""
+        if control in self._consumers:
+            return self._consumers[control]
         out: list[list[int]] = [[] for _ in range(self.size)]
+        bits, mask = Table.PORT_BITS, 0 if control else Table.CONTROL_PORT
+        other = self._codes.keys() | self.gone
+        rows = chain.from_iterable(map(repeat, range(self.rows), self.table.input_counts()))
+        for code, row in zip(self.table.edges, rows, strict=True):  # a loop over all edges of the graph
+            if code >= 0 and row not in other and (not mask or code & mask != mask):
+                readers = out[code >> bits]
+                if not readers or readers[-1] != row:
+                    readers.append(row)
         producers = self.producers if control else self.data_producers
-        for number in self.numbers():
-            for producer in dict.fromkeys(producers(number)):
-                out[producer].append(number)
+        for number in self._codes.keys() - self.gone:
+            for producer in set(producers(number)):
+                insort(out[producer], number)
+        self._consumers[control] = out
         return out
 
     def users(self, number: int) -> list[int]:
@@ -185,11 +207,16 @@ class Topology:
         pending = list(numbers)
         for number in pending:
             seen[number] = 1
-        producers = self.producers if control else self.data_producers
+        bits, mask, rows = Table.PORT_BITS, 0 if control else Table.CONTROL_PORT, self.rows
+        edges, offsets, changed = self.table.edges, self.table.offsets, self._codes
         while pending:
             number = pending.pop()
-            for producer in producers(number):
-                if not seen[producer] and (through_loops or not self.is_loop_back(producer, number)):
+            known = number < rows and number not in changed
+            for code in edges[offsets[number] : offsets[number + 1]] if known else self.inputs(number):
+                producer = code >> bits
+                if code < 0 or seen[producer] or (mask and code & mask == mask):
+                    continue
+                if through_loops or not self.is_loop_back(producer, number):
                     seen[producer] = 1
                     pending.append(producer)
         return seen
@@ -206,3 +233,8 @@ class Topology:
                     seen[consumer] = 1
                     pending.append(consumer)
         return seen
+
+
+def topology_of(graph: Graph) -> Topology:
+    """The topology of GRAPH as it is now: one for all who look at it."""
+    return graph.derived(Topology)

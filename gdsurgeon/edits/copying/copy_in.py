@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.copying.fresh_names import (
     NODE_NAME_SHARING,
     SHARED_NAME,
@@ -144,10 +144,10 @@ def plan_copy(
     frames, shared = _clashing(graph, other, originals)
     functions.added = respell_shared_names(functions.added, shared)
     nameless = nameless_variables(plan)
-    if nameless and not has_nameless_variables(Topology(graph)):
+    if nameless and not has_nameless_variables(topology_of(graph)):
         nameless = {}
     if any(node.has_attr(NODE_NAME_SHARING) for node in originals):
-        nameless |= clashing_node_names(Topology(graph), plan)
+        nameless |= clashing_node_names(topology_of(graph), plan)
     return CopyPlan(other, dict(replace), plan, frozenset(forced), functions, frames, shared, nameless)
 
 
@@ -160,7 +160,7 @@ def _clashing(graph: Graph, other: Graph, originals: list[Node]) -> tuple[dict[s
     shared = shared_names(other, originals) | shared_names_in_functions(other.functions)
     if not frames and not shared:
         return {}, {}
-    topology = Topology(graph)
+    topology = topology_of(graph)
     used = shared_names_in_functions(graph.functions) if shared else ()
     return (
         fresh_frame_names(topology, frames, lambda name: name),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.traversal.control_flow import Frames, while_frames
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.copying.fresh_names import (
     SHARED_NAME,
     Respell,
@@ -161,7 +161,7 @@ def plan_copy_nodes(
     names = {node: name[node] if isinstance(name, Mapping) else name(node.name) for node in originals}
     _check_names(graph, names)
     replaced = dict(replace or {})
-    top = topology or Topology(graph)
+    top = topology or topology_of(graph)
     for node in originals:
         if top.reads_missing(top.id_of(node)):
             missing = next(n for n in (*(output.node for output in node.inputs), *node.controls) if not n.exists)

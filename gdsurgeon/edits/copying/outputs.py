@@ -14,9 +14,9 @@ def output_names(graph: Graph) -> list[str]:
 
 def unrenamed_outputs(graph: Graph) -> tuple[tuple[str, str], ...]:
     """The outputs of the edited GRAPH that the graph before had as tensors of the same names."""
-    before = graph.pristine()
-    pairs: list[tuple[str, str]] = []
-    for node in output_nodes(graph):
-        if node.base_name == node.name and before.find(node.name) is not None:
-            pairs += [(name, name) for i in range(len(node.output_dtypes or (0,))) for name in [Output(node, i).name]]
-    return tuple(pairs)
+    return tuple(
+        (name, name)
+        for node in output_nodes(graph)
+        if node.base_name == node.name
+        for name in (Output(node, i).name for i in range(len(node.output_dtypes or (0,))))
+    )

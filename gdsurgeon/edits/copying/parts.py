@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.analysis.traversal.control_flow import while_frames
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, check_output, same_dtype
@@ -113,7 +113,7 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
 
 def check_outside_of_loops(graph: Graph, output: Output) -> None:
     """Raises EditError where OUTPUT lies in a while loop: a constant beside it, or another reader, runs only once."""
-    topology = Topology(graph)
+    topology = topology_of(graph)
     frames = while_frames(topology)
     frame = frames.of[topology.id_of(output.node)]
     if frame >= 0:

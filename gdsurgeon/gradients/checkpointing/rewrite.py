@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.queries.state import has_state
 from gdsurgeon.analysis.traversal.control_flow import control_flow
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass
 from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, TensorId, forward_pass
@@ -151,7 +151,7 @@ def _live(known: Any, made: BackwardPass, step: StepGraph) -> list[bool] | None:
     if not set(step.ops) & (SWITCH | ENTER):
         return None
     graph = from_bytes(together(known, made.definition).SerializeToString())
-    topology = Topology(graph)
+    topology = topology_of(graph)
     flow = control_flow(topology)
     return [flow.runs_once(topology.id_of(graph[name])) for name in step.names]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from statistics import median
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
 from gdsurgeon.edits.copying.graft import graft
-from gdsurgeon.errors import NotValidatedError, ValidationError, printable
-from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable
 from gdsurgeon.gradients.backward_pass import backward_pass
 from gdsurgeon.gradients.request import GradientRequest
 from gdsurgeon.gradients.skeleton import skeleton
@@ -18,14 +19,13 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.proof.change import Change
-from gdsurgeon.proof.claims.same_outputs import SameOutputsProof
-from gdsurgeon.proof.comparing import DO_WITHOUT, EDITED, ORIGINAL
+from gdsurgeon.proof.change import Change, opened_again
+from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, side_by_side_trial
 from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.models.profile import Work, measured
+from gdsurgeon.proof.models.profile import MeasuredGraph, measured
 from gdsurgeon.proof.models.trace import peak_bytes
 from gdsurgeon.proof.proof import MemoryUse, Proof
-from gdsurgeon.proof.subject import Feeds, Subject
+from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, Refusal, Trial, TrialContext, TrialState
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 from gdsurgeon.text import told_apart
 from gdsurgeon.wire.write import read_chunks
@@ -43,114 +43,115 @@ SMALL_MARGIN = 1 << 20
 """The same in bytes, for budgets so small that next to nothing is a large part of them."""
 
 
-class GradientsProof(SameOutputsProof):
+def gradients_trial(context: TrialContext, claim: Gradients) -> Trial:
     """Both graphs give what the original gives, and gradients under the same names: made here, and by TensorFlow."""
+    change = context.change
+    data = with_own_gradients(change.before, claim, context.executor.settings.timeout)
+    context.executor.load_bytes(ORIGINAL, data)
+    before = from_bytes(data, change.before.source_name)
+    context = context._replace(change=Change(before, change.after, EditResult(Journal()), change.called))
+    served = [node.name for node in output_nodes(change.before)]
+    own = {*claim.names}
+    same = SameOutputs(rtol=claim.rtol, atol=claim.atol, also=(*served, *claim.names))
+    plan, inside = same_outputs_plan(context, same)
+    # What was there before is run apart: AddN's order of a sum, for one, hangs on who else reads what it adds.
+    apart = [[n for n in names if (n in own) == is_own] for names in plan.groups for is_own in (False, True)]
+    plan.groups = [names for names in apart if names]
+    trial = side_by_side_trial(context, plan, same, inside)
+    for pair in trial.pairs:
+        pair.exact = parse_tensor(pair.after).node not in own
+    trial.runs[0].blame = _blame
+    trial.conditions = [*trial.conditions, partial(_compared, claim)]
+    if claim.measured or claim.budget is not None:
+        trial.first = partial(_measure, claim, read_chunks(change.after.chunks()), data, change.called)
+    return replace(trial, statement=STATEMENT)
 
-    def __init__(self, executor: Executor, change: Change, overrides: Overrides, claim: Gradients) -> None:
-        self.gradients = claim
-        data = with_own_gradients(change.before, claim, executor.settings.timeout)
-        executor.load_bytes(ORIGINAL, data)
-        self.reference = data if claim.measured else b""
-        reference = Change(
-            from_bytes(data, change.before.source_name), change.after, EditResult(Journal()), change.called
+
+def _blame(refusal: Refusal) -> GdsurgeonError:
+    if _NO_SYMBOLIC_GRADIENT in refusal.text:
+        op = refusal.text.partition(_NO_SYMBOLIC_GRADIENT)[2].split()[0].rstrip(".,:;)")
+        return ValidationError(
+            f"the gradients do not run: TensorFlow differentiates the call of a function as a whole, and has no "
+            f"gradient for {op} there",
+            hint="gdsurgeon inline MODEL replaces calls by what they call, save inside loops and conditionals",
         )
-        served = [node.name for node in output_nodes(change.before)]
-        same = SameOutputs(rtol=claim.rtol, atol=claim.atol, also=(*served, *claim.names))
-        super().__init__(executor, reference, overrides, same)
-        self.reached = frozenset(claim.names)
-        self.proof.statement = STATEMENT
+    return refusal.error or ValidationError(f"the gradients do not run: {refusal.text}")
 
-    def subject(self) -> Subject:
-        """What was there before is run apart: AddN's order of a sum, for one, hangs on who else reads what it adds."""
-        subject = super().subject()
-        own = set(self.gradients.names)
-        groups = subject.plan.groups
-        apart = [[n for n in names if (n in own) == is_own] for names in groups for is_own in (False, True)]
-        subject.plan.groups = [names for names in apart if names]
-        return subject
 
-    def run(self) -> Proof:
-        try:
-            return super().run()
-        except NotValidatedError as error:
-            if _NO_SYMBOLIC_GRADIENT not in error.message:
-                raise
-            op = error.message.partition(_NO_SYMBOLIC_GRADIENT)[2].split()[0].rstrip(".,:;)")
-            raise ValidationError(
-                f"the gradients do not run: TensorFlow differentiates the call of a function as a whole, and has no "
-                f"gradient for {op} there",
-                hint="gdsurgeon inline MODEL replaces calls by what they call, save inside loops and conditionals",
-            ) from error
+def _compared(claim: Gradients, proof: Proof) -> None:
+    """Raises NotValidatedError where no gradient was compared; of some that were not there is a warning."""
+    compared = {parse_tensor(output.after).node for output in proof.compared}
+    reasons = {parse_tensor(output.after).node: output.reason for output in proof.outputs}
+    reasons |= dict(proof.skipped)
+    left = [name for name in claim.names if name not in compared]
+    if not left:
+        return
+    why = f"{printable(left[0])}: {printable(reasons.get(left[0], 'not run'))}"
+    more = f" and {len(left) - 1:,} more" if len(left) > 1 else ""
+    if len(left) == len(claim.names):
+        raise NotValidatedError(f"no gradient could be compared ({why}{more})", hint=DO_WITHOUT)
+    proof.warnings.append(f"not all gradients were compared ({why}{more})")
 
-    def check_compared(self) -> None:
-        """Raises NotValidatedError where no gradient was compared; of some that were not there is a warning."""
-        super().check_compared()
-        compared = {parse_tensor(output.after).node for output in self.proof.compared}
-        reasons = {parse_tensor(output.after).node: output.reason for output in self.proof.outputs}
-        reasons |= dict(self.proof.skipped)
-        left = [name for name in self.gradients.names if name not in compared]
-        if not left:
-            return
-        why = f"{printable(left[0])}: {printable(reasons.get(left[0], 'not run'))}"
-        more = f" and {len(left) - 1:,} more" if len(left) > 1 else ""
-        if len(left) == len(self.gradients.names):
-            raise NotValidatedError(f"no gradient could be compared ({why}{more})", hint=DO_WITHOUT)
-        self.proof.warnings.append(f"not all gradients were compared ({why}{more})")
 
-    def finish(self, sample: int) -> None:
-        super().finish(sample)
-        if sample == 0 and (self.gradients.measured or self.gradients.budget is not None):
-            self.proof.memory = self._memory(*self.fed)
-            self._check_budget(self.proof.memory)
+# -- what they cost -------------------------------------------------------------------------------------------
 
-    def _memory(self, feeds: Feeds, edited_feeds: Feeds) -> MemoryUse:
-        """What the gradients alone take, as deployed: in the edited graph, and if that is asked in the original too."""
-        works = [self._deployed(EDITED, read_chunks(self.graph.chunks()), edited_feeds)]
-        if self.gradients.measured:
-            works.append(self._deployed(ORIGINAL, self.reference, feeds))
-        try:
-            peaks = [self._peak(work) for work in works]  # also the first runs, which are slow
-            use = MemoryUse(peaks[0], budget=self.gradients.budget)
-            if self.gradients.measured:
-                times = measured(self.executor, works)
-                seconds = (median(times[1]), median(times[0]))
-                use = use._replace(original=peaks[1], seconds=seconds, runs=len(times[0]))
-        except Refused as refused:
-            raise ValidationError(
-                f"{self.change.called} does not run when TensorFlow optimises it: {printable(refused.text)}"
-            ) from refused
-        finally:
-            for work in works:
-                self.executor.unload(work.key)
-        return use
 
-    def _deployed(self, key: str, data: bytes, feeds: Feeds) -> Work:
-        self.executor.load_bytes(DEPLOYED + key, data, optimize=True)
-        return Work(DEPLOYED + key, feeds, [list(self.gradients.names)])
+def _measure(claim: Gradients, edited: bytes, original: bytes, called: str, state: TrialState) -> None:
+    """Notes what the gradients alone take, as deployed: in the edited graph, and if asked in the original too."""
+    executor = state.executor
+    works = [_deployed(state, EDITED, edited, claim)]
+    if claim.measured:
+        works.append(_deployed(state, ORIGINAL, original, claim))
+    try:
+        peaks = [_peak(executor, work) for work in works]  # also the first runs, which are slow
+        use = MemoryUse(peaks[0], budget=claim.budget)
+        if claim.measured:
+            times = measured(executor, works)
+            seconds = (median(times[1]), median(times[0]))
+            use = use._replace(original=peaks[1], seconds=seconds, runs=len(times[0]))
+    except Refused as refused:
+        raise ValidationError(
+            f"{called} does not run when TensorFlow optimises it: {printable(refused.text)}"
+        ) from refused
+    finally:
+        for work in works:
+            executor.unload(work.key)
+    state.proof.memory = use
+    _check_budget(state.proof, use)
 
-    def _peak(self, work: Work) -> int:
-        """The bytes that a run allocates at most, all devices together; the first run is not counted."""
-        peaks: list[int] = []
-        started = time.monotonic()
-        while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
-            (names,) = work.groups
-            result = f"{work.key} traced"
-            run = self.executor.wait(self.executor.run(work.key, result, work.feeds, names, trace=True))
-            self.executor.drop(result)
-            peaks.append(sum(peak_bytes(run.metadata or b"").values()))
-        return max(peaks[1:])
 
-    def _check_budget(self, use: MemoryUse) -> None:
-        """Raises ValidationError where a run takes clearly more than its budget; a little more is a warning."""
-        if use.budget is None or use.edited <= use.budget:
-            return
-        taken, budget = told_apart(use.edited, use.budget)
-        if use.edited > use.budget + max(BUDGET_MARGIN * use.budget, SMALL_MARGIN):
-            raise ValidationError(
-                f"a run of the gradients takes {taken}, and the budget is {budget}",
-                hint="--shape tells the plan what the inputs are; what it cannot foresee needs a lower --budget",
-            )
-        self.proof.warnings.append(f"a run of the gradients takes {taken}, which is a little over its budget")
+def _deployed(state: TrialState, run: str, data: bytes, claim: Gradients) -> MeasuredGraph:
+    state.executor.load_bytes(DEPLOYED + run, data, optimize=True)
+    return MeasuredGraph(DEPLOYED + run, state.fed[run], [list(claim.names)])
+
+
+def _peak(executor: Executor, work: MeasuredGraph) -> int:
+    """The bytes that a run allocates at most, all devices together; the first run is not counted."""
+    peaks: list[int] = []
+    started = time.monotonic()
+    while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
+        (names,) = work.groups
+        result = f"{work.key} traced"
+        run = executor.wait(executor.run(work.key, result, work.feeds, names, trace=True))
+        executor.drop(result)
+        peaks.append(sum(peak_bytes(run.metadata or b"").values()))
+    return max(peaks[1:])
+
+
+def _check_budget(proof: Proof, use: MemoryUse) -> None:
+    """Raises ValidationError where a run takes clearly more than its budget; a little more is a warning."""
+    if use.budget is None or use.edited <= use.budget:
+        return
+    taken, budget = told_apart(use.edited, use.budget)
+    if use.edited > use.budget + max(BUDGET_MARGIN * use.budget, SMALL_MARGIN):
+        raise ValidationError(
+            f"a run of the gradients takes {taken}, and the budget is {budget}",
+            hint="--shape tells the plan what the inputs are; what it cannot foresee needs a lower --budget",
+        )
+    proof.warnings.append(f"a run of the gradients takes {taken}, which is a little over its budget")
+
+
+# -- TensorFlow's own -----------------------------------------------------------------------------------------
 
 
 def _scope(graph: Graph, claim: Gradients) -> str:
@@ -168,7 +169,7 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
     Raises:
         EditError, ValidationError, NotValidatedError: see `Differentiator.derive`.
     """
-    out = graph.pristine()
+    out = opened_again(graph)
     tensors = [tuple(out.output(name) for name in names) for names in (claim.ys, claim.xs, claim.grad_ys)]
     wanted = GradientRequest(
         tensors[0], tensors[1], tensors[2], claim.names, _scope(out, claim), given=len(claim.names)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.order import topological_order
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
@@ -18,12 +18,12 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype, element_size
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.change import Change
-from gdsurgeon.proof.comparing import EDITED, difference
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.models.node_difference import node_differences
-from gdsurgeon.proof.plan import make_plan
-from gdsurgeon.proof.proof import agrees
+from gdsurgeon.proof.plan import plan_with
+from gdsurgeon.proof.proof import agrees, difference
 from gdsurgeon.proof.subject import Feeds
+from gdsurgeon.proof.trial import EDITED
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
@@ -36,7 +36,7 @@ UNKNOWN_BYTES = 1 << 20
 MOST_GUILTY = 20
 
 
-class Pair(NamedTuple):
+class TensorPair(NamedTuple):
     """A tensor of the model and its partner in the other one; SOURCE numbers the reference that the first is of."""
 
     before: str
@@ -44,7 +44,7 @@ class Pair(NamedTuple):
     source: int = 0
 
 
-class Reference(NamedTuple):
+class ModelSide(NamedTuple):
     """A graph with which the other model is compared: the model itself, or what stands before or behind it.
 
     Attributes:
@@ -62,12 +62,27 @@ class Reference(NamedTuple):
     counterpart: Callable[[str], str]
 
 
-class End(NamedTuple):
+class DifferingOutput(NamedTuple):
     """An output of the two that differs, and how."""
 
     before: str
     after: str
     comparison: Comparison
+
+
+class Differing(NamedTuple):
+    """What differs between two models.
+
+    Attributes:
+        outputs: those that do; what they do not depend on is not looked at.
+        feeds: what the other model was fed.
+        rtol, atol: by how much floats may differ.
+    """
+
+    outputs: Sequence[DifferingOutput]
+    feeds: Feeds
+    rtol: float = 0.0
+    atol: float = 0.0
 
 
 class Guilty(NamedTuple):
@@ -86,10 +101,10 @@ class Guilty(NamedTuple):
 
     node: str
     op: str
-    tensor: Pair
+    tensor: TensorPair
     text: str
     comparison: Comparison
-    inputs: tuple[Pair, ...]
+    inputs: tuple[TensorPair, ...]
     between: tuple[str, ...]
     why: tuple[str, ...]
 
@@ -134,7 +149,7 @@ class Divergence:
         }
 
 
-class Search:
+class DivergenceSearch:
     """The search for the node that is to blame.
 
     Both graphs are loaded as they are written: what an optimiser folds together belongs to no node.
@@ -142,44 +157,30 @@ class Search:
     Args:
         executor: has loaded all of them, the other model as EDITED.
         change: the two models.
-        references: the model, and what stands before and behind it.
-        feeds: what to feed the other model.
-        ends: the outputs that differ; what they do not depend on is not looked at.
-        rtol, atol: by how much floats may differ.
+        sides: the model, and what stands before and behind it.
+        differing: what is to be explained.
     """
 
-    def __init__(
-        self,
-        executor: Executor,
-        change: Change,
-        references: Sequence[Reference],
-        feeds: Feeds,
-        ends: Sequence[End],
-        *,
-        rtol: float = 0.0,
-        atol: float = 0.0,
-    ) -> None:
+    def __init__(self, executor: Executor, change: Change, sides: Sequence[ModelSide], differing: Differing) -> None:
         self.executor = executor
         self.change = change
-        self.references = references
-        self.feeds = feeds
-        self.ends = ends
-        self.rtol, self.atol = rtol, atol
-        self.topology = Topology(change.after)
+        self.sides = sides
+        self.ends, self.feeds, self.rtol, self.atol = differing
+        self.topology = topology_of(change.after)
         self.found = Divergence()
-        nodes = {parse_tensor(end.after).node for end in ends}
+        nodes = {parse_tensor(end.after).node for end in differing.outputs}
         above = self.topology.upstream([self.topology.id_of(change.after[name]) for name in nodes])
         self._order = [number for number in topological_order(self.topology) if above[number]]
         self.pairs, self._groups = self._fetchable()
 
     # -- what can be compared -----------------------------------------------------------------------------------
 
-    def _fetchable(self) -> tuple[list[Pair], dict[Pair, tuple[int, int, int]]]:
+    def _fetchable(self) -> tuple[list[TensorPair], dict[TensorPair, tuple[int, int, int]]]:
         """The pairs that can be fetched in both graphs, in topological order, and the runs that can fetch them."""
         graph = self.change.after
         names = [self.topology.name(number) for number in self._order]
         partners = [
-            Pair(mine, theirs, source)
+            TensorPair(mine, theirs, source)
             for name in names
             if graph[name].op not in PLACEHOLDERS
             for theirs in _tensors_of(graph[name])
@@ -189,7 +190,7 @@ class Search:
         theirs = _fetches(self.executor, graph, [parse_tensor(pair.after).node for pair in partners])
         mine = [
             _fetches(self.executor, r.graph, [parse_tensor(p.before).node for p in partners if p.source == i])
-            for i, r in enumerate(self.references)
+            for i, r in enumerate(self.sides)
         ]
         groups = {
             pair: (pair.source, mine[pair.source][pair.before], theirs[pair.after])
@@ -200,23 +201,23 @@ class Search:
         return list(groups), groups
 
     def _partner(self, tensor: str) -> Iterator[tuple[int, str]]:
-        """The first of the references that has a partner for a tensor of the other model, and that partner."""
-        for source, reference in enumerate(self.references):
+        """The first of the sides that has a partner for a tensor of the other model, and that partner."""
+        for source, reference in enumerate(self.sides):
             mine = reference.partner(tensor)
             if mine is not None and _has(reference.graph, mine) and mine not in reference.feeds:
                 yield source, mine
                 return
 
     @cached_property
-    def partners(self) -> dict[str, Pair]:
+    def partners(self) -> dict[str, TensorPair]:
         """The pairs by the name in the other model."""
         return {pair.after: pair for pair in self.pairs}
 
-    def _chunks(self) -> Iterator[list[Pair]]:
+    def _chunks(self) -> Iterator[list[TensorPair]]:
         """The pairs in order, in chunks that fit into memory and whose tensors can be fetched in one run."""
         sizes = self._sizes()
         for _, members in groupby(self.pairs, key=lambda pair: self._groups[pair]):
-            chunk: list[Pair] = []
+            chunk: list[TensorPair] = []
             total = 0
             for pair in members:
                 if chunk and (total + sizes[pair] > CHUNK_BYTES or len(chunk) >= CHUNK_TENSORS):
@@ -227,7 +228,7 @@ class Search:
             if chunk:
                 yield chunk
 
-    def _sizes(self) -> dict[Pair, int]:
+    def _sizes(self) -> dict[TensorPair, int]:
         graph = self.change.after
         given = {
             Output(graph[parse_tensor(name).node], 0): value.shape
@@ -235,7 +236,7 @@ class Search:
             if isinstance(value, Tensor) and parse_tensor(name).node in graph
         }
         shapes = infer_shapes(graph, given)
-        out: dict[Pair, int] = {}
+        out: dict[TensorPair, int] = {}
         for pair in self.pairs:
             output = graph.tensor(pair.after)
             shape = shapes.shape(output)
@@ -254,12 +255,12 @@ class Search:
             ValidationError, NotValidatedError: a run that went before does not go again.
         """
         for chunk in self._chunks():
-            self._run_reference(chunk[0].source, chunk)
+            self._run_side(chunk[0].source, chunk)
             self._run(EDITED, "theirs", self.feeds, [pair.after for pair in chunk])
             places = [(f"mine {pair.source}", i) for i, pair in enumerate(chunk)]
             differing = self._differing(chunk, places)
             self.found.compared += len(chunk)
-            self._drop("theirs", *(f"mine {i}" for i in range(len(self.references))))
+            self._drop("theirs", *(f"mine {i}" for i in range(len(self.sides))))
             if differing:
                 self._blame(differing)
                 break
@@ -271,9 +272,9 @@ class Search:
         """Nothing that has a partner differs above the outputs that do: what lies between is to blame."""
         for end in self.ends:
             if end.after not in self.partners:
-                self._note(Pair(end.before, end.after), end.comparison)
+                self._note(TensorPair(end.before, end.after), end.comparison)
 
-    def _blame(self, differing: Mapping[Pair, Comparison]) -> None:
+    def _blame(self, differing: Mapping[TensorPair, Comparison]) -> None:
         """Of the tensors that differ those above which none does."""
         bad = {pair.after for pair in differing}
         for pair, comparison in differing.items():
@@ -295,14 +296,14 @@ class Search:
         for chunk in self._chunks():
             read = {pair: [self.partners[t] for t in self._reads(pair) if t in self.partners] for pair in chunk}
             wanted = list(dict.fromkeys([*chunk, *(p for pairs in read.values() for p in pairs)]))
-            places: dict[Pair, tuple[str, int]] = {}
-            for source in range(len(self.references)):
+            places: dict[TensorPair, tuple[str, int]] = {}
+            for source in range(len(self.sides)):
                 of_source = [pair for pair in wanted if pair.source == source]
                 places |= {pair: (f"mine {source}", i) for i, pair in enumerate(of_source)}
-                self._run_reference(source, of_source)
+                self._run_side(source, of_source)
             for colour in self._colours(chunk):
                 self._try(colour, read, places)
-            self._drop(*(f"mine {i}" for i in range(len(self.references))))
+            self._drop(*(f"mine {i}" for i in range(len(self.sides))))
         if not self.found.guilty:
             self._blame_ends()
         order = {pair.after: i for i, pair in enumerate(self.pairs)}
@@ -310,9 +311,12 @@ class Search:
         return self.found
 
     def _try(
-        self, pairs: Sequence[Pair], read: Mapping[Pair, list[Pair]], places: Mapping[Pair, tuple[str, int]]
+        self,
+        pairs: Sequence[TensorPair],
+        read: Mapping[TensorPair, list[TensorPair]],
+        places: Mapping[TensorPair, tuple[str, int]],
     ) -> None:
-        """Runs nodes of the other model on the references' tensors; one that does not take them is left out."""
+        """Runs nodes of the other model on the sides' tensors; one that does not take them is left out."""
         fed = dict(self.feeds) | {p.after: Result(*places[p]) for pair in pairs for p in read[pair]}
         try:
             self.executor.wait(self.executor.run(EDITED, "theirs", fed, [pair.after for pair in pairs]))
@@ -328,18 +332,18 @@ class Search:
         self.found.compared += len(pairs)
         self._drop("theirs")
 
-    def _run_reference(self, source: int, wanted: Sequence[Pair]) -> None:
+    def _run_side(self, source: int, wanted: Sequence[TensorPair]) -> None:
         if wanted:
-            reference = self.references[source]
+            reference = self.sides[source]
             self._run(reference.key, f"mine {source}", reference.feeds, [pair.before for pair in wanted])
 
-    def _reads(self, pair: Pair) -> list[str]:
+    def _reads(self, pair: TensorPair) -> list[str]:
         return [output.name for output in self.change.after[parse_tensor(pair.after).node].inputs]
 
-    def _colours(self, chunk: Sequence[Pair]) -> list[list[Pair]]:
+    def _colours(self, chunk: Sequence[TensorPair]) -> list[list[TensorPair]]:
         """Pairs that can share a run: a tensor that is fed to one of them is not fetched for another."""
         colour_of: dict[str, int] = {}
-        colours: list[list[Pair]] = []
+        colours: list[list[TensorPair]] = []
         for pair in chunk:
             node = parse_tensor(pair.after).node
             if node not in colour_of:
@@ -364,9 +368,11 @@ class Search:
         for result in results:
             self.executor.drop(result)
 
-    def _differing(self, pairs: Sequence[Pair], places: Sequence[tuple[str, int]]) -> dict[Pair, Comparison]:
-        """Those of PAIRS that differ; of the references they are at PLACES, of the other model in their order."""
-        out: dict[Pair, Comparison] = {}
+    def _differing(
+        self, pairs: Sequence[TensorPair], places: Sequence[tuple[str, int]]
+    ) -> dict[TensorPair, Comparison]:
+        """Those of PAIRS that differ; of the sides they are at PLACES, of the other model in their order."""
+        out: dict[TensorPair, Comparison] = {}
         for result in dict.fromkeys(result for result, _ in places):
             of_result = [(i, place[1]) for i, place in enumerate(places) if place[0] == result]
             at = [(mine, theirs) for theirs, mine in of_result]
@@ -376,7 +382,7 @@ class Search:
                     out[pairs[i]] = found
         return out
 
-    def _note(self, pair: Pair, comparison: Comparison) -> None:
+    def _note(self, pair: TensorPair, comparison: Comparison) -> None:
         if len(self.found.guilty) >= MOST_GUILTY:
             return
         node = self.change.after[parse_tensor(pair.after).node]
@@ -391,23 +397,23 @@ class Search:
     def _why(self, node: Node) -> list[str]:
         """What is different about a node as the files have it; [] where it has no partner."""
         for source, mine in self._partner(node.name):
-            reference = self.references[source]
+            reference = self.sides[source]
             other = reference.graph.find(parse_tensor(mine).node)
             return node_differences(other, node, reference.counterpart) if other is not None else []
         return []
 
-    def _frontier(self, pair: Pair) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
+    def _frontier(self, pair: TensorPair) -> tuple[tuple[TensorPair, ...], tuple[str, ...]]:
         """The nearest tensors above PAIR that are compared, and the nodes on the way to them."""
         inputs, between = frontier(self.change.after, pair.after, self.partners)
         return tuple(inputs), tuple(node.name for node in between if node.op not in PLACEHOLDERS)
 
 
-def frontier(graph: Graph, end: str, known: Mapping[str, Pair]) -> tuple[list[Pair], list[Node]]:
+def frontier(graph: Graph, end: str, known: Mapping[str, TensorPair]) -> tuple[list[TensorPair], list[Node]]:
     """The nearest of the tensors KNOWN (by name) above the node of END, and the nodes between them and it."""
     start = graph[parse_tensor(end).node]
     seen = {start}
     pending = [start]
-    found: dict[Pair, None] = {}
+    found: dict[TensorPair, None] = {}
     for node in pending:  # grows while it is walked
         for read in node.inputs:
             pair = known.get(read.name)
@@ -431,11 +437,5 @@ def _has(graph: Graph, tensor: str) -> bool:
 
 def _fetches(executor: Executor, graph: Graph, names: Sequence[str]) -> dict[str, int]:
     """The tensors of the nodes NAMES that can be fetched, each with the number of the run that can fetch it."""
-    settings = executor.settings
-    plan = make_plan(
-        graph,
-        allow_ops=settings.allow_ops,
-        custom_ops=bool(settings.op_libraries),
-        outputs=[name for name in dict.fromkeys(names) if name in graph],
-    )
+    plan = plan_with(executor.settings, graph, [name for name in dict.fromkeys(names) if name in graph])
     return {name: i for i, group in enumerate(plan.groups) for name in group if name not in plan.random}

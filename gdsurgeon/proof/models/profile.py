@@ -17,8 +17,8 @@ LONGEST_MEASURING = 4.0
 MOST_NODES = 10
 
 
-class Work(NamedTuple):
-    """A graph of the executor, what it is fed, and what is fetched of it, run by run."""
+class MeasuredGraph(NamedTuple):
+    """A graph of the executor that is measured, what it is fed, and what is fetched of it, run by run."""
 
     key: str
     feeds: Feeds
@@ -46,7 +46,7 @@ class Profile(NamedTuple):
         return {"seconds": self.seconds, "runs": self.runs, "node_seconds": self.node_seconds, "slowest": slowest}
 
 
-def measured(executor: Executor, work: Sequence[Work]) -> list[list[float]]:
+def measured(executor: Executor, work: Sequence[MeasuredGraph]) -> list[list[float]]:
     """The seconds of runs of each graph, by turns, so that a busy machine slows all of them; all have run before.
 
     Raises:
@@ -60,14 +60,14 @@ def measured(executor: Executor, work: Sequence[Work]) -> list[list[float]]:
     return times
 
 
-def _run(executor: Executor, work: Work) -> float:
+def _run(executor: Executor, work: MeasuredGraph) -> float:
     result = f"{work.key} measured"
     runs = [executor.wait(executor.run(work.key, result, work.feeds, names)) for names in work.groups]
     executor.drop(result)
     return sum(run.seconds for run in runs)
 
 
-def profiles(executor: Executor, work: Sequence[Work]) -> list[Profile]:
+def profiles(executor: Executor, work: Sequence[MeasuredGraph]) -> list[Profile]:
     """A profile of each graph. Raises Refused."""
     times = measured(executor, work)
     out: list[Profile] = []
@@ -78,7 +78,7 @@ def profiles(executor: Executor, work: Sequence[Work]) -> list[Profile]:
     return out
 
 
-def _nodes(executor: Executor, work: Work) -> list[NodeTime]:
+def _nodes(executor: Executor, work: MeasuredGraph) -> list[NodeTime]:
     found: list[NodeTime] = []
     result = f"{work.key} traced"
     for names in work.groups:

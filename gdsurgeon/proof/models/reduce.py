@@ -17,10 +17,10 @@ from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.proof.comparing import difference
+from gdsurgeon.proof.change import opened_again
 from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.models.divergence import Guilty, Pair, Reference, Search, frontier
-from gdsurgeon.proof.proof import agrees
+from gdsurgeon.proof.models.divergence import DivergenceSearch, Guilty, ModelSide, TensorPair, frontier
+from gdsurgeon.proof.proof import agrees, difference
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.messages import message
@@ -54,7 +54,7 @@ class Reduced(NamedTuple):
         return {"bytes": len(self.data), "nodes": self.nodes, "tensors": tensors, "difference": self.text}
 
 
-def reduced(search: Search, guilty: Guilty) -> Reduced:
+def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
     """The piece around GUILTY: its inputs are constants with the values that the model has there.
 
     It is run, and widened by what stands above it until its two versions differ as they do in the models.
@@ -88,19 +88,19 @@ def reduced(search: Search, guilty: Guilty) -> Reduced:
 class _Starts:
     """The tensors at which the piece begins, in each of the graphs, and their values."""
 
-    def __init__(self, search: Search, guilty: Guilty, without: set[str]) -> None:
+    def __init__(self, search: DivergenceSearch, guilty: Guilty, without: set[str]) -> None:
         source = guilty.tensor.source
         known = [pair for pair in search.pairs if pair.after not in without]
-        graph = search.references[source].graph
+        graph = search.sides[source].graph
         self.mine = frontier(graph, guilty.tensor.before, {p.before: p for p in known if p.source == source})[0]
         self.theirs = frontier(search.change.after, guilty.tensor.after, {p.after: p for p in known})[0]
         self.pairs = list(dict.fromkeys((*self.mine, *self.theirs)))
-        self.values: dict[Pair, Tensor] = {}
-        for number, reference in enumerate(search.references):
+        self.values: dict[TensorPair, Tensor] = {}
+        for number, reference in enumerate(search.sides):
             self.values |= _values(search.executor, reference, [p for p in self.pairs if p.source == number])
 
 
-def _values(executor: Executor, reference: Reference, pairs: list[Pair]) -> dict[Pair, Tensor]:
+def _values(executor: Executor, reference: ModelSide, pairs: list[TensorPair]) -> dict[TensorPair, Tensor]:
     if not pairs:
         return {}
     result = "inputs of the piece"
@@ -113,8 +113,8 @@ def _values(executor: Executor, reference: Reference, pairs: list[Pair]) -> dict
     return values
 
 
-def _piece(search: Search, guilty: Guilty, starts: _Starts) -> Reduced:
-    reference = search.references[guilty.tensor.source]
+def _piece(search: DivergenceSearch, guilty: Guilty, starts: _Starts) -> Reduced:
+    reference = search.sides[guilty.tensor.source]
     mine = _side(
         reference.graph,
         guilty.tensor.before,
@@ -142,7 +142,7 @@ def _piece(search: Search, guilty: Guilty, starts: _Starts) -> Reduced:
     )
 
 
-def _tensors(search: Search, feeds: Mapping[str, Tensor | Result]) -> dict[str, Tensor]:
+def _tensors(search: DivergenceSearch, feeds: Mapping[str, Tensor | Result]) -> dict[str, Tensor]:
     return {
         name: search.executor.tensor(value.result_id, value.index) if isinstance(value, Result) else value
         for name, value in feeds.items()
@@ -151,7 +151,7 @@ def _tensors(search: Search, feeds: Mapping[str, Tensor | Result]) -> dict[str, 
 
 def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[str, Tensor]) -> bytes:
     """What of GRAPH computes END from STARTS, which are constants, and so are the inputs that are left."""
-    graph = graph.pristine()
+    graph = opened_again(graph)
     drawn = {name: value for name, value in feeds.items() if graph[parse_tensor(name).node].op not in PLACEHOLDERS}
     fixed = {**starts, **drawn}
     nodes, read = _needed(graph, end, fixed)
@@ -211,7 +211,7 @@ def _constant(value: Tensor) -> Any:
     return out
 
 
-def _difference(search: Search, piece: Reduced) -> str:
+def _difference(search: DivergenceSearch, piece: Reduced) -> str:
     """How the two versions of the piece differ when it is run; '' where they do not."""
     executor = search.executor
     executor.load_bytes(PIECE, piece.data)

@@ -1,0 +1,122 @@
+"""The original and the edited graph on the same feeds, at the same time: what such trials have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from gdsurgeon.analysis.traversal.decisions import deciding_nodes
+from gdsurgeon.errors import NotValidatedError, printable
+from gdsurgeon.feeds.input_spec import InputSpec
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.proof.plan import FetchPlan
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.subject import Subject
+from gdsurgeon.proof.trial import (
+    DO_WITHOUT,
+    EDITED,
+    ORIGINAL,
+    ComparedPair,
+    FeedSource,
+    Fetch,
+    SameFeed,
+    TrialContext,
+    TrialRun,
+    chance_reasons,
+)
+from gdsurgeon.text import named
+
+
+def deciding(context: TrialContext, outputs: Iterable[str]) -> list[str]:
+    """The nodes of the original by which OUTPUTS of it are decided, as far as they are there after the edit."""
+    nodes = deciding_nodes(context.change.before[name] for name in dict.fromkeys(outputs))
+    return [node.name for node in nodes if context.has_after(node.name)]
+
+
+def original_run(context: TrialContext, original: Subject, fed: Mapping[str, FeedSource] | None = None) -> TrialRun:
+    """The original, whose inputs are reported by the names that they have after the edit."""
+    return TrialRun(original, fed or {}, reported_as={spec.name: context.after(spec.name) for spec in original.specs})
+
+
+def edited_plan(context: TrialContext, original: FetchPlan) -> FetchPlan:
+    """What is run of the edited graph: the counterparts of what ORIGINAL says."""
+    return FetchPlan(
+        groups=[[context.after(name) for name in names] for names in original.groups],
+        initializers=[context.after(name) for name in original.initializers],
+    )
+
+
+def edited_run(
+    context: TrialContext,
+    original: Subject,
+    plan: FetchPlan,
+    *,
+    fed: Mapping[str, FeedSource] | None = None,
+    specs: Sequence[InputSpec] = (),
+    unfed: Collection[str] = (),
+) -> TrialRun:
+    """The edited graph, on what ORIGINAL is fed.
+
+    Args:
+        context: of the claim.
+        original: is fed its inputs, variables and random values.
+        plan: what is fetched of the edited graph.
+        fed: what it is fed beside that, or instead.
+        specs: inputs that it alone has.
+        unfed: what it is not fed.
+    """
+    subject = Subject(context.executor, EDITED, context.change.after, plan=plan, overrides=Overrides())
+    subject.specs = list(specs)
+    shared = {context.after(name): SameFeed(ORIGINAL, name) for name in original.feedable}
+    shared = {name: source for name, source in shared.items() if parse_tensor(name).node not in unfed}
+    return TrialRun(subject, {**shared, **(fed or {})}, accused=context.change.called, beside=ORIGINAL)
+
+
+def counterpart_pairs(
+    context: TrialContext,
+    plan: FetchPlan,
+    inside: Collection[str] = (),
+    set_aside: Mapping[str, str] | None = None,
+) -> list[ComparedPair]:
+    """Each fetch of the original with its counterpart.
+
+    Args:
+        context: of the claim.
+        plan: that of the original.
+        inside: its nodes that are no outputs.
+        set_aside: fetches that are not compared, and why, beside those that depend on chance.
+    """
+    reasons = chance_reasons(plan) | dict(set_aside or {})
+    return [
+        ComparedPair(
+            name,
+            context.after(name),
+            Fetch(ORIGINAL, name),
+            Fetch(EDITED, context.after(name)),
+            reason=reasons.get(name, ""),
+            inside=parse_tensor(name).node in inside or name in plan.beside,
+        )
+        for name in plan.fetches
+    ]
+
+
+def something_compared(proof: Proof) -> None:
+    """Raises NotValidatedError where nothing was compared; a pass has to rest on something."""
+    if not any(not output.inside for output in proof.compared):
+        reasons = "; ".join(dict.fromkeys(o.reason for o in proof.outputs if o.reason))
+        raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", hint=DO_WITHOUT)
+    empty = [o.after for o in proof.compared if not proof.elements.get(o.after)]
+    if len(empty) == len(proof.compared):
+        raise NotValidatedError(
+            f"nothing could be compared: on these feeds {named(empty, 5)} "
+            f"{'has' if len(empty) == 1 else 'have'} no elements",
+            hint="--feed NAME=VALUE or --feeds FILE.npz give others; " + DO_WITHOUT,
+        )
+    nan = [o.after for o in proof.compared if o.after not in empty and not proof.numbers.get(o.after)]
+    for names, what in ((empty, "{} no elements"), (nan, "{} NaN throughout")):
+        if names:
+            verbs = ("has", "have") if names is empty else ("is", "are")
+            proof.warnings.append(
+                f"on these feeds {named(names, 5)} {what.format(verbs[len(names) > 1])}: there is nothing in "
+                f"{'it' if len(names) == 1 else 'them'} to compare (--feed gives others)"
+            )

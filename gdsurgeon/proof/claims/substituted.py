@@ -1,0 +1,305 @@
+"""An edit that substitutes values: a graph that was not edited is run on what the edited one has in their place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
+from gdsurgeon.analysis.traversal.decisions import deciding_nodes
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.edits.claims import SameGiven, SamePart
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.feeds.given import check_names
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.node import Output
+from gdsurgeon.proof.change import Change
+from gdsurgeon.proof.claims.side_by_side import something_compared
+from gdsurgeon.proof.executor import Refused
+from gdsurgeon.proof.plan import plan_with
+from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.trial import (
+    DO_WITHOUT,
+    EDITED,
+    ORIGINAL,
+    ComparedPair,
+    FeedSource,
+    Fetch,
+    Refusal,
+    SameFeed,
+    Trial,
+    TrialContext,
+    TrialRun,
+    both_load,
+    chance_reasons,
+    nodes_of,
+)
+
+PART = "part"
+_OBSERVED = "observed"
+NamePairs = tuple[tuple[str, str], ...]
+
+
+class Substitution(NamedTuple):
+    """A graph that is run on values of the edited graph, and what of the two is equal then.
+
+    Attributes:
+        key: its name in the executor.
+        graph: as it is in its file.
+        given: for tensors of it, the tensors of the edited graph whose values they are fed.
+        outputs: pairs of tensors (of it, of the edited graph) that are equal.
+        copies: what its nodes are called in the edited graph, where that is not their own name.
+        statement: the claim as an equation.
+        beside: tensors of the edited graph that are run together with the others, and not compared.
+        deciding: pairs as in `outputs` by which outputs are decided: compared where that can be done.
+    """
+
+    key: str
+    graph: Graph
+    given: Mapping[str, str]
+    outputs: NamePairs
+    copies: Mapping[str, str]
+    statement: str
+    beside: tuple[str, ...] = ()
+    deciding: NamePairs = ()
+
+
+def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
+    """The original, given some of its tensors, as CLAIM has it."""
+    change = context.change
+    for name, value in claim.constants.items():
+        node = change.after.find(name)
+        if node is None or node.op != "Const" or node.attr_bytes("value") != value:
+            raise ValidationError(f"the result differs: {quoted(name)} has not the value that it was to get")
+    outputs = claim.outputs if claim.copies else (*claim.outputs, *_unlisted(change, claim))
+    deciding = () if claim.copies else _deciding(change, claim, outputs)
+    copies = {**change.journal.renamed, **claim.copies}
+    return _trial(
+        context,
+        Substitution(ORIGINAL, change.before, claim.given, outputs, copies, claim.statement, claim.beside, deciding),
+    )
+
+
+def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
+    """The graph that was added, on its own."""
+    name = printable(os.path.basename(claim.part.source_name))
+    statement = f"what came from {name} = {name} on its own"
+    copies = context.change.journal.copied
+    trial = _trial(context, Substitution(PART, claim.part, claim.inputs, claim.outputs, copies, statement))
+    context.executor.load_source(PART, claim.part)
+    trial.loads = {**trial.loads, PART: f"TensorFlow does not load {printable(claim.part.source_name)}"}
+    return trial
+
+
+def _deciding(change: Change, claim: SameGiven, outputs: NamePairs) -> NamePairs:
+    """What the outputs are decided by, where it is there before and after."""
+    listed = {tensor for tensor, _ in outputs} | claim.given.keys()
+    nodes = deciding_nodes(change.before[parse_tensor(tensor).node] for tensor, _ in outputs)
+    names = [Output(node, index).name for node in nodes for index in range(node.output_count or 1)]
+    pairs = [(name, change.journal.counterpart(name)) for name in names if name not in listed]
+    return tuple(pair for pair in pairs if parse_tensor(pair[1]).node in change.after)
+
+
+def _unlisted(change: Change, claim: SameGiven) -> list[tuple[str, str]]:
+    """Outputs of the original that the edit has not removed and the claim does not list, with their names now."""
+    listed = {tensor for tensor, _ in claim.outputs} | claim.given.keys()
+    gone = set(change.journal.removed)
+    names = [
+        Output(node, index).name
+        for node in output_nodes(change.before)
+        if node.name not in gone
+        for index in range(node.output_count or 1)
+    ]
+    return [(name, change.journal.counterpart(name)) for name in names if name not in listed]
+
+
+def _trial(context: TrialContext, wanted: Substitution) -> Trial:
+    """The edited graph runs first; what it has in the place of certain tensors is fed to the other one."""
+    change, settings = context.change, context.executor.settings
+    edited = _edited(context, wanted)
+    given = _available(context, wanted, edited)
+    reference = _reference(context, wanted, edited, given)
+    new_inputs = _new_inputs(context, edited)
+    stand_for = _stand_for(context, wanted, new_inputs)
+    observed = _observed(context, wanted, stand_for)
+    run = TrialRun(edited, accused=change.called, turned=True)
+    runs = [run]
+    if observed is not None:
+        run.fed = {name: Fetch(_OBSERVED, tensor) for name, tensor in stand_for.items()}
+        runs.insert(0, TrialRun(observed, reported_as=None, optional="omit"))
+
+    def edits_doing(refusal: Refusal) -> GdsurgeonError:
+        if refusal.error is None or (not new_inputs and _original_runs(context)):
+            return ValidationError(f"the result does not run: {refusal.text}")
+        return refusal.error
+
+    def blame(refusal: Refusal) -> GdsurgeonError:
+        kind = NotValidatedError if new_inputs and (observed is None or refusal.omitted) else ValidationError
+        text = f"does not run on what the result has in the place of its inputs: {refusal.text}"
+        return kind(f"{printable(wanted.graph.source_name)} {text}", hint=DO_WITHOUT)
+
+    run.blame = edits_doing
+    runs.append(TrialRun(reference, _fed(wanted, run, reference, given), blame=blame))
+    pairs, skipped = _pairs(wanted, edited, reference)
+    return Trial(
+        wanted.statement,
+        runs,
+        pairs,
+        both_load(change),
+        lead=EDITED,
+        samples=max(edited.samples, settings.samples if observed is not None else 1),
+        conditions=[something_compared],
+        skipped=skipped,
+    )
+
+
+# -- the edited graph -----------------------------------------------------------------------------------------
+
+
+def _edited(context: TrialContext, wanted: Substitution) -> Subject:
+    change = context.change
+    tensors = [edited for _, edited in (*wanted.outputs, *wanted.deciding)]
+    lost = [tensor for tensor in tensors if parse_tensor(tensor).node not in change.after]
+    if lost:
+        raise ValidationError(f"the result differs: it has lost its output {quoted(lost[0])}")
+    nodes = nodes_of([*tensors, *wanted.given.values(), *wanted.beside])
+    plan = plan_with(context.executor.settings, change.after, nodes, trust_seeds=False)
+    return Subject(context.executor, EDITED, change.after, plan=plan, overrides=_overrides(context))
+
+
+def _overrides(context: TrialContext) -> Overrides:
+    """What the user says of the inputs of the edited graph: the other one is fed what it is fed."""
+    known = [node.name for node in input_nodes(context.change.after)]
+    for name in context.overrides.names():
+        if name not in known and name in context.change.before:
+            listed = ", ".join(map(quoted, known[:8])) or "nothing"
+            raise UsageError(
+                f"{quoted(name)} is no input of the result: it was frozen, or cut away; there is {listed} to feed"
+            )
+    check_names(context.overrides, known)
+    return context.overrides
+
+
+def _original_runs(context: TrialContext) -> bool:
+    """Whether the original runs on feeds made for it."""
+    subject = Subject(context.executor, ORIGINAL, context.change.before, overrides=Overrides())
+    try:
+        subject.initialize()
+        _, runs = subject.start(0, {})
+        subject.wait(runs)
+    except (GdsurgeonError, Refused):
+        return False
+    finally:
+        subject.finish(0)
+    return bool(runs)
+
+
+def _new_inputs(context: TrialContext, edited: Subject) -> list[str]:
+    """The inputs of the edited graph that the original has not."""
+    known = {context.change.journal.after(node.name) for node in input_nodes(context.change.before)}
+    return [spec.name for spec in edited.specs if spec.name not in known]
+
+
+def _stand_for(context: TrialContext, wanted: Substitution, new_inputs: Sequence[str]) -> dict[str, str]:
+    """The tensors of the original that NEW_INPUTS stand for, where the user gives no values.
+
+    No feed that fits such an input may be known; one that the original itself has there does.
+    """
+    overrides = context.overrides
+    tensors = {after: tensor for tensor, after in wanted.given.items()}
+    given = {*overrides.names(), *(new_inputs if overrides.archive is not None else ())}
+    return {name: tensors[name] for name in new_inputs if name in tensors and name not in given}
+
+
+def _observed(context: TrialContext, wanted: Substitution, stand_for: Mapping[str, str]) -> Subject | None:
+    """The original, to be run for the tensors that new inputs STAND_FOR; None where that cannot be had."""
+    if not stand_for or wanted.key != ORIGINAL:
+        return None
+    plan = plan_with(context.executor.settings, wanted.graph, nodes_of(stand_for.values()))
+    options = SubjectOptions(_OBSERVED)
+    observed = Subject(context.executor, ORIGINAL, wanted.graph, plan=plan, overrides=Overrides(), options=options)
+    return observed if observed.places().keys() >= {*stand_for.values()} else None
+
+
+# -- the graph that it is held against ------------------------------------------------------------------------
+
+
+def _available(context: TrialContext, wanted: Substitution, edited: Subject) -> dict[str, str]:
+    """The substitutions whose values can be fetched; what has its own value in any case needs none.
+
+    A tensor that stands for itself and cannot be fetched is computed again, unless it depends on another one.
+    """
+    places = edited.places()
+    missing = [tensor for tensor, after in wanted.given.items() if after not in places]
+    if missing:
+        graph, topology = wanted.graph, topology_of(wanted.graph)
+        moved = [tensor for tensor, after in wanted.given.items() if after != context.after(tensor)]
+        seeds = [topology.id_of(graph[node]) for node in nodes_of(moved)]
+        reached = topology.downstream(seeds, topology.consumers())
+        reasons = dict(edited.plan.reasons)
+        for tensor in missing:
+            if reached[topology.id_of(graph[parse_tensor(tensor).node])]:
+                after = wanted.given[tensor]
+                why = reasons.get(parse_tensor(after).node, "its value cannot be fetched")
+                raise NotValidatedError(f"nothing could be compared: {quoted(after)}: {why}", hint=DO_WITHOUT)
+    return {tensor: after for tensor, after in wanted.given.items() if after in places}
+
+
+def _reference(context: TrialContext, wanted: Substitution, edited: Subject, given: Mapping[str, str]) -> Subject:
+    """The other graph, to be run for what is compared; it is fed what can be had from the edited graph."""
+    graph, places = wanted.graph, edited.places()
+    tensors = [tensor for tensor, after in (*wanted.outputs, *wanted.deciding) if after in places]
+    plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
+    needed = _needed(graph, tensors, given)
+    options = SubjectOptions(bound=frozenset(plan.placeholders) - needed, salt="reference")
+    subject = Subject(context.executor, wanted.key, graph, plan=plan, overrides=Overrides(), options=options)
+    subject.variables = [variable for variable in subject.variables if variable.name in needed]
+    return subject
+
+
+def _needed(graph: Graph, tensors: Iterable[str], given: Iterable[str]) -> frozenset[str]:
+    """The nodes that are computed for TENSORS when the tensors GIVEN are fed."""
+    topology = topology_of(graph)
+    cut = {(topology.id_of(graph[ref.node]), ref.port) for ref in map(parse_tensor, given)}
+    pending = [topology.id_of(graph[node]) for node in nodes_of(tensors)]
+    seen = set(pending)
+    while pending:
+        for read in topology.reads(pending.pop()):
+            if read not in cut and read[0] not in seen:
+                seen.add(read[0])
+                pending.append(read[0])
+    return frozenset(topology.name(number) for number in seen)
+
+
+def _fed(wanted: Substitution, edited: TrialRun, reference: Subject, given: Mapping[str, str]) -> dict[str, FeedSource]:
+    """What the reference is fed: the inputs of the edited graph by their names there, and the substitutes."""
+    out: dict[str, FeedSource] = {}
+    feeds = {*edited.subject.feedable, *edited.fed}
+    for name in reference.feedable:
+        ref = parse_tensor(name)
+        after = format_input(wanted.copies.get(ref.node, ref.node), ref.port)
+        if after in feeds:
+            out[name] = SameFeed(edited.name, after)
+    return out | {tensor: Fetch(edited.name, after) for tensor, after in given.items()}
+
+
+def _pairs(
+    wanted: Substitution, edited: Subject, reference: Subject
+) -> tuple[list[ComparedPair], list[tuple[str, str]]]:
+    """What is compared; and the rest of the outputs, with its reason."""
+    skipped: list[tuple[str, str]] = []
+    out: list[ComparedPair] = []
+    reasons = {**dict(reference.plan.reasons), **dict(edited.plan.reasons)}
+    chance, mine, theirs = chance_reasons(edited.plan), reference.places(), edited.places()
+    for inside, pairs in ((False, wanted.outputs), (True, wanted.deciding)):
+        for tensor, after in pairs:
+            if after in theirs and tensor in mine:
+                ends = Fetch(reference.name, tensor), Fetch(EDITED, after)
+                out.append(ComparedPair(tensor, after, *ends, reason=chance.get(after, ""), inside=inside))
+            elif not inside:
+                reason = reasons.get(parse_tensor(after).node) or reasons.get(parse_tensor(tensor).node)
+                skipped.append((after, reason or "a value that cannot be fetched"))
+    return out, skipped

@@ -1,0 +1,110 @@
+"""An edit that changes values on purpose: the graph loads and runs, and what the edit does not reach is unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.edits.claims import Unchanged
+from gdsurgeon.errors import GdsurgeonError, ValidationError, printable
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.proof.plan import plan_with
+from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.trial import (
+    EDITED,
+    ORIGINAL,
+    ComparedPair,
+    Fetch,
+    Refusal,
+    SameFeed,
+    Trial,
+    TrialContext,
+    TrialRun,
+    both_load,
+    chance_reasons,
+)
+
+STATEMENT = "outputs that the edit does not reach = original(x)"
+_PLAIN = SubjectOptions(batches=False)  # the edit may have fixed the batch of one input, and not of another
+
+
+def unchanged_trial(context: TrialContext, claim: Unchanged | None = None) -> Trial:
+    """The edited graph is planned on its own: other inputs may be needed, and other ops reached, than before."""
+    del claim  # it says no more
+    change, settings = context.change, context.executor.settings
+    overrides = context.overrides_before()
+    plan = plan_with(settings, change.before)
+    original = Subject(context.executor, ORIGINAL, change.before, plan=plan, overrides=overrides, options=_PLAIN)
+    names = [*(n.name for n in output_nodes(change.before)), *(n.name for n in output_nodes(change.after))]
+    outputs = [name for name in dict.fromkeys(names) if name in change.after]
+    plan_after = plan_with(settings, change.after, outputs)
+    edited = Subject(context.executor, EDITED, change.after, plan=plan_after, overrides=overrides, options=_PLAIN)
+    changed = _changed(context)
+    pairs = _pairs(context, original, edited, changed)
+    run = TrialRun(edited, accused=change.called, blame=_blame(edited))
+    runs = [run]
+    if any(not pair.reason for pair in pairs):
+        # What the edit has changed of an input may be its shape: it is fed anew.
+        shared = [name for name in original.feedable if parse_tensor(name).node not in changed]
+        run.fed = {name: SameFeed(ORIGINAL, name) for name in shared}
+        runs = [TrialRun(original), run]
+    return Trial(
+        STATEMENT,
+        runs,
+        pairs,
+        both_load(change),
+        lead=EDITED,
+        samples=edited.samples,
+        skipped=plan_after.reasons,
+    )
+
+
+def alone_trial(context: TrialContext, why: str) -> Trial:
+    """The original does not run here, and that is why it was edited: that the edited graph runs is what can be shown.
+
+    WHY says what TensorFlow has against the original.
+    """
+    trial = unchanged_trial(context)
+    warning = f"{context.change.name} does not run here, so that nothing can be compared: {printable(why)}"
+    run = replace(trial.runs[-1], fed={})
+    for pair in trial.pairs:
+        pair.reason = "the original does not run here"
+    return replace(trial, runs=[run], warnings=[warning], loads={EDITED: "the result does not load"})
+
+
+def _blame(edited: Subject) -> Callable[[Refusal], GdsurgeonError]:
+    def blame(refusal: Refusal) -> GdsurgeonError:
+        # The original ran on feeds for the same inputs: that the result does not is the edit's doing.
+        if refusal.error is None or refusal.bound or not edited.specs:
+            return ValidationError(f"the result does not run: {refusal.text}")
+        return refusal.error
+
+    return blame
+
+
+def _changed(context: TrialContext) -> frozenset[str]:
+    """The nodes of the original that the edit has rewired or changed."""
+    journal = context.change.journal
+    names = [*(slot.node for slot in journal.rewired), *journal.changed]
+    return frozenset(name for name in names if context.change.before.find(name) is not None)
+
+
+def _pairs(context: TrialContext, original: Subject, edited: Subject, changed: frozenset[str]) -> list[ComparedPair]:
+    """What the edited graph gives, and what the original gives under the same name where that must be the same."""
+    graph = context.change.before
+    topology = topology_of(graph)
+    reached = topology.downstream([topology.id_of(graph[name]) for name in changed], topology.consumers())
+    reasons = chance_reasons(edited.plan) | chance_reasons(original.plan)
+    before = set(original.plan.fetches)
+    out: list[ComparedPair] = []
+    for name in edited.plan.fetches:
+        node = graph.find(parse_tensor(name).node)
+        reason = reasons.get(name, "")
+        if not reason and node is not None and reached[topology.id_of(node)]:
+            reason = "downstream of the edit"
+        elif not reason and name not in before:
+            reason = "not an output before"
+        out.append(ComparedPair(name, name, None if reason else Fetch(ORIGINAL, name), Fetch(EDITED, name), reason))
+    return out

@@ -1,0 +1,437 @@
+"""Runs trials: loads the graphs, feeds and runs them sample by sample, compares, and says what that has shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable
+from gdsurgeon.feeds.input_spec import input_seed
+from gdsurgeon.feeds.make.numbers import numbers
+from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.models.profile import MeasuredGraph
+from gdsurgeon.proof.nondeterminism import excused, spread
+from gdsurgeon.proof.proof import (
+    MOST_SHOWN_BYTES,
+    DiffersError,
+    OutputProof,
+    Proof,
+    agrees,
+    difference,
+    shown_value,
+)
+from gdsurgeon.proof.subject import Feeds, Subject
+from gdsurgeon.proof.trial import (
+    DO_WITHOUT,
+    EDITED,
+    AnyNumbers,
+    ComparedPair,
+    FeedSource,
+    Fetch,
+    Recorded,
+    Refusal,
+    SameFeed,
+    Trial,
+    TrialRun,
+)
+from gdsurgeon.runtime.client import Pending
+from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.runtime.protocol import Result, RunSummary
+from gdsurgeon.runtime.tensor import Tensor, reversed_elements
+
+MOST_SHOWN = 8
+"""Outputs of which a few values go into the report."""
+_FLOATS = (FLOAT16, FLOAT32, FLOAT64)
+_RECORDS = "recorded"
+
+
+def await_loaded(executor: Executor, key: str, what: str) -> None:
+    """Waits until the graph KEY is loaded; WHAT says what it means that it is not.
+
+    Raises:
+        ValidationError: TensorFlow does not take it.
+        NotValidatedError: this TensorFlow lacks an op.
+    """
+    try:
+        executor.loaded(key)
+    except Refused as refused:
+        if "Op type not registered" in refused.text:
+            raise NotValidatedError(
+                f"this TensorFlow cannot run the graph: {printable(refused.text)}",
+                hint="--op-lib FILE.so brings custom ops; --validate structure does without running",
+            ) from refused
+        # Of a result that does not load there is nothing to be had by not looking.
+        raise ValidationError(
+            f"{what}: {printable(refused.text)}", hint=None if key == EDITED else DO_WITHOUT
+        ) from refused
+
+
+class Failure(NamedTuple):
+    """The first sample in which outputs differed: its number, the outputs, which of them do, and what was fed."""
+
+    sample: int
+    outputs: list[OutputProof]
+    wrong: list[OutputProof]
+    fed: Mapping[str, Feeds]
+
+
+class _RunRefused(Exception):
+    def __init__(self, run: TrialRun, text: str, error: NotValidatedError | None) -> None:
+        super().__init__(text)
+        self.run, self.text, self.error = run, text, error
+
+
+class _Ended(Exception):
+    """A run whose refusal ends the samples was refused."""
+
+
+class Engine:
+    """Runs a trial.
+
+    Args:
+        executor: is loading the graphs.
+        trial: what is run and compared.
+
+    Attributes:
+        proof: what was run, and how it compares.
+        fed: what each run was fed in the last sample.
+        failure: the first sample that differed, or None; what it has returned stays in the executor.
+    """
+
+    def __init__(self, executor: Executor, trial: Trial) -> None:
+        self.executor = executor
+        self.trial = trial
+        self.proof = Proof(
+            "run", statement=trial.statement, rtol=trial.rtol, atol=trial.atol, optimized=trial.optimized
+        )
+        self.proof.warnings = list(trial.warnings)
+        self.proof.skipped = list(trial.skipped)
+        if trial.planned is not None:
+            self.proof.note_chance(trial.planned)
+        self.fed: dict[str, Feeds] = {}
+        self.failure: Failure | None = None
+        self._runs = {run.name: run for run in (*trial.earlier, *trial.runs)}
+        self._places = {name: run.subject.places() for name, run in self._runs.items()}
+        self._summaries: dict[str, list[RunSummary]] = {}
+        self._bounds: dict[str, Feeds] = {}
+        self._worst: dict[str, Comparison] = {}  # how the outputs that differ do so most
+        self._excused: dict[str, str] = {}
+        self._omitted: set[str] = set()
+
+    # -- the whole ----------------------------------------------------------------------------------------------
+
+    def run(self) -> Proof:
+        """Runs the samples and compares.
+
+        Raises:
+            ValidationError: a graph does not load or run, or differs (then it is a DiffersError).
+            NotValidatedError: nothing can be run or compared here.
+        """
+        if self.trial.otherwise is None:
+            return self._run()
+        try:
+            self.executor.loaded(self.trial.lead)
+            return self._run()
+        except (Refused, NotValidatedError) as error:
+            why = error.text if isinstance(error, Refused) else self.subject(self.trial.lead).problem or error.message
+            return Engine(self.executor, self.trial.otherwise(why)).run()
+
+    def _run(self) -> Proof:
+        trial = self.trial
+        for key, what in trial.loads.items():
+            await_loaded(self.executor, key, what)
+        if not trial.runs:
+            self.proof.statement = ""
+            return self.proof
+        self._check_something_to_run()
+        self._initialize()
+        self._run_samples()
+        if not self.proof.samples:
+            self.proof.statement = ""
+        for condition in trial.conditions:
+            condition(self.proof)
+        return self.proof
+
+    def _check_something_to_run(self) -> None:
+        lead = self.subject(self.trial.lead)
+        if not lead.plan.fetches:
+            raise nothing_to_run(lead, self._runs[self.trial.lead].called)
+        if not self.trial.pairs:
+            reasons = "; ".join(dict.fromkeys(reason for _, reason in self.proof.skipped)) or "there is no output"
+            raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", hint=DO_WITHOUT)
+        count = len(lead.plan.variables)
+        if count:
+            values = "variable, whose value is" if count == 1 else "variables, whose values are"
+            self.proof.warnings.append(f"{count} {values} not in the file: run on made-up ones")
+
+    def _initialize(self) -> None:
+        """Runs the table initialisers of all graphs, each once."""
+        done: set[tuple[str, str]] = set()
+        for run in self.trial.runs:
+            key, targets = run.subject.key, run.subject.plan.initializers
+            try:
+                self.executor.initialize(key, [target for target in targets if (key, target) not in done])
+            except Refused as refused:
+                if run.optional == "omit":
+                    self._omitted.add(run.name)
+                    continue
+                text = f"the tables of {run.called} cannot be initialised: {printable(refused.text)}"
+                error = ValidationError(text) if run.accused else NotValidatedError(text, hint=DO_WITHOUT)
+                raise error from refused
+            done.update((key, target) for target in targets)
+
+    def _run_samples(self) -> None:
+        for sample in range(self.trial.samples):
+            try:
+                self._sample(sample)
+            except _Ended:
+                break
+            except (GdsurgeonError, Refused):
+                if self.failure is None:
+                    raise
+                break
+            self.proof.samples = sample + 1
+            self.proof.batches = sorted({*self.proof.batches, max(run.subject.batch for run in self.trial.runs)})
+            if self.failure is not None and self.trial.stops:
+                break
+        self._conclude()
+
+    def subject(self, run: str) -> Subject:
+        """The graph of RUN."""
+        return self._runs[run].subject
+
+    def measurable(self, run: str) -> MeasuredGraph:
+        """What RUN was in the last sample, to be run again."""
+        subject = self.subject(run)
+        return MeasuredGraph(subject.key, self.fed[run], subject.plan.groups)
+
+    # -- a sample -----------------------------------------------------------------------------------------------
+
+    def _sample(self, sample: int) -> None:
+        """Runs all graphs on one feed, and compares."""
+        self._run_all(sample)
+        outputs = self._outputs(sample)
+        wrong = self._wrong(outputs)
+        if wrong and self.failure is None and self.trial.steady is not None:
+            self._excuse(wrong, sample)
+        self.proof.note(outputs)
+        if sample == 0:
+            self._report_first(outputs)
+        if self.trial.each is not None:
+            self.trial.each(self, sample)
+        if self._judge(outputs, sample):
+            return  # what was returned is still needed, to find out what is to blame
+        if sample == 0 and self.trial.first is not None:
+            self.trial.first(self)
+        if not self.trial.keeps:
+            for run in self.trial.runs:
+                run.subject.finish(sample)
+
+    def _run_all(self, sample: int) -> None:
+        """Has all runs done; in batches of one where TensorFlow does not take larger ones of all of them.
+
+        Graphs that are run apart may each take a larger batch, and not take each other's.
+        """
+        try:
+            for run in self.trial.runs:
+                if run.beside is None and run.name not in self._omitted:
+                    self._carry_out(run, sample)
+        except _RunRefused as refused:
+            run = refused.run
+            held = [r.subject.hold_batch() for r in self.trial.runs] if sample and run.beside is None else []
+            if any(held):
+                self._run_all(sample)
+            elif run.optional == "omit":
+                self._omitted.add(run.name)
+                self._run_all(sample)
+            elif run.optional:
+                raise _Ended from refused
+            else:
+                bound = self._bounds.get(run.name, {})
+                raise run.error(
+                    Refusal(refused.text, refused.error, bound, frozenset(self._omitted))
+                ) from refused.__cause__
+
+    def _carry_out(self, run: TrialRun, sample: int) -> None:
+        """Has RUN done, and those that begin with it."""
+        beside = [other for other in self.trial.runs if other.beside == run.name]
+        begun: dict[str, list[Pending[RunSummary]]] = {}
+
+        def alongside(feeds: Feeds) -> None:
+            self.fed[run.name] = feeds
+            for other in beside:
+                bound = self._bound(other, sample)
+                self.fed[other.name], begun[other.name] = other.subject.begin(sample, bound)
+
+        ways = [True, False] if run.turned and sample % 2 == 0 and run.fed else [False]
+        for turned in ways:
+            try:
+                bound = self._bound(run, sample, turned=turned)
+                _, runs = run.subject.start(sample, bound, alongside)
+                self._summaries[run.name] = run.subject.wait(runs)
+                break
+            except Refused as refused:
+                problem, error = printable(refused.text), None
+                cause: Exception = refused
+            except NotValidatedError as not_validated:
+                problem, error = run.subject.problem, not_validated
+                cause = not_validated
+        else:
+            raise _RunRefused(run, problem, error) from cause
+        for other in beside:
+            try:
+                self._summaries[other.name] = other.subject.wait(begun[other.name])
+            except Refused as refused:
+                raise _RunRefused(other, printable(refused.text), None) from refused
+
+    def _bound(self, run: TrialRun, sample: int, *, turned: bool = False) -> Feeds:
+        """What RUN is fed by others."""
+        out: Feeds = {}
+        for name, source in run.fed.items():
+            value = self._value(source, sample)
+            if value is not None:
+                out[name] = reversed_elements(self._tensor(value)) if turned else value
+        self._bounds[run.name] = out
+        return out
+
+    def _value(self, source: FeedSource, sample: int) -> Tensor | Result | None:
+        """What a run is fed by another; None where that was left out, or was not fed such a thing."""
+        if isinstance(source, SameFeed):
+            return self.fed.get(source.run, {}).get(source.name)
+        if isinstance(source, AnyNumbers):
+            return self._any_numbers(source.fetch, sample)
+        return None if source.run in self._omitted else Result(*self._place(source, sample))
+
+    def _any_numbers(self, fetch: Fetch, sample: int) -> Tensor | Result:
+        result = Result(*self._place(fetch, sample))
+        value = self._tensor(result)
+        if value.dtype not in _FLOATS:
+            return result
+        seed = input_seed(self.executor.settings.seed + sample, f"piece {fetch.tensor}")
+        return Tensor(value.dtype, value.shape, numbers(value.dtype, value.count, 0, seed, wide=True))
+
+    def _tensor(self, value: Tensor | Result) -> Tensor:
+        return self.executor.tensor(value.result_id, value.index) if isinstance(value, Result) else value
+
+    def _place(self, fetch: Fetch, sample: int) -> tuple[str, int]:
+        """The result in the executor that holds a tensor, and the place in it."""
+        group, i = self._places[fetch.run][fetch.tensor]
+        return self.subject(fetch.run).result(sample, group), i
+
+    # -- comparing ----------------------------------------------------------------------------------------------
+
+    def _outputs(self, sample: int) -> list[OutputProof]:
+        """Each pair, compared."""
+        outputs: list[OutputProof] = []
+        for pair in self.trial.pairs:
+            group, i = self._places[pair.theirs.run][pair.theirs.tensor]
+            info = self._summaries[pair.theirs.run][group].outputs[i]
+            reason = pair.reason or self._excused.get(pair.before, "")
+            outputs.append(
+                OutputProof(pair.before, pair.after, info.dtype, info.shape, reason=reason, inside=pair.inside)
+            )
+        pending: dict[tuple[str, str], list[tuple[OutputProof, tuple[int, int]]]] = {}
+        for (mine, i), (theirs, j), output in self._comparable(outputs, sample):
+            pending.setdefault((mine, theirs), []).append((output, (i, j)))
+        begun = [
+            (
+                found,
+                self.executor.compare(*results, [at for _, at in found], rtol=self.proof.rtol, atol=self.proof.atol),
+            )
+            for results, found in pending.items()
+        ]
+        for found, comparisons in begun:
+            for (output, _), comparison in zip(found, self.executor.comparisons(comparisons), strict=True):
+                output.comparison = comparison
+        return outputs
+
+    def _comparable(
+        self, outputs: Sequence[OutputProof], sample: int
+    ) -> list[tuple[tuple[str, int], tuple[str, int], OutputProof]]:
+        """The places of what is compared with what, and the output that it is about."""
+        out: list[tuple[tuple[str, int], tuple[str, int], OutputProof]] = []
+        records: list[Tensor] = []
+        for pair, output in zip(self.trial.pairs, outputs, strict=True):
+            if output.reason or pair.mine is None:
+                continue
+            if isinstance(pair.mine, Recorded):
+                mine = (f"{_RECORDS} {sample}", len(records))
+                records.append(pair.mine.of_sample(sample, output.dtype))
+            else:
+                mine = self._place(pair.mine, sample)
+            out.append((mine, self._place(pair.theirs, sample), output))
+        if records:
+            self.executor.put(f"{_RECORDS} {sample}", records)
+        return out
+
+    def _wrong(self, outputs: Sequence[OutputProof]) -> list[OutputProof]:
+        """Those that differ by more than is allowed."""
+        return [o for o, pair in zip(outputs, self.trial.pairs, strict=True) if self._differs(o.comparison, pair)]
+
+    def _differs(self, found: Comparison | None, pair: ComparedPair) -> bool:
+        if found is None:
+            return False
+        return not found.equal if pair.exact else not agrees(found, self.proof.rtol, self.proof.atol)
+
+    def _excuse(self, wrong: Sequence[OutputProof], sample: int) -> None:
+        """Sets aside those of WRONG that differ no more than the original does from itself."""
+        assert self.trial.steady is not None
+        run = self._runs[self.trial.steady]
+        own = spread(self.executor, run.subject, sample, self.fed[run.name], optimize=self.trial.optimized)
+        self._excused |= excused(wrong, own, run.called)
+
+    def _report_first(self, outputs: list[OutputProof]) -> None:
+        """Keeps what was fed and returned in the first sample."""
+        self.proof.outputs = outputs
+        for run in self.trial.runs:
+            names = run.reported_as
+            if names is None or run.name in self._omitted:
+                continue
+            fed = self.fed[run.name].items()
+            own = {name: value for name, value in fed if not isinstance(run.fed.get(name), SameFeed)}
+            made = run.subject.made
+            for name, text in run.subject.describe_feeds(own).items():
+                self.proof.feeds[names.get(name, name)] = text
+                self.proof.made[names.get(name, name)] = made[name]
+        for pair, output in zip(self.trial.pairs[:MOST_SHOWN] if self.trial.shown else (), outputs, strict=False):
+            if output.elements * 8 <= MOST_SHOWN_BYTES:
+                output.value = shown_value(self.executor.tensor(*self._place(pair.theirs, 0)))
+
+    def _judge(self, outputs: list[OutputProof], sample: int) -> bool:
+        """Whether an output differs; then `_conclude` raises, when the other samples have shown how much it does."""
+        wrong = self._wrong(outputs) if self.trial.judged else []
+        if wrong and self.failure is None:
+            self.failure = Failure(sample, outputs, wrong, dict(self.fed))
+        for output in wrong:
+            found, known = output.comparison, self._worst.get(output.after)
+            if found is not None and (known is None or (found.needed or 0.0) > (known.needed or 0.0)):
+                self._worst[output.after] = found
+        return bool(wrong)
+
+    def _conclude(self) -> None:
+        """Raises DiffersError where a sample differed."""
+        if self.failure is None:
+            return
+        sample, outputs, wrong, _ = self.failure
+        self.proof.outputs = outputs
+        self.proof.samples = max(self.proof.samples, sample + 1)
+        compared = [output for output in outputs if output.comparison is not None]
+        what = "tensors" if any(output.inside for output in compared) else "outputs"
+        accused = next((run.accused for run in self.trial.runs if run.accused), "")
+        complaint = self.trial.complaint or f"{accused} differs: {self.trial.statement} does not hold for"
+        raise DiffersError(
+            f"{complaint} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
+            self.proof,
+            details=tuple(f"{printable(name)}: {difference(found)}" for name, found in self._worst.items()),
+            hint=self.trial.hint,
+        )
+
+
+def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
+    """The error for a graph of which no output can be run."""
+    reasons = list(dict.fromkeys(s.reason for s in subject.plan.skipped))
+    why = "; ".join(reasons[:3]) if reasons else "none gives a value that can be fetched"
+    hint = "--op-lib FILE.so brings custom ops; " if any("not known here" in reason for reason in reasons) else ""
+    hint += "--allow-ops runs it all the same; " if any("--allow-ops" in reason for reason in reasons) else ""
+    return NotValidatedError(f"no output of {name} can be run here: {why}", hint=hint + DO_WITHOUT)

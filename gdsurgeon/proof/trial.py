@@ -1,0 +1,308 @@
+"""A trial: which graphs are run, what each is fed, which tensors are compared, and what that has to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from gdsurgeon.analysis.queries.signature import input_nodes
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.feeds.archive import of_dtype
+from gdsurgeon.feeds.given import check_names
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.proof.change import Change
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.models.profile import MeasuredGraph
+from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.subject import Feeds, Subject
+from gdsurgeon.runtime.tensor import Tensor
+
+ORIGINAL, EDITED = "original", "edited"
+"""What the graphs are called in the executor and in messages, and their runs in a trial."""
+
+DO_WITHOUT = "--validate structure does without running it"
+
+
+class TrialContext(NamedTuple):
+    """What a claim is made into a trial with.
+
+    Attributes:
+        executor: is loading the original and the edited graph.
+        change: the two graphs.
+        overrides: what the user says of feeds, by the names before the edit or after it.
+    """
+
+    executor: Executor
+    change: Change
+    overrides: Overrides
+
+    def after(self, tensor: str) -> str:
+        """What TENSOR of the original is called in the edited graph."""
+        return self.change.journal.counterpart(tensor)
+
+    def has_after(self, tensor: str) -> bool:
+        """Whether the edited graph has the counterpart of TENSOR's node."""
+        return parse_tensor(self.after(tensor)).node in self.change.after
+
+    def overrides_before(self) -> Overrides:
+        """The overrides by the names before the edit. Raises UsageError where a name is no input."""
+        change = self.change
+        known = dict.fromkeys(node.name for node in input_nodes(change.before))
+        after = {new: old for old, new in change.journal.renamed.items() if old in known and new not in known}
+        overrides = self.overrides.renamed(after)
+        theirs = [node.name for node in input_nodes(change.after)]
+        check_names(overrides, [*known, *(name for name in theirs if name not in after)])
+        return overrides.only(known)
+
+    def original(self, plan: FetchPlan) -> Subject:
+        """The original, run as PLAN says."""
+        return Subject(self.executor, ORIGINAL, self.change.before, plan=plan, overrides=self.overrides_before())
+
+    def barred(self, fetches: Iterable[str]) -> dict[str, str]:
+        """The fetches whose counterparts must not be run, and why: they may reach outside, or wait for ever."""
+        nodes = {name: parse_tensor(self.after(name)).node for name in fetches}
+        outputs = [node for node in dict.fromkeys(nodes.values()) if node in self.change.after]
+        plan = plan_with(self.executor.settings, self.change.after, outputs)
+        reasons = {skipped.name: skipped.reason for skipped in plan.skipped}
+        return {name: reasons[node] for name, node in nodes.items() if node in reasons}
+
+
+# -- what is fed ----------------------------------------------------------------------------------------------
+
+
+class Fetch(NamedTuple):
+    """A tensor that a run has given: TENSOR of the graph of RUN."""
+
+    run: str
+    tensor: str
+
+
+class SameFeed(NamedTuple):
+    """What another run, begun before, was fed as NAME."""
+
+    run: str
+    name: str
+
+
+class AnyNumbers(NamedTuple):
+    """Numbers of either sign and some size in the place of floats that a run has given; anything else as it is."""
+
+    fetch: Fetch
+
+
+FeedSource = Fetch | SameFeed | AnyNumbers
+
+
+class Refusal(NamedTuple):
+    """A run that TensorFlow refuses.
+
+    Attributes:
+        text: its reason, printable; '' where no feed could be made.
+        error: the error to be raised where that is nobody's fault.
+        bound: what was fed by the trial.
+        omitted: optional runs that were left out before.
+    """
+
+    text: str
+    error: NotValidatedError | None
+    bound: Feeds
+    omitted: frozenset[str]
+
+
+Blame = Callable[[Refusal], GdsurgeonError]
+"""What to raise for a run that TensorFlow refuses."""
+
+
+@dataclass
+class TrialRun:
+    """A run of a graph in each sample.
+
+    Attributes:
+        subject: the graph and what is fetched of it; it makes the feeds that `fed` does not name.
+        fed: what is fed besides, from runs that begin before this one.
+        accused: what the graph is called in messages where it is the one on trial, at fault if it does not run; '': it
+            was not edited.
+        blame: what is raised where TensorFlow refuses it, where that is another error.
+        beside: the run with which this one begins at once; TensorFlow then works on both. It is to take what that one
+            takes: a batch of two that it refuses is a failure.
+        reported_as: for inputs the names in the report, where these are not their own; None: they are not reported.
+        turned: whether on every other sample what comes from other runs is first tried with its elements in reverse.
+        optional: what becomes of a run that is refused: '' raises, 'omit' goes on without it from there on, 'end' ends
+            the samples.
+    """
+
+    subject: Subject
+    fed: Mapping[str, FeedSource] = field(default_factory=dict)
+    accused: str = ""
+    blame: Blame | None = None
+    beside: str | None = None
+    reported_as: Mapping[str, str] | None = field(default_factory=dict)
+    turned: bool = False
+    optional: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the trial."""
+        return self.subject.name
+
+    @property
+    def called(self) -> str:
+        """What its graph is called in messages."""
+        return self.accused or printable(self.subject.graph.source_name)
+
+    def error(self, refusal: Refusal) -> GdsurgeonError:
+        """The error for a run that is refused."""
+        if self.blame is not None:
+            return self.blame(refusal)
+        text = f"{self.called} does not run: {refusal.text}"
+        if self.accused:
+            return ValidationError(text)
+        return refusal.error or NotValidatedError(text, hint=DO_WITHOUT)
+
+
+# -- what is compared -----------------------------------------------------------------------------------------
+
+
+class Recorded(NamedTuple):
+    """Values that were recorded of a tensor, one for each sample.
+
+    Attributes:
+        tensor: its name.
+        values: arrays.
+        called: what the records are called in messages.
+    """
+
+    tensor: str
+    values: Sequence[Any]
+    called: str
+
+    def of_sample(self, sample: int, dtype: int) -> Tensor:
+        """The value as a tensor of DTYPE. Raises ValidationError where it is of another kind."""
+        try:
+            return of_dtype(self.values[sample], dtype)
+        except (TypeError, ValueError) as error:
+            what = f"what {self.called} has for {quoted(self.tensor)} cannot be compared"
+            raise ValidationError(f"{what}: {printable(str(error))}") from error
+
+
+@dataclass
+class ComparedPair:
+    """Two tensors that are compared.
+
+    Attributes:
+        before, after: what they are called in the report.
+        mine: the one that is right; None where there is none, and the other is only run.
+        theirs: the one that is to be the same.
+        reason: why they are not compared, '' where they are.
+        inside: whether it is no output itself: an output was decided by it.
+        exact: whether no tolerance is allowed for them.
+    """
+
+    before: str
+    after: str
+    mine: Fetch | Recorded | None
+    theirs: Fetch
+    reason: str = ""
+    inside: bool = False
+    exact: bool = False
+
+
+class TrialState(Protocol):
+    """A trial under way, as the functions in its data see it.
+
+    Attributes:
+        executor: where the graphs are.
+        proof: what was run so far.
+        fed: what each run was fed in the last sample.
+    """
+
+    executor: Executor
+    proof: Proof
+    fed: dict[str, Feeds]
+
+    def subject(self, run: str) -> Subject:
+        """The graph of RUN."""
+
+    def measurable(self, run: str) -> MeasuredGraph:
+        """What RUN was in the last sample, to be run again."""
+
+
+Condition = Callable[[Proof], None]
+"""Raises NotValidatedError where what was compared shows nothing; may add warnings."""
+
+
+@dataclass
+class Trial:
+    """A claim, ready to be tried.
+
+    Attributes:
+        statement: what is compared with what, as an equation.
+        runs: of each sample, in this order; none: there is nothing to be tried.
+        pairs: what is compared, in the order of the report.
+        loads: the graphs by their keys, and what it means that TensorFlow does not load one.
+        lead: the run that has to have something to fetch.
+        samples: how many are run.
+        rtol, atol: by how much floats may differ.
+        conditions: what must have been compared at the end.
+        skipped: (output, reason) of what is not run.
+        planned: the plan of which chance is reported.
+        warnings: to be shown in any case.
+        steady: the run whose own spread excuses a difference; None: none is excused.
+        judged: whether a difference is a failure; else it is only reported.
+        shown: whether a few values go into the report.
+        optimized: whether TensorFlow optimises the graphs.
+        complaint: how the message begins that says that it does not hold, where it begins otherwise.
+        hint: for the error where they differ.
+        each: called after each sample's runs, with the state and the number of the sample.
+        first: called after the first sample where nothing differs.
+        stops: whether no further sample is run after one that differs.
+        keeps: whether what the runs return is kept in the executor.
+        earlier: runs of a trial before, whose results were kept.
+        otherwise: the trial that is run instead where the original is not loaded or does not run, and why that is.
+    """
+
+    statement: str
+    runs: list[TrialRun]
+    pairs: list[ComparedPair]
+    loads: Mapping[str, str]
+    lead: str = ORIGINAL
+    samples: int = 1
+    rtol: float = 0.0
+    atol: float = 0.0
+    conditions: list[Condition] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    planned: FetchPlan | None = None
+    warnings: Sequence[str] = ()
+    steady: str | None = None
+    judged: bool = True
+    shown: bool = True
+    optimized: bool = False
+    complaint: str = ""
+    hint: str | None = None
+    each: Callable[[TrialState, int], None] | None = None
+    first: Callable[[TrialState], None] | None = None
+    stops: bool = False
+    keeps: bool = False
+    earlier: Sequence[TrialRun] = ()
+    otherwise: Callable[[str], Trial] | None = None
+
+
+def both_load(change: Change) -> dict[str, str]:
+    """What it means that one of the two graphs is not loaded."""
+    return {
+        ORIGINAL: f"TensorFlow does not load {change.name}, before any edit",
+        EDITED: f"{change.called} does not load",
+    }
+
+
+def chance_reasons(plan: FetchPlan) -> dict[str, str]:
+    """The fetches that are never compared, for they depend on chance, and why."""
+    return dict.fromkeys(plan.random, f"random: {', '.join(plan.random_ops[:3])}")
+
+
+def nodes_of(tensors: Iterable[str]) -> list[str]:
+    """The names of the nodes of TENSORS, each once."""
+    return list(dict.fromkeys(parse_tensor(tensor).node for tensor in tensors))
