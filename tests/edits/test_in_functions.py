@@ -121,8 +121,9 @@ def test_values_that_are_not_claimed_to_be_equal_inside_are_not_outside() -> Non
         lambda body: set_device(body, device="/cpu:0", nodes=Selection(ops=("Mul",))),
         lambda body: remove(body, Selection(nodes=("unread",))),
         lambda body: control(body, add=[("act", "half")]),
+        lambda body: reroute(body, [("act", "v")]),
     ],
-    ids=["rename", "set-attr", "set-device", "remove", "control"],
+    ids=["rename", "set-attr", "set-device", "remove", "control", "reroute"],
 )
 def test_an_edit_in_a_loop_is_proven(tmp_path: Path, edit: Callable[[Graph], EditResult]) -> None:
     outcome = operated(tmp_path, halving(), in_body(edit))

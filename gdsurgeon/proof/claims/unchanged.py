@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from gdsurgeon.analysis.queries.function_usage import calling
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import Unchanged
@@ -85,9 +86,10 @@ def _blame(edited: Subject) -> Callable[[Refusal], GdsurgeonError]:
 
 
 def _changed(context: TrialContext) -> frozenset[str]:
-    """The nodes of the original that the edit has rewired or changed."""
+    """The nodes of the original that the edit has rewired or changed, or that call a function which it has changed."""
     journal = context.change.journal
-    names = [*(slot.node for slot in journal.rewired), *journal.changed]
+    callers = calling(context.change.before, journal.functions.changed) if journal.functions.changed else ()
+    names = [*(slot.node for slot in journal.rewired), *journal.changed, *(node.name for node in callers)]
     return frozenset(name for name in names if context.change.before.find(name) is not None)
 
 
