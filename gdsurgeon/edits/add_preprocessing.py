@@ -8,8 +8,9 @@ from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
 from gdsurgeon.edits.copying.copy_in import copy_in
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph, Use
-from gdsurgeon.graph.journal import Journal, Rewired
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
 
 SUFFIX = "_preprocessed"

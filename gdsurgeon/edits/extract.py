@@ -12,8 +12,9 @@ from gdsurgeon.edits.claims import EditResult, SameGiven
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph, check_name
-from gdsurgeon.graph.journal import Journal, Rewired, made
+from gdsurgeon.graph.journal import Journal, made
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
 

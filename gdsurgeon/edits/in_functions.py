@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, Unchanged
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.facts import FunctionChanges
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import FunctionChanges, Journal, altered_function
+from gdsurgeon.graph.journal import Journal, altered_function
 
 
 def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], EditResult]) -> EditResult:

@@ -13,8 +13,9 @@ from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import string_value, type_value, types_value
 from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, Journal, Rewired, made
+from gdsurgeon.graph.journal import Altered, Journal, made
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype

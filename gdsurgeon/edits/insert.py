@@ -8,8 +8,9 @@ from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
 from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal, Rewired
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Output
 

@@ -10,9 +10,10 @@ from gdsurgeon.analysis.traversal.order import find_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.journal import Journal, Rewired
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.node import Node, Output, same_dtype
 
 Slots = dict[Node, dict[int, Output]]

@@ -9,8 +9,9 @@ from typing import Any
 from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.facts import FunctionChanges
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, FunctionChanges, Journal, altered_function
+from gdsurgeon.graph.journal import Altered, Journal, altered_function
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Selection, select_nodes
 

@@ -16,8 +16,9 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Unchanged
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value
+from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, Journal, Rewired, made
+from gdsurgeon.graph.journal import Altered, Journal, made
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import INT32, INT64

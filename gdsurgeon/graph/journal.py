@@ -5,17 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gdsurgeon.graph.facts import FunctionChanges, Rewired, Value
+
 if TYPE_CHECKING:
     from gdsurgeon.graph.node import Node
-
-
-class Rewired(NamedTuple):
-    """An input slot that reads another tensor than before (`slot` counts the data inputs from 0)."""
-
-    node: str
-    slot: int
-    old: str
-    new: str
 
 
 class Altered(NamedTuple):
@@ -31,16 +24,7 @@ class Altered(NamedTuple):
 
     node: str
     what: str
-    value: str | bytes | tuple[str, ...] | None
-
-
-@dataclass
-class FunctionChanges:
-    """Names of library functions."""
-
-    added: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
+    value: Value
 
 
 @dataclass

@@ -7,12 +7,13 @@ that were not touched are copied byte for byte when the graph is written: only t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gdsurgeon.edits.claims import EditResult, Postprocessed, Preprocessed, SameGiven, SamePart
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import attr_value, functions_in
+from gdsurgeon.graph.facts import Facts, Value, facts_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.journal import Journal
@@ -24,8 +25,6 @@ FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
 _NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, "var_name", "container", "use_node_name_sharing"))
 """Attrs that hold names, which a copy spells in its own way."""
 
-Value = str | bytes | tuple[str, ...] | None
-
 
 def audit(before: Graph, after: Graph, result: EditResult) -> list[str]:
     """What differs between the graphs and is not in the journal, a line each; [] where it is complete.
@@ -35,14 +34,17 @@ def audit(before: Graph, after: Graph, result: EditResult) -> list[str]:
         after: the same graph with it.
         result: of the edit.
     """
-    journal = result.journal
-    known = _Known(journal, before)
-    faults = [*_comings_and_goings(after, journal)]
-    for node in after.touched():
-        old = before.find(node.base_name) if node.base_name is not None else None
-        faults += _changes(old, node, known) if old is not None else known.untrue(node, "was made")
-    if after.functions.is_changed:
-        faults += _functions(before, after, journal)
+    journal, facts = result.journal, facts_of(after)
+    known = _Known(journal)
+    faults = [
+        *_comings_and_goings(facts, after, journal),
+        *_rewirings(facts, after, known),
+        *_alterations(facts, known),
+    ]
+    for name in dict.fromkeys(item.node for item in journal.altered if item.what != "function"):
+        node = after.find(name)
+        faults += known.untrue(node) if node is not None else [f"{quoted(name)} was to be there, and is not"]
+    faults += _functions(facts, after, journal)
     for copies in _copies(before, result):
         faults += _copied(copies, before, after, journal)
     for name, (body, inner) in result.inside.items():
@@ -51,33 +53,28 @@ def audit(before: Graph, after: Graph, result: EditResult) -> list[str]:
 
 
 class _Known:
-    """The journal, for quick questions."""
+    """What the edit says, for quick questions."""
 
-    def __init__(self, journal: Journal, before: Graph) -> None:
-        self.journal = journal
-        self.before = before
-        self.changed = frozenset(journal.changed)
-        self.removed = frozenset(journal.removed)
+    def __init__(self, journal: Journal) -> None:
+        self._changed = frozenset(journal.changed)
         self.rewired = {(slot.node, slot.slot): slot.new for slot in journal.rewired}
-        self.altered: dict[str, dict[str, Value]] = {}
+        self._altered: dict[str, dict[str, Value]] = {}
         for item in journal.altered:
-            if item.what == "function":
-                continue
-            self.altered.setdefault(item.node, {})[item.what] = item.value
+            if item.what != "function":
+                self._altered.setdefault(item.node, {})[item.what] = item.value
 
-    def untrue(self, node: Node, verb: str) -> list[str]:
-        """What the journal says of a node and does not hold."""
+    def untrue(self, node: Node) -> list[str]:
+        """What the edit says of a node and does not hold."""
+        verb = "was made" if node.base_name is None else "was changed"
         return [
             f"{quoted(node.name)} {verb}, and its {what} is not what the edit says"
-            for what, value in self.altered.get(node.name, {}).items()
+            for what, value in self._altered.get(node.name, {}).items()
             if _now(node, what) != value
         ]
 
-    def may_differ(self, node: Node, what: str) -> bool:
+    def may_differ(self, node: str, what: str) -> bool:
         """Whether the edit says that this of the node is another; where it does not say what is, all may be."""
-        if node.name not in self.changed:
-            return False
-        return node.name not in self.altered or what in self.altered[node.name]
+        return node in self._changed and (node not in self._altered or what in self._altered[node])
 
 
 def _now(node: Node, what: str) -> Value:
@@ -94,89 +91,78 @@ def _now(node: Node, what: str) -> Value:
     return node.op if what == "op" else node.device
 
 
-def _comings_and_goings(after: Graph, journal: Journal) -> Iterator[str]:
-    added = {node.name for node in after.touched() if node.base_name is None}
-    removed = {node.base_name for node in after.removed()}
+def _comings_and_goings(facts: Facts, after: Graph, journal: Journal) -> Iterator[str]:
+    added, removed = set(facts.added), set(facts.removed)
     said_added, said_removed = set(journal.added), set(journal.removed)
     for name in sorted(added - said_added):
         yield f"{quoted(name)} was added, and the edit does not say so"
     for name in sorted(said_added - added):
         yield f"{quoted(name)} was to be added, and was not"
-    for name in sorted(n for n in removed - said_removed if n is not None and n not in added):
+    for name in sorted(removed - said_removed - added):
         yield f"{quoted(name)} is gone, and the edit does not say so"
     for name in sorted(said_removed - removed):
         yield f"{quoted(name)} was to be removed, and is still there"
+    for old, new in facts.renamed.items():
+        if journal.after(old) != new:
+            yield f"{quoted(old)} is called {quoted(new)}, and the edit does not say so"
     for old, new in journal.renamed.items():
         node = after.find(new)
         if node is None or node.base_name != old:
             yield f"{quoted(old)} was to be called {quoted(new)}, and is not"
 
 
-def _changes(old: Node, new: Node, known: _Known) -> Iterator[str]:
-    """What is different about a node that was there before."""
-    journal = known.journal
-    if journal.after(old.name) != new.name:
-        yield f"{quoted(old.name)} is called {quoted(new.name)}, and the edit does not say so"
-    yield from known.untrue(new, "was changed")
-    if old.op != new.op and not known.may_differ(new, "op"):
-        yield f"{quoted(new.name)} is a {printable(new.op)}, and was a {printable(old.op)}"
-    if old.device != new.device and not known.may_differ(new, "device"):
-        yield f"{quoted(new.name)} asks for the device {quoted(new.device)}, and did for {quoted(old.device)}"
-    if not known.may_differ(new, "inputs"):
-        yield from _inputs(old, new, known)
-    before = sorted(journal.after(control.name) for control in old.controls)
-    now = sorted(control.name for control in new.controls)
-    if before != now and not known.may_differ(new, "controls"):
-        yield f"{quoted(new.name)} waits for {_listed(now)}, and did for {_listed(before)}"
-    for key in new.changed_attrs:
-        is_same = key == COLOCATION_ATTR or old.attr_bytes(key) == new.attr_bytes(key)
-        if not is_same and not known.may_differ(new, f"attr {key}"):
-            yield f"{quoted(new.name)} has another {quoted(key)}"
-    if not known.may_differ(new, "colocated"):
-        yield from _colocations(old, new, known)
+def _rewirings(facts: Facts, after: Graph, known: _Known) -> Iterator[str]:
+    for name, slot, _, new in facts.rewired:
+        if known.rewired.get((name, slot), new if known.may_differ(name, "inputs") else None) != new:
+            yield f"{quoted(name)} reads {quoted(new)} at input {slot}, and the edit does not say so"
+    found = {(slot.node, slot.slot) for slot in facts.rewired}
+    for (name, slot), new in known.rewired.items():
+        node = after.find(name)
+        if (name, slot) not in found and node is not None and [r.name for r in node.inputs[slot : slot + 1]] != [new]:
+            yield f"{quoted(name)} was to read {quoted(new)} at input {slot}, and does not"
 
 
-def _inputs(old: Node, new: Node, known: _Known) -> Iterator[str]:
-    if len(old.inputs) != len(new.inputs):
-        yield f"{quoted(new.name)} has {len(new.inputs)} inputs, and had {len(old.inputs)}"
-        return
-    for slot, (was, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
-        same = format_input(known.journal.after(was.node.name), was.index)
-        if known.rewired.get((new.name, slot), same) != now.name:
-            yield f"{quoted(new.name)} reads {quoted(now.name)} at input {slot}, and the edit does not say so"
+def _alterations(facts: Facts, known: _Known) -> Iterator[str]:
+    """What is different about nodes that were there before."""
+    for node, altered in facts.altered.items():
+        for what, (before, now) in altered.items():
+            if not known.may_differ(node, what):
+                yield f"{quoted(node)} {_told(what, before, now)}"
 
 
-def _colocations(old: Node, new: Node, known: _Known) -> Iterator[str]:
-    """Those with what is gone, or never was there, are given up."""
-    kept = [other.name for other in old.colocated if other.exists and other.name not in known.removed]
-    before = sorted(known.journal.after(name) for name in kept)
-    now = sorted(other.name for other in new.colocated if other.name not in known.removed)
-    if before != now:
-        yield f"{quoted(new.name)} is colocated with {_listed(now)}, and was with {_listed(before)}"
+def _told(what: str, before: Value, now: Value) -> str:
+    if what.startswith("attr "):
+        return f"has another {quoted(what[5:])}"
+    if what == "op":
+        return f"is a {printable(str(now))}, and was a {printable(str(before))}"
+    if what == "device":
+        return f"asks for the device {quoted(str(now))}, and did for {quoted(str(before))}"
+    was, has = list(before or ()), list(now or ())
+    if what == "inputs":
+        return f"has {len(has)} inputs, and had {len(was)}"
+    verb, did = ("waits for", "did for") if what == "controls" else ("is colocated with", "was with")
+    return f"{verb} {_listed(map(str, has))}, and {did} {_listed(map(str, was))}"
 
 
-def _functions(before: Graph, after: Graph, journal: Journal) -> Iterator[str]:
-    changes = journal.functions
-    old = {function.signature.name: function for function in before.functions}
-    new = {function.signature.name: function for function in after.functions}
-    for name in sorted(new.keys() - old.keys() - set(changes.added)):
+def _functions(facts: Facts, after: Graph, journal: Journal) -> Iterator[str]:
+    said, found = journal.functions, facts.functions
+    for name in sorted(set(found.added) - set(said.added)):
         yield f"the function {quoted(name)} was added, and the edit does not say so"
-    for name in sorted(set(changes.added) - new.keys()):
+    for name in sorted(name for name in said.added if name not in after.functions):
         yield f"the function {quoted(name)} was to be added, and was not"
-    for name in sorted(old.keys() - new.keys() - set(changes.removed)):
+    for name in sorted(set(found.removed) - set(said.removed)):
         yield f"the function {quoted(name)} is gone, and the edit does not say so"
-    for name in sorted(set(changes.removed) & new.keys()):
+    for name in sorted(name for name in said.removed if name in after.functions):
         yield f"the function {quoted(name)} was to be removed, and is still there"
-    for name in old.keys() & new.keys() - set(changes.changed) - set(changes.added):
-        if old[name] != new[name]:
-            yield f"the function {quoted(name)} is another, and the edit does not say so"
+    for name in sorted(set(found.changed) - set(said.changed) - set(said.added)):
+        yield f"the function {quoted(name)} is another, and the edit does not say so"
     for item in journal.altered:
-        found = new.get(item.node) if item.what == "function" else None
-        if found is not None and found.SerializeToString(deterministic=True) != item.value:
+        function = after.functions.get(item.node) if item.what == "function" else None
+        if function is not None and function.SerializeToString(deterministic=True) != item.value:
             yield f"the function {quoted(item.node)} is not what the edit says"
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(quoted, names)) or "nothing"
 
 

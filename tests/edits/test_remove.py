@@ -39,8 +39,8 @@ from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.errors import EditError
 from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.select import Selection

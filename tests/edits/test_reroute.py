@@ -9,8 +9,8 @@ from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.errors import EditError
+from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes
 
 
