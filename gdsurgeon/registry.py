@@ -46,7 +46,13 @@ if TYPE_CHECKING:
     from gdsurgeon.graph_editor.matcher import NodeMatcher as NodeMatcher
     from gdsurgeon.graph_editor.matcher import TreeExpr as TreeExpr
     from gdsurgeon.graph_editor.view import Subgraph as Subgraph
+    from gdsurgeon.operate.edit import Outcome as Outcome
+    from gdsurgeon.operate.library import operate as operate
+    from gdsurgeon.operate.library import prove as prove
     from gdsurgeon.operate.validate import validate as validate
+    from gdsurgeon.proof.progress import Event as Event
+    from gdsurgeon.proof.proof import Proof as Proof
+    from gdsurgeon.proof.settings import Settings as Settings
     from gdsurgeon.select import Selection as Selection
     from gdsurgeon.select import select_nodes as select_nodes
 
@@ -152,6 +158,12 @@ _OTHERS = (
     "graph_editor.matcher.NodeMatcher",
     "graph_editor.matcher.TreeExpr",
     "graph_editor.view.Subgraph",
+    "operate.edit.Outcome",
+    "operate.library.operate",
+    "operate.library.prove",
+    "proof.progress.Event",
+    "proof.proof.Proof",
+    "proof.settings.Settings",
     "select.Selection",
 )
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.in_functions import in_functions
@@ -15,6 +15,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
 from gdsurgeon.operate.paths import back_up, check_apart, is_text_name, output_path
+from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.wire.output import OutputFile
@@ -96,6 +97,7 @@ def operate(
     *,
     before_publishing: Callable[[Outcome], None] | None = None,
     on_difference: Callable[[Outcome, DiffersError], None] | None = None,
+    progress: Progress = silent,
 ) -> Outcome:
     """Applies EDIT to the model and publishes the result, proven as far as the request says.
 
@@ -106,6 +108,7 @@ def operate(
             raises keeps the output from appearing.
         on_difference: called with what there is to say where the result differs from what the edit claims; nothing
             appears then, and the error is raised.
+        progress: called with every step.
 
     Raises:
         GdsurgeonError: of any kind; the input is untouched, an earlier output as it was, and nothing left behind.
@@ -117,6 +120,7 @@ def operate(
     check_apart(out, request.backup, request.report, request.model, request.others)
 
     def publishing(outcome: Outcome) -> None:
+        progress(Event("publishing"))
         outcome.seconds = time.monotonic() - started
         if before_publishing is not None:
             before_publishing(outcome)
@@ -130,9 +134,17 @@ def operate(
         if request.level in ("load", "run"):
             from gdsurgeon.operate.proving import Proving
 
-            with Proving(request.settings, request.overrides, request.level) as proving:
-                return _operate(request, edit, output, proving, publishing, differing)
-        return _operate(request, edit, output, None, publishing, differing)
+            with Proving(request.settings, request.overrides, request.level, progress) as proving:
+                return _operate(request, edit, output, proving, _Listener(publishing, differing, progress))
+        return _operate(request, edit, output, None, _Listener(publishing, differing, progress))
+
+
+class _Listener(NamedTuple):
+    """Who is told: before anything appears, where the result differs, and of every step."""
+
+    publishing: Callable[[Outcome], None]
+    differing: Callable[[DiffersError, Outcome], None]
+    progress: Progress
 
 
 def _operate(
@@ -140,16 +152,19 @@ def _operate(
     edit: Edit,
     output: OutputFile,
     proving: Proving | None,
-    publishing: Callable[[Outcome], None],
-    differing: Callable[[DiffersError, Outcome], None],
+    listener: _Listener,
 ) -> Outcome:
+    progress = listener.progress
+    progress(Event("loading"))
     graph = load(request.model)
     text = _is_text(request, graph, output)
     if not text and not request.dry_run and output.is_terminal():
         raise UsageError("the result is binary and the output is a terminal", hint="-o FILE, or a pipe")
     if proving is not None:
         proving.begin(graph)
+    progress(Event("checking"))
     warnings, before, counts_before = _examine(request, graph, proving)
+    progress(Event("editing"))
     result = in_functions(graph, request.functions, edit) if request.functions else edit(graph)
     if request.level != "none":
         _check_result(graph, result)
@@ -170,7 +185,8 @@ def _operate(
         )  # fmt: skip
 
     if proving is None and (request.dry_run or output.is_stream):
-        return _without_staging(request, graph, chunks, outcome(Proof(request.level)), output, publishing)
+        return _without_staging(request, graph, chunks, outcome(Proof(request.level)), output, listener)
+    progress(Event("staging"))
     with OutputFile("-") if request.dry_run else output as staging:
         staged = staging.stage(chunks)
         graph.source.check_unchanged()
@@ -181,12 +197,12 @@ def _operate(
             except GdsurgeonError as error:
                 error.warnings = (*warnings, *result.warnings)
                 if isinstance(error, DiffersError):
-                    differing(error, outcome(error.proof))
+                    listener.differing(error, outcome(error.proof))
                 raise
         done = outcome(proof)
         if request.backup is not None and not request.dry_run:
             back_up(request.model, request.backup)
-        publishing(done)
+        listener.publishing(done)
         if not request.dry_run:
             staging.publish()
     return done
@@ -236,10 +252,10 @@ def _without_staging(
     chunks: list[Chunk],
     done: Outcome,
     output: OutputFile,
-    publishing: Callable[[Outcome], None],
+    listener: _Listener,
 ) -> Outcome:
     """Nobody has to read the bytes before they go out: they are streamed, or (a dry run) not even that."""
-    publishing(done)
+    listener.publishing(done)
     if not request.dry_run:
         output.stream(chunks)
         graph.source.check_unchanged()

@@ -8,6 +8,7 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove, prove_loads
 from gdsurgeon.proof.settings import Settings
@@ -21,10 +22,12 @@ class Proving:
         settings: how to run.
         overrides: what the user says of feeds.
         level: ``load`` or ``run``.
+        progress: called with every step.
     """
 
-    def __init__(self, settings: Settings, overrides: Overrides, level: str) -> None:
+    def __init__(self, settings: Settings, overrides: Overrides, level: str, progress: Progress = silent) -> None:
         self._executor = Executor(settings)
+        self._executor.progress = progress
         self._overrides = overrides
         self._level = level
 
@@ -53,6 +56,7 @@ class Proving:
         Raises:
             ValidationError, NotValidatedError, UsageError: see `prove` and `prove_loads`.
         """
+        self._executor.progress(Event("proving"))
         if isinstance(edited, bytes):
             self._executor.load_bytes(EDITED, edited)
         else:

@@ -13,6 +13,7 @@ from gdsurgeon.feeds.input_spec import Feed, Jpeg
 from gdsurgeon.feeds.make import encoded
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import STRING, UINT8
+from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.settings import Settings, is_cpu
 from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
 from gdsurgeon.runtime.compare import Comparison
@@ -47,6 +48,7 @@ class Executor:
         self.settings = settings
         self._worker = Worker(settings.device, settings.op_libraries, verbose=settings.verbose)
         self._loads: dict[str, Pending[None]] = {}
+        self.progress: Progress = silent
         self.called: dict[str, str] = {}  # what graphs are called in messages, where that is not their key
 
     def start(self) -> Executor:

@@ -1,0 +1,128 @@
+"""The whole operation, and the proof of an edit, as functions of the library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.operate import edit as whole
+from gdsurgeon.operate.edit import LEVELS, Edit, Outcome, Request
+from gdsurgeon.operate.proving import Proving
+from gdsurgeon.proof.progress import Progress, silent
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.wire.write import read_chunks
+
+Feeds = Mapping[str, object]
+"""Values by the placeholder's name: numbers, lists and arrays, or texts as on the command line (``@FILE.npy``)."""
+
+
+def operate(
+    model: str,
+    edit: Edit,
+    *,
+    out: str | None = None,
+    in_place: bool = False,
+    backup: str | None = None,
+    dry_run: bool = False,
+    level: str = "run",
+    functions: Sequence[str] = (),
+    feeds: Feeds | None = None,
+    archive: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    settings: Settings | None = None,
+    progress: Progress = silent,
+) -> Outcome:
+    """Loads MODEL, edits it, proves the edit, and only then lets the result appear.
+
+    Args:
+        model: a path, or ``-`` for standard input.
+        edit: called with the graph, once: ``lambda graph: gds.rename(graph, [("x", "image")])``.
+        out: a path, ``-`` for standard output; None: MODEL's name with ``.edited`` in it.
+        in_place: replace MODEL; its old file is kept under its name with the suffix BACKUP, where that is given.
+        dry_run: do everything but write.
+        level: how far to prove the result: ``none``, ``structure``, ``load`` or ``run``.
+        functions: library functions to whose bodies the edit is applied, in the place of the graph.
+        feeds: values for inputs, see `Feeds`.
+        archive: an .npz file with values for inputs.
+        shapes: full shapes of inputs whose values are made up.
+        settings: how the graphs are run.
+        progress: called with an `Event` when a step begins.
+
+    Raises:
+        UsageError: the arguments contradict each other, or a value does not fit its input.
+        InputError: MODEL cannot be read or is broken.
+        EditError: the edit is refused.
+        ValidationError: the result does not load, does not run, or differs from what the edit claims.
+        NotValidatedError: that cannot be found out here.
+        OutputError: the result cannot be written.
+
+        Whatever is raised, MODEL is untouched, an earlier output is as it was, and nothing is left behind.
+    """
+    _check_level(level, LEVELS)
+    request = Request(
+        model,
+        out=out,
+        in_place=in_place,
+        backup=backup,
+        dry_run=dry_run,
+        level=level,
+        functions=tuple(functions),
+        settings=settings or Settings(),
+        overrides=_overrides(feeds, archive, shapes),
+    )
+    return whole.operate(request, edit, progress=progress)
+
+
+def prove(
+    graph: Graph,
+    result: EditResult,
+    *,
+    level: str = "run",
+    feeds: Feeds | None = None,
+    archive: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    settings: Settings | None = None,
+    progress: Progress = silent,
+) -> Proof:
+    """Proves what an edit has made of GRAPH, which need not be written: it is run beside the file that it was.
+
+    Two files are compared by `validate`.
+
+    Args:
+        graph: after one edit.
+        result: what the edit returned.
+        level: ``load`` or ``run``.
+        feeds, archive, shapes, settings, progress: as for `operate`.
+
+    Raises:
+        UsageError: there is no such level, or a value does not fit its input.
+        ValidationError: the graph does not load, does not run, or differs from what the edit claims.
+        NotValidatedError: that cannot be found out here.
+    """
+    _check_level(level, ("load", "run"))
+    with Proving(settings or Settings(), _overrides(feeds, archive, shapes), level, progress) as proving:
+        proving.begin(graph)
+        return proving.prove(graph, result, read_chunks(graph.chunks()))
+
+
+def _check_level(level: str, levels: Sequence[str]) -> None:
+    if level not in levels:
+        raise UsageError(f"there is no level {quoted(level)}: it is one of {', '.join(levels)}")
+
+
+def _overrides(feeds: Feeds | None, archive: str | None, shapes: Mapping[str, Sequence[int]] | None) -> Overrides:
+    values = {name.removesuffix(":0"): _text(value) for name, value in (feeds or {}).items()}
+    return Overrides(values, archive, {name.removesuffix(":0"): tuple(dims) for name, dims in (shapes or {}).items()})
+
+
+def _text(value: object) -> str:
+    """A value as the command line takes it; arrays know how to become lists."""
+    if isinstance(value, str):
+        return value
+    aslist = getattr(value, "tolist", None)
+    return json.dumps(aslist() if aslist is not None else value)
