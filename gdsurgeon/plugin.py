@@ -22,7 +22,7 @@ from gdsurgeon.edits.claims import (
 )
 from gdsurgeon.errors import EditError, GdsurgeonError, InputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.graph.journal import Journal
-from gdsurgeon.operate.edit import Request
+from gdsurgeon.operation.edit import Request
 
 __all__ = [
     "Claim",

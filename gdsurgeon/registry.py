@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from gdsurgeon.graph_editor.matcher import NodeMatcher as NodeMatcher
     from gdsurgeon.graph_editor.matcher import TreeExpr as TreeExpr
     from gdsurgeon.graph_editor.view import Subgraph as Subgraph
-    from gdsurgeon.operate.edit import Outcome as Outcome
-    from gdsurgeon.operate.library import operate as operate
-    from gdsurgeon.operate.library import prove as prove
-    from gdsurgeon.operate.validate import validate as validate
+    from gdsurgeon.operation.edit import Outcome as Outcome
+    from gdsurgeon.operation.library import operate as operate
+    from gdsurgeon.operation.library import prove as prove
+    from gdsurgeon.operation.validate import validate as validate
     from gdsurgeon.proof.progress import Event as Event
     from gdsurgeon.proof.proof import Proof as Proof
     from gdsurgeon.proof.settings import Settings as Settings
@@ -132,7 +132,7 @@ COMMANDS = {
         "Gradients", "Add nodes that compute gradients.", "cli.add_gradients", "edits.add_gradients.add_gradients"
     ),
     "validate": Command(
-        "Proof", "Prove that a model runs, or gives what another gives.", "cli.validate", "operate.validate.validate"
+        "Proof", "Prove that a model runs, or gives what another gives.", "cli.validate", "operation.validate.validate"
     ),
     "help": Command("This program", "Show the help of a command.", "cli.help"),
     "completion": Command("This program", "Print a script that has a shell complete commands.", "cli.completion"),
@@ -158,9 +158,9 @@ _OTHERS = (
     "graph_editor.matcher.NodeMatcher",
     "graph_editor.matcher.TreeExpr",
     "graph_editor.view.Subgraph",
-    "operate.edit.Outcome",
-    "operate.library.operate",
-    "operate.library.prove",
+    "operation.edit.Outcome",
+    "operation.library.operate",
+    "operation.library.prove",
     "proof.progress.Event",
     "proof.proof.Proof",
     "proof.settings.Settings",

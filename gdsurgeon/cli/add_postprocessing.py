@@ -11,7 +11,7 @@ from gdsurgeon.cli.complete import files, nodes, paired
 from gdsurgeon.cli.options import edit_options
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
 
 @click.command("add-postprocessing", cls=Command)
@@ -42,5 +42,4 @@ def command(request: Request, post: str, mapped: tuple[str, ...]) -> None:
 
     bindings = mappings(mapped)
     part = load_part(post, request)
-    request.others += (post,)
     run_edit("add-postprocessing", request, lambda graph: add_postprocessing(graph, part, mapped=bindings))

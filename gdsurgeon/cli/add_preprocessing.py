@@ -11,7 +11,7 @@ from gdsurgeon.cli.complete import files, paired, placeholders
 from gdsurgeon.cli.options import edit_options
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
 
 @click.command("add-preprocessing", cls=Command)
@@ -42,5 +42,4 @@ def command(request: Request, pre: str, mapped: tuple[str, ...]) -> None:
 
     bindings = mappings(mapped)
     part = load_part(pre, request)
-    request.others += (pre,)
     run_edit("add-preprocessing", request, lambda graph: add_preprocessing(graph, part, mapped=bindings))

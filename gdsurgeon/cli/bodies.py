@@ -11,7 +11,7 @@ from gdsurgeon.cli.complete import functions
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 

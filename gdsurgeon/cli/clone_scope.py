@@ -11,7 +11,7 @@ from gdsurgeon.cli.complete import nodes, paired, scopes
 from gdsurgeon.cli.options import edit_options, pair
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
 
 @click.command("clone-scope", cls=Command)

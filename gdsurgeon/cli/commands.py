@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.registry import COMMANDS
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Commands(click.Group):
         return [*COMMANDS, *plugins()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        terminal.command = cmd_name
         if cmd_name not in COMMANDS:
             return self._from_elsewhere(ctx, cmd_name)
         command: click.Command = import_module(f"gdsurgeon.{COMMANDS[cmd_name].module}").command

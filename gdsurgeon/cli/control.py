@@ -13,7 +13,7 @@ from gdsurgeon.cli.options import edit_options
 from gdsurgeon.errors import UsageError, quoted
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
 
 @click.command("control", cls=Command)

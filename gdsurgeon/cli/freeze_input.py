@@ -12,7 +12,7 @@ from gdsurgeon.cli.options import edit_options, pair
 from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
 
 @click.command("freeze-input", cls=Command)

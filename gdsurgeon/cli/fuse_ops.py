@@ -13,7 +13,7 @@ from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
     from gdsurgeon.select import Selection
 
 
@@ -72,8 +72,6 @@ def command(
     if mapped and body is None:
         raise UsageError("--map pairs tensors with nodes of a body: --with BODY gives one")
     part = load_part(body, request) if body is not None else None
-    if body is not None:
-        request.others += (body,)
     pairs = [pair(text, "--map") for text in mapped]
     run_edit(
         "fuse-ops",

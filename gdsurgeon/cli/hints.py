@@ -17,5 +17,17 @@ def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
     return "; ".join(filter(None, [error.hint, *words])) or None
 
 
+def error_json(error: GdsurgeonError, command: str = "") -> dict[str, object]:
+    """ERROR for machines."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "details": list(error.details),
+        "hint": hint_of(error, command),
+        "facts": error.facts,
+        "exit": error.exit_code,
+    }
+
+
 def _words(code: str, error: GdsurgeonError, command: str) -> str:
     return HINTS[code].format_map(error.facts)

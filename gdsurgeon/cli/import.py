@@ -11,7 +11,7 @@ from gdsurgeon.cli.complete import files, nodes, paired
 from gdsurgeon.cli.options import edit_options, pair
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
 
 @click.command("import", cls=Command)
@@ -41,5 +41,4 @@ def command(request: Request, other: str, scope: str, connect: tuple[str, ...]) 
 
     pairs = [pair(text, "--connect") for text in connect]
     part = load_part(other, request)
-    request.others += (other,)
     run_edit("import", request, lambda graph: import_graph(graph, part, scope=scope, connect=pairs))

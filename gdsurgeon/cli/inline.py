@@ -11,7 +11,7 @@ from gdsurgeon.cli.complete import functions
 from gdsurgeon.cli.options import edit_options, tolerance_options
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
 
 @click.command("inline", cls=Command)

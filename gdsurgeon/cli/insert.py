@@ -11,7 +11,7 @@ from gdsurgeon.cli.complete import files, nodes
 from gdsurgeon.cli.options import edit_options
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
 
 @click.command("insert", cls=Command)
@@ -34,5 +34,4 @@ def command(request: Request, tensor: str, body: str, scope: str) -> None:
     from gdsurgeon.edits.insert import insert
 
     part = load_part(body, request)
-    request.others += (body,)
     run_edit("insert", request, lambda graph: insert(graph, tensor, part, scope=scope))

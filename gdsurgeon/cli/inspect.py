@@ -76,7 +76,7 @@ def command(
         lines = [json.dumps(inspection.as_json(found), indent=2)]
     else:
         lines = inspection.lines(found)
-    click.echo("\n".join(lines))
+    terminal.answer("\n".join(lines))
     terminal.warn(findings.warnings)
     if findings.fault_count:
         raise broken(graph, findings)

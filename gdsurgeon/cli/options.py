@@ -13,12 +13,14 @@ import click
 
 from gdsurgeon.cli.command import feeds_option, message_option, output_option, proof_option
 from gdsurgeon.cli.complete import files, paired, placeholders
+from gdsurgeon.cli.hints import error_json
+from gdsurgeon.cli.run_edit import report_failure
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted
 
 if TYPE_CHECKING:
     from gdsurgeon.feeds.overrides import Overrides
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
     from gdsurgeon.proof.settings import Settings
 
 LONGEST_TIMEOUT = 10_000_000
@@ -129,7 +131,11 @@ def edit_options(command: F) -> F:
     @functools.wraps(command)
     def wrapper(model: str, **options: Any) -> Any:
         request = _request(model, options)
-        return command(request=request, **options)
+        try:
+            return command(request=request, **options)
+        except GdsurgeonError as error:
+            report_failure(request, terminal.command, error)
+            raise
 
     for option in reversed(_OUTPUT + _LEVEL + _RUNNING + _MANNERS):
         wrapper = option(wrapper)
@@ -152,6 +158,7 @@ def validate_options(command: F) -> F:
         compared = devices if len(devices) == 2 else ()
         return command(settings=settings, overrides=overrides, devices=compared, read=read, **options)
 
+    wrapper = answering_json(wrapper)
     as_json = output_option("--json", "as_json", is_flag=True, help="Print JSON.")
     for option in reversed((*_RUNNING, as_json, *_MANNERS)):
         wrapper = option(wrapper)
@@ -167,16 +174,34 @@ def tolerance_options(command: F) -> F:
 
 def query_options(command: F) -> F:
     """The options of a command that prints something about a graph."""
+    answering = answering_json(command)
     for option in reversed(_MANNERS):
-        command = option(command)
+        answering = option(answering)
     return click.argument("model", shell_complete=files)(
-        output_option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+        output_option("--json", "as_json", is_flag=True, help="Print JSON.")(answering)
     )
+
+
+def answering_json(command: F) -> F:
+    """Has an error be the answer where JSON is asked for and there is no other."""
+
+    @functools.wraps(command)
+    def wrapper(**options: Any) -> Any:
+        try:
+            return command(**options)
+        except GdsurgeonError as error:
+            if options["as_json"] and not terminal.has_answered:
+                import json
+
+                terminal.answer(json.dumps({"error": error_json(error, terminal.command)}, indent=2))
+            raise
+
+    return wrapper  # type: ignore[return-value]
 
 
 def _request(model: str, options: dict[str, Any]) -> Request:
     """Takes the shared options out of OPTIONS."""
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
     take = options.pop
     settings, overrides, read = _running(options)

@@ -8,11 +8,11 @@ from gdsurgeon.edits.copying.parts import Mapped
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
-from gdsurgeon.operate.edit import Request
+from gdsurgeon.operation.edit import Request
 
 
 def load_part(path: str, request: Request) -> Graph:
-    """The graph at PATH, checked as far as the request says.
+    """The graph at PATH, checked as far as the request says, which learns that it is read.
 
     Raises:
         InputError: it cannot be read, or is broken.
@@ -20,6 +20,7 @@ def load_part(path: str, request: Request) -> Graph:
     """
     if path == "-" and request.model == "-":
         raise UsageError("both graphs cannot come from standard input")
+    request.others += (path,)
     part = load(path)
     if request.level != "none":
         require_sound(part)

@@ -13,7 +13,7 @@ from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
     from gdsurgeon.select import Selection
 
 

@@ -1,24 +1,42 @@
-"""Runs an edit from the command line: operation, report, summary."""
+"""Runs an edit from the command line: operation, progress, report, summary."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from gdsurgeon.cli.hints import error_json
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError
-from gdsurgeon.operate.edit import Edit, Outcome, Request, operate
-from gdsurgeon.wire.output import OutputFile
+from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from gdsurgeon.operation.edit import Edit, Outcome, Request
+
+REPORTED = (3, 4, 5, 7)
+"""Exit codes of what is wrong with the model, the edit or the result: a report says so."""
 
 
 def run_edit(command: str, request: Request, edit: Edit) -> None:
-    """Applies EDIT as REQUEST says, and tells what it has done."""
-    report = (
-        OutputFile(request.report) if request.report is not None else None
-    )  # refused now rather than after the work
+    """Applies EDIT as REQUEST says, and tells what it has done.
 
-    def write_report(outcome: Outcome, error: GdsurgeonError | None = None) -> None:
-        if report is not None:
-            _write_report(report, outcome, command, error)
+    Raises:
+        GdsurgeonError: see `gdsurgeon.operation.edit.operate`; where the result differs from what the edit claims,
+            the report says how.
+    """
+    from gdsurgeon.wire.output import OutputFile
 
-    outcome = operate(request, edit, before_publishing=write_report, on_difference=write_report)
+    if request.report is not None:
+        OutputFile(request.report)  # refused now rather than after the work
+
+    def report(outcome: Outcome, error: GdsurgeonError | None = None) -> None:
+        if request.report is not None:
+            from gdsurgeon.view.summary import report as make_report
+
+            failure = error_json(error, command) if error is not None else None
+            _write(request.report, make_report(outcome, command, failure))
+            request.report = None
+
+    outcome = _operate(request, edit, report)
     terminal.warn(dict.fromkeys(outcome.warnings))
     if not terminal.quiet:
         from gdsurgeon.view.summary import summary
@@ -26,15 +44,51 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
         terminal.summary(summary(outcome))
 
 
-def _write_report(report: OutputFile, outcome: Outcome, command: str, error: GdsurgeonError | None) -> None:
+def _operate(request: Request, edit: Edit, report: Callable[..., None]) -> Outcome:
+    """The operation; who sits at a terminal is told what it is at."""
+    from gdsurgeon.operation.edit import operate
+
+    if not terminal.is_watched():
+        return operate(request, edit, before_publishing=report, on_difference=report)
+    from gdsurgeon.cli.progress import ProgressLine
+
+    with ProgressLine() as line:
+        return operate(request, edit, before_publishing=report, on_difference=report, progress=line)
+
+
+def report_failure(request: Request, command: str, error: GdsurgeonError) -> None:
+    """Writes the report of an edit that has come to nothing, unless that is done or would replace what is read."""
+    if request.report is None or error.exit_code not in REPORTED:
+        return
+    from gdsurgeon.operation.paths import check_written
+
+    kept = [request.model, *request.others, *([request.out] if request.out is not None else [])]
+    try:
+        check_written([("--report", request.report)], kept)
+        _write(
+            request.report,
+            {
+                "command": command,
+                "passed": False,
+                "error": error_json(error, command),
+                "model": request.model,
+                "output": None,
+                "warnings": list(error.warnings),
+            },
+        )
+    except (UsageError, OutputError) as other:
+        terminal.warn([other.message])
+
+
+def _write(path: str, report: Mapping[str, object]) -> None:
     import json
 
-    from gdsurgeon.view.summary import report as make_report
+    from gdsurgeon.wire.output import OutputFile
 
-    data = json.dumps(make_report(outcome, command, error), indent=2).encode() + b"\n"
-    with report:
-        if report.is_stream:
-            report.stream([data])
+    data = json.dumps(report, indent=2).encode() + b"\n"
+    with OutputFile(path) as file:
+        if file.is_stream:
+            file.stream([data])
         else:
-            report.stage([data])
-            report.publish()
+            file.stage([data])
+            file.publish()

@@ -8,6 +8,7 @@ from gdsurgeon.cli.bodies import in_body, opened
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.selection import selection_options
+from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.select import Selection
 
 
@@ -50,4 +51,4 @@ def command(
     else:
         lines = list(listing.lines(topology, found, tensors=tensors, levels=toposort))
     if lines:
-        click.echo("\n".join(lines))
+        terminal.answer("\n".join(lines))

@@ -13,7 +13,7 @@ from gdsurgeon.errors import EditError, UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.attrs import Shape
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
 
 
 @click.command("set-shape", cls=Command)

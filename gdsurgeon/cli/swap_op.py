@@ -12,7 +12,7 @@ from gdsurgeon.cli.options import edit_options, pair
 from gdsurgeon.cli.selection import required, selection_options
 
 if TYPE_CHECKING:
-    from gdsurgeon.operate.edit import Request
+    from gdsurgeon.operation.edit import Request
     from gdsurgeon.select import Selection
 
 

@@ -33,6 +33,8 @@ class Terminal:
         self.debug = False
         self.quiet = False
         self.command = ""
+        self.has_answered = False
+        self._shown = ""  # of the progress that stands in the last line, without a line feed
 
     def styled(self, text: str, style: str) -> str:
         """TEXT in a colour, where colours are shown."""
@@ -45,11 +47,27 @@ class Terminal:
 
     def say(self, line: str) -> None:
         """A line on standard error; nothing happens where that is closed."""
+        self.show("")
         try:
             if sys.stderr is not None:
                 print(line, file=sys.stderr)
         except OSError:
             pass  # there is nobody left to tell
+
+    def answer(self, text: str) -> None:
+        """Prints TEXT on standard output: what a query was for."""
+        self.has_answered = True
+        click.echo(text)
+
+    def is_watched(self) -> bool:
+        """Whether somebody sees standard error as it is written."""
+        return not self.quiet and sys.stderr is not None and sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        """Has TEXT stand in the last line of the terminal until something else is said; '' clears it."""
+        if text != self._shown:
+            self._shown = text
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
     def error(self, error: GdsurgeonError) -> None:
         """One line for the error; details and a hint, where there are some, under it."""

@@ -76,7 +76,7 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
     """
     from gdsurgeon.cli.parts import mappings
     from gdsurgeon.errors import GdsurgeonError, UsageError
-    from gdsurgeon.operate.validate import ValidateRequest, Verdict, carry_out
+    from gdsurgeon.operation.validate import ValidateRequest, Verdict, carry_out
 
     if options["target"] == "":
         raise UsageError("--target takes the address of a TensorFlow server, a grpc://host:port")
@@ -122,12 +122,13 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
 
 def _show(verdict: Any, as_json: bool, error: Any) -> None:
     """The verdict: JSON on standard output, or lines for people."""
+    from gdsurgeon.cli.hints import error_json
     from gdsurgeon.view.verdict import verdict_json, verdict_lines
 
     terminal.warn(dict.fromkeys(verdict.warnings))
     if as_json:
         import json
 
-        click.echo(json.dumps(verdict_json(verdict, error), indent=2))
+        terminal.answer(json.dumps(verdict_json(verdict, error and error_json(error, "validate")), indent=2))
     elif verdict.graphs:
         terminal.summary(verdict_lines(verdict, error))

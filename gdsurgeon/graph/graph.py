@@ -495,7 +495,9 @@ class Graph:
         return spliced(self.store, nodes + replaced_functions(self.store, self.functions))
 
     def save(self, path: str) -> None:
-        """Writes the graph to PATH, whole or not at all; nothing is checked or run.
+        """Writes the graph to PATH, whole or not at all. It proves nothing: nothing is checked or run.
+
+        `gds.operate` writes what was proven, and `gds.prove` proves what was not written yet.
 
         Raises:
             OutputError: it cannot be written; what was at PATH is as it was.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
 from gdsurgeon.analysis.shapes.stated import format_shape
-from gdsurgeon.errors import GdsurgeonError, printable
+from gdsurgeon.errors import printable
 from gdsurgeon.graph.journal import Journal
-from gdsurgeon.operate.edit import Outcome
+from gdsurgeon.operation.edit import Outcome
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
 from gdsurgeon.text import change, counted, listed, named, ops, size
@@ -233,14 +233,14 @@ def equality(proof: Proof) -> str:
     return f"within rtol {proof.rtol:g}, atol {proof.atol:g}: they differ by up to {proof.largest_difference:.3g}"
 
 
-def report(outcome: Outcome, command: str, error: GdsurgeonError | None = None) -> dict[str, Any]:
+def report(outcome: Outcome, command: str, error: Mapping[str, object] | None = None) -> dict[str, Any]:
     """The whole outcome for machines; ERROR is what kept the output from appearing, if something did."""
     journal = outcome.result.journal
     inside = {name: _journal_json(inner.journal) for name, (_, inner) in outcome.result.inside.items()}
     return {
         "command": command,
         "passed": error is None,
-        "error": error.message if error is not None else None,
+        "error": error,
         "model": outcome.request.model,
         "output": outcome.out,
         "dry_run": outcome.request.dry_run,

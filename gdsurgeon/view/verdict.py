@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gdsurgeon.errors import GdsurgeonError, printable
-from gdsurgeon.operate.validate import Verdict
+from gdsurgeon.operation.validate import Verdict
 from gdsurgeon.proof.models.divergence import Divergence, Guilty
 from gdsurgeon.proof.models.profile import Profile
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
@@ -144,17 +144,15 @@ def _reasons(guilty: Guilty) -> Iterator[str]:
         yield f"  {where}, not compared: {listed(map(printable, guilty.between), 4)}"
 
 
-def verdict_json(verdict: Verdict, error: GdsurgeonError | None = None) -> dict[str, Any]:
-    """The whole verdict for machines; ERROR is what ended it, if something did."""
+def verdict_json(verdict: Verdict, error: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """The whole verdict for machines; ERROR is what ended it (its code, message, exit, ...), if something did."""
     request = verdict.request
     return {
         "model": request.model,
         "other": request.other,
         "passed": error is None,
-        "error": error.message if error is not None else None,
-        "details": list(error.details) if error is not None else [],
-        "hint": error.hint if error is not None else None,
-        "exit_code": error.exit_code if error is not None else 0,
+        "error": error,
+        "exit_code": error["exit"] if error is not None else 0,
         "graphs": [vars(graph) for graph in verdict.graphs],
         "loaded": verdict.loaded or None,
         "proof": verdict.proof.as_json() if verdict.proof is not None else None,

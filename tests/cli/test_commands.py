@@ -291,8 +291,36 @@ def test_refusals_leave_nothing_behind(files: Desk, name: str, level: str) -> No
     assert unknown is not None
     files.put("report.json", EARLIER)
     files.put("out.pb", EARLIER)
+    kept = apart_from(files, "report.json")
     for more in (("-o", "out.pb"), ("-i", "--backup", ".bak"), ("-o", "-"), ("-n",)):
-        check_refused(files, 4, (), name, *unknown[0], "--validate", level, "--report", "report.json", *more)
+        files.put("report.json", EARLIER)
+        ran = files.run(name, *unknown[0], "--validate", level, "--report", "report.json", *more)
+        assert (ran.code, ran.out) == (4, b"")
+        assert (apart_from(files, "report.json"), files.temporary_files()) == (kept, [])
+        report = json.loads((files.folder / "report.json").read_text())
+        error = report["error"]
+        assert (report["command"], report["passed"], report["output"], error["exit"]) == (name, False, None, 4)
+        assert f"Error: {error['message']}\n" in ran.err and error["code"]
+        assert (f"Hint: {error['hint']}\n" in ran.err) == (error["hint"] is not None)
+
+
+@pytest.mark.parametrize("name", ["add-postprocessing", "add-preprocessing", "import", "insert"])
+def test_a_report_does_not_replace_a_second_graph_that_is_broken(files: Desk, name: str) -> None:
+    files.put("broken.pb", b"no graph")
+    words = ["broken.pb" if word.endswith(".pb") and word != MODEL else word for word in CASES[name].good]
+    said = ("Warning: --report broken.pb would replace broken.pb, which is read", "Error: broken.pb is not a GraphDef")
+    ran = check_refused(files, 3, (), name, *words, "-o", "out.pb", "--report", "broken.pb", *QUICK)
+    assert all(line in ran.err for line in said), ran.err
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_an_error_is_the_answer_where_json_is_asked_for(files: Desk, name: str) -> None:
+    ran = files.run(name, "gone.pb", "--json")
+    error = json.loads(ran.out)["error"]
+    assert (ran.code, error["exit"], error["code"]) == (3, 3, "bad-input")
+    assert f"Error: {error['message']}" in ran.err and set(error) == {
+        "code", "message", "details", "hint", "facts", "exit",
+    }  # fmt: skip
 
 
 @pytest.mark.tensorflow

@@ -66,7 +66,6 @@ MISTAKES = [
     Mistake("regex-group", 4, r"rename model.pb --regex y=\1", ("'y'", "not")),
     Mistake("only-syntax", 4, "reroute model.pb x=y --only (", ("'('", "not a regular expression")),
     # The command line itself.
-    Mistake("nothing", 2, "", ("command", "Hint: ")),
     Mistake("misspelt-command", 2, "renam model.pb y=q", ("'renam'", "Did you mean 'rename'?", "Hint: ")),
     Mistake("no-such-command", 2, "transmogrify model.pb", ("'transmogrify'", "Hint: ")),
     Mistake("misspelt-option", 2, "rename model.pb y=q --validat none", ("'--validat'", "--validate")),

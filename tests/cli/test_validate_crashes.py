@@ -72,7 +72,7 @@ def test_a_graph_that_asks_for_64_gib(own_worker: Bench, monkeypatch: pytest.Mon
 def test_a_graph_that_crashes(own_worker: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = own_worker
     bench.put(m=CRASHING, fine=scaled())
-    monkeypatch.setattr("gdsurgeon.operate.validate.require_sound", lambda graph: Sound())
+    monkeypatch.setattr("gdsurgeon.operation.validate.require_sound", lambda graph: Sound())
     before = workers()
     for arguments in (("m.pb",), ("fine.pb", "m.pb")):
         ran = bench.run(*arguments)

@@ -43,7 +43,7 @@ from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.operate.edit import Request, operate
+from gdsurgeon.operation.edit import Request, operate
 
 
 def cloned(records: Sequence[bytes], source: str = "s", target: str = "t", **options: Any) -> tuple[Graph, EditResult]:

@@ -13,7 +13,7 @@ from support.published import ABSENT, EXECUTABLE, FOLDER, NOT_EXECUTABLE
 import gdsurgeon as gds
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.operate.edit import Request, operate
+from gdsurgeon.operation.edit import Request, operate
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.subject import Subject

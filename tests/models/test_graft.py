@@ -14,7 +14,7 @@ from support.tf_graphs import Builder, Shape
 import gdsurgeon as gds
 from gdsurgeon.feeds.input_spec import Jpeg
 from gdsurgeon.feeds.make import encoded
-from gdsurgeon.operate.edit import Request, operate
+from gdsurgeon.operation.edit import Request, operate
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.tensor import Tensor

@@ -20,7 +20,7 @@ from support.tf_graphs import Builder, attr, body_node, counting_loop, operated,
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operate.edit import Request, operate
+from gdsurgeon.operation.edit import Request, operate
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.wire.text import to_binary

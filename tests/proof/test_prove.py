@@ -12,7 +12,7 @@ import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operate.edit import Outcome
+from gdsurgeon.operation.edit import Outcome
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
 

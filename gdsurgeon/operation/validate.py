@@ -27,7 +27,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.load import load
-from gdsurgeon.operate.paths import check_written, is_text_name
+from gdsurgeon.operation.paths import check_written, is_text_name
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.engine import Engine, await_loaded
 from gdsurgeon.proof.executor import Executor, Refused

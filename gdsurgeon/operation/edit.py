@@ -14,7 +14,7 @@ from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError, Validation
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
-from gdsurgeon.operate.paths import back_up, check_apart, is_text_name, output_path
+from gdsurgeon.operation.paths import back_up, check_apart, is_text_name, output_path
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
@@ -23,7 +23,7 @@ from gdsurgeon.wire.write import Chunk, read_chunks, size_of
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
-    from gdsurgeon.operate.proving import Proving
+    from gdsurgeon.operation.proving import Proving
 
 LEVELS = ("none", "structure", "load", "run")
 LARGEST = (1 << 31) - 1
@@ -132,7 +132,7 @@ def operate(
 
     with OutputFile(out) as output:
         if request.level in ("load", "run"):
-            from gdsurgeon.operate.proving import Proving
+            from gdsurgeon.operation.proving import Proving
 
             with Proving(request.settings, request.overrides, request.level, progress) as proving:
                 return _operate(request, edit, output, proving, _Listener(publishing, differing, progress))

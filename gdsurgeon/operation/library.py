@@ -9,9 +9,9 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operate import edit as whole
-from gdsurgeon.operate.edit import LEVELS, Edit, Outcome, Request
-from gdsurgeon.operate.proving import Proving
+from gdsurgeon.operation import edit as whole
+from gdsurgeon.operation.edit import LEVELS, Edit, Outcome, Request
+from gdsurgeon.operation.proving import Proving
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.settings import Settings

@@ -1,0 +1,106 @@
+"""gds.operate and gds.prove: what they do, what they tell on the way, and what they leave when they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.tf_graphs import Builder
+
+import gdsurgeon as gds
+import gdsurgeon.operation.edit  # noqa: F401  # the room does not hide the function
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.errors import EditError, UsageError, ValidationError
+from gdsurgeon.graph.journal import Journal
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    m = Builder()
+    m.placeholder("x", shape=(2,))
+    m.const("two", 2.0)
+    m.node("y", "Mul", ["x", "two"], T="float32")
+    return m.write(tmp_path / "model.pb")
+
+
+def renamed(graph: gds.Graph) -> EditResult:
+    return gds.rename(graph, [("y", "out")])
+
+
+def wrong(graph: gds.Graph) -> EditResult:
+    """An edit that claims what is not so."""
+    gds.swap_op(graph, [graph["y"]], "AddV2")
+    return EditResult(Journal(changed=["y"]), (SameOutputs(),))
+
+
+def test_the_result_is_written(model: str, tmp_path: Path) -> None:
+    outcome = gds.operate(model, renamed, out=str(tmp_path / "out.pb"), level="structure")
+    assert [node.name for node in gds.load(outcome.out).nodes()] == ["x", "two", "out"]
+    assert (outcome.proof.level, outcome.result.journal.renamed) == ("structure", {"y": "out"})
+
+
+def test_a_dry_run_and_the_default_output(model: str, tmp_path: Path) -> None:
+    gds.operate(model, renamed, dry_run=True, level="none")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pb"]
+    gds.operate(model, renamed, level="none")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.edited.pb", "model.pb"]
+
+
+def test_what_is_refused_leaves_nothing(model: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out.pb")
+    with pytest.raises(EditError, match="no node 'z'"):
+        gds.operate(model, lambda graph: gds.rename(graph, [("z", "a")]), out=out, level="structure")
+    with pytest.raises(UsageError, match="there is no level 'somewhat'"):
+        gds.operate(model, renamed, out=out, level="somewhat")
+    with pytest.raises(UsageError, match="there is no level 'none'"):
+        gds.prove(gds.load(model), renamed(gds.load(model)), level="none")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pb"]
+
+
+def test_what_a_callback_raises_ends_the_operation(model: str, tmp_path: Path) -> None:
+    def stop(event: gds.Event) -> None:
+        if event.step == "publishing":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gds.operate(model, renamed, out=str(tmp_path / "out.pb"), level="structure", progress=stop)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pb"]
+
+
+@pytest.mark.tensorflow
+def test_the_steps_are_told(model: str, tmp_path: Path) -> None:
+    events: list[gds.Event] = []
+    outcome = gds.operate(
+        model, renamed, out=str(tmp_path / "out.pb"), feeds={"x": [1, 2]}, settings=gds.Settings(samples=3),
+        progress=events.append,
+    )  # fmt: skip
+    assert outcome.proof.samples == 1  # all inputs are given: one run says all
+    assert [event.step for event in events if event.step != "comparing"] == [
+        "loading", "checking", "editing", "staging", "proving", "running", "publishing",
+    ]  # fmt: skip
+    events.clear()
+    gds.operate(model, renamed, dry_run=True, settings=gds.Settings(samples=3), progress=events.append)
+    assert [event[1:] for event in events if event.step == "running"] == [(1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.tensorflow
+def test_an_edit_is_proven_in_memory(model: str) -> None:
+    graph = gds.load(model)
+    result = renamed(graph)
+    proof = gds.prove(graph, result, feeds={"x": np.array([1.5, 2.0], np.float32)})
+    assert (proof.feeds, proof.outputs[0].value, proof.outputs[0].equal) == (
+        {"x": "float32 [2] = [1.5, 2]"}, "[3, 4]", True,
+    )  # fmt: skip
+    assert gds.prove(graph, result, level="load").level == "load"
+
+
+@pytest.mark.tensorflow
+def test_a_claim_that_does_not_hold(model: str, tmp_path: Path) -> None:
+    graph = gds.load(model)
+    result = wrong(graph)
+    with pytest.raises(ValidationError):
+        gds.prove(graph, result, feeds={"x": [1, 5]})
+    with pytest.raises(ValidationError):
+        gds.operate(model, wrong, out=str(tmp_path / "out.pb"), feeds={"x": [1, 5]})
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pb"]
