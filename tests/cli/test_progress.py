@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,7 @@ class Screen(io.StringIO):
 @pytest.fixture
 def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
     found = Screen()
-    monkeypatch.setattr("sys.stderr", found)
+    monkeypatch.setattr("gdsurgeon.cli.terminal.sys", SimpleNamespace(stderr=found))
     monkeypatch.setattr(progress, "PATIENCE", 0.05)
     return found
 
