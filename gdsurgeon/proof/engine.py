@@ -12,6 +12,7 @@ from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.models.profile import MeasuredGraph
 from gdsurgeon.proof.nondeterminism import excused, spread
+from gdsurgeon.proof.progress import Event
 from gdsurgeon.proof.proof import (
     MOST_SHOWN_BYTES,
     DiffersError,
@@ -183,6 +184,7 @@ class Engine:
 
     def _run_samples(self) -> None:
         for sample in range(self.trial.samples):
+            self.executor.progress(Event("running", sample + 1, self.trial.samples))
             try:
                 self._sample(sample)
             except _Ended:
@@ -211,6 +213,7 @@ class Engine:
     def _sample(self, sample: int) -> None:
         """Runs all graphs on one feed, and compares."""
         self._run_all(sample)
+        self.executor.progress(Event("comparing", sample + 1, self.trial.samples))
         outputs = self._outputs(sample)
         wrong = self._wrong(outputs)
         if wrong and self.failure is None and self.trial.steady is not None:

@@ -76,10 +76,12 @@ def test_the_steps_are_told(model: str, tmp_path: Path) -> None:
         progress=events.append,
     )  # fmt: skip
     assert outcome.proof.samples == 1  # all inputs are given: one run says all
-    steps = list(dict.fromkeys(event.step for event in events))
-    assert [step for step in steps if step not in ("running", "comparing")] == [
-        "loading", "checking", "editing", "staging", "proving", "publishing",
+    assert [event.step for event in events] == [
+        "loading", "checking", "editing", "staging", "proving", "running", "comparing", "publishing",
     ]  # fmt: skip
+    events.clear()
+    gds.operate(model, renamed, dry_run=True, settings=gds.Settings(samples=3), progress=events.append)
+    assert [event[1:] for event in events if event.step == "running"] == [(1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.tensorflow
