@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from hypothesis import settings
 from support.desk import Desk
 from support.workers import lend_workers
 
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
+from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+
+# Random tests draw the same in every run: what fails today fails tomorrow, and what takes long is no failure.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.load_profile("steady")
+
+# Fixtures that start TensorFlow: a test that asks for one is one of those that do.
+STARTING = frozenset(("differentiator", "executor", "tf"))
+
+
+def pytest_configure() -> None:
+    """Processes that test side by side share the cores: TensorFlow takes the part of one in each."""
+    side_by_side = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if side_by_side > 1:
+        os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, (os.cpu_count() or 1) // side_by_side)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if STARTING & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.tensorflow)
+
+
+@pytest.fixture(autouse=True)
+def no_tensorflow_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails a test that has TensorFlow work for it, and is not marked as one of those."""
+    if request.node.get_closest_marker("tensorflow") is not None:
+        yield
+        return
+
+    def unmarked(*_: object, **__: object) -> NoReturn:
+        pytest.fail("this test has TensorFlow work for it: it is to be marked with @pytest.mark.tensorflow")
+
+    monkeypatch.setattr(Worker, "submit", unmarked)
+    before = "tensorflow" in sys.modules
+    yield
+    if not before and "tensorflow" in sys.modules:
+        unmarked()
 
 
 @pytest.fixture(scope="session")

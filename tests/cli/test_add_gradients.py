@@ -35,8 +35,10 @@ def there(desk: Desk) -> Desk:
         (("--ys", "y", "--xs", "x", "--measure", "--validate", "structure"), ("--measure", "--validate structure")),
         (("--ys", "y", "--xs", "x", "--budget", "3", "--checkpoints", "memory"), ("one or the other",)),
         (("--ys", "y", "--xs", "x", "--budget", "0"), ("0",)),
-        (("--ys", "y", "--xs", "x", "--names", "a,b"), ("2 names for 1 xs",)),
-        (("--ys", "y", "--xs", "x", "--grad-ys", "x,x"), ("2 grad_ys for 1 ys",)),
+        pytest.param(("--ys", "y", "--xs", "x", "--names", "a,b"), ("2 names for 1 xs",), marks=pytest.mark.tensorflow),
+        pytest.param(
+            ("--ys", "y", "--xs", "x", "--grad-ys", "x,x"), ("2 grad_ys for 1 ys",), marks=pytest.mark.tensorflow
+        ),
         (("--ys", "y", "--xs", "x", "--unconnected", "maybe"), ("maybe",)),
         (("--ys", "y", "--xs", "x", "--threads", "0"), ("0",)),
         (("--ys", "y", "--xs", "x", "--threads", "2"), ("--threads", "--budget")),

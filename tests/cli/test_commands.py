@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import pytest
@@ -27,7 +27,14 @@ THERE = [name for name, entry in COMMANDS.items() if entry.group != "This progra
 EDITING = [name for name in THERE if name not in QUERIES]
 
 for_each = pytest.mark.parametrize("name", THERE)
-for_each_edit = pytest.mark.parametrize("name", EDITING)
+
+
+def marked(names: Sequence[str]) -> list[Any]:
+    """NAMES, those marked that have TensorFlow work for them whatever is to be proven."""
+    return [pytest.param(n, marks=pytest.mark.tensorflow) if n in ("add-gradients", "validate") else n for n in names]
+
+
+for_each_edit = pytest.mark.parametrize("name", marked(EDITING))
 
 
 def model() -> bytes:
@@ -272,7 +279,7 @@ def test_a_second_graph_that_is_not_there(files: Desk, name: str) -> None:
         check_refused(files, 3, ("gone.pb", "no such file"), name, *words, "-o", "out.pb", *QUICK)
 
 
-@for_each
+@pytest.mark.parametrize("name", marked(THERE))
 def test_unknown_names_with_a_near_miss(files: Desk, name: str) -> None:
     unknown = CASES[name].unknown
     if unknown is None:

@@ -55,7 +55,7 @@ class Bash:
     def __init__(self, folder: Path) -> None:
         self._child = pexpect.spawn(
             "bash", ["--norc", "--noprofile", "-i"], cwd=folder, env=environment(folder), encoding="utf-8", timeout=20,
-            dimensions=(50, 200),
+            dimensions=(50, 200), use_poll=True,  # for there may be more open files than select takes
         )  # fmt: skip
         for setting in ("enable-bracketed-paste off", "completion-query-items 0", "page-completions off"):
             self._child.sendline(f"bind 'set {setting}'")

@@ -62,16 +62,19 @@ def test_the_summary_and_the_report_say_what_was_done_inside(desk: Desk) -> None
     assert report["edit"]["inside"][BODY]["renamed"] == {"while/add": "while/sum"}
 
 
+@pytest.mark.tensorflow
 def test_a_function_that_is_not_there_and_a_node_that_is_not_in_it(desk: Desk) -> None:
     words = ("the library has no function 'while_body'", f"Did you mean '{BODY}'")
     check_refused(desk, 4, words[:1], "rename", MODEL, "--in", "while_body", "a=b")
     check_refused(desk, 4, ("has no node 'while/ad'", "'while/add'"), "rename", MODEL, "--in", BODY, "while/ad=b")
 
 
+@pytest.mark.tensorflow
 def test_an_argument_is_not_removed(desk: Desk) -> None:
     check_refused(desk, 4, ("'while_placeholder_1'",), "remove", MODEL, "--in", BODY, "--node", "while_placeholder_1")
 
 
+@pytest.mark.tensorflow
 def test_what_an_op_does_not_allow_is_found_inside(desk: Desk) -> None:
     check_refused(desk, 4, ("while/add",), "set-attr", MODEL, "--in", BODY, "while/add", "T=string")
 

@@ -219,7 +219,7 @@ def _reaches(edges: dict[str, set[str]], start: str, goal: str) -> bool:
     return False
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(max_examples=150)
 @given(st.data())
 def test_random_edges(data: st.DataObject) -> None:
     drawn: Drawn = data.draw(graphs.random_graphs())

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
+from support.expecting import expect
 from support.graph_editor_running import float32, int32, run
 from support.graphs import FLOAT, INT32, STRING, add, const, graph, graph_bytes, identity, node, placeholder, scalar
 from support.tf_graphs import Builder, Shape, body_node, function_attr, operated
 
-from gdsurgeon.analysis.checks.check import check, check_edited
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameOutputs, SamePart
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.errors import EditError
@@ -44,16 +45,6 @@ def refused(found: Graph, other: Graph, words: str, *, scope: str = "", connect:
     return caught.value
 
 
-def check_result(found: Graph, *expected: bytes, trailer: bytes = graphs.VERSIONS) -> None:
-    """FOUND has the nodes EXPECTED, in that order; those that were there have their old bytes; it is sound."""
-    assert graphs.parsed(found) == graphs.proto(*expected, trailer=trailer)
-    bodies = graphs.bodies_by_name(found)
-    for name, body in graphs.bodies_by_name(found.pristine()).items():
-        assert bodies[name] == body
-    assert check(from_bytes(graphs.written(found))).faults == []
-    assert check_edited(found) == []
-
-
 def ours() -> list[bytes]:
     return [placeholder("x", FLOAT, (2,)), node("y", "Neg", ["x"], T=FLOAT)]
 
@@ -72,10 +63,17 @@ def theirs() -> list[bytes]:
 @pytest.mark.tensorflow
 def test_under_a_scope(worker: Worker) -> None:
     found, other = graph(*ours()), graph(*theirs(), name="other.pb")
-    result = import_graph(found, other, scope="o")
-    check_result(found, *ours(), placeholder("o/x", FLOAT, (2,)), const("o/k", [10, 10]), node("o/ready", "NoOp",
-                 ["^o/k"]), node("o/y", "Sub", ["o/x", "o/k", "^o/ready"], T=FLOAT, device="/cpu:0",
-                 _class=["loc:@o/k"]))  # fmt: skip
+    result = expect(
+        found,
+        lambda g: import_graph(g, other, scope="o"),
+        [
+            *ours(),
+            placeholder("o/x", FLOAT, (2,)),
+            const("o/k", [10, 10]),
+            node("o/ready", "NoOp", ["^o/k"]),
+            node("o/y", "Sub", ["o/x", "o/k", "^o/ready"], T=FLOAT, device="/cpu:0", _class=["loc:@o/k"]),
+        ],
+    )
     assert result.journal.added == ["o/x", "o/k", "o/ready", "o/y"]
     assert result.journal.copied == {"x": "o/x", "k": "o/k", "ready": "o/ready", "y": "o/y"}
     assert result.notes == result.warnings == []
@@ -118,9 +116,16 @@ def test_a_scope_that_tensorflow_does_not_take_is_refused(scope: str) -> None:
 @pytest.mark.tensorflow
 def test_without_a_scope_names_that_are_taken_are_made_unique(worker: Worker) -> None:
     found = graph(*ours())
-    result = import_graph(found, graph(*theirs(), name="other.pb"))
-    check_result(found, *ours(), placeholder("x_1", FLOAT, (2,)), *theirs()[1:3],
-                 node("y_1", "Sub", ["x_1", "k", "^ready"], T=FLOAT, device="/cpu:0", _class=["loc:@k"]))  # fmt: skip
+    result = expect(
+        found,
+        lambda g: import_graph(g, graph(*theirs(), name="other.pb")),
+        [
+            *ours(),
+            placeholder("x_1", FLOAT, (2,)),
+            *theirs()[1:3],
+            node("y_1", "Sub", ["x_1", "k", "^ready"], T=FLOAT, device="/cpu:0", _class=["loc:@k"]),
+        ],
+    )
     assert result.notes == [
         "'x' of other.pb has become 'x_1': the name was taken", "'y' of other.pb has become 'y_1': the name was taken",
     ]  # fmt: skip
@@ -130,8 +135,11 @@ def test_without_a_scope_names_that_are_taken_are_made_unique(worker: Worker) ->
 
 def test_names_that_are_free_stay_and_so_do_their_bytes() -> None:
     found = graph(placeholder("a", FLOAT, (2,)), node("b", "Neg", ["a"], T=FLOAT))
-    import_graph(found, graph(*theirs()))
-    check_result(found, placeholder("a", FLOAT, (2,)), node("b", "Neg", ["a"], T=FLOAT), *theirs())
+    expect(
+        found,
+        lambda g: import_graph(g, graph(*theirs())),
+        [placeholder("a", FLOAT, (2,)), node("b", "Neg", ["a"], T=FLOAT), *theirs()],
+    )
     assert graphs.bodies(found)[2:] == graphs.bodies(graph_bytes(*theirs()))
 
 
@@ -179,10 +187,16 @@ def test_an_empty_graph_is_refused_or_changes_nothing() -> None:
 @pytest.mark.tensorflow
 def test_what_read_the_placeholder_reads_the_tensor(worker: Worker) -> None:
     found, other = graph(*ours()), graph(*theirs())
-    result = import_graph(found, other, scope="o", connect=[("y", "x")])
-    check_result(found, *ours(), const("o/k", [10, 10]), node("o/ready", "NoOp", ["^o/k"]),
-                 node("o/y", "Sub", ["y", "o/k", "^o/ready"], T=FLOAT, device="/cpu:0",
-                      _class=["loc:@o/k"]))  # fmt: skip
+    result = expect(
+        found,
+        lambda g: import_graph(g, other, scope="o", connect=[("y", "x")]),
+        [
+            *ours(),
+            const("o/k", [10, 10]),
+            node("o/ready", "NoOp", ["^o/k"]),
+            node("o/y", "Sub", ["y", "o/k", "^o/ready"], T=FLOAT, device="/cpu:0", _class=["loc:@o/k"]),
+        ],
+    )
     assert SameOutputs() in result.claims
     assert SamePart(other, {"x": "y"}, (("y", "o/y"),)) in result.claims
     assert "x" not in result.journal.copied
@@ -190,9 +204,11 @@ def test_what_read_the_placeholder_reads_the_tensor(worker: Worker) -> None:
 
 
 def test_a_connected_placeholder_needs_no_name() -> None:
-    found = graph(*ours())
-    result = import_graph(found, graph(*theirs()[:3], identity("z", "x", "^x")), connect=[("x", "x:0")])
-    check_result(found, *ours(), *theirs()[1:3], identity("z", "x", "^x"))
+    result = expect(
+        ours(),
+        lambda g: import_graph(g, graph(*theirs()[:3], identity("z", "x", "^x")), connect=[("x", "x:0")]),
+        [*ours(), *theirs()[1:3], identity("z", "x", "^x")],
+    )
     assert result.notes == []
 
 
@@ -207,26 +223,36 @@ def test_output_1_is_connected() -> None:
 def test_one_tensor_for_two_placeholders() -> None:
     other = graph(placeholder("a", FLOAT, (2,)), placeholder("b", FLOAT, (2,)), node("z", "Sub", ["a", "b"], T=FLOAT))
     found = graph(*ours())
-    import_graph(found, other, connect=[("y", "a"), ("x", "b")])
-    check_result(found, *ours(), node("z", "Sub", ["y", "x"], T=FLOAT))
+    expect(
+        found,
+        lambda g: import_graph(g, other, connect=[("y", "a"), ("x", "b")]),
+        [*ours(), node("z", "Sub", ["y", "x"], T=FLOAT)],
+    )
     found = graph(*ours())
-    import_graph(found, other, connect=[("y", "a"), ("y", "b")])
-    check_result(found, *ours(), node("z", "Sub", ["y", "y"], T=FLOAT))
+    expect(
+        found,
+        lambda g: import_graph(g, other, connect=[("y", "a"), ("y", "b")]),
+        [*ours(), node("z", "Sub", ["y", "y"], T=FLOAT)],
+    )
 
 
 def test_placeholders_that_are_not_connected_stay_inputs() -> None:
     other = graph(placeholder("a", FLOAT, (2,)), placeholder("b", FLOAT, (2,)), node("z", "Sub", ["a", "b"], T=FLOAT))
-    found = graph(*ours())
-    import_graph(found, other, connect=[("y", "a")])
-    check_result(found, *ours(), placeholder("b", FLOAT, (2,)), node("z", "Sub", ["y", "b"], T=FLOAT))
+    expect(
+        ours(),
+        lambda g: import_graph(g, other, connect=[("y", "a")]),
+        [*ours(), placeholder("b", FLOAT, (2,)), node("z", "Sub", ["y", "b"], T=FLOAT)],
+    )
 
 
 def test_a_placeholder_with_a_default_can_be_connected() -> None:
     other = graph(const("d", [1, 1]), node("p", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(2,)),
                   node("z", "Neg", ["p"], T=FLOAT))  # fmt: skip
-    found = graph(*ours())
-    import_graph(found, other, connect=[("y", "p")])
-    check_result(found, *ours(), const("d", [1, 1]), node("z", "Neg", ["y"], T=FLOAT))
+    expect(
+        ours(),
+        lambda g: import_graph(g, other, connect=[("y", "p")]),
+        [*ours(), const("d", [1, 1]), node("z", "Neg", ["y"], T=FLOAT)],
+    )
 
 
 def test_a_reference_is_connected_to_a_placeholder_of_its_value() -> None:
@@ -354,9 +380,7 @@ def test_two_tables_of_the_other_graph_that_are_one_stay_one() -> None:
 
 
 def test_a_shared_name_that_does_not_clash_stays() -> None:
-    found = graph(*table(5))
-    import_graph(found, graph(*table(6, "u")))
-    check_result(found, *table(5), *table(6, "u"))
+    expect(table(5), lambda g: import_graph(g, graph(*table(6, "u"))), [*table(5), *table(6, "u")])
 
 
 def test_a_new_shared_name_is_none_that_others_have() -> None:
@@ -527,10 +551,10 @@ def test_shapes_of_an_old_producer_keep_their_meaning() -> None:
 
 def test_many_nodes_with_names_that_are_taken() -> None:
     records = [placeholder("x", FLOAT, (1,)), *(node(f"n{i}", "Neg", [f"n{i - 1}" if i else "x"], T=FLOAT)
-               for i in range(20_000))]  # fmt: skip
+               for i in range(5_000))]  # fmt: skip
     found = graph(*records)
     import_graph(found, graph(*records))
-    assert len(set(graphs.names(found))) == 40_002
+    assert len(set(graphs.names(found))) == 10_002
     assert graphs.inputs(found)["n5_1"] == ["n4_1"]
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from support import graphs
 from support.counting import is_linear
+from support.expecting import expect
 from support.function_defs import X, call, function, neg
-from support.fusing import chain, expect
+from support.fusing import chain
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -44,8 +45,9 @@ from gdsurgeon.wire.messages import message
 def test_the_body_takes_the_place_of_the_call() -> None:
     records = [X, call("c", "less_one", ["x"], F1, F1), neg("y", "c"), library(LESS_ONE)]
     found = graph(*records)
-    result = inline(found)
-    expect(found, X, scalar("c/k", 1), node("c/d", "Sub", ["x", "c/k"], T=FLOAT), neg("y", "c/d"))
+    result = expect(
+        found, lambda g: inline(g), [X, scalar("c/k", 1), node("c/d", "Sub", ["x", "c/k"], T=FLOAT), neg("y", "c/d")]
+    )
     journal = result.journal
     assert (journal.added, journal.removed, journal.moved) == (["c/k", "c/d"], ["c"], {"c": "c/d"})
     assert [tuple(change) for change in journal.rewired] == [("y", 0, "c", "c/d")]
@@ -56,9 +58,11 @@ def test_the_body_takes_the_place_of_the_call() -> None:
 
 def test_names_as_in_the_body_where_they_are_free() -> None:
     records = [X, call("c", "less_one", ["x"], F1, F1), neg("d", "c"), library(LESS_ONE)]
-    found = graph(*records)
-    inline(found, keep_names=True)
-    expect(found, X, scalar("k", 1), node("d_1", "Sub", ["x", "k"], T=FLOAT), neg("d", "d_1"))
+    expect(
+        records,
+        lambda g: inline(g, keep_names=True),
+        [X, scalar("k", 1), node("d_1", "Sub", ["x", "k"], T=FLOAT), neg("d", "d_1")],
+    )
 
 
 def test_names_that_are_taken() -> None:

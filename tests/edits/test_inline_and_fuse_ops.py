@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.drawing import pick_some
 from support.function_defs import X, neg
 from support.fusing import chain, split
 from support.graphs import (
@@ -79,13 +80,13 @@ def convex(found: Graph, chosen: set[str]) -> list[str]:
 
 
 @pytest.mark.tensorflow
-@settings(deadline=None, derandomize=True, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(dags(), st.data())
 def test_random_selections_fused_and_inlined(case: tuple[list[bytes], list[str]], data: st.DataObject) -> None:
     records, names = case
     original = graph_bytes(*records)
     found = from_bytes(original)
-    chosen = convex(found, data.draw(st.sets(st.sampled_from(sorted(set(names) - {"x"})), min_size=1, max_size=6)))
+    chosen = convex(found, set(pick_some(data.draw, sorted(set(names) - {"x"}), 6, least=1, unique=True)))
     outputs = [n.name for n in found.nodes() if n.op != "NoOp" and not any(
         read.node is n for user in found.users(n) for read in user.inputs)]  # fmt: skip
     before = outcome(original, *outputs, x=[0.75, -2.0])
@@ -104,7 +105,7 @@ def test_random_selections_fused_and_inlined(case: tuple[list[bytes], list[str]]
 
 
 @pytest.mark.tensorflow
-@settings(deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(conditionals(), st.data())
 def test_random_selections_among_conditionals(
     case: tuple[list[bytes], list[str], list[str]], data: st.DataObject
@@ -115,7 +116,7 @@ def test_random_selections_among_conditionals(
         return
     original = graph_bytes(*records)
     found = from_bytes(original)
-    chosen = data.draw(st.sets(st.sampled_from(nodes), min_size=1, max_size=3))
+    chosen = set(pick_some(data.draw, nodes, 3, least=1, unique=True))
     try:
         fuse_ops(found, [found[name] for name in convex(found, chosen)], "call")
     except EditError as error:

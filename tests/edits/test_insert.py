@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import graphs
+from support.expecting import expect
 from support.graph_editor_running import float32, int32, run
 from support.graphs import BOOL, FLOAT, INT32, add, const, graph, graph_bytes, identity, node, placeholder, scalar
 from support.tf_graphs import Builder, operated
 
-from gdsurgeon.analysis.checks.check import check, check_edited
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameGiven, SamePart
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.errors import EditError
@@ -42,19 +43,6 @@ def refused(found: Graph, tensor: str | Output, body: Graph, words: str, *, scop
     return caught.value
 
 
-def check_result(found: Graph, *expected: bytes, trailer: bytes = graphs.VERSIONS) -> None:
-    """FOUND has the nodes EXPECTED, in that order; what was not rewired has its old bytes; it is sound."""
-    wanted = graphs.proto(*expected, trailer=trailer)
-    assert graphs.parsed(found) == wanted
-    old = {n.name: n for n in graphs.parsed(found.pristine()).node}
-    old_bodies, bodies = graphs.bodies_by_name(found.pristine()), graphs.bodies_by_name(found)
-    for new in wanted.node:
-        if old.get(new.name) == new:
-            assert bodies[new.name] == old_bodies[new.name]
-    assert check(from_bytes(graphs.written(found))).faults == []
-    assert check_edited(found) == []
-
-
 def model() -> list[bytes]:
     """x -> a -> y, z; z reads a twice."""
     return [
@@ -74,10 +62,19 @@ def body() -> list[bytes]:
 @pytest.mark.tensorflow
 def test_everything_that_read_the_tensor_reads_the_result(worker: Worker) -> None:
     found, part = graph(*model()), graph(*body(), name="body.pb")
-    result = insert(found, "a", part)
-    check_result(found, *model()[:2], scalar("ten", 10), node("tens", "Mul", ["a", "ten"], T=FLOAT), scalar("one", 1),
-                 add("out", "tens", "one"), node("y", "Abs", ["out"], T=FLOAT),
-                 node("z", "Mul", ["out", "out"], T=FLOAT))  # fmt: skip
+    result = expect(
+        found,
+        lambda g: insert(g, "a", part),
+        [
+            *model()[:2],
+            scalar("ten", 10),
+            node("tens", "Mul", ["a", "ten"], T=FLOAT),
+            scalar("one", 1),
+            add("out", "tens", "one"),
+            node("y", "Abs", ["out"], T=FLOAT),
+            node("z", "Mul", ["out", "out"], T=FLOAT),
+        ],
+    )
     assert sorted(result.journal.rewired) == [
         Rewired("y", 0, "a", "out"), Rewired("z", 0, "a", "out"), Rewired("z", 1, "a", "out")
     ]  # fmt: skip

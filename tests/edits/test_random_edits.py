@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.drawing import pick_some
 from support.graphs import Drawn, random_graphs
 
 from gdsurgeon.analysis.checks.check import check
@@ -17,7 +18,7 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import is_valid_name
 
-STEADY = settings(deadline=None, derandomize=True, max_examples=150)
+STEADY = settings(max_examples=150)
 
 
 def naive_rename(parsed: Any, names: dict[str, str]) -> Any:
@@ -50,9 +51,8 @@ def check_result(before: bytes, after: bytes, expected: Any) -> None:
 def renames(draw: st.DrawFn) -> tuple[Drawn, dict[str, str]]:
     drawn = draw(random_graphs())
     names = [n.name for n in drawn.message.node]
-    olds = draw(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True))
-    news = draw(st.lists(st.sampled_from([*names, *graphs.NAMES, "new", "a/new/b", "_bad"]), min_size=len(olds),
-                         max_size=len(olds)))  # fmt: skip
+    olds = pick_some(draw, names, 4, least=1, unique=True)
+    news = pick_some(draw, [*names, *graphs.NAMES, "new", "a/new/b", "_bad"], len(olds), least=len(olds))  # fmt: skip
     return drawn, dict(zip(olds, news, strict=True))
 
 

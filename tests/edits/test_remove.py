@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.counting import is_linear
+from support.drawing import pick, pick_some
+from support.expecting import check_graph, expect
 from support.graph_editor_running import float32, run
 from support.graphs import (
     BOOL,
@@ -34,7 +37,7 @@ from support.graphs import (
 )  # fmt: skip
 from support.tf_graphs import Builder, body_node, function_attr, operated
 
-from gdsurgeon.analysis.checks.check import check, check_edited
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.errors import EditError
@@ -62,26 +65,14 @@ def refused(found: Graph, words: str, *names: str, **options: Any) -> EditError:
     """The error of a removal, after which the graph is as it was."""
     before, functions = graphs.written(found), [f.signature.name for f in found.functions]
     was_changed = found.is_changed
-    with pytest.raises(EditError, match=words) as caught:
+    with pytest.raises(EditError) as caught:
         remove(found, named(*names), **options)
+    assert re.search(words, caught.value.message)
     assert graphs.written(found) == before
     assert list(found.names()) == [n.name for n in graphs.parsed(before).node]
     assert [f.signature.name for f in found.functions] == functions
     assert found.is_changed == was_changed
     return caught.value
-
-
-def check_result(found: Graph, *expected: bytes, trailer: bytes = graphs.VERSIONS) -> None:
-    """FOUND has the nodes EXPECTED, with their inputs and attrs, in that order; what it was not told to write anew has
-    its old bytes; and it is sound."""
-    wanted = graphs.proto(*expected, trailer=trailer)
-    assert graphs.parsed(found) == wanted
-    touched = {n.name for n in found.touched()}
-    old = graphs.bodies_by_name(found.pristine())
-    for name, body in graphs.bodies_by_name(found).items():
-        assert name in touched or body == old[name]
-    assert check(from_bytes(graphs.written(found))).faults == []
-    assert check_edited(found) == []
 
 
 def chain() -> list[bytes]:
@@ -101,24 +92,20 @@ def chain() -> list[bytes]:
 
 def test_what_nobody_reads_goes() -> None:
     records = [placeholder("x"), const("k", [1]), identity("y", "x"), node("n", "NoOp", ["^x"])]
-    found = graph(*records)
-    result = remove(found, named("k", "n"))
-    check_result(found, records[0], records[2])
+    result = expect(records, lambda g: remove(g, named("k", "n")), [records[0], records[2]])
     assert result.journal.removed == ["k", "n"]
     assert result.journal.added == result.journal.rewired == result.journal.changed == []
 
 
 def test_a_whole_branch_goes_at_once() -> None:
-    found = graph(*chain())
-    remove(found, named("c", "y"), allow_outputs=True)
-    check_result(found, *chain()[:3], chain()[5])
+    expect(chain(), lambda g: remove(g, named("c", "y"), allow_outputs=True), [*chain()[:3], chain()[5]])
 
 
 def test_nodes_may_be_given_themselves_and_twice() -> None:
     found = graph(*chain())
     result = remove(found, [found["y"], found["c"], found["y"]], allow_outputs=True)
     assert sorted(result.journal.removed) == ["c", "y"]
-    check_result(found, *chain()[:3], chain()[5])
+    check_graph(found, *chain()[:3], chain()[5])
 
 
 def test_the_claim_names_what_is_left() -> None:
@@ -194,16 +181,13 @@ def test_an_output_is_refused_whatever_its_readers_read(options: dict[str, Any])
 
 
 def test_an_output_may_be_removed_where_that_is_allowed() -> None:
-    found = graph(*chain())
-    remove(found, named("y"), allow_outputs=True)
-    check_result(found, *chain()[:4], chain()[5])
+    expect(chain(), lambda g: remove(g, named("y"), allow_outputs=True), [*chain()[:4], chain()[5]])
 
 
 def test_what_a_control_edge_alone_reads_is_an_output() -> None:
     found = graph(placeholder("x"), identity("a", "x"), identity("y", "x", "^a"))
     refused(found, "'a': an output of the graph", "a")
-    remove(found, named("a"), allow_outputs=True)
-    check_result(found, placeholder("x"), identity("y", "x"))
+    expect(found, lambda g: remove(g, named("a"), allow_outputs=True), [placeholder("x"), identity("y", "x")])
 
 
 # -- bypass --------------------------------------------------------------------------------------------------
@@ -214,24 +198,28 @@ def test_bypass_of_one_node(worker: Worker) -> None:
     found = graph(*chain())
     result = remove(found, named("b"), bypass=True)
     expected = [*chain()[:2], identity("c", "a"), chain()[4], node("z", "Abs", ["a"], T=FLOAT)]
-    check_result(found, *expected)
+    check_graph(found, *expected)
     assert sorted(result.journal.rewired) == [Rewired("c", 0, "b", "a"), Rewired("z", 0, "b", "a")]
     assert run(worker, found, "y", "z", fed={"x": float32([-1, 2])}) == [[1, -2], [1, 2]]
 
 
 def test_bypass_of_a_chain() -> None:
-    found = graph(*chain())
-    result = remove(found, named("a", "b", "c"), bypass=True)
-    check_result(found, chain()[0], node("y", "Neg", ["x"], T=FLOAT), node("z", "Abs", ["x"], T=FLOAT))
+    result = expect(
+        chain(),
+        lambda g: remove(g, named("a", "b", "c"), bypass=True),
+        [chain()[0], node("y", "Neg", ["x"], T=FLOAT), node("z", "Abs", ["x"], T=FLOAT)],
+    )
     assert sorted(result.journal.rewired) == [Rewired("y", 0, "c", "x"), Rewired("z", 0, "b", "x")]
 
 
 def test_bypass_of_a_long_chain() -> None:
-    count = 50_000
+    count = 10_000
     records = [placeholder("x", FLOAT, (1,))] + [identity(f"n{i}", f"n{i - 1}" if i else "x") for i in range(count)]
-    found = graph(*records, node("y", "Neg", [f"n{count - 1}"], T=FLOAT))
-    remove(found, Selection(ops=("Identity",)), bypass=True)
-    check_result(found, records[0], node("y", "Neg", ["x"], T=FLOAT))
+    expect(
+        [*records, node("y", "Neg", [f"n{count - 1}"], T=FLOAT)],
+        lambda g: remove(g, Selection(ops=("Identity",)), bypass=True),
+        [records[0], node("y", "Neg", ["x"], T=FLOAT)],
+    )
 
 
 def test_bypass_in_linear_time_where_each_of_the_removed_is_read() -> None:
@@ -272,9 +260,11 @@ def test_control_edges_of_a_long_chain_are_mended_in_linear_time() -> None:
 def test_bypass_ignores_constants() -> None:
     records = [placeholder("x"), scalar("rate", 0.5)]
     for order in (["x", "rate"], ["rate", "x"]):
-        found = graph(*records, node("m", "Mul", order, T=FLOAT), identity("y", "m"))
-        remove(found, named("m"), bypass=True)
-        check_result(found, *records, identity("y", "x"))
+        expect(
+            [*records, node("m", "Mul", order, T=FLOAT), identity("y", "m")],
+            lambda g: remove(g, named("m"), bypass=True),
+            [*records, identity("y", "x")],
+        )
 
 
 def test_bypass_ignores_what_is_constant_behind_an_identity() -> None:
@@ -288,9 +278,11 @@ def test_bypass_ignores_what_is_constant_behind_an_identity() -> None:
 def test_bypass_of_the_identity_of_a_weight() -> None:
     """The only input is the one that is meant, also where it is a constant."""
     records = [placeholder("x"), scalar("w", 0.5)]
-    found = graph(*records, identity("w/read", "w"), node("y", "Mul", ["x", "w/read"], T=FLOAT))
-    remove(found, named("w/read"), bypass=True)
-    check_result(found, *records, node("y", "Mul", ["x", "w"], T=FLOAT))
+    expect(
+        [*records, identity("w/read", "w"), node("y", "Mul", ["x", "w/read"], T=FLOAT)],
+        lambda g: remove(g, named("w/read"), bypass=True),
+        [*records, node("y", "Mul", ["x", "w"], T=FLOAT)],
+    )
 
 
 def test_bypass_of_dropout_as_tensorflow_writes_it() -> None:
@@ -306,8 +298,9 @@ def test_bypass_of_dropout_as_tensorflow_writes_it() -> None:
     with pytest.raises(EditError, match=r"'drop/mul' \(Mul\) cannot be bypassed: it has several inputs"):
         remove(found, scope, bypass=True)
     assert graphs.written(found) == graph_bytes(*records)
-    remove(found, scope, bypass=True, bypass_input=0)
-    check_result(found, records[0], node("y", "Neg", ["x"], T=FLOAT))
+    expect(
+        found, lambda g: remove(g, scope, bypass=True, bypass_input=0), [records[0], node("y", "Neg", ["x"], T=FLOAT)]
+    )
 
 
 def test_bypass_of_a_constant_is_refused() -> None:
@@ -324,9 +317,11 @@ def test_bypass_of_several_inputs_is_refused_with_their_names() -> None:
 @pytest.mark.parametrize("which", [0, 1])
 def test_bypass_input(which: int) -> None:
     records = [placeholder("a"), placeholder("b")]
-    found = graph(*records, add("s", "a", "b"), identity("y", "s"))
-    remove(found, named("s"), bypass=True, bypass_input=which)
-    check_result(found, *records, identity("y", "ab"[which]))
+    expect(
+        [*records, add("s", "a", "b"), identity("y", "s")],
+        lambda g: remove(g, named("s"), bypass=True, bypass_input=which),
+        [*records, identity("y", "ab"[which])],
+    )
 
 
 @pytest.mark.parametrize("which", [2, 7, -1])
@@ -338,17 +333,25 @@ def test_bypass_input_that_is_not_there(which: int) -> None:
 def test_bypass_reads_the_same_output_index() -> None:
     records = [const("axis", [0], INT32, ()), placeholder("x"),
                node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2)]  # fmt: skip
-    found = graph(*records, identity("a", "s:1"), node("y", "Neg", ["a"], T=FLOAT))
-    remove(found, named("a"), bypass=True)
-    check_result(found, *records, node("y", "Neg", ["s:1"], T=FLOAT))
+    expect(
+        [*records, identity("a", "s:1"), node("y", "Neg", ["a"], T=FLOAT)],
+        lambda g: remove(g, named("a"), bypass=True),
+        [*records, node("y", "Neg", ["s:1"], T=FLOAT)],
+    )
 
 
 def test_bypass_of_several_outputs_that_are_counterparts_of_the_inputs() -> None:
     records = [placeholder("a"), placeholder("b", INT32)]
-    found = graph(*records, node("n", "IdentityN", ["a", "b"], T=graphs.dtypes(FLOAT, INT32)),
-                  identity("p", "n"), identity("q", "n:1", kind=INT32))  # fmt: skip
-    remove(found, named("n"), bypass=True)
-    check_result(found, *records, identity("p", "a"), identity("q", "b", kind=INT32))
+    expect(
+        [
+            *records,
+            node("n", "IdentityN", ["a", "b"], T=graphs.dtypes(FLOAT, INT32)),
+            identity("p", "n"),
+            identity("q", "n:1", kind=INT32),
+        ],
+        lambda g: remove(g, named("n"), bypass=True),
+        [*records, identity("p", "a"), identity("q", "b", kind=INT32)],
+    )
 
 
 def test_bypass_of_an_output_without_a_counterpart() -> None:
@@ -399,9 +402,7 @@ def test_bypass_across_a_change_of_dtype_is_refused() -> None:
 def test_bypass_of_two_casts_that_undo_each_other() -> None:
     records = [placeholder("x", INT32), node("c", "Cast", ["x"], SrcT=INT32, DstT=FLOAT),
                node("d", "Cast", ["c"], SrcT=FLOAT, DstT=INT32), identity("y", "d", kind=INT32)]  # fmt: skip
-    found = graph(*records)
-    remove(found, named("c", "d"), bypass=True)
-    check_result(found, records[0], identity("y", "x", kind=INT32))
+    expect(records, lambda g: remove(g, named("c", "d"), bypass=True), [records[0], identity("y", "x", kind=INT32)])
 
 
 def test_bypass_across_a_change_of_a_known_shape_is_refused() -> None:
@@ -414,30 +415,28 @@ def test_bypass_across_a_change_of_a_known_shape_is_refused() -> None:
 
 def test_bypass_of_an_unknown_op() -> None:
     records = [placeholder("x"), node("u", "MyOp", ["x"]), identity("y", "u")]
-    found = graph(*records)
-    remove(found, named("u"), bypass=True)
-    check_result(found, records[0], identity("y", "x"))
+    expect(records, lambda g: remove(g, named("u"), bypass=True), [records[0], identity("y", "x")])
 
 
 def test_bypass_where_nobody_reads_is_a_plain_removal() -> None:
-    found = graph(placeholder("x"), const("k", [1]), identity("y", "x"))
-    remove(found, named("k"), bypass=True)
-    check_result(found, placeholder("x"), identity("y", "x"))
+    expect(
+        [placeholder("x"), const("k", [1]), identity("y", "x")],
+        lambda g: remove(g, named("k"), bypass=True),
+        [placeholder("x"), identity("y", "x")],
+    )
 
 
 def test_bypass_of_every_slot_that_reads_it() -> None:
     records = [placeholder("x"), identity("a", "x"), add("y", "a", "a")]
-    found = graph(*records)
-    result = remove(found, named("a"), bypass=True)
-    check_result(found, records[0], add("y", "x", "x"))
+    result = expect(records, lambda g: remove(g, named("a"), bypass=True), [records[0], add("y", "x", "x")])
     assert result.journal.rewired == [Rewired("y", 0, "a", "x"), Rewired("y", 1, "a", "x")]
 
 
 def test_bypass_leads_to_a_node_that_reads_both() -> None:
     records = [placeholder("x"), identity("a", "x"), identity("b", "a"), node("s", "Sub", ["b", "x"], T=FLOAT)]
-    found = graph(*records)
-    remove(found, named("a", "b"), bypass=True)
-    check_result(found, records[0], node("s", "Sub", ["x", "x"], T=FLOAT))
+    expect(
+        records, lambda g: remove(g, named("a", "b"), bypass=True), [records[0], node("s", "Sub", ["x", "x"], T=FLOAT)]
+    )
 
 
 # -- dangling placeholder --------------------------------------------------------------------------------------
@@ -446,8 +445,11 @@ def test_bypass_leads_to_a_node_that_reads_both() -> None:
 @pytest.mark.tensorflow
 def test_dangling_placeholder_has_the_name_dtype_and_shape(worker: Worker) -> None:
     found = graph(*chain())
-    result = remove(found, named("x", "a", "b"), dangling="placeholder")
-    check_result(found, placeholder("b", FLOAT, (2,)), *chain()[3:])
+    result = expect(
+        found,
+        lambda g: remove(g, named("x", "a", "b"), dangling="placeholder"),
+        [placeholder("b", FLOAT, (2,)), *chain()[3:]],
+    )
     assert (result.journal.added, result.journal.removed) == (["b"], ["x", "a"])
     assert run(worker, found, "y", "z", fed={"b": float32([-1, 2])}) == [[1, -2], [1, 2]]
 
@@ -464,24 +466,31 @@ def test_dangling_placeholder_of_an_inferred_shape() -> None:
 def test_dangling_placeholder_of_an_unknown_shape() -> None:
     records = [placeholder("x", FLOAT, None), identity("a", "x"), node("y", "Neg", ["a"], T=FLOAT)]
     found = graph(*records)
-    remove(found, named("a"), dangling="placeholder")
-    check_result(found, records[0], placeholder("a", FLOAT, None), records[2])
+    expect(
+        found,
+        lambda g: remove(g, named("a"), dangling="placeholder"),
+        [records[0], placeholder("a", FLOAT, None), records[2]],
+    )
     assert graphs.attrs(found, "a")["shape"].shape.unknown_rank
 
 
 @pytest.mark.parametrize("kind", [FLOAT, DOUBLE, INT32, INT64, BOOL, graphs.STRING, graphs.UINT8])
 def test_dangling_placeholder_of_any_dtype(kind: bytes) -> None:
     records = [placeholder("x", kind, (5,)), identity("a", "x", kind=kind), identity("y", "a", kind=kind)]
-    found = graph(*records)
-    remove(found, named("a"), dangling="placeholder")
-    check_result(found, records[0], placeholder("a", kind, (5,)), records[2])
+    expect(
+        records,
+        lambda g: remove(g, named("a"), dangling="placeholder"),
+        [records[0], placeholder("a", kind, (5,)), records[2]],
+    )
 
 
 def test_dangling_placeholder_of_a_scalar() -> None:
     records = [placeholder("x", FLOAT, ()), identity("a", "x"), identity("y", "a")]
-    found = graph(*records)
-    remove(found, named("a"), dangling="placeholder")
-    check_result(found, records[0], placeholder("a", FLOAT, ()), records[2])
+    expect(
+        records,
+        lambda g: remove(g, named("a"), dangling="placeholder"),
+        [records[0], placeholder("a", FLOAT, ()), records[2]],
+    )
 
 
 @pytest.mark.parametrize("shape", [(), (3,)])
@@ -547,9 +556,9 @@ def test_dangling_placeholder_of_an_unknown_dtype_is_refused() -> None:
 
 def test_dangling_placeholder_of_a_reference_is_one_of_its_value() -> None:
     records = [node("v", "VariableV2", dtype=FLOAT, shape=(2,)), identity("y", "v")]
-    found = graph(*records)
-    remove(found, named("v"), dangling="placeholder")
-    check_result(found, placeholder("v", FLOAT, (2,)), records[1])
+    expect(
+        records, lambda g: remove(g, named("v"), dangling="placeholder"), [placeholder("v", FLOAT, (2,)), records[1]]
+    )
 
 
 def test_dangling_placeholder_stands_where_the_node_stood() -> None:
@@ -564,9 +573,7 @@ def test_dangling_placeholder_stands_where_the_node_stood() -> None:
 def test_control_edges_through_a_removed_node_are_kept() -> None:
     records = [placeholder("x"), const("k", [1]), node("first", "NoOp", ["^k"]), node("mid", "NoOp", ["^first"]),
                identity("y", "x", "^mid")]  # fmt: skip
-    found = graph(*records)
-    result = remove(found, named("mid"))
-    check_result(found, *records[:3], identity("y", "x", "^first"))
+    result = expect(records, lambda g: remove(g, named("mid")), [*records[:3], identity("y", "x", "^first")])
     assert result.journal.changed == ["y"]
 
 
@@ -581,16 +588,16 @@ def test_control_edges_through_several_removed_nodes_each_once() -> None:
 
 def test_control_edges_of_nodes_without_any_of_their_own_are_dropped() -> None:
     records = [placeholder("x"), node("a", "NoOp"), identity("y", "x", "^a")]
-    found = graph(*records)
-    remove(found, named("a"))
-    check_result(found, records[0], identity("y", "x"))
+    expect(records, lambda g: remove(g, named("a")), [records[0], identity("y", "x")])
 
 
 def test_control_edges_through_a_bypassed_node_lead_to_what_it_read() -> None:
     records = [placeholder("x"), identity("a", "x"), identity("y", "x", "^a"), node("z", "Neg", ["a"], T=FLOAT)]
-    found = graph(*records)
-    remove(found, named("a"), bypass=True)
-    check_result(found, records[0], identity("y", "x", "^x"), node("z", "Neg", ["x"], T=FLOAT))
+    expect(
+        records,
+        lambda g: remove(g, named("a"), bypass=True),
+        [records[0], identity("y", "x", "^x"), node("z", "Neg", ["x"], T=FLOAT)],
+    )
 
 
 def test_a_node_that_reads_and_waits_for_a_removed_node() -> None:
@@ -604,9 +611,11 @@ def test_a_node_that_reads_and_waits_for_a_removed_node() -> None:
 def test_what_a_bypassed_node_waited_for_is_still_waited_for() -> None:
     """Who read the removed node ran after that as well: after an Assert, or a write to an array that it reads."""
     records = [placeholder("x"), node("check", "NoOp"), identity("a", "x", "^check"), node("y", "Neg", ["a"], T=FLOAT)]
-    found = graph(*records)
-    remove(found, named("a"), bypass=True)
-    check_result(found, *records[:2], node("y", "Neg", ["x", "^check"], T=FLOAT))
+    expect(
+        records,
+        lambda g: remove(g, named("a"), bypass=True),
+        [*records[:2], node("y", "Neg", ["x", "^check"], T=FLOAT)],
+    )
 
 
 def test_control_edges_of_many_through_one_node() -> None:
@@ -629,9 +638,11 @@ def test_colocations_with_a_removed_node_are_dropped() -> None:
 
 
 def test_an_empty_class_goes_with_its_last_entry() -> None:
-    found = graph(placeholder("x"), const("a", [1]), identity("y", "x", _class=["loc:@a"]))
-    remove(found, named("a"))
-    check_result(found, placeholder("x"), identity("y", "x"))
+    expect(
+        [placeholder("x"), const("a", [1]), identity("y", "x", _class=["loc:@a"])],
+        lambda g: remove(g, named("a")),
+        [placeholder("x"), identity("y", "x")],
+    )
 
 
 @pytest.mark.tensorflow
@@ -663,7 +674,7 @@ def test_functions_that_nobody_calls_any_more_leave() -> None:
     found = graph(*records, trailer=trailer)
     result = remove(found, named("a"), allow_outputs=True)
     assert sorted(result.journal.functions.removed) == ["Inner", "Outer"]
-    check_result(found, records[0], records[2], trailer=library(shared) + graphs.VERSIONS)
+    check_graph(found, records[0], records[2], trailer=library(shared) + graphs.VERSIONS)
 
 
 def test_functions_that_others_call_stay() -> None:
@@ -688,7 +699,7 @@ def test_a_function_called_as_an_op_leaves_with_its_last_call() -> None:
     found = graph(placeholder("x"), node("a", "F", ["x"]), identity("y", "x"), trailer=trailer)
     result = remove(found, named("a"), allow_outputs=True)
     assert result.journal.functions.removed == ["F"]
-    check_result(found, placeholder("x"), identity("y", "x"), trailer=graphs.VERSIONS)
+    check_graph(found, placeholder("x"), identity("y", "x"), trailer=graphs.VERSIONS)
 
 
 def test_many_unused_functions_leave_in_linear_time() -> None:
@@ -739,7 +750,7 @@ def test_a_whole_loop_goes(worker: Worker) -> None:
     found = graph(*graphs.loop())
     names = [n for n in graphs.names(found) if n.startswith("w/")]
     remove(found, named(*names), dangling="placeholder")
-    check_result(found, *graphs.loop()[:2], placeholder("w/Exit", INT32, graphs_shape(found, "w/Exit")),
+    check_graph(found, *graphs.loop()[:2], placeholder("w/Exit", INT32, graphs_shape(found, "w/Exit")),
                  graphs.loop()[-1])  # fmt: skip
     assert run(worker, found, "out", fed={"w/Exit": np.int32(7)}) == [7]
 
@@ -908,9 +919,9 @@ def test_a_removed_call_is_proven(tmp_path: Path) -> None:
 def removals(draw: st.DrawFn) -> tuple[graphs.Drawn, list[str], str]:
     """A graph, some of its nodes, and what is to take their place; bypassed are nodes with one input."""
     drawn = draw(graphs.random_graphs())
-    how = draw(st.sampled_from(["", "bypass", "placeholder"]))
+    how = pick(draw, ["", "bypass", "placeholder"])
     names = [n.name for n in drawn.message.node if how != "bypass" or n.op == "Identity"]
-    return drawn, draw(st.lists(st.sampled_from(names), unique=True, min_size=1)) if names else [], how
+    return drawn, pick_some(draw, names, least=1, unique=True) if names else [], how
 
 
 def parts(text: str) -> tuple[str, str]:
@@ -919,7 +930,7 @@ def parts(text: str) -> tuple[str, str]:
     return name, colon + index
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(max_examples=300)
 @given(removals())
 def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
     drawn, names, how = case

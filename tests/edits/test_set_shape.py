@@ -422,14 +422,14 @@ class TestFixBatch:
         assert error.details == ("'moved' (Reshape): its shape [4,1,3] cannot hold [4,2,3]: 24 elements",)
 
 
-def test_a_hundred_thousand_nodes() -> None:
+def test_very_many_nodes() -> None:
     records = [placeholder("x", FLOAT, (1, 8)), const("s", [1, 8], INT32), weights("w", 8, 8)]
     previous = "x"
-    for i in range(10_000):
+    for i in range(2_000):
         records += [reshape(f"r{i}", previous, "s"), node(f"n{i}", "Relu", [f"r{i}"], T=FLOAT)]
         previous = f"n{i}"
     found = graph(*records)
-    refused(found, [("x", (-1, 8))], "10000 nodes do not take", "and 9,900 more")
+    refused(found, [("x", (-1, 8))], "2000 nodes do not take", "and 1,900 more")
     result = edited(found, "x", (-1, 8), fix_batch=True)
     assert result.journal.changed == ["x", "s"]
 

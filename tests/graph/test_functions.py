@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.counting import is_linear
+from support.drawing import pick_some
 from support.graphs import FLOAT, const, func, function, graph, library, node
 
 from gdsurgeon.edits.functions.merge import merge_functions
@@ -366,7 +367,7 @@ STEPS = st.lists(
 @st.composite
 def library_fields(draw: st.DrawFn) -> list[bytes]:
     """Up to three library fields with functions of different names, and gradients."""
-    chosen = draw(st.lists(st.sampled_from("ABCDEF"), unique=True))
+    chosen = pick_some(draw, "ABCDEF", unique=True)
     out: list[bytes] = []
     for _ in range(draw(st.integers(0, 3))):
         size = draw(st.integers(0, len(chosen)))
@@ -376,7 +377,7 @@ def library_fields(draw: st.DrawFn) -> list[bytes]:
     return out
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(max_examples=150)
 @given(library_fields(), STEPS)
 def test_any_changes(data: list[bytes], steps: list[tuple[str, list[str], bytes]]) -> None:
     found = with_library(*data)

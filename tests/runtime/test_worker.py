@@ -307,6 +307,7 @@ def with_package(monkeypatch: pytest.MonkeyPatch, folder: Path, source: str | No
     monkeypatch.setattr(client, "_module_path", lambda: [str(folder), *standard])
 
 
+@pytest.mark.tensorflow
 def test_no_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_package(monkeypatch, tmp_path, None)
     for runtime in (None, "capi", "python"):
@@ -316,6 +317,7 @@ def test_no_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
                 pending.result(WAIT)
 
 
+@pytest.mark.tensorflow
 def test_broken_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_package(monkeypatch, tmp_path, "raise RuntimeError('no AVX here\\nsecond line')")
     with Worker() as worker, pytest.raises(TensorFlowMissing, match="imported: no AVX here"):
@@ -324,18 +326,21 @@ def test_broken_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         worker.info().result(WAIT)
 
 
+@pytest.mark.tensorflow
 def test_python_stands_in_where_the_library_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_package(monkeypatch, tmp_path, "__version__ = '9.9'")
     with Worker() as worker:
         assert worker.info().result(WAIT) == Info("python", "9.9")
 
 
+@pytest.mark.tensorflow
 def test_bad_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GDSURGEON_RUNTIME", "julia")
     with Worker() as worker, pytest.raises(RuntimeFailure, match="must be capi or python, not 'julia'"):
         worker.info().result(WAIT)
 
 
+@pytest.mark.tensorflow
 def test_interpreter_that_does_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_module_path", list)
     with Worker() as worker:

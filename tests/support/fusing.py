@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
 from support import graphs
 from support.function_defs import X, neg, unary
@@ -27,16 +25,6 @@ from support.graphs import (
     placeholder,
     scalar,
 )
-
-
-def expect(found: Graph, *records: bytes) -> None:
-    """The graph has these nodes, with these inputs, attrs and devices, in this order, and no fault."""
-    nodes = graphs.parsed(found).node
-    wanted = graphs.proto(*records).node
-    assert [n.name for n in nodes] == [n.name for n in wanted]
-    for a, b in zip(nodes, wanted, strict=True):
-        assert a == b
-    assert check(from_bytes(graphs.written(found))).faults == []
 
 
 def fused(found: Graph, selection: str | Sequence[str], name: str = "call", **options: Any) -> EditResult:

@@ -15,6 +15,7 @@ from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.node_record import encode_node
 from gdsurgeon.wire.write import read_chunks
+from support.drawing import below, pick, pick_some, shuffled
 
 Value = bytes | bool | int | float | str | tuple[int, ...] | list[str]
 
@@ -263,6 +264,7 @@ def loop() -> list[bytes]:
 # Random graphs.
 
 NAMES = ("a", "b", "ab", "a_1", "a/b", "b/a", "a/b/c", "x", "A", "x.y", "in", "node/in")
+KINDS = ("Const", "AddV2", "Identity", "Split", "NoOp", "Custom")
 
 
 class Drawn(NamedTuple):
@@ -278,38 +280,38 @@ def random_graphs(draw: st.DrawFn, *, most: int = 8, colocation: bool = True) ->
 
     Nodes are in any order, so that inputs come from later nodes as well.
     """
-    count = draw(st.integers(1, most))
-    chosen = draw(st.permutations(NAMES))[:count]
+    count = 1 + draw(below(most))
+    chosen = shuffled(draw, NAMES)[:count]
     records: list[bytes] = []
     tensors: list[str] = []
     for index, name in enumerate(chosen):
-        kinds = ["Const", "AddV2", "Identity", "Split", "NoOp", "Custom"] if tensors else ["Const"]
-        kind = draw(st.sampled_from(kinds))
+        kind = pick(draw, KINDS) if tensors else "Const"
         extra: dict[str, Value] = {}
-        earlier = chosen[:index]
-        controls = [f"^{c}" for c in draw(st.lists(st.sampled_from(earlier), max_size=2))] if earlier else []
-        if colocation and earlier and draw(st.booleans()):
-            extra["_class"] = ["loc:@" + c for c in draw(st.lists(st.sampled_from(chosen), max_size=2, unique=True))]
-        device = draw(st.sampled_from(["", "/cpu:0"]))
-        reads = st.sampled_from(tensors) if tensors else st.nothing()
+        controls = [f"^{c}" for c in pick_some(draw, chosen[:index], 2)] if index else []
+        if colocation and index and draw(st.booleans()):
+            extra["_class"] = ["loc:@" + c for c in pick_some(draw, chosen, 2, unique=True)]
+        device = "/cpu:0" if draw(st.booleans()) else ""
         if kind == "Const":
             records.append(node(name, kind, controls, device=device, dtype=FLOAT, value=tensor([1, 2]), **extra))
         elif kind == "AddV2":
-            records.append(node(name, kind, [draw(reads), draw(reads), *controls], device=device, T=FLOAT, **extra))
+            records.append(
+                node(name, kind, [pick(draw, tensors), pick(draw, tensors), *controls], device=device, T=FLOAT, **extra)
+            )
         elif kind == "Identity":
-            records.append(node(name, kind, [draw(reads), *controls], device=device, T=FLOAT, **extra))
+            records.append(node(name, kind, [pick(draw, tensors), *controls], device=device, T=FLOAT, **extra))
         elif kind == "Split":
             axis = f"axis_{index}"
             records.append(const(axis, [0], INT32, ()))
-            records.append(node(name, kind, [axis, draw(reads), *controls], T=FLOAT, num_split=2, **extra))
+            records.append(node(name, kind, [axis, pick(draw, tensors), *controls], T=FLOAT, num_split=2, **extra))
             tensors.append(f"{name}:1")
         elif kind == "Custom":
-            records.append(node(name, "MyCustomOp", [*draw(st.lists(reads, max_size=3)), *controls], **extra))
+            reads = pick_some(draw, tensors, 3)
+            records.append(node(name, "MyCustomOp", [*reads, *controls], **extra))
             continue
         else:
             records.append(node(name, kind, controls, device=device, **extra))
             continue
         tensors.append(name)
-    records = draw(st.permutations(records))
+    records = shuffled(draw, records)
     data = graph_bytes(*records)
     return Drawn(data, message("tensorflow.GraphDef").FromString(data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from support.drawing import pick, pick_some, shuffled
 from support.function_defs import X, neg, unary
 from support.graphs import (
     BOOL,
@@ -24,14 +25,14 @@ def dags(draw: st.DrawFn) -> tuple[list[bytes], list[str]]:
     records = [X, scalar("axis", 0, INT32), const("k0", [0.5, -1.5])]
     tensors, names = ["x", "k0"], ["x", "k0", "axis"]
     for i in range(draw(st.integers(1, 14))):
-        name = draw(st.sampled_from(["", "s/", "t/u/"])) + f"n{i}"
+        name = pick(draw, ["", "s/", "t/u/"]) + f"n{i}"
         reads = st.sampled_from(tensors)
-        waits = [f"^{w}" for w in draw(st.lists(st.sampled_from(names), max_size=1))]
-        kind = draw(st.sampled_from(["Neg", "Tanh", "AddV2", "Mul", "Sub", "Const", "TopKV2", "NoOp", "RandomUniform"]))
+        waits = [f"^{w}" for w in pick_some(draw, names, 1)]
+        kind = pick(draw, ["Neg", "Tanh", "AddV2", "Mul", "Sub", "Const", "TopKV2", "NoOp", "RandomUniform"])
         if kind in ("Neg", "Tanh"):
             records.append(unary(kind, name, draw(reads), *waits))
         elif kind == "Const":
-            value = draw(st.sampled_from([0.25, -3.0, 7.5]))
+            value = pick(draw, [0.25, -3.0, 7.5])
             records.append(node(name, "Const", waits, dtype=FLOAT, value=tensor([value, 1])))
         elif kind == "TopKV2":
             records.append(scalar(f"{name}_k", 2, INT32))
@@ -49,7 +50,7 @@ def dags(draw: st.DrawFn) -> tuple[list[bytes], list[str]]:
             records.append(node(name, kind, [draw(reads), draw(reads), *waits], T=FLOAT))
         tensors.append(name)
         names.append(name)
-    return draw(st.permutations(records)), names
+    return shuffled(draw, records), names
 
 
 @st.composite
@@ -59,21 +60,21 @@ def conditionals(draw: st.DrawFn) -> tuple[list[bytes], list[str], list[str]]:
     tensors, nodes, read = ["x"], [], set()
     for i in range(draw(st.integers(2, 10))):
         kinds = ["Switch", "Switch", "Neg", "AddV2", "AddV2", "Const", "Merge"]
-        kind = draw(st.sampled_from(kinds)) if i > 1 else "Switch"
+        kind = pick(draw, kinds) if i > 1 else "Switch"
         reads = st.sampled_from(tensors)
-        waits = [f"^{w}" for w in draw(st.lists(st.sampled_from(nodes), max_size=1))] if nodes else []
+        waits = [f"^{w}" for w in pick_some(draw, nodes, 1)] if nodes else []
         name = f"n{i}"
         if kind == "Switch":
             source = draw(reads)
             read.add(source)
-            records.append(node(name, "Switch", [source, draw(st.sampled_from(["p", "p_id", "q"]))], T=FLOAT))
+            records.append(node(name, "Switch", [source, pick(draw, ["p", "p_id", "q"])], T=FLOAT))
             tensors += [name, f"{name}:1"]
             continue
         sources = [draw(reads) for _ in range({"Neg": 1, "AddV2": 2, "Const": 0, "Merge": 2}[kind])]
         read.update(sources)
         if kind == "Merge":
             switch = f"{name}_switch"
-            records.append(node(switch, "Switch", [sources[0], draw(st.sampled_from(["p", "p_id", "q"]))], T=FLOAT))
+            records.append(node(switch, "Switch", [sources[0], pick(draw, ["p", "p_id", "q"])], T=FLOAT))
             records += [neg(f"{name}_f", switch), neg(f"{name}_t", f"{switch}:1", *waits)]
             records.append(node(name, "Merge", [f"{name}_f", f"{name}_t"], T=FLOAT, N=2))
             nodes += [f"{name}_f", f"{name}_t"]

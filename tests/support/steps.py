@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gdsurgeon.gradients.checkpointing.peak import Peak, peak
 from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize
+from support.drawing import below, pick, pick_some
 
 Read = str | tuple[str, int]
 
@@ -41,18 +42,18 @@ OPS = ("Custom", "Relu", "AddN", "Identity", "Reshape", "IdentityN", "Placeholde
 @st.composite
 def steps(draw: st.DrawFn) -> StepGraph:
     step = StepGraph()
-    for number in range(draw(st.integers(1, 12))):
-        op = draw(st.sampled_from(OPS)) if number else "Placeholder"
+    for number in range(1 + draw(below(12))):
+        op = pick(draw, OPS) if number else "Placeholder"
         reads: list[tuple[int, int]] = []
         if op not in ("Placeholder", "Const"):
-            producers = draw(st.lists(st.integers(0, number - 1), min_size=1, max_size=3))
-            reads = [(p, draw(st.integers(0, len(step.sizes[p]) - 1))) for p in producers]
+            producers = pick_some(draw, range(number), 3, least=1)
+            reads = [(p, draw(below(len(step.sizes[p])))) for p in producers]
         if op in ("Identity", "Reshape"):
             sizes = [step.sizes[reads[0][0]][reads[0][1]]]
         elif op == "IdentityN":
             sizes = [step.sizes[p][port] for p, port in reads]
         else:
-            sizes = [TensorSize(None, n) for n in draw(st.lists(st.integers(0, 5), min_size=1, max_size=2))]
-        waits = draw(st.lists(st.integers(0, number - 1), max_size=1)) if number else []
-        step.add(f"n{number}", op, reads, waits, sizes, draw(st.sampled_from((0.0, 1e6))))
+            sizes = [TensorSize(None, n) for n in pick_some(draw, range(6), 2, least=1)]
+        waits = pick_some(draw, range(number), 1) if number else []
+        step.add(f"n{number}", op, reads, waits, sizes, 1e6 * draw(below(2)))
     return step

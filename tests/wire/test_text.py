@@ -13,7 +13,7 @@ from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.text import to_binary, to_text
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(max_examples=60)
 @given(random_graphs())
 def test_there_and_back(drawn: graphs.Drawn) -> None:
     assert graphs.parsed(to_binary(to_text(drawn.data), "x")) == drawn.message

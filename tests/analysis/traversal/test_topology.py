@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.drawing import pick, pick_some
 from support.graphs import FLOAT, g8, graph, identity, node, random_graphs
 
 from gdsurgeon.analysis.traversal.control_flow import control_flow
@@ -15,7 +16,7 @@ from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 
-STEADY = settings(deadline=None, derandomize=True, max_examples=100)
+STEADY = settings(max_examples=100)
 
 
 def marked(topology: Topology, found: bytearray) -> set[str]:
@@ -34,7 +35,7 @@ def cone(parsed: Any, start: set[str], *, down: bool) -> set[str]:
 @STEADY
 @given(random_graphs(), st.data())
 def test_cones(drawn: graphs.Drawn, data: st.DataObject) -> None:
-    start = data.draw(st.sets(st.sampled_from([n.name for n in drawn.message.node]), min_size=1, max_size=2))
+    start = set(pick_some(data.draw, [n.name for n in drawn.message.node], 2, least=1, unique=True))
     found = from_bytes(drawn.data)
     check_cones(found, drawn.message, start)
 
@@ -51,16 +52,16 @@ def check_cones(found: Graph, parsed: Any, start: set[str]) -> None:
 def test_cones_after_edits(drawn: graphs.Drawn, data: st.DataObject) -> None:
     found = from_bytes(drawn.data)
     names = [n.name for n in drawn.message.node]
-    first = data.draw(st.sampled_from(names))
+    first = pick(data.draw, names)
     found.rename({found[first]: "renamed"})
     added = found.add("added", "Identity", [found["renamed"].output], attrs={"T": FLOAT})
-    last = found[data.draw(st.sampled_from([n for n in names if n != first] or ["added"]))]
+    last = found[pick(data.draw, [n for n in names if n != first] or ["added"])]
     if last is not added:
         found.set_inputs(last, [added.output])
     if not found.users(added) and not found.colocated_with(added):
         found.remove([added])
     parsed = graphs.parsed(found)
-    start = data.draw(st.sets(st.sampled_from([n.name for n in parsed.node]), min_size=1, max_size=2))
+    start = set(pick_some(data.draw, [n.name for n in parsed.node], 2, least=1, unique=True))
     check_cones(found, parsed, start)
     topology = Topology(found)
     expected = {n.name for n in parsed.node} - {

@@ -31,7 +31,7 @@ def test_a_whole_graph_into_an_empty_one(order: int) -> None:
     assert copied.renamed == {}
 
 
-@settings(deadline=None, derandomize=True, max_examples=80)
+@settings(max_examples=80)
 @given(random_graphs(), random_graphs())
 def test_any_graph_beside_any_other(ours: graphs.Drawn, theirs: graphs.Drawn) -> None:
     target, other = from_bytes(ours.data), from_bytes(theirs.data)

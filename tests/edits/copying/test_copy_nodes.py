@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.drawing import pick_some
+from support.expecting import check_graph
 from support.function_defs import X, call, function, neg
-from support.fusing import expect
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -37,7 +38,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 
-STEADY = settings(deadline=None, derandomize=True, max_examples=120)
+STEADY = settings(max_examples=120)
 
 
 def copied(found: Graph, names: Sequence[str], **options: Any) -> CopiedNodes:
@@ -78,7 +79,7 @@ def test_all_of_a_graph() -> None:
     found = graph(*t8())
     originals = list(found.nodes())
     result = copy_nodes(found, originals, lambda name: f"again/{name}")
-    expect(found, *t8(), *t8("again/"))
+    check_graph(found, *t8(), *t8("again/"))
     assert list(result.nodes) == originals
     assert [copy.name for copy in result.nodes.values()] == [f"again/{n.name}" for n in originals]
     for original, copy in result.nodes.items():
@@ -450,7 +451,7 @@ def test_a_shared_name_in_a_function_and_in_the_graph_is_one_in_the_copy_too() -
 @given(graphs.random_graphs(), st.data())
 def test_against_a_naive_copy(drawn: graphs.Drawn, data: st.DataObject) -> None:
     names = [n.name for n in drawn.message.node]
-    chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+    chosen = pick_some(data.draw, names, least=1, unique=True)
     found = from_bytes(drawn.data)
     copied(found, chosen)
 

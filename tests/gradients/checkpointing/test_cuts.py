@@ -9,6 +9,7 @@ from math import sqrt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawing import pick, pick_some
 
 from gdsurgeon.gradients.checkpointing.cuts import (
     Costs,
@@ -99,12 +100,12 @@ def table_of(found: ForwardPass, most: int = 1000) -> Costs:
 def forward_passes(draw: st.DrawFn, most: int = 8) -> ForwardPass:
     """Chains with skips, sizes and costs of any kind, of which the backward pass needs any part."""
     count = draw(st.integers(2, most))
-    sizes = draw(st.lists(st.sampled_from((1, 5, 8, 20, 100)), min_size=count, max_size=count))
-    times = draw(st.lists(st.sampled_from((0.0, 1.0, 3.0, 50.0)), min_size=count, max_size=count))
+    sizes = pick_some(draw, (1, 5, 8, 20, 100), count, least=count)
+    times = pick_some(draw, (0.0, 1.0, 3.0, 50.0), count, least=count)
     needed = draw(st.lists(st.booleans(), min_size=count, max_size=count))
     index = st.integers(0, count - 1)
     skips = draw(st.lists(st.tuples(index, index), max_size=3, unique=True))
-    return chain([s * KIB for s in sizes], times, skips, needed, draw(st.sampled_from(("Custom", "Tanh"))))
+    return chain([s * KIB for s in sizes], times, skips, needed, pick(draw, ("Custom", "Tanh")))
 
 
 # -- what crosses a cut -------------------------------------------------------------------------------------------
@@ -153,7 +154,6 @@ def test_a_uniform_chain_is_cut_into_segments_of_its_square_root(count: int) -> 
 
 
 @given(forward_passes())
-@settings(deadline=None)
 def test_least_memory_is_what_trying_out_all_cuts_finds(found: ForwardPass) -> None:
     table = table_of(found)
     assert table.cuts == sorted(set(table.cuts))
@@ -184,7 +184,6 @@ def test_a_single_node_has_no_cuts() -> None:
 
 
 @given(forward_passes(), st.floats(0.9, 3.0))
-@settings(deadline=None)
 def test_least_time_stays_under_its_bound(found: ForwardPass, factor: float) -> None:
     table = table_of(found)
     least, _ = least_memory(table)
@@ -197,7 +196,6 @@ def test_least_time_stays_under_its_bound(found: ForwardPass, factor: float) -> 
 
 
 @given(forward_passes())
-@settings(deadline=None)
 def test_least_time_finds_something_where_there_is_room(found: ForwardPass) -> None:
     """The plan of the least memory, with a little more room, is one that it may choose."""
     table = table_of(found)
@@ -206,7 +204,6 @@ def test_least_time_finds_something_where_there_is_room(found: ForwardPass) -> N
 
 
 @given(forward_passes())
-@settings(deadline=None)
 def test_with_much_room_nothing_is_computed_again(found: ForwardPass) -> None:
     cuts = least_time(table_of(found), 1e12)
     assert cuts is not None
@@ -228,7 +225,6 @@ def test_a_cut_spares_no_more_than_what_was_counted() -> None:
 
 
 @given(forward_passes(6))
-@settings(deadline=None)
 def test_least_time_is_not_slower_than_any_choice_of_segments(found: ForwardPass) -> None:
     """Up to the steps in which it tells apart what is kept: they cost it a few levels' room at the most."""
     table = table_of(found)
@@ -271,7 +267,7 @@ def planner(found: ForwardPass) -> Planner:
 
 
 @given(forward_passes())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_plans_are_what_was_asked_for(found: ForwardPass) -> None:
     plans = planner(found)
     memory = plans.memory()
@@ -287,7 +283,7 @@ def test_plans_are_what_was_asked_for(found: ForwardPass) -> None:
 
 
 @given(forward_passes())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_a_settled_plan_computes_the_same(found: ForwardPass) -> None:
     plans = planner(found)
     memory = plans.evaluate(plans.memory().cuts)

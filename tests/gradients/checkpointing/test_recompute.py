@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawing import pick, pick_some
 
 from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, forward_pass
 from gdsurgeon.gradients.checkpointing.peak import peak
@@ -181,15 +182,15 @@ def passes(draw: st.DrawFn) -> ForwardPass:
     count = draw(st.integers(2, 9))
     forward: list[int] = []
     for i in range(count):
-        op = draw(st.sampled_from(("Custom", "Custom", "Tanh", "Identity", "Reshape")))
+        op = pick(draw, ("Custom", "Custom", "Tanh", "Identity", "Reshape"))
         earlier = st.sampled_from(["x", *step.names[2:]][-5:])
         chosen = draw(st.lists(earlier, min_size=1, max_size=1 if op in ("Identity", "Reshape") else 3))
         if op == "Custom" and draw(st.booleans()):
             chosen.append("w")
-        nbytes = draw(st.sampled_from((LARGE, 2 * LARGE, SMALL)))
+        nbytes = pick(draw, (LARGE, 2 * LARGE, SMALL))
         if op in ("Identity", "Reshape"):
             nbytes = step.sizes[step.index[chosen[0]]][0].nbytes
-        waits = draw(st.lists(st.sampled_from(step.names), max_size=1)) if draw(st.integers(0, 4)) == 0 else []
+        waits = pick_some(draw, step.names, 1) if draw(st.integers(0, 4)) == 0 else []
         forward.append(add(step, f"f{i}", op, chosen, nbytes, waits))
     target = forward[-1]
     seed = add(step, "seed", "Custom", [step.names[target]])
@@ -214,12 +215,12 @@ def passes(draw: st.DrawFn) -> ForwardPass:
                 wanted = [f"local_{name}_{slot}"]
             backward.append(add(step, f"b_{name}_{slot}", "Custom", [*came, *wanted]))
             gradients.setdefault(step.index[producer], []).append(f"b_{name}_{slot}")
-    fixed = set(draw(st.lists(st.sampled_from(forward), max_size=2)))
+    fixed = set(pick_some(draw, forward, 2))
     return forward_pass(step, backward, [target], [seed], (), fixed.__contains__)
 
 
 @given(passes(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_holds_of_every_rewriting(found: ForwardPass, data: st.DataObject) -> None:
     count = len(found.order)
     cuts = sorted(data.draw(st.sets(st.integers(0, max(count - 2, 0)), max_size=4))) if count > 1 else []
@@ -248,12 +249,4 @@ def test_what_holds_of_every_rewriting(found: ForwardPass, data: st.DataObject) 
     assert not {segment[number] for number in made.originals.values()} & fixed_segments
     for gate in made.gates:
         assert step.waits[gate] and step.ops[gate] == "Identity"
-
-
-@given(passes(), st.data())
-@settings(max_examples=300, deadline=None)
-def test_no_rewriting_has_a_cycle(found: ForwardPass, data: st.DataObject) -> None:
-    count = len(found.order)
-    cuts = sorted(data.draw(st.sets(st.integers(0, max(count - 2, 0)), max_size=4))) if count > 1 else []
-    made = recomputed(found, cuts, data.draw(st.sets(st.integers(0, len(cuts)))), "again")
-    assert len(made.step.order()) == len(made.step)
+    assert len(step.order()) == len(step)  # no cycle

@@ -1,0 +1,86 @@
+"""What every edit is held to: the graph before, the edit, the graph after."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdsurgeon.analysis.checks.check import check, check_edited
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from support import graphs
+from support.running import run
+
+Edit = Callable[[Graph], EditResult]
+Records = Sequence[bytes]
+
+
+def expect(
+    before: Graph | Records,
+    edit: Edit,
+    after: Records,
+    *,
+    trailer: bytes = graphs.VERSIONS,
+    command: str = "",
+    same: Sequence[str] = (),
+    fed: Mapping[str, Any] | None = None,
+) -> EditResult:
+    """EDIT makes AFTER of BEFORE: the same nodes in that order, with their inputs, control inputs, attrs and devices.
+
+    Args:
+        before: the graph, which is edited in place, or its nodes.
+        trailer: what is to stand behind the nodes: the library and the versions.
+        command: the command line that does the same, without the model and where the output goes.
+        same: tensors that TensorFlow finds to be what they were, when it runs both graphs on FED.
+    """
+    found = before if isinstance(before, Graph) else graphs.graph(*before)
+    original = graphs.written(found)
+    result = edit(found)
+    check_graph(found, *after, trailer=trailer)
+    if command:
+        assert from_command_line(command, original) == graphs.written(found)
+    if same:
+        assert run(found, *same, **(fed or {})) == run(original, *same, **(fed or {}))
+    return result
+
+
+def check_graph(found: Graph, *records: bytes, trailer: bytes = graphs.VERSIONS) -> None:
+    """FOUND has the nodes RECORDS, in that order; what is as it was has its old bytes; it is sound."""
+    wanted = graphs.proto(*records, trailer=trailer)
+    assert graphs.parsed(found) == wanted
+    old = {n.name: n for n in graphs.parsed(found.pristine()).node}
+    old_bodies, bodies = graphs.bodies_by_name(found.pristine()), graphs.bodies_by_name(found)
+    for new in wanted.node:
+        if old.get(new.name) == new:
+            assert bodies[new.name] == old_bodies[new.name]
+    assert check(from_bytes(graphs.written(found))).faults == []
+    assert check_edited(found) == []
+
+
+def refuse(found: Graph, words: str, edit: Callable[..., object], *others: Graph) -> EditError:
+    """The error of EDIT, after which FOUND, and OTHERS that it reads, are as they were; WORDS are a pattern."""
+    all_ = (found, *others)
+    before = [(graphs.written(each), each.is_changed) for each in all_]
+    with pytest.raises(EditError, match=words) as caught:
+        edit(found)
+    assert [(graphs.written(each), each.is_changed) for each in all_] == before
+    assert list(found.names()) == graphs.names(before[0][0])
+    return caught.value
+
+
+def from_command_line(command: str, model: bytes) -> bytes:
+    """What COMMAND, such as 'rename a=b', makes of MODEL."""
+    name, *arguments = shlex.split(command)
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = Path(folder) / "model.pb", Path(folder) / "out.pb"
+        path.write_bytes(model)
+        assert exit_code([name, str(path), *arguments, "-o", str(out), "--validate", "structure", "--quiet"]) == 0
+        return out.read_bytes()
