@@ -11,7 +11,7 @@ from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.functions.calls import bodies, body_key, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import string_value, type_value, types_value
+from gdsurgeon.graph.attrs import attr_value, string_value, type_value, types_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
@@ -184,7 +184,7 @@ class _Inlining:
             name = self.unique(old.name if self.keep_names else f"{call.name}/{old.name}")
             attrs = {key: value for key in old.attr_keys if (value := old.attr_bytes(key)) is not None}
             if FRAME_NAME in attrs:
-                frame = old.attr(FRAME_NAME).s.decode("utf-8", "surrogateescape")
+                frame = attr_value(attrs[FRAME_NAME]).s.decode("utf-8", "surrogateescape")
                 attrs[FRAME_NAME] = string_value(f"{call.name}/{frame}").SerializeToString()
             out[old] = self.graph.add(name, old.op, attrs=attrs, device=old.device or call.device, after=call)
         self.added.extend(out.values())

@@ -71,5 +71,5 @@ def _kind(node: Node) -> str:
 
 
 def _weights_inside(graph: Graph, name: str) -> int:
-    tensors = (node.attr["value"].tensor for node in graph.functions.get(name).node_def if node.op == "Const")
+    tensors = (node.attr["value"].tensor for node in graph.functions[name].node_def if node.op == "Const")
     return sum(tensor.dtype in FLOATING and prod(dim.size for dim in tensor.tensor_shape.dim) > 1 for tensor in tensors)

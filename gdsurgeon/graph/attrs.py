@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from gdsurgeon.wire.fields import Buffer, WireError, fields
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 
 MAX_FUNCTION_NESTING = 30
 """Function attrs inside function attrs: protobuf's limit of 100 nested messages allows this many."""
@@ -14,13 +15,16 @@ MAX_FUNCTION_NESTING = 30
 Shape = tuple[int, ...] | None
 """Dims, -1 for an unknown one; None for an unknown rank."""
 
+Plain: TypeAlias = int | float | bytes | list[int] | list[float] | list[bytes]
+"""What an attr of kind int, bool, float, string, type or a list of them holds."""
 
-def attr_value(data: bytes) -> Any:
+
+def attr_value(data: bytes) -> AttrValue:
     """The AttrValue message in DATA. Raises protobuf's DecodeError."""
     return message("tensorflow.AttrValue").FromString(data)
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: AttrValue) -> str:
     """What an AttrValue holds, in the words of op signatures: ``int``, ``list(type)``, ``func``, ... or ''."""
     which = value.WhichOneof("value")
     if which is None:
@@ -38,11 +42,12 @@ _KINDS = {
 }  # fmt: skip
 
 
-def plain(value: Any) -> Any:
+def plain(value: AttrValue) -> Plain | None:
     """The value of an AttrValue of kind int, bool, float, string, type or a list of them; else None."""
     which = value.WhichOneof("value")
     if which in ("i", "b", "f", "s", "type"):
-        return getattr(value, which)
+        single: Plain = getattr(value, which)
+        return single
     if which == "list":
         for field, items in value.list.ListFields():
             if field.name in ("i", "b", "f", "s", "type"):
@@ -51,14 +56,14 @@ def plain(value: Any) -> Any:
     return None
 
 
-def shape_of(proto: Any) -> Shape:
+def shape_of(proto: TensorShapeProto) -> Shape:
     """A TensorShapeProto as dims."""
     if proto.unknown_rank:
         return None
     return tuple(dim.size for dim in proto.dim)
 
 
-def shape_value(shape: Shape) -> Any:
+def shape_value(shape: Shape) -> AttrValue:
     """An AttrValue that holds SHAPE."""
     value = message("tensorflow.AttrValue")()
     if shape is None:
@@ -70,17 +75,17 @@ def shape_value(shape: Shape) -> Any:
     return value
 
 
-def int_value(number: int) -> Any:
+def int_value(number: int) -> AttrValue:
     """An AttrValue that holds an int."""
     return message("tensorflow.AttrValue")(i=number)
 
 
-def type_value(dtype: int) -> Any:
+def type_value(dtype: int) -> AttrValue:
     """An AttrValue that holds a DataType."""
     return message("tensorflow.AttrValue")(type=dtype)
 
 
-def types_value(dtypes: Sequence[int]) -> Any:
+def types_value(dtypes: Sequence[int]) -> AttrValue:
     """An AttrValue that holds a list of DataTypes."""
     value = message("tensorflow.AttrValue")()
     value.list.SetInParent()
@@ -88,24 +93,24 @@ def types_value(dtypes: Sequence[int]) -> Any:
     return value
 
 
-def func_value(name: str) -> Any:
+def func_value(name: str) -> AttrValue:
     """An AttrValue that holds a function without attrs."""
     value = message("tensorflow.AttrValue")()
     value.func.name = name
     return value
 
 
-def bytes_value(data: bytes) -> Any:
+def bytes_value(data: bytes) -> AttrValue:
     """An AttrValue that holds a string, which is bytes to TensorFlow."""
     return message("tensorflow.AttrValue")(s=data)
 
 
-def string_value(text: str) -> Any:
+def string_value(text: str) -> AttrValue:
     """An AttrValue that holds a string."""
     return bytes_value(text.encode("utf-8", "surrogateescape"))
 
 
-def strings_value(items: Sequence[bytes]) -> Any:
+def strings_value(items: Sequence[bytes]) -> AttrValue:
     """An AttrValue that holds a list of strings."""
     value = message("tensorflow.AttrValue")()
     value.list.SetInParent()
@@ -113,9 +118,9 @@ def strings_value(items: Sequence[bytes]) -> Any:
     return value
 
 
-def functions_in(value: Any) -> list[Any]:
+def functions_in(value: AttrValue) -> list[NameAttrList]:
     """The NameAttrLists in an AttrValue, those inside their attrs included; mutable."""
-    found: list[Any] = []
+    found: list[NameAttrList] = []
     pending = [value]
     while pending:
         item = pending.pop()

@@ -7,7 +7,7 @@ Placeholder, a result an Identity that reads what is returned; whatever takes a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import plain
@@ -17,8 +17,9 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
+from gdsurgeon.ops.op_defs import AttrReader, OpDef, arg_dtypes
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import ArgDef, AttrValue, FunctionDef, GraphDef, NodeDef, TensorShapeProto
 from gdsurgeon.wire.source import BytesSource
 
 
@@ -29,7 +30,7 @@ class BodyArg(NamedTuple):
     place: int
 
 
-def expanded_args(definition: OpDef, read: Any) -> list[BodyArg]:
+def expanded_args(definition: OpDef, read: AttrReader) -> list[BodyArg]:
     """The output arguments of an op, as many times as they stand for tensors; READ gives the values of attrs."""
     return [
         BodyArg(arg.name, index)
@@ -57,7 +58,7 @@ class Body:
             VALUES) how many tensors an argument stands for depends on the call.
     """
 
-    def __init__(self, owner: Graph, name: str, values: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, owner: Graph, name: str, values: Mapping[str, AttrValue] | None = None) -> None:
         function = owner.functions.get(name)
         if function is None:
             known = [function.signature.name for function in owner.functions]
@@ -76,7 +77,7 @@ class Body:
 
     # -- back to a function ----------------------------------------------------------------------------------
 
-    def function_def(self) -> Any:
+    def function_def(self) -> FunctionDef:
         """The FunctionDef of the body as it is now; nodes that were not touched stay as they were.
 
         Raises:
@@ -110,7 +111,7 @@ class Body:
             if node.op in PLACEHOLDERS and node not in self.graph.ends:
                 raise EditError(f"{quoted(node.name)}: a function has arguments, and no placeholders of its own")
 
-    def _put_nodes(self, out: Any) -> None:
+    def _put_nodes(self, out: FunctionDef) -> None:
         originals = {node.name: node for node in self._function.node_def}
         touched = set(self.graph.touched())
         del out.node_def[:]
@@ -127,7 +128,7 @@ class Body:
             definition = node.op_def
             out.signature.is_stateful |= definition is not None and definition.is_stateful
 
-    def _put_results(self, out: Any) -> None:
+    def _put_results(self, out: FunctionDef) -> None:
         out.ret.clear()
         for arg, node in zip(out.signature.output_arg, self.results, strict=True):
             arg.name = node.name if node.name != node.base_name else arg.name
@@ -154,7 +155,7 @@ class Body:
 class _Reader:
     """Reads a FunctionDef; see `Body`."""
 
-    def __init__(self, owner: Graph, function: Any, values: Mapping[str, Any] | None) -> None:
+    def __init__(self, owner: Graph, function: FunctionDef, values: Mapping[str, AttrValue] | None) -> None:
         self._owner = owner
         self._function = function
         self._values = values
@@ -167,7 +168,7 @@ class _Reader:
         self.control_results = {key: name for key, name in sorted(function.control_ret.items()) if name in nodes}
         self._unique = UniqueNames(nodes.__contains__)
 
-    def graph_def(self) -> Any:
+    def graph_def(self) -> GraphDef:
         """The body as a GraphDef without a library."""
         function = self._function
         out = message("tensorflow.GraphDef")()
@@ -186,7 +187,7 @@ class _Reader:
             self._add_result(out, arg)
         return out
 
-    def _add_argument(self, out: Any, arg: Any) -> None:
+    def _add_argument(self, out: GraphDef, arg: ArgDef) -> None:
         dtypes = self._dtypes(arg)
         names = [self._unique(arg.name if len(dtypes) == 1 else f"{arg.name}_{i}") for i in range(len(dtypes))]
         for name, dtype in zip(names, dtypes, strict=True):
@@ -198,7 +199,7 @@ class _Reader:
             self.arguments.append(name)
         self._enter(arg.name, names)
 
-    def _argument_shape(self, index: int) -> Any:
+    def _argument_shape(self, index: int) -> TensorShapeProto | None:
         """What the function says of the shape of an argument, or None."""
         attrs = self._function.arg_attr[index].attr if index in self._function.arg_attr else {}
         if "_user_specified_shape" in attrs:
@@ -206,7 +207,7 @@ class _Reader:
         shapes = attrs["_output_shapes"].list.shape if "_output_shapes" in attrs else ()
         return shapes[0] if shapes else None
 
-    def _add_result(self, out: Any, arg: Any) -> None:
+    def _add_result(self, out: GraphDef, arg: ArgDef) -> None:
         tensors = self._named(self._function.ret[arg.name])
         dtypes = self._dtypes(arg)
         if len(tensors) != len(dtypes):
@@ -217,14 +218,14 @@ class _Reader:
             node.attr["T"].type = base_dtype(dtype)
             self.results.append(name)
 
-    def _dtypes(self, arg: Any) -> list[int]:
+    def _dtypes(self, arg: ArgDef) -> list[int]:
         """The DataTypes of the tensors that an argument or result stands for."""
         if arg.type_list_attr:
-            return list(plain(self._value(arg.type_list_attr)) or ())
-        dtype = arg.type or int(plain(self._value(arg.type_attr)) or 0)
-        return [dtype] * (int(plain(self._value(arg.number_attr)) or 0) if arg.number_attr else 1)
+            return list(self._value(arg.type_list_attr).list.type)
+        dtype = arg.type or self._value(arg.type_attr).type
+        return [dtype] * (self._value(arg.number_attr).i if arg.number_attr else 1)
 
-    def _value(self, key: str) -> Any:
+    def _value(self, key: str) -> AttrValue:
         if self._values is not None and key in self._values:
             return self._values[key]
         if key in self._defaults:
@@ -238,7 +239,7 @@ class _Reader:
         for i, tensor in enumerate(tensors):
             self._tensors[f"{name}:{i}"] = [tensor]
 
-    def _enter_outputs(self, node: Any) -> None:
+    def _enter_outputs(self, node: NodeDef) -> None:
         definition = self._owner.op_def(node.op)
         where = f"{quoted(node.name)} in {self._where}"
         if definition is None:
@@ -252,7 +253,7 @@ class _Reader:
         for arg, tensors in by_arg.items():
             self._enter(f"{node.name}:{arg}", tensors)
 
-    def _filled_in(self, node: Any) -> Any:
+    def _filled_in(self, node: NodeDef) -> NodeDef:
         """A copy of NODE with the call's values where its attrs ask for them."""
         copy = message("tensorflow.NodeDef")()
         copy.CopyFrom(node)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import FIXED32, FIXED64, LEN, VARINT, Buffer, WireError, fields, read_varint
 from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import AttrValue, TensorProto
 
 TENSOR = 8
 """Field number of a TensorProto in an AttrValue."""
@@ -126,12 +128,15 @@ def _header_in_attr(buf: Buffer, start: int, end: int) -> TensorHeader | None:
     return None
 
 
+Element: TypeAlias = int | float | bytes
+
+
 class Constant(NamedTuple):
     """A small constant: its shape, and its elements in row-major order (numbers, or bytes for strings)."""
 
     dtype: int
     shape: tuple[int, ...]
-    values: list[Any]
+    values: list[Element]
 
 
 def _readable(number: int) -> dtypes.DType | None:
@@ -152,15 +157,13 @@ def constant(node: Node) -> Constant | None:
         return None
     if header.elements * (dtypes.element_size(header.dtype) or 8) > SMALL or header.content_bytes > SMALL:
         return None
-    data = node.attr_bytes("value")
     try:
-        tensor = message("tensorflow.AttrValue").FromString(data).tensor
+        return decode_tensor(attr_value(node.attr_bytes("value") or b"").tensor)
     except decode_error():
         return None
-    return decode_tensor(tensor)
 
 
-def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[Any]) -> Any:
+def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -> AttrValue:
     """An AttrValue that holds a tensor of SHAPE with VALUES in row-major order (numbers, or bytes for strings).
 
     Raises:
@@ -173,7 +176,7 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[Any]) -> A
     low, high = kind.bounds
     for item in values:
         fits = isinstance(item, types) and (kind == dtypes.BOOL or not isinstance(item, bool))
-        if not fits or (kind.is_integer and not low <= item <= high):
+        if not fits or (kind.is_integer and isinstance(item, int) and not low <= item <= high):
             raise ValueError(f"is not {kind.name}")
     value = message("tensorflow.AttrValue")()
     value.tensor.dtype = dtype
@@ -192,7 +195,7 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[Any]) -> A
     return value
 
 
-def decode_tensor(tensor: Any) -> Constant | None:
+def decode_tensor(tensor: TensorProto) -> Constant | None:
     """The value in a TensorProto, or None where Python has no such dtype or the sizes do not fit."""
     shape = tuple(int(dim.size) for dim in tensor.tensor_shape.dim)
     count = 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
 
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Field, encode_len, encode_varint, fields
 from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import ArgDef, FunctionDef, FunctionDefLibrary, GradientDef, NodeDef
 from gdsurgeon.wire.scan import LIBRARY
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
@@ -20,7 +20,7 @@ class _Entry:
 
     __slots__ = ("calls", "changed", "function", "place")
 
-    def __init__(self, function: Any, place: int | None) -> None:
+    def __init__(self, function: FunctionDef, place: int | None) -> None:
         self.function = function
         self.place = place
         self.changed = place is None
@@ -47,8 +47,8 @@ class FunctionLibrary:
         self._spans = spans
         self._entries: list[_Entry] | None = None
         self._by_name: dict[str, _Entry] = {}
-        self._gradients: list[Any] = []
-        self._new_gradients: list[Any] = []
+        self._gradients: list[GradientDef] = []
+        self._new_gradients: list[GradientDef] = []
         self.version = 0
         """A number that grows with every change."""
         self._first_places: dict[int, int] = {}  # of each library field, the number of its first function
@@ -60,14 +60,18 @@ class FunctionLibrary:
     def __contains__(self, name: str) -> bool:
         return self._find(name) is not None
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[FunctionDef]:
         """The FunctionDef messages in file order, doubled names included, then the added ones. Not to be changed."""
         return iter([entry.function for entry in self._all()])
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> FunctionDef | None:
         """The FunctionDef NAME, or None. Not to be changed: `replace` takes a changed copy."""
         entry = self._find(name)
         return None if entry is None else entry.function
+
+    def __getitem__(self, name: str) -> FunctionDef:
+        """The FunctionDef NAME, which there is; see `get`."""
+        return self._by_name[name].function
 
     def calls(self, name: str) -> tuple[str, ...]:
         """The functions that the function NAME calls or passes on, each once; the library may not have them."""
@@ -96,7 +100,7 @@ class FunctionLibrary:
                     pending.append(callee)
         return list(out)
 
-    def gradients(self) -> list[Any]:
+    def gradients(self) -> list[GradientDef]:
         """The GradientDefs (function name, name of its gradient function)."""
         self._all()
         return [*self._gradients, *self._new_gradients]
@@ -119,8 +123,8 @@ class FunctionLibrary:
                 self._gradients.extend(library.gradient)
         return self._entries
 
-    def _libraries(self) -> list[Any]:
-        out: list[Any] = []
+    def _libraries(self) -> list[FunctionDefLibrary]:
+        out: list[FunctionDefLibrary] = []
         for span in self._spans:
             data = self._source.read(span.value, span.end - span.value)
             try:
@@ -131,7 +135,7 @@ class FunctionLibrary:
                 raise InputError(f"the function library of {printable(self._source.name)} is {what}") from None
         return out
 
-    def add(self, function: Any) -> None:
+    def add(self, function: FunctionDef) -> None:
         """Adds a FunctionDef; its name must be free."""
         name = function.signature.name
         assert self._find(name) is None
@@ -141,7 +145,7 @@ class FunctionLibrary:
         self.version += 1
         self._by_place = None
 
-    def replace(self, function: Any) -> None:
+    def replace(self, function: FunctionDef) -> None:
         """Has FUNCTION take the place of the one of its name."""
         entry = self._find(function.signature.name)
         assert entry is not None
@@ -162,7 +166,7 @@ class FunctionLibrary:
         self.version += 1
         self._by_place = None
 
-    def add_gradient(self, gradient: Any) -> None:
+    def add_gradient(self, gradient: GradientDef) -> None:
         """Adds a GradientDef."""
         self._all()
         self._new_gradients.append(gradient)
@@ -233,7 +237,7 @@ class FunctionLibrary:
         return out, is_same
 
 
-def called_functions(node: Any, library: FunctionLibrary) -> list[str]:
+def called_functions(node: NodeDef, library: FunctionLibrary) -> list[str]:
     """The functions that a NodeDef message calls or passes on: its op, and those named in its attrs."""
     called = [func.name for value in node.attr.values() for func in functions_in(value)]
     if node.op in library:
@@ -241,7 +245,7 @@ def called_functions(node: Any, library: FunctionLibrary) -> list[str]:
     return called
 
 
-def function_op_def(function: Any) -> OpDef:
+def function_op_def(function: FunctionDef) -> OpDef:
     """The signature of a library function, as that of an op."""
     signature = function.signature
     attrs = {a.name: AttrDef(a.name, a.type, a.HasField("default_value"), None) for a in signature.attr}
@@ -254,7 +258,7 @@ def function_op_def(function: Any) -> OpDef:
     )
 
 
-def _arg(arg: Any) -> Arg:
+def _arg(arg: ArgDef) -> Arg:
     return Arg(arg.name, arg.type, arg.type_attr, arg.number_attr, arg.type_list_attr, arg.is_ref)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.graph.facts import FunctionChanges, Rewired, Value
+from gdsurgeon.wire.protos import FunctionDef
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.node import Node
@@ -63,7 +64,7 @@ class Journal:
         return self.after(node) + colon + index
 
 
-def altered_function(function: Any) -> Altered:
+def altered_function(function: FunctionDef) -> Altered:
     """What an edit has made of a FunctionDef: all of it."""
     return Altered(function.signature.name, "function", function.SerializeToString(deterministic=True))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.ops import dtypes
 
@@ -21,7 +21,7 @@ class Literal(NamedTuple):
     """A value: its shape, and its elements in row-major order; `is_scalar` where no list was written."""
 
     shape: tuple[int, ...]
-    values: list[Any]
+    values: list[object]
     is_scalar: bool
 
 
@@ -43,7 +43,7 @@ def parse_literal(text: str, dtype: int) -> Literal:
     except (ValueError, RecursionError):
         form = 'a text, or a list such as ["a", "b"]' if is_text else "a number, or a list such as [0.6, 0.7]"
         raise ValueError(f"is not {form}") from None
-    flat: list[Any] = []
+    flat: list[object] = []
     shape = _flatten(value, flat)
     if shape is None:
         raise ValueError("is a ragged list")
@@ -66,7 +66,7 @@ def _normal(text: str) -> str:
     return text
 
 
-def _flatten(value: Any, out: list[Any]) -> tuple[int, ...] | None:
+def _flatten(value: object, out: list[object]) -> tuple[int, ...] | None:
     """Appends the elements of nested lists to OUT; the shape, or None where it is ragged."""
     if not isinstance(value, list):
         out.append(value)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 
 from gdsurgeon.errors import EditError, InputError, printable, quoted
-from gdsurgeon.graph.attrs import attr_value, plain
+from gdsurgeon.graph.attrs import Plain, attr_value, plain
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
@@ -17,6 +17,7 @@ from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import OpDef, arg_count, arg_dtypes
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Header
+from gdsurgeon.wire.protos import AttrValue
 
 
 class Owner(Protocol):
@@ -273,7 +274,7 @@ class Node:
         start, end = self.header.attrs[key]
         return self.record.source.read(self.record.body + start, end - start)
 
-    def attr(self, key: str) -> Any:
+    def attr(self, key: str) -> AttrValue | None:
         """The AttrValue message of attr KEY (a copy), or None. Raises InputError where it cannot be decoded."""
         data = self.attr_bytes(key)
         if data is None:
@@ -283,10 +284,27 @@ class Node:
         except decode_error():
             raise InputError(f"attr {quoted(key)} of node {quoted(self.name)} is corrupt") from None
 
-    def plain_attr(self, key: str) -> Any:
+    def attrs(self) -> Iterator[tuple[str, AttrValue]]:
+        """The keys and AttrValue messages of all attrs. Raises InputError: see `attr`."""
+        for key in self.attr_keys:
+            value = self.attr(key)
+            assert value is not None
+            yield key, value
+
+    def plain_attr(self, key: str) -> Plain | None:
         """The value of attr KEY where it is of a plain kind (int, bool, type, ..., or a list of them), or None."""
         value = self.attr(key)
         return None if value is None else plain(value)
+
+    def text_attr(self, key: str) -> str:
+        """The value of a string attr; '' where there is none."""
+        value = self.plain_attr(key)
+        return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
+
+    def ints_attr(self, key: str) -> list[int]:
+        """The value of an attr that is a list of ints; [] where there is none."""
+        value = self.attr(key)
+        return [] if value is None else list(value.list.i)
 
     @property
     def op_def(self) -> OpDef | None:

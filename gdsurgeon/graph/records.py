@@ -125,9 +125,10 @@ def _records(source: Source, run: Run) -> Iterator[Record]:
 def _batch(run: Run, *, attrs: bool) -> Batch | None:
     """The nodes of RUN parsed by one call: their bodies concatenated, with an empty field of each kind after each."""
     count = len(run.bounds) - 1
-    kind, mark = ("gdsurgeon.NodeRecords", _MARK + b"\x2a\x00") if attrs else ("gdsurgeon.NodeHeaders", _MARK)
+    mark = _MARK + b"\x2a\x00" if attrs else _MARK
+    columns = message("gdsurgeon.NodeRecords" if attrs else "gdsurgeon.NodeHeaders")
     try:
-        parsed = message(kind).FromString(mark.join(run.bodies()) + mark)
+        parsed = columns.FromString(mark.join(run.bodies()) + mark)
     except decode_error():
         return None
     names, ops, inputs = list(parsed.name), list(parsed.op), list(parsed.input)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from gdsurgeon.errors import InputError, quoted
 from gdsurgeon.graph.functions import FunctionLibrary
@@ -13,6 +12,7 @@ from gdsurgeon.graph.store import Store
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Changes, Piece, encode_node, patched, record_tag
 from gdsurgeon.wire.node_record import size_of as size_of_pieces
+from gdsurgeon.wire.protos import NodeDef
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
 
 Replacement = tuple[int, int, list[Chunk]]
@@ -78,7 +78,7 @@ def encoded(node: Node) -> list[Chunk]:
     return [record_tag(size_of_pieces(pieces)), *_chunks(node, pieces)]
 
 
-def node_def(node: Node) -> Any:
+def node_def(node: Node) -> NodeDef:
     """NODE as a NodeDef message; its weights are read. Raises InputError where it cannot be decoded."""
     try:
         return message("tensorflow.NodeDef").FromString(read_chunks(_chunks(node, _pieces(node))))

@@ -151,8 +151,8 @@ def copy_op_handler(
 
 def _apply_nodedef(info: TransformerInfo, copy: Node, nodedef_fn: NodeDefFunction) -> None:
     node_def = message("tensorflow.NodeDef")(name=copy.name, op=copy.op, device=copy.device)
-    for key in copy.attr_keys:
-        node_def.attr[key].ParseFromString(copy.attr_bytes(key))
+    for key, value in copy.attrs():
+        node_def.attr[key].CopyFrom(value)
     before = {key: value.SerializeToString(deterministic=True) for key, value in node_def.attr.items()}
     node_def = nodedef_fn(node_def)
     after = {key: value.SerializeToString(deterministic=True) for key, value in node_def.attr.items()}

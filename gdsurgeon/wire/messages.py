@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Literal, overload
+
+from gdsurgeon.wire import protos
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import Message
+    from google.protobuf.unknown_fields import UnknownFieldSet
 
 DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data")
 
 
 @cache
-def _pool() -> Any:
+def _pool() -> DescriptorPool:
     from google.protobuf import descriptor_pb2, descriptor_pool
 
     # A pool of its own: the classes live beside those of an imported TensorFlow without a clash.
@@ -22,15 +29,41 @@ def _pool() -> Any:
     return pool
 
 
+@overload
+def message(name: Literal["tensorflow.AttrValue"]) -> type[protos.AttrValue]: ...
+@overload
+def message(name: Literal["tensorflow.FunctionDef"]) -> type[protos.FunctionDef]: ...
+@overload
+def message(name: Literal["tensorflow.FunctionDefLibrary"]) -> type[protos.FunctionDefLibrary]: ...
+@overload
+def message(name: Literal["tensorflow.GradientDef"]) -> type[protos.GradientDef]: ...
+@overload
+def message(name: Literal["tensorflow.GraphDebugInfo"]) -> type[protos.GraphDebugInfo]: ...
+@overload
+def message(name: Literal["tensorflow.GraphDef"]) -> type[protos.GraphDef]: ...
+@overload
+def message(name: Literal["tensorflow.NodeDef"]) -> type[protos.NodeDef]: ...
+@overload
+def message(name: Literal["tensorflow.StepStats"]) -> type[protos.StepStats]: ...
+@overload
+def message(name: Literal["tensorflow.TensorProto"]) -> type[protos.TensorProto]: ...
+@overload
+def message(name: Literal["tensorflow.VersionDef"]) -> type[protos.VersionDef]: ...
+@overload
+def message(name: Literal["gdsurgeon.NodeHeaders", "gdsurgeon.NodeRecords"]) -> type[protos.NodeColumns]: ...
+@overload
+def message(name: Literal["gdsurgeon.NodeBodies"]) -> type[protos.NodeBodies]: ...
+@overload
+def message(name: str) -> type[Message]: ...
 @cache
-def message(name: str) -> Any:
+def message(name: str) -> type[Message]:
     """The class of message NAME, such as ``tensorflow.NodeDef`` or ``gdsurgeon.NodeHeaders``."""
     from google.protobuf import message_factory
 
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(name))
 
 
-def unknown_fields(parsed: Any) -> Any:
+def unknown_fields(parsed: Message) -> UnknownFieldSet:
     """The fields of a message (not of those inside it) that its type does not know."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -42,5 +75,4 @@ def decode_error() -> type[Exception]:
     """The exception that protobuf raises on bytes that are not the message."""
     from google.protobuf.message import DecodeError
 
-    error: type[Exception] = DecodeError
-    return error
+    return DecodeError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.attrs import plain
@@ -11,8 +10,9 @@ from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.node import Node, same_dtype
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.op_defs import Arg, AttrReader, OpDef, arg_count, arg_dtypes
+from gdsurgeon.wire.protos import AttrValue
 
-AttrChanges = Mapping[Node, Mapping[str, Any]]
+AttrChanges = Mapping[Node, Mapping[str, AttrValue | None]]
 """For each node the AttrValues that it is to get, by key; None takes the attr away."""
 
 
@@ -28,8 +28,9 @@ def misfits(changes: AttrChanges) -> list[str]:
         definition = node.op_def
         if definition is None:
             continue
-        if node.op == "Const" and attrs.get("dtype") is not None:
-            wrong = list(_of_constant(node, attrs["dtype"].type))
+        dtype = attrs.get("dtype")
+        if node.op == "Const" and dtype is not None:
+            wrong = list(_of_constant(node, dtype.type))
             found.update(dict.fromkeys(wrong))
             if wrong:
                 continue
@@ -58,13 +59,12 @@ class _Typing:
         """Gives the plain values of the attrs of NODE; a corrupt one counts as absent."""
         attrs = self._changes.get(node, {})
 
-        def read(key: str) -> Any:
-            if key in attrs:
-                return None if attrs[key] is None else plain(attrs[key])
+        def read(key: str) -> object:
             try:
-                return node.plain_attr(key)
+                value = attrs[key] if key in attrs else node.attr(key)
             except InputError:
                 return None
+            return None if value is None else plain(value)
 
         return read
 

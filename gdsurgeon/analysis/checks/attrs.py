@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import (
@@ -18,6 +18,7 @@ from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.op_defs import OpDef, arg_count
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, read_field
 from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import AttrValue
 
 MOST_TENSORS = (1 << 31) - 1
 
@@ -51,7 +52,7 @@ def check_attrs(definition: OpDef | None, op: str, buf: Buffer, spans: AttrSpans
     warnings: list[str] = []
     functions: list[str] = []
     colocated: list[str] = []
-    values: dict[str, Any] = {}
+    values: dict[str, AttrValue] = {}
     tensors: dict[str, TensorHeader] = {}
     for key, (start, end) in spans.items():
         try:
@@ -90,7 +91,7 @@ def check_attrs(definition: OpDef | None, op: str, buf: Buffer, spans: AttrSpans
         said, is_ = dtypes.dtype_name(values["dtype"].type), dtypes.dtype_name(tensors["value"].dtype)
         faults.append(f"its dtype attr says {said} and its tensor is {is_}")
 
-    def read(name: str) -> Any:
+    def read(name: str) -> object:
         return plain(values[name]) if name in values else None
 
     # Beyond any real node's: the number is a fault of the file, and must fit what it is kept in.
@@ -122,7 +123,7 @@ def _check_known(definition: OpDef, key: str, kind: str, faults: list[str], warn
     faults.append(f"attr {quoted(key)} is {kind or 'without a value'}, and {definition.name} wants {wanted.kind}")
 
 
-def _check_value(key: str, value: Any, faults: list[str]) -> None:
+def _check_value(key: str, value: AttrValue, faults: list[str]) -> None:
     """DataTypes that are none, and shapes that cannot be."""
     kind = kind_of(value)
     for dtype in [value.type] if kind == "type" else value.list.type if kind == "list(type)" else ():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.wire.protos import FunctionDef
 
 
 def check_functions(library: FunctionLibrary) -> Iterator[str]:
@@ -45,7 +45,7 @@ def unknown_ops(library: FunctionLibrary) -> dict[str, str]:
     return out
 
 
-def _check_function(function: Any) -> Iterator[str]:
+def _check_function(function: FunctionDef) -> Iterator[str]:
     """Its signature, its ret, and the names inside."""
     signature = function.signature
     where = f"function {quoted(signature.name)}"

@@ -8,7 +8,6 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
 
 from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.errors import EditError, printable, quoted
@@ -16,6 +15,7 @@ from gdsurgeon.graph.attrs import Shape, shape_of, shape_value
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue
 
 KINDS = ("int", "float", "bool", "type", "shape", "string", "func")
 """The kinds that can be written, and ``list(kind)`` of each."""
@@ -41,7 +41,7 @@ def is_kind(kind: str) -> bool:
     return _item_kind(kind) in KINDS
 
 
-def parse_attr(kind: str, text: str) -> Any:
+def parse_attr(kind: str, text: str) -> AttrValue:
     """The AttrValue of KIND (as op signatures call it) that TEXT stands for.
 
     A list is written with commas between its items, in brackets or not; ``[]`` is the empty one. Strings that hold
@@ -107,14 +107,14 @@ def _wrong(kind: str, text: str, more: str = "") -> EditError:
     return EditError(f"{quoted(text)} is not {_WANTED[kind]}{more}")
 
 
-def _put(value: Any, field: str, item: Any, is_list: bool) -> None:
+def _put(value: AttrValue, field: str, item: object, is_list: bool) -> None:
     if is_list:
         getattr(value.list, field).append(item)
     else:
         setattr(value, field, item)
 
 
-def _int(value: Any, text: str, *, is_list: bool) -> None:
+def _int(value: AttrValue, text: str, *, is_list: bool) -> None:
     if not re.fullmatch(r"[+-]?([0-9]+|0[xX][0-9a-fA-F]+)", text):
         raise _wrong("int", text)
     number = int(text, 16 if "x" in text.lower() else 10) if len(text) <= 30 else 1 << 64
@@ -123,7 +123,7 @@ def _int(value: Any, text: str, *, is_list: bool) -> None:
     _put(value, "i", number, is_list)
 
 
-def _float(value: Any, text: str, *, is_list: bool) -> None:
+def _float(value: AttrValue, text: str, *, is_list: bool) -> None:
     try:
         number = float(text)
     except ValueError:
@@ -138,7 +138,7 @@ def _float(value: Any, text: str, *, is_list: bool) -> None:
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 
-def _bool(value: Any, text: str, *, is_list: bool) -> None:
+def _bool(value: AttrValue, text: str, *, is_list: bool) -> None:
     if text.lower() not in _BOOLS:
         raise _wrong("bool", text)
     _put(value, "b", _BOOLS[text.lower()], is_list)
@@ -148,6 +148,7 @@ def _bool(value: Any, text: str, *, is_list: bool) -> None:
 def _types() -> Mapping[str, int]:
     """DataTypes by their names in Python (``float32``, ``float32_ref``) and in protobuf (``DT_FLOAT``), lowered."""
     enum = message("tensorflow.AttrValue").DESCRIPTOR.fields_by_name["type"].enum_type
+    assert enum is not None
     out = {value.name.lower(): value.number for value in enum.values if value.number}
     out |= {"float": FLOAT32, "double": FLOAT64, "half": FLOAT16}
     for name, number in NUMBERS.items():
@@ -156,7 +157,7 @@ def _types() -> Mapping[str, int]:
     return out
 
 
-def _type(value: Any, text: str, *, is_list: bool) -> None:
+def _type(value: AttrValue, text: str, *, is_list: bool) -> None:
     number = _types().get(text.lower())
     if number is None:
         raise _wrong("type", text, f".{near_miss(text.lower(), _types())}".rstrip("."))
@@ -191,7 +192,7 @@ def parse_shape(text: str) -> Shape:
     return tuple(dims)
 
 
-def _shape(value: Any, text: str, *, is_list: bool) -> None:
+def _shape(value: AttrValue, text: str, *, is_list: bool) -> None:
     proto = shape_value(parse_shape(text)).shape
     if is_list:
         value.list.shape.add().CopyFrom(proto)
@@ -199,11 +200,11 @@ def _shape(value: Any, text: str, *, is_list: bool) -> None:
         value.shape.CopyFrom(proto)
 
 
-def _string(value: Any, text: str, *, is_list: bool) -> None:
+def _string(value: AttrValue, text: str, *, is_list: bool) -> None:
     _put(value, "s", text.encode("utf-8", "surrogateescape"), is_list)
 
 
-def _func(value: Any, text: str, *, is_list: bool) -> None:
+def _func(value: AttrValue, text: str, *, is_list: bool) -> None:
     if not text:
         raise _wrong("func", text)
     func = value.list.func.add() if is_list else value.func
@@ -221,35 +222,19 @@ _PARSERS: dict[str, Callable[..., None]] = {
 }
 
 
-def format_attr(value: Any) -> str:
+def format_attr(value: AttrValue) -> str:
     """An AttrValue for a message: as `parse_attr` takes it, but shortened where it is long."""
     which = value.WhichOneof("value")
     if which is None:
         return "nothing"
     if which != "list":
-        return _format_item(which, getattr(value, which))
+        return _format(which)(getattr(value, which))
     for field, items in value.list.ListFields():
-        shown = [_format_item(field.name, item) for item in items[:MOST_SHOWN]]
+        shown = [_format(field.name)(item) for item in items[:MOST_SHOWN]]
         return (
             "[" + ",".join(shown) + (f" and {len(items) - MOST_SHOWN:,} more" if len(items) > MOST_SHOWN else "") + "]"
         )
     return "[]"
-
-
-def _format_item(field: str, item: Any) -> str:
-    if field == "s":
-        return format_string(item)
-    if field == "f":
-        return format_float(item)
-    if field == "b":
-        return "true" if item else "false"
-    if field == "type":
-        return dtype_name(item)
-    if field == "shape":
-        return format_shape(shape_of(item))
-    if field == "func":
-        return quoted(item.name)
-    return str(item) if field == "i" else f"a {field}"
 
 
 def format_float(number: float) -> str:
@@ -272,3 +257,19 @@ def format_string(data: bytes) -> str:
     if len(text) > LONGEST_SHOWN:
         return f"'{printable(text[:LONGEST_SHOWN])}...'"
     return quoted(text)
+
+
+def _format(field: str) -> Callable[..., str]:
+    """Writes the value of FIELD of an AttrValue."""
+    return _FORMATS.get(field, lambda _: f"a {field}")
+
+
+_FORMATS: dict[str, Callable[..., str]] = {
+    "s": format_string,
+    "i": str,
+    "f": format_float,
+    "b": lambda item: "true" if item else "false",
+    "type": dtype_name,
+    "shape": lambda item: format_shape(shape_of(item)),
+    "func": lambda item: quoted(item.name),
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.graph.attrs import Shape, shape_of
@@ -13,6 +13,7 @@ from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.writing import encoded
 from gdsurgeon.ops.dtypes import element_size
+from gdsurgeon.wire.protos import NodeDef
 from gdsurgeon.wire.write import size_of
 
 
@@ -53,7 +54,7 @@ def constant_sizes(graph: Graph, most: int = 10) -> ConstantSizes:
     """
     topology = topology_of(graph)
     count = total = 0
-    largest: list[tuple[int, int, Any, str]] = []
+    largest: list[tuple[int, int, int | NodeDef, str]] = []
     for place, (size, what, function) in enumerate(_sizes(graph, topology)):
         count += 1
         total += size
@@ -67,7 +68,7 @@ def constant_sizes(graph: Graph, most: int = 10) -> ConstantSizes:
     return ConstantSizes(count, total, tuple(found))
 
 
-def _sizes(graph: Graph, topology: Topology) -> Iterator[tuple[int, Any, str]]:
+def _sizes(graph: Graph, topology: Topology) -> Iterator[tuple[int, int | NodeDef, str]]:
     """(bytes, number of the node or a NodeDef of a function, that function or '') of each constant."""
     touched = {topology.id_of(node) for node in graph.touched()}
     table = topology.table
@@ -82,8 +83,8 @@ def _sizes(graph: Graph, topology: Topology) -> Iterator[tuple[int, Any, str]]:
                 yield node.ByteSize(), node, function.signature.name
 
 
-def _described(topology: Topology, size: int, what: Any, function: str) -> ConstantSize:
-    if function:
+def _described(topology: Topology, size: int, what: int | NodeDef, function: str) -> ConstantSize:
+    if not isinstance(what, int):
         tensor = what.attr["value"].tensor if "value" in what.attr else None
         dtype = tensor.dtype if tensor is not None else 0
         shape = shape_of(tensor.tensor_shape) if tensor is not None else None

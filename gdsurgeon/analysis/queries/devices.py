@@ -81,10 +81,11 @@ def _placed_names(source: Source) -> Iterator[str]:
     for item in scanned(source):
         if isinstance(item, Run):
             try:
-                nodes = message("tensorflow.GraphDef").FromString(item.buf[: item.bounds[-1]]).node
+                parsed = message("tensorflow.GraphDef").FromString(item.buf[: item.bounds[-1]])
+                yield from (node.name for node in parsed.node if node.device)
             except decode_error():
-                nodes = [record_at(source, item.base + a, item.base + b).header() for a, b in _pairs(item)]
-            yield from (node.name for node in nodes if node.device)
+                headers = [record_at(source, item.base + a, item.base + b).header() for a, b in _pairs(item)]
+                yield from (header.name for header in headers if header.device)
         elif is_node(item):
             header = Record(source, item.start, item.value, item.end).header()
             if header.device:

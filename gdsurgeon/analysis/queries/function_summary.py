@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from gdsurgeon.analysis.queries.function_usage import calling_nodes
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import REF, dtype_name
+from gdsurgeon.wire.protos import ArgDef, FunctionDef
 
 
 @dataclass
@@ -64,7 +64,7 @@ def function_summaries(graph: Graph) -> list[FunctionSummary]:
     return list(found.values())
 
 
-def _summary(function: Any, library: FunctionLibrary) -> FunctionSummary:
+def _summary(function: FunctionDef, library: FunctionLibrary) -> FunctionSummary:
     signature = function.signature
     return FunctionSummary(
         signature.name,
@@ -76,7 +76,7 @@ def _summary(function: Any, library: FunctionLibrary) -> FunctionSummary:
     )
 
 
-def _type(arg: Any) -> str:
+def _type(arg: ArgDef) -> str:
     """The type of an ArgDef."""
     if arg.type_list_attr:
         return f"{arg.type_list_attr}..."

@@ -21,9 +21,11 @@ def functions_of(node: Node) -> list[str]:
         kind = definition.attrs[key].kind if definition is not None and key in definition.attrs else ""
         if not kind or "func" in kind:
             try:
-                found.extend(func.name for func in functions_in(node.attr(key)))
+                value = node.attr(key)
             except InputError:
                 continue  # it is corrupt, and the structural check says so
+            if value is not None:
+                found.extend(func.name for func in functions_in(value))
     return list(dict.fromkeys(found))
 
 

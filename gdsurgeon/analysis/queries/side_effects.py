@@ -14,4 +14,4 @@ def is_seeded(node: Node) -> bool:
 def ops_in_functions(node: Node) -> set[str]:
     """The ops that run inside the functions that NODE calls, directly or through others."""
     library = node.graph.functions
-    return {inner.op for name in library.reachable(functions_of(node)) for inner in library.get(name).node_def}
+    return {inner.op for name in library.reachable(functions_of(node)) for inner in library[name].node_def}

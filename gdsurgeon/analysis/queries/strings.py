@@ -10,7 +10,6 @@ import codecs
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from gdsurgeon.graph.constants import SMALL, TENSOR, read_tensor_header
 from gdsurgeon.graph.graph import Graph
@@ -19,6 +18,7 @@ from gdsurgeon.graph.records import Record, record_at, scanned
 from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields, read_varint
 from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import NodeDef
 from gdsurgeon.wire.scan import DEBUG_INFO, Run, is_node
 
 LONGEST = 4096
@@ -171,7 +171,7 @@ def _in_run(graph: Graph, run: Run) -> Iterator[Strings]:
         yield from _in_node(node, "")
 
 
-def _in_node(node: Any, function: str) -> Iterator[Strings]:
+def _in_node(node: NodeDef, function: str) -> Iterator[Strings]:
     """The strings in a NodeDef message."""
     for key, value in node.attr.items():
         which = value.WhichOneof("value")

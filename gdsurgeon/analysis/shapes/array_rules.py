@@ -104,7 +104,7 @@ def _transpose(call: Call) -> Sequence[Shape]:
 @rule("Bitcast")
 def _bitcast(call: Call) -> Sequence[Shape]:
     shape = call.shape(0)
-    before, after = (element_size(base_dtype(call.attr(key) or 0)) for key in ("T", "type"))
+    before, after = (element_size(base_dtype(call.number(key))) for key in ("T", "type"))
     if shape is None or not before or not after:
         return []
     if before >= after:
@@ -160,16 +160,16 @@ def _pack(call: Call) -> Sequence[Shape]:
     shape = merge_all(call.shapes)
     if shape is None:
         return []
-    at = axis_of(int(call.attr("axis") or 0), len(shape) + 1)
+    at = axis_of(call.number("axis"), len(shape) + 1)
     return [(*shape[:at], len(call.shapes), *shape[at:])]
 
 
 @rule("Unpack")
 def _unpack(call: Call) -> Sequence[Shape]:
-    shape, number = call.shape(0), int(call.attr("num") or 0)
+    shape, number = call.shape(0), call.number("num")
     if shape is None or number > MOST_OUTPUTS:
         return []
-    at = axis_of(int(call.attr("axis") or 0), len(shape))
+    at = axis_of(call.number("axis"), len(shape))
     part = shape[:at] + shape[at + 1 :]
     if shape[at] not in (UNKNOWN, number):
         raise Misfit(f"it takes {format_shape(shape)} apart into {number}", [part] * number)
@@ -178,7 +178,7 @@ def _unpack(call: Call) -> Sequence[Shape]:
 
 @rule("Split")
 def _split(call: Call) -> Sequence[Shape]:
-    axis, shape, number = call.scalar(0), call.shape(1), int(call.attr("num_split") or 0)
+    axis, shape, number = call.scalar(0), call.shape(1), call.number("num_split")
     if shape is None or not 0 < number <= MOST_OUTPUTS:
         return []
     if axis is None:
@@ -192,7 +192,7 @@ def _split(call: Call) -> Sequence[Shape]:
 
 @rule("SplitV")
 def _split_v(call: Call) -> Sequence[Shape]:
-    shape, sizes, axis, number = call.shape(0), call.value(1), call.scalar(2), int(call.attr("num_split") or 0)
+    shape, sizes, axis, number = call.shape(0), call.value(1), call.scalar(2), call.number("num_split")
     if shape is None or not 0 < number <= MOST_OUTPUTS:
         return []
     if axis is None:
@@ -307,7 +307,7 @@ def slice_spec(call: Call) -> list[slice | int | str | None] | None:
     if length is None or shape is None:
         return None
     begins, ends, strides = (call.value(i) or (None,) * length for i in (1, 2, 3))
-    begin_mask, end_mask, ellipsis, new_axis, shrink = (int(call.attr(f"{key}_mask") or 0) for key in _MASKS)
+    begin_mask, end_mask, ellipsis, new_axis, shrink = (call.number(f"{key}_mask") for key in _MASKS)
     out: list[slice | int | str | None] = []
     for i, (begin, end, stride) in enumerate(zip(begins, ends, strides, strict=True)):
         bit = 1 << i
@@ -345,7 +345,7 @@ def _gather(call: Call) -> Sequence[Shape]:
 @rule("GatherV2")
 def _gather_v2(call: Call) -> Sequence[Shape]:
     table, indices, axis = call.shape(0), call.shape(1), call.scalar(2)
-    batch = int(call.attr("batch_dims") or 0)
+    batch = call.number("batch_dims")
     if table is None or indices is None:
         return []
     if batch < 0:
@@ -382,7 +382,7 @@ def _one_hot(call: Call) -> Sequence[Shape]:
     shape, depth = call.shape(0), call.scalar(1)
     if shape is None:
         return []
-    at = axis_of(int(-1 if (axis := call.attr("axis")) is None else axis), len(shape) + 1)
+    at = axis_of(call.number("axis", -1), len(shape) + 1)
     return [(*shape[:at], UNKNOWN if depth is None else depth, *shape[at:])]
 
 
@@ -402,7 +402,7 @@ def _lin_space(call: Call) -> Sequence[Shape]:
 
 @rule("TopK TopKV2")
 def _top_k(call: Call) -> Sequence[Shape]:
-    shape, k = call.shape(0), call.attr("k") if call.op == "TopK" else call.scalar(1)
+    shape, k = call.shape(0), call.number("k", UNKNOWN) if call.op == "TopK" else call.scalar(1)
     if shape is None:
         return []
     last = shape[axis_of(-1, len(shape))]
@@ -430,7 +430,7 @@ def _broadcast_gradient_args(_call: Call) -> Sequence[Shape]:
 @rule("DynamicPartition")
 def _dynamic_partition(call: Call) -> Sequence[Shape]:
     data, places = call.shape(0), call.shape(1)
-    number = int(call.attr("num_partitions") or 0)
+    number = call.number("num_partitions")
     if data is None or places is None or number > MOST_OUTPUTS:
         return []
     return [(UNKNOWN, *data[len(places) :])] * number

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
@@ -66,7 +65,7 @@ class Call:
             self._node = self._find()
         return self._node
 
-    def attr(self, key: str) -> Any:
+    def attr(self, key: str) -> object:
         """The plain value of an attr, or its default; None where there is neither."""
         value = self.node.plain_attr(key)
         if value is None:
@@ -78,7 +77,12 @@ class Call:
     def text(self, key: str) -> str:
         """The value of a string attr, or its default; '' where there is neither."""
         value = self.attr(key)
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+
+    def number(self, key: str, otherwise: int = 0) -> int:
+        """The value of an attr that is an int, a bool or a type, or its default; OTHERWISE where there is neither."""
+        value = self.attr(key)
+        return value if isinstance(value, int) else otherwise
 
     def ints(self, key: str) -> list[int]:
         """The value of an attr that is a list of ints, or its default; [] where there is neither."""
@@ -149,7 +153,7 @@ def read_constant(node: Node) -> tuple[int, Shape, Value]:
     if tensor.dtype not in (INT32, INT64) or elements is None or not 0 <= elements <= MOST_ELEMENTS:
         return tensor.dtype, shape, None
     found = decode_tensor(tensor)
-    return tensor.dtype, shape, tuple(found.values) if found is not None else None
+    return tensor.dtype, shape, found and tuple(item for item in found.values if isinstance(item, int))
 
 
 def ranked(shape: Shape, rank: int) -> tuple[int, ...]:

@@ -268,7 +268,7 @@ class _Fitting:
         """Whether a StridedSlice takes one element along axis 0."""
         if call.op != "StridedSlice" or not rank:
             return False
-        shrink, ellipsis, new_axis = (call.attr(f"{key}_mask") or 0 for key in ("shrink_axis", "ellipsis", "new_axis"))
+        shrink, ellipsis, new_axis = (call.number(f"{key}_mask") for key in ("shrink_axis", "ellipsis", "new_axis"))
         return bool(shrink & 1 and not (ellipsis | new_axis) & 1)
 
 

@@ -158,7 +158,7 @@ def _switch(call: Call) -> Sequence[Shape]:
 
 @rule("_SwitchN")
 def _switch_n(call: Call) -> Sequence[Shape]:
-    return [call.shape(0)] * min(int(call.attr("num_outs") or 0), MOST_OUTPUTS)
+    return [call.shape(0)] * min(call.number("num_outs"), MOST_OUTPUTS)
 
 
 @rule("Merge RefMerge")

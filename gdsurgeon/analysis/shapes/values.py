@@ -154,7 +154,7 @@ def _reduce(call: Call) -> Sequence[Value]:
 def _pack(call: Call) -> Sequence[Value]:
     parts = [call.value(i) for i in range(len(call.shapes))]
     shapes = call.shapes
-    if int(call.attr("axis") or 0) and any(shape != () for shape in shapes):
+    if call.number("axis") and any(shape != () for shape in shapes):
         return []
     if any(part is None and shape != () for part, shape in zip(parts, shapes, strict=True)):
         return []

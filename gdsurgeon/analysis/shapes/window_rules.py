@@ -169,7 +169,7 @@ def _space_and_batch(call: Call) -> Sequence[Shape]:
 
 @rule("SpaceToDepth DepthToSpace")
 def _space_and_depth(call: Call) -> Sequence[Shape]:
-    form, size = call.text("data_format"), int(call.attr("block_size") or 0)
+    form, size = call.text("data_format"), call.number("block_size")
     if form not in ("NHWC", "NCHW") or size < 1:
         return []
     shape = call.ranked(0, 4)
@@ -205,7 +205,7 @@ def _crop_and_resize(call: Call) -> Sequence[Shape]:
 
 @rule("DecodeJpeg DecodePng DecodeBmp DecodeAndCropJpeg")
 def _decode_image(call: Call) -> Sequence[Shape]:
-    channels = int(call.attr("channels") or 0) or UNKNOWN
+    channels = call.number("channels") or UNKNOWN
     window = call.value(1) if call.op == "DecodeAndCropJpeg" else None
     height, width = (window[2], window[3]) if window is not None and len(window) == 4 else (None, None)
     return [(UNKNOWN if height is None else height, UNKNOWN if width is None else width, channels)]
@@ -250,14 +250,14 @@ def _patches(call: Call) -> Sequence[Shape]:
 
 @rule("DecodeWav")
 def _decode_wav(call: Call) -> Sequence[Shape]:
-    samples, channels = (int(call.attr(key) or 0) for key in ("desired_samples", "desired_channels"))
+    samples, channels = (call.number(key) for key in ("desired_samples", "desired_channels"))
     return [(samples if samples > 0 else UNKNOWN, channels if channels > 0 else UNKNOWN), ()]
 
 
 @rule("AudioSpectrogram")
 def _spectrogram(call: Call) -> Sequence[Shape]:
     samples, channels = call.ranked(0, 2)
-    size, stride = int(call.attr("window_size") or 0), int(call.attr("stride") or 0)
+    size, stride = call.number("window_size"), call.number("stride")
     if size < 2 or stride < 1:
         return []
     length = UNKNOWN if samples < 0 else 0 if samples < size else 1 + (samples - size) // stride
@@ -268,4 +268,4 @@ def _spectrogram(call: Call) -> Sequence[Shape]:
 @rule("Mfcc")
 def _mfcc(call: Call) -> Sequence[Shape]:
     channels, length, _ = call.ranked(0, 3)
-    return [(channels, length, int(call.attr("dct_coefficient_count") or 0) or UNKNOWN)]
+    return [(channels, length, call.number("dct_coefficient_count") or UNKNOWN)]

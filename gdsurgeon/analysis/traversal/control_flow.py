@@ -120,8 +120,7 @@ def while_frames(topology: Topology) -> Frames:
         frame = max(frames, key=depths.__getitem__, default=-1)
         op = topology.op(number)
         if op in ENTER:
-            value = topology.node(number).plain_attr("frame_name") or b""
-            key = (value.decode("utf-8", "surrogateescape"), frame)
+            key = (topology.node(number).text_attr("frame_name"), frame)
             if key not in numbers:
                 numbers[key] = len(out.names)
                 out.names.append(key[0])

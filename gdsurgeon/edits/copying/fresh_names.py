@@ -16,15 +16,9 @@ NODE_NAME_SHARING = "use_node_name_sharing"
 Respell = Callable[[str], str]
 
 
-def string_attr(node: Node, key: str) -> str:
-    """The value of a string attr; '' where there is none."""
-    value = node.plain_attr(key)
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
-
-
 def frame_names(nodes: Iterable[Node]) -> set[str]:
     """The names of the while frames that NODES lead into."""
-    return {name for node in nodes if node.op in ENTER and (name := string_attr(node, FRAME_NAME))}
+    return {name for node in nodes if node.op in ENTER and (name := node.text_attr(FRAME_NAME))}
 
 
 def sharing_ops(graph: Graph, ops: Iterable[str]) -> set[str]:
@@ -36,7 +30,7 @@ def shared_names(graph: Graph, nodes: Iterable[Node]) -> set[str]:
     """The shared names that NODES, of GRAPH, have."""
     nodes = list(nodes)
     ops = sharing_ops(graph, {node.op for node in nodes})
-    return {name for node in nodes if node.op in ops and (name := string_attr(node, SHARED_NAME))}
+    return {name for node in nodes if node.op in ops and (name := node.text_attr(SHARED_NAME))}
 
 
 def fresh_frame_names(topology: Topology, wanted: Iterable[str], respell: Respell) -> dict[str, str]:
@@ -61,7 +55,7 @@ def shared_names_in_use(topology: Topology, without: Container[Node] = ()) -> se
 
 def shared_name(node: Node) -> str:
     """The name by which a node shares; its own, where it asks for that; '' where it does not share by name."""
-    return string_attr(node, SHARED_NAME) or (node.name if node.plain_attr(NODE_NAME_SHARING) else "")
+    return node.text_attr(SHARED_NAME) or (node.name if node.plain_attr(NODE_NAME_SHARING) else "")
 
 
 def clashing_node_names(topology: Topology, names: Mapping[Node, str]) -> dict[Node, str]:
@@ -69,7 +63,7 @@ def clashing_node_names(topology: Topology, names: Mapping[Node, str]) -> dict[N
 
     NAMES are the names of the copies.
     """
-    sharing = [n for n in names if n.plain_attr(NODE_NAME_SHARING) and not string_attr(n, SHARED_NAME)]
+    sharing = [n for n in names if n.plain_attr(NODE_NAME_SHARING) and not n.text_attr(SHARED_NAME)]
     if not sharing:
         return {}
     used = shared_names_in_use(topology)
@@ -79,14 +73,14 @@ def clashing_node_names(topology: Topology, names: Mapping[Node, str]) -> dict[N
 
 def nameless_variables(names: Mapping[Node, str]) -> dict[Node, str]:
     """A shared name for the copies of variables that have none: all of a graph are one, and so are their copies."""
-    found = [node for node in names if node.op == "VarHandleOp" and not string_attr(node, SHARED_NAME)]
+    found = [node for node in names if node.op == "VarHandleOp" and not node.text_attr(SHARED_NAME)]
     return dict.fromkeys(found, names[found[0]]) if found else {}
 
 
 def has_nameless_variables(topology: Topology) -> bool:
     """Whether there is a variable without a shared name."""
     variables = (topology.node(number) for number in topology.with_ops(("VarHandleOp",)))
-    return any(not string_attr(variable, SHARED_NAME) for variable in variables)
+    return any(not variable.text_attr(SHARED_NAME) for variable in variables)
 
 
 def temporary_variables(nodes: Iterable[Node]) -> set[str]:
@@ -95,7 +89,7 @@ def temporary_variables(nodes: Iterable[Node]) -> set[str]:
 
 
 def _temporary(node: Node) -> str:
-    return string_attr(node, VAR_NAME) or (node.name if node.op == "TemporaryVariable" else "")
+    return node.text_attr(VAR_NAME) or (node.name if node.op == "TemporaryVariable" else "")
 
 
 def respelt_attrs(
@@ -105,7 +99,7 @@ def respelt_attrs(
     out: dict[str, str] = {}
     for key, names in ((FRAME_NAME, frames), (SHARED_NAME, shared)):
         if names and node.has_attr(key):
-            old = string_attr(node, key)
+            old = node.text_attr(key)
             if old in names:
                 out[key] = names[old]
     if temporary and node.op in TEMPORARY and _temporary(node) in temporary:
@@ -114,7 +108,7 @@ def respelt_attrs(
 
 
 def _in_use(topology: Topology, ops: Iterable[str], key: str) -> set[str]:
-    return {string_attr(topology.node(number), key) for number in topology.with_ops(ops)}
+    return {topology.node(number).text_attr(key) for number in topology.with_ops(ops)}
 
 
 def _fresh(wanted: Iterable[str], used: set[str], respell: Respell) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.functions import recursions
 from gdsurgeon.errors import EditError, quoted
@@ -11,21 +11,22 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CALLS
+from gdsurgeon.wire.protos import AttrValue
 
 
 class FunctionCall(NamedTuple):
     """A call of a function: its name, and the AttrValues that the call gives it."""
 
     function: str
-    values: Mapping[str, Any]
+    values: Mapping[str, AttrValue]
 
 
 def call_of(node: Node) -> FunctionCall:
     """The call that NODE makes, which is one."""
     if node.op not in CALLS:
-        return FunctionCall(node.op, {key: node.attr(key) for key in node.attr_keys})
-    func = node.attr("f").func
-    return FunctionCall(func.name, dict(func.attr))
+        return FunctionCall(node.op, dict(node.attrs()))
+    value = node.attr("f")
+    return FunctionCall(value.func.name, dict(value.func.attr)) if value is not None else FunctionCall("", {})
 
 
 def is_call(op: str, graph: Graph) -> bool:

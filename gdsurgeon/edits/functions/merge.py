@@ -128,5 +128,5 @@ def respell_functions(graph: Graph, node: Node, renamed: Mapping[str, str]) -> N
         if kind and "func" not in kind:
             continue
         value = node.attr(key)
-        if respell_value(value, renamed):
+        if value is not None and respell_value(value, renamed):
             graph.set_attr(node, key, value.SerializeToString(deterministic=True))

@@ -102,7 +102,9 @@ class Place(ABC):
     def ints(self, slot: int) -> tuple[int, ...]:
         """The elements of data input SLOT where that is a small constant of whole numbers; else none."""
         found = self.constant(slot)
-        return tuple(found.values) if found is not None and found.dtype in (INT32, INT64) else ()
+        if found is None or found.dtype not in (INT32, INT64):
+            return ()
+        return tuple(item for item in found.values if isinstance(item, int))
 
     def dims(self, slot: int) -> Shape:
         """The shape of data input SLOT, -1 for an unknown dim, where it is a constant, a variable, or inferred."""

@@ -207,9 +207,10 @@ def _highest_at(step: Step) -> int:
     if at is None or (step.slot != 0 and not (step.op in _COMMUTATIVE and step.slot == 1)):
         return 0
     found = step.place.constant(1 - step.slot if step.op in _COMMUTATIVE else at)
-    if found is None or not found.values or not isinstance(found.values[0], (int, float)):
+    numbers = [item for item in found.values if not isinstance(item, bytes)] if found is not None else []
+    if not numbers:
         return 0
-    mean = sum(found.values) / len(found.values)
+    mean = sum(numbers) / len(numbers)
     size = abs(mean)
     if step.op in ("RealDiv", "Div"):
         return 255 if 50 <= size <= 260 else 0

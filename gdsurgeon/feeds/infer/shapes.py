@@ -215,10 +215,10 @@ def _flattened(chain: Sequence[Node], side: int, channels: int) -> int:
     """Elements of one image of SIDE x SIDE behind the convolutions and pools of CHAIN."""
     size = side
     for node in chain:
-        strides = node.plain_attr("strides") or [1, 1, 1, 1]
+        strides = node.ints_attr("strides") or [1, 1, 1, 1]
         stride = max(strides[1:3]) if len(strides) == 4 else 1
         if node.op in _POOLS:
-            window = max((node.plain_attr("ksize") or [1, 1, 1, 1])[1:3])
+            window = max((node.ints_attr("ksize") or [1, 1, 1, 1])[1:3])
         else:
             header = constant_header(through_identities(node.inputs[1].node))
             window = header.dims[0] if header is not None and header.dims else 1

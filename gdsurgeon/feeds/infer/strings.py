@@ -198,7 +198,7 @@ def _key_inputs(step: Step) -> dict[str, list[bytes]]:
     for kind in kinds:
         count = 1 if "V2" in op else min(place.number(f"N{kind}"), MOST_NODES)
         constants = [place.constant(at + i) for i in range(count)]
-        out[kind] = [key for found in constants if found is not None and _is_text(found) for key in found.values]
+        out[kind] = [key for found in constants if found is not None for key in found.values if isinstance(key, bytes)]
         at += count
     return out
 

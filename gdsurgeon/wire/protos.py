@@ -1,0 +1,171 @@
+"""TensorFlow's messages as type checkers see them; the classes are made at run time, by `gdsurgeon.wire.messages`.
+
+Nothing is an instance of these. They list the fields that are used here, under the names that TensorFlow's protocol
+buffers give them; a DataType is an int.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import MessageMap, ScalarMap
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer as Messages
+    from google.protobuf.internal.containers import RepeatedScalarFieldContainer as Scalars
+    from google.protobuf.message import Message
+else:
+    Message = object
+
+
+class Dim(Message):
+    size: int
+
+
+class TensorShapeProto(Message):
+    dim: Messages[Dim]
+    unknown_rank: bool
+
+
+class TensorProto(Message):
+    dtype: int
+    tensor_shape: TensorShapeProto
+    tensor_content: bytes
+    string_val: Scalars[bytes]
+
+
+class ListValue(Message):
+    s: Scalars[bytes]
+    i: Scalars[int]
+    f: Scalars[float]
+    b: Scalars[bool]
+    type: Scalars[int]
+    shape: Messages[TensorShapeProto]
+    tensor: Messages[TensorProto]
+    func: Messages[NameAttrList]
+
+
+class AttrValue(Message):
+    s: bytes
+    i: int
+    f: float
+    b: bool
+    type: int
+    shape: TensorShapeProto
+    tensor: TensorProto
+    list: ListValue
+    func: NameAttrList
+    placeholder: str
+
+
+class NameAttrList(Message):
+    name: str
+    attr: MessageMap[str, AttrValue]
+
+
+class DebugInfo(Message):
+    original_node_names: Scalars[str]
+    original_func_names: Scalars[str]
+
+
+class NodeDef(Message):
+    name: str
+    op: str
+    input: Scalars[str]
+    device: str
+    attr: MessageMap[str, AttrValue]
+    experimental_debug_info: DebugInfo
+
+
+class ArgDef(Message):
+    name: str
+    type: int
+    type_attr: str
+    number_attr: str
+    type_list_attr: str
+    is_ref: bool
+
+
+class AttrDef(Message):
+    name: str
+    type: str
+    default_value: AttrValue
+
+
+class OpDef(Message):
+    name: str
+    input_arg: Messages[ArgDef]
+    output_arg: Messages[ArgDef]
+    control_output: Scalars[str]
+    attr: Messages[AttrDef]
+    description: str
+    is_stateful: bool
+
+
+class ArgAttrs(Message):
+    attr: MessageMap[str, AttrValue]
+
+
+class FunctionDef(Message):
+    signature: OpDef
+    attr: MessageMap[str, AttrValue]
+    arg_attr: MessageMap[int, ArgAttrs]
+    node_def: Messages[NodeDef]
+    ret: ScalarMap[str, str]
+    control_ret: ScalarMap[str, str]
+
+
+class GradientDef(Message):
+    function_name: str
+    gradient_func: str
+
+
+class FunctionDefLibrary(Message):
+    function: Messages[FunctionDef]
+    gradient: Messages[GradientDef]
+
+
+class VersionDef(Message):
+    producer: int
+    min_consumer: int
+    bad_consumers: Scalars[int]
+
+
+class GraphDebugInfo(Message):
+    files: Scalars[str]
+
+
+class GraphDef(Message):
+    node: Messages[NodeDef]
+    versions: VersionDef
+    library: FunctionDefLibrary
+    debug_info: GraphDebugInfo
+
+
+class NodeExecStats(Message):
+    node_name: str
+    all_start_micros: int
+    all_end_rel_micros: int
+    all_start_nanos: int
+    all_end_rel_nanos: int
+
+
+class DeviceStepStats(Message):
+    device: str
+    node_stats: Messages[NodeExecStats]
+
+
+class StepStats(Message):
+    dev_stats: Messages[DeviceStepStats]
+
+
+class NodeColumns(Message):
+    """Many nodes as columns: gdsurgeon.NodeHeaders, or gdsurgeon.NodeRecords (with attrs)."""
+
+    name: Scalars[str]
+    op: Scalars[str]
+    input: Scalars[str]
+    attr: Scalars[bytes]
+
+
+class NodeBodies(Message):
+    node: Scalars[bytes]
