@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, islice, repeat
-from operator import sub
+from operator import ge, sub
 from typing import NamedTuple
 
 from gdsurgeon.graph.names import CONTROL, parse_input
@@ -177,6 +177,8 @@ class Table:
         self.unresolved: list[str] = []
         self._op_ids: dict[str, int] = {}
         self._pending: list[tuple[int, str]] = []
+        self._asked = 0
+        self._has_forward = False
         self._build(batches(source) if items is None else items)
 
     def _build(self, items: Iterable[Item]) -> None:
@@ -206,21 +208,23 @@ class Table:
         self.rows.update(zip(names, range(first, first + len(names)), strict=True))
         # Most inputs name a node that is near, and a small dictionary is quicker to look into than that of all names.
         near = dict(zip(names, range(first << bits, (first + len(names)) << bits, 1 << bits), strict=True))
-        spelt = list(filter(None, inputs))
-        codes = list(map(near.get, spelt, repeat(-1)))
+        codes = list(map(near.get, inputs, repeat(-1)))
         at = len(self.edges)
-        self.edges.extend(codes)
-        counts = map(len, bytes(map(bool, inputs)).split(b"\0")[:-1])
-        self.offsets.extend(islice(accumulate(counts, initial=at), 1, None))
-        for i in _places(codes, -1):
-            self._add_edge(at + i, spelt[i])
+        self.edges.extend(array("q", codes))
+        counts = list(map(len, batch.kinds))
+        ends = accumulate(counts, initial=at)
+        self.offsets.extend(array("I", list(islice(ends, 1, None))))
+        own = chain.from_iterable(map(repeat, range(first << bits, (first + len(names)) << bits, 1 << bits), counts))
+        self._has_forward = self._has_forward or any(map(ge, codes, own))
+        for i in places(codes, -1):
+            self._add_edge(at + i, inputs[i])
 
     def _add_ops(self, ops: list[str]) -> None:
         ids = list(map(self._op_ids.get, ops, repeat(-1)))
         if -1 in ids:
             ids = [self._op_ids.setdefault(op, len(self._op_ids)) for op in ops]
             self.op_names = list(self._op_ids)
-        self.ops.extend(ids)
+        self.ops.extend(array("I", ids))
 
     def _add_header(self, header: Header, record: Record) -> None:
         self.starts.append(record.start)
@@ -238,7 +242,7 @@ class Table:
         """Sets the edge at AT from its spelling, or leaves it for the end of the pass."""
         row = self.rows.get(text)
         if row is not None:
-            self.edges[at] = row << self.PORT_BITS
+            self._set_edge(at, row, 0)
             return
         self.odd_edges.append(at)
         if not self._resolve(at, text):
@@ -250,8 +254,12 @@ class Table:
         row = self.rows.get(ref.node) if ref is not None else None
         if ref is None or row is None or ref.port >= self.CONTROL_PORT:
             return False
-        self.edges[at] = row << self.PORT_BITS | (self.CONTROL_PORT if ref.port == CONTROL else ref.port)
+        self._set_edge(at, row, self.CONTROL_PORT if ref.port == CONTROL else ref.port)
         return True
+
+    def _set_edge(self, at: int, row: int, port: int) -> None:
+        self.edges[at] = row << self.PORT_BITS | port
+        self._has_forward = self._has_forward or row >= self.reader(at)
 
     # -- looking things up -------------------------------------------------------------------------------
 
@@ -274,27 +282,27 @@ class Table:
     def forward_edges(self) -> Iterator[tuple[int, int]]:
         """(producer, consumer) of the inputs that come from a later row or the row itself; without any, no cycle."""
         bits = self.PORT_BITS
-        for code, row in zip(self.edges, self._readers(), strict=True):
+        for code, row in zip(self.edges, self._readers(), strict=True) if self._has_forward else ():
             if code >> bits >= row:
                 yield code >> bits, row
 
     def _readers(self) -> Iterator[int]:
         """For each edge the row that reads it."""
-        return chain.from_iterable(map(repeat, range(len(self.names)), self.input_counts()))
-
-    def input_counts(self) -> Iterator[int]:
-        """How many inputs each row has, control inputs among them."""
-        return map(sub, islice(self.offsets, 1, None), self.offsets)
+        counts = map(sub, islice(self.offsets, 1, None), self.offsets)
+        return chain.from_iterable(map(repeat, range(len(self.names)), counts))
 
     @cached_property
     def data_readers(self) -> array[int]:
         """For each row, how many data inputs read it."""
-        counts = [0] * len(self.names)
+        counts = [0] * (len(self.names) + 1)  # what cannot be resolved is counted in the last
         bits, control = self.PORT_BITS, self.CONTROL_PORT
         for code in self.edges:
-            if code >= 0 and code & control != control:
-                counts[code >> bits] += 1
-        return array("I", counts)
+            counts[code >> bits] += 1
+        for at in self.odd_edges:
+            code = self.edges[at]
+            if code & control == control:
+                counts[code >> bits] -= 1
+        return array("I", counts[:-1])
 
     @cached_property
     def missing(self) -> dict[str, list[int]]:
@@ -309,8 +317,13 @@ class Table:
                     rows.append(row)
         return out
 
-    def users(self, row: int) -> array[int]:
+    def users(self, row: int) -> Iterable[int]:
         """The rows that have ROW as an input or control input, each once, ascending."""
+        self._asked += 1
+        if self._asked <= _FEW and "_users" not in self.__dict__:
+            bits = self.PORT_BITS
+            odd = [at for at in self.odd_edges if self.edges[at] >> bits == row]
+            return sorted({self.reader(at) for at in (*places(self.edges, row << bits), *odd)})
         offsets, users = self._users
         return users[offsets[row] : offsets[row + 1]]
 
@@ -368,11 +381,15 @@ class Table:
                 out.setdefault(name, []).append(row)
 
 
-def _places(codes: list[int], wanted: int) -> Iterator[int]:
-    """Where WANTED stands in CODES, ascending."""
+_FEW = 3
+"""Rows whose users are looked for one by one, before those of all are found at once."""
+
+
+def places(column: array[int] | list[int], value: int) -> Iterator[int]:
+    """Where VALUE stands in COLUMN, ascending."""
     at = -1
-    for _ in range(codes.count(wanted)):
-        at = codes.index(wanted, at + 1)
+    for _ in range(column.count(value)):
+        at = column.index(value, at + 1)
         yield at
 
 

@@ -75,21 +75,25 @@ class Batch(NamedTuple):
     Attributes:
         run: their records.
         names, ops: one for each node.
-        inputs: those of all nodes as they are spelt, with an empty one after those of each node.
-        attrs: the entries of the attr maps, serialised, likewise with an empty one after each node; none at all where
-            they were not asked for.
+        inputs: those of all nodes as they are spelt.
+        kinds: for each node a text that has a character for each input, `DATA_INPUT` or `CONTROL_INPUT`.
+        attrs: the entries of the attr maps, serialised, with an empty one after each node; none at all where they were
+            not asked for.
     """
 
     run: Run
     names: list[str]
     ops: list[str]
     inputs: list[str]
+    kinds: list[str]
     attrs: list[bytes]
 
     def records(self, source: Source) -> Iterator[Record]:
         """The records one by one."""
         return _records(source, self.run)
 
+
+DATA_INPUT, CONTROL_INPUT = "\1", "^"
 
 Item = Batch | Record | Field
 """A batch, a node that is in none, or another top-level field."""
@@ -144,7 +148,16 @@ def _batch(run: Run, *, attrs: bool) -> Batch | None:
     joined = "".join(names)
     if ":" in joined or "^" in joined:
         return None
-    return Batch(run, names, ops[::2], inputs, entries)
+    if run.buf.find(b"^", 0, run.bounds[-1]) >= 0:
+        kinds = "".join([input_kind(text) if text else "\0" for text in inputs])
+    else:
+        kinds = bytes(map(bool, inputs)).decode()
+    return Batch(run, names, ops[::2], list(filter(None, inputs)), kinds.split("\0")[:-1], entries)
+
+
+def input_kind(text: str) -> str:
+    """Of which kind the input is that is spelt so."""
+    return CONTROL_INPUT if text[:1] == "^" else DATA_INPUT
 
 
 _MARK = b"\x0a\x00\x12\x00\x1a\x00"

@@ -114,8 +114,6 @@ class Store:
     """
 
     MOST_NAMES_TO_SEARCH = 24
-    FEW_NODES = 100_000
-    """Of fewer nodes the index knows the users at once; of more, a search for a few names is quicker."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -142,7 +140,7 @@ class Store:
 
     def prefetch(self, names: Iterable[str]) -> None:
         """Says which few names will be asked for, so that a big file need not be indexed for them."""
-        if self._search is not None or (self.has_table and len(self.table.names) < self.FEW_NODES):
+        if self._search is not None or self.has_table:
             return
         wanted = [name for name in dict.fromkeys(names) if name]
         if 0 < len(wanted) <= self.MOST_NAMES_TO_SEARCH:

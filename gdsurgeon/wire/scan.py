@@ -61,8 +61,10 @@ def scan(source: Source) -> Iterator[Run | Field]:
     offset, size, chunk = 0, source.size, SMALLEST_CHUNK
     while offset < size:
         buf = source.read(offset, min(chunk, size - offset))
-        cut = _cut_at_once(buf) if len(buf) >= AT_ONCE else None
-        bounds, stop = (_bounds(cut), False) if cut else _small_nodes(buf, at_end=offset + len(buf) == size)
+        cut, bounds = _cut_at_once(buf) if len(buf) >= AT_ONCE else (None, [0])
+        stop = False
+        if cut is None:
+            bounds, stop = _small_nodes(buf, at_end=offset + len(buf) == size)
         if len(bounds) > 1:
             yield Run(offset, buf, bounds, cut)
         offset += bounds[-1]
@@ -111,28 +113,23 @@ def _small_nodes(buf: bytes, *, at_end: bool) -> tuple[list[int], bool]:
     return bounds, False
 
 
-def _cut_at_once(buf: bytes) -> list[bytes] | None:
-    """The NodeDefs of the whole small nodes that BUF begins with, cut by protobuf; None where that is not all there is.
+def _cut_at_once(buf: bytes) -> tuple[list[bytes] | None, list[int]]:
+    """The NodeDefs of the whole small nodes that BUF begins with and their bounds, as protobuf cuts them.
 
-    Where the last whole record ends is guessed: a wrong guess is one that protobuf cannot parse up to.
+    None where nodes are not all there is. Where the last whole record ends is guessed: a wrong guess is one that
+    protobuf cannot parse up to.
     """
     end = _likely_record(buf)
-    if not end:
-        return None
     try:
         cut = list(message("gdsurgeon.NodeBodies").FromString(buf[:end]).node)
     except decode_error():
-        return None
-    # Anything else than nodes with lengths of least bytes would take more room than these do.
-    if not cut or max(map(len, cut)) > LARGE - 4 or _bounds(cut)[-1] != end:
-        return None
-    return cut
-
-
-def _bounds(cut: list[bytes]) -> list[int]:
-    """Where the records of the NodeDefs CUT begin, and where the last one ends."""
-    sizes = map(len, cut)
-    return list(accumulate([n + (2 if n < 1 << 7 else 3 if n < 1 << 14 else 4) for n in sizes], initial=0))
+        return None, [0]
+    sizes = list(map(len, cut))
+    if max(sizes, default=LARGE) > LARGE - 4:
+        return None, [0]
+    bounds = list(accumulate([n + (2 if n < 1 << 7 else 3 if n < 1 << 14 else 4) for n in sizes], initial=0))
+    # Anything else than nodes, with lengths of as few bytes as can be, takes more room.
+    return (cut, bounds) if bounds[-1] == end else (None, [0])
 
 
 def _likely_record(buf: bytes) -> int:

@@ -33,6 +33,7 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         monkeypatch.setattr(scan_module, "SMALLEST_CHUNK", 8)
         monkeypatch.setattr(scan_module, "LARGEST_CHUNK", 64)
         monkeypatch.setattr(scan_module, "LARGE", 40)
+        monkeypatch.setattr(scan_module, "AT_ONCE", 8)
     yield request.param
 
 

@@ -43,7 +43,7 @@ def check(graph: Graph) -> Findings:
     _check_fields(graph, findings)
     nodes.tell(graph, findings)
     _check_names(table, nodes.misnamed, findings)
-    check_edges(table, nodes.inputs, nodes.outputs, findings)
+    check_edges(table, nodes.miscounted, nodes.outputs, findings)
     _check_colocations(table, findings)
     for fault in check_functions(graph.functions):
         findings.fault(fault)

@@ -3,66 +3,67 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator, Mapping
 
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.errors import printable, quoted
-from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.index import Table, places
 from gdsurgeon.graph.names import near_miss, parse_input
 
 
-def check_edges(table: Table, inputs: array[int], outputs: array[int], findings: Findings) -> None:
+def check_edges(table: Table, miscounted: Mapping[int, int], outputs: array[int], findings: Findings) -> None:
     """Notes what is wrong with the inputs of the nodes of TABLE.
 
     The columns say which rows to look at; what is wrong with one is then found out input by input.
 
     Args:
         table: the nodes.
-        inputs, outputs: how many tensors each row takes and gives; -1 where that is unknown.
+        miscounted: the rows that have too few or too many inputs, each with how many it should have.
+        outputs: how many tensors each row gives; -1 where that is unknown.
         findings: what is found is noted here.
     """
-    for row in sorted(_suspects(table, inputs, outputs)):
-        _check_row(table, row, inputs[row], outputs, findings)
+    for row in sorted({*miscounted, *_suspects(table, outputs)}):
+        _check_row(table, row, outputs, findings)
+        if row in miscounted:
+            count, name = data_inputs(table, row), quoted(table.names[row])
+            findings.fault(f"node {name} has {count} data inputs, and {table.op(row)} takes {miscounted[row]}")
 
 
-def _suspects(table: Table, inputs: array[int], outputs: array[int]) -> set[int]:
-    """The rows that have something wrong among their inputs, and perhaps some that have not."""
+def data_inputs(table: Table, row: int) -> int:
+    """How many data inputs ROW has, those among them that name no node."""
+    control = Table.CONTROL_PORT
+    return sum(
+        code & control != control if code >= 0 else table.unresolved[Table.UNRESOLVED - code][:1] != "^"
+        for code in table.inputs(row)
+    )
+
+
+def _suspects(table: Table, outputs: array[int]) -> Iterator[int]:
+    """The rows with an input that may not be there."""
     bits, control, edges = Table.PORT_BITS, Table.CONTROL_PORT, table.edges
-    counts = array("i", table.input_counts())
-    suspects: set[int] = set()
     for at in table.odd_edges:
         code = edges[at]
-        if code & control == control and code >= 0:
-            counts[table.reader(at)] -= 1
-        elif code < 0 or code & control >= outputs[code >> bits]:
-            suspects.add(table.reader(at))
-    if counts != inputs:
-        suspects.update(row for row, count in enumerate(counts) if count != inputs[row] >= 0)
+        if code < 0 or control > code & control >= outputs[code >> bits]:
+            yield table.reader(at)
     if 0 in outputs:
-        barren = {row << bits for row, count in enumerate(outputs) if count == 0}
+        barren = {row << bits for row in places(outputs, 0)}
         if not barren.isdisjoint(edges):
-            suspects.update(table.reader(at) for at, code in enumerate(edges) if code in barren)
-    return suspects
+            yield from (table.reader(at) for at, code in enumerate(edges) if code in barren)
 
 
-def _check_row(table: Table, row: int, expected: int, outputs: array[int], findings: Findings) -> None:
+def _check_row(table: Table, row: int, outputs: array[int], findings: Findings) -> None:
     bits, control = Table.PORT_BITS, Table.CONTROL_PORT
     node = f"node {quoted(table.names[row])}"
-    count = 0
     for code in table.inputs(row):
         if code < 0:
-            text = table.unresolved[Table.UNRESOLVED - code]
-            count += text[:1] != "^"
-            findings.fault(_unresolved(table, node, text, findings))
+            findings.fault(_unresolved(table, node, table.unresolved[Table.UNRESOLVED - code], findings))
         elif (port := code & control) != control:
-            count += 1
             available = outputs[code >> bits]
             if port >= available >= 0:
                 producer = table.names[code >> bits]
                 has = f"{quoted(producer)} ({table.op(code >> bits)}) has {available} output"
                 has += "" if available == 1 else "s"
                 findings.fault(f"{node} reads '{printable(producer)}:{port}', and {has}")
-    if count != expected >= 0:
-        findings.fault(f"{node} has {count} data inputs, and {table.op(row)} takes {expected}")
 
 
 def _unresolved(table: Table, node: str, text: str, findings: Findings) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from itertools import count
 from operator import add, itemgetter
+from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attrs import AttrFindings, check_attrs
+from gdsurgeon.analysis.checks.edges import data_inputs
 from gdsurgeon.analysis.checks.findings import MOST_FAULTS, Findings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import is_valid_name
-from gdsurgeon.graph.records import Batch, Item, Record
+from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, Batch, Item, Record, input_kind
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.fields import LEN, Field, encode_len
 from gdsurgeon.wire.messages import decode_error, message
@@ -27,11 +29,15 @@ _MEMO_SIZE = 20_000
 """Attrs that are remembered before all are forgotten: where each node has its own, that is of no use."""
 
 
+_FIRST = 0x100
+
+
 class NodePass:
     """One pass over the nodes; what many of them have in common is checked once.
 
     Attributes:
-        inputs, outputs: how many tensors the op of each row takes and gives; -1 where that is unknown.
+        outputs: how many tensors the op of each row gives; -1 where that is unknown.
+        miscounted: the rows that have too few or too many data inputs, each with how many its op takes.
         misnamed: the rows whose names TensorFlow would not take.
         reordered: the rows whose control inputs stand before data inputs.
         colocated: for each name the rows that are colocated with it.
@@ -39,8 +45,8 @@ class NodePass:
     """
 
     def __init__(self) -> None:
-        self.inputs = array("i")
         self.outputs = array("i")
+        self.miscounted: dict[int, int] = {}
         self.misnamed: list[int] = []
         self.reordered: list[int] = []
         self.colocated: dict[str, list[int]] = {}
@@ -71,7 +77,9 @@ class NodePass:
             elif definition is not None:
                 record = table.record(row)
                 found = check_attrs(definition, op, record.buffer(), record.header().attrs)
-                self.inputs[row], self.outputs[row] = found.inputs, found.outputs
+                self.outputs[row] = found.outputs
+                if data_inputs(table, row) != found.inputs:
+                    self.miscounted[row] = found.inputs
             self._note(row, name, found)
         self._faults.tell(findings.fault)
         findings.fault_count += self._faults.count - len(self._faults.kept)
@@ -82,31 +90,29 @@ class NodePass:
 
     def _add_batch(self, batch: Batch) -> bool:
         """Looks at nodes that were parsed together; False, with nothing done, where protobuf cannot read an attr."""
-        entries = list(dict.fromkeys(batch.attrs))
+        # A text says all of a node that is checked here: a character for its op, one for each entry of its attr map,
+        # and the kinds of its inputs, whose characters are below _FIRST.
+        of_op: dict[str, str] = defaultdict(map(chr, count(_FIRST)).__next__)
+        of_entry: dict[bytes, str] = defaultdict(map(chr, count(_FIRST)).__next__)
+        attrs = "".join(map(of_entry.__getitem__, batch.attrs)).split(of_entry[b""])[:-1]
+        texts = list(map(add, map(add, map(of_op.__getitem__, batch.ops), attrs), batch.kinds))
+        ops, entries = list(of_op), list(of_entry)
         try:
             message("tensorflow.NodeDef").FromString(b"".join(encode_len(ATTR, entry) for entry in entries if entry))
         except decode_error():
             return False
-        # A character for each entry, a text for the attrs of each node, and one for its op and attrs.
-        chars = dict(zip(entries, map(chr, count()), strict=False))
-        attrs = "".join(map(chars.__getitem__, batch.attrs)).split(chars[b""])[:-1]
-        ops = list(dict.fromkeys(batch.ops))
-        of_op = dict(zip(ops, map(chr, count()), strict=False))
-        keys = list(map(add, map(of_op.__getitem__, batch.ops), attrs))
-        found = {key: self._found(ops[ord(key[0])], [entries[ord(c)] for c in key[1:]]) for key in dict.fromkeys(keys)}
-        first = len(self.inputs)
-        for column, numbers in (
-            (self.inputs, {key: of_key.inputs for key, of_key in found.items()}),
-            (self.outputs, {key: of_key.outputs for key, of_key in found.items()}),
-        ):
-            column.extend(list(map(numbers.__getitem__, keys)))
-        odd = {key for key, of_key in found.items() if not of_key.is_plain}
-        late = set(_rows_with_late_data(batch.inputs))
-        for i in sorted({*late, *(i for i, key in enumerate(keys) if key in odd)} if odd else late):
-            if keys[i] in odd:
-                self._sort_out(first + i, batch.names[i], batch.ops[i], found[keys[i]])
-            if i in late:
-                self._note_order(first + i, batch.names[i])
+        first, outputs, odd = len(self.outputs), dict[str, int](), dict[str, _Look]()
+        for text in dict.fromkeys(texts):
+            op, *own = (ord(char) - _FIRST for char in text if ord(char) >= _FIRST)
+            look = _Look(self._found(ops[op], [entries[i] for i in own]), text[1 + len(own) :])
+            outputs[text] = look.found.outputs
+            if not look.is_plain:
+                odd[text] = look
+        self.outputs.extend(array("i", list(map(outputs.__getitem__, texts))))
+        if odd:
+            for i, text in enumerate(texts):
+                if text in odd:
+                    self._sort_out(first + i, batch.names[i], batch.ops[i], odd[text])
         if not _all_valid(batch.names):
             self.misnamed += [first + i for i, name in enumerate(batch.names) if not is_valid_name(name)]
         return True
@@ -132,7 +138,7 @@ class NodePass:
         return found
 
     def _add_record(self, record: Record) -> None:
-        header, row = record.header(), len(self.inputs)
+        header, row = record.header(), len(self.outputs)
         found = check_attrs(op_def(header.op), header.op, record.buffer(), header.attrs)
         node = f"node {quoted(header.name)}"
         if header.unknown_fields:
@@ -141,17 +147,14 @@ class NodePass:
             self._faults.add(row, f"{node} has no op")
         if not found.faults and not _is_readable(record):
             self._faults.add(row, f"{node} is corrupt")
-        self.inputs.append(found.inputs)
         self.outputs.append(found.outputs)
-        if not found.is_plain:
-            self._sort_out(row, header.name, header.op, found)
-        if any(True for _ in _rows_with_late_data([*header.inputs, ""])):
-            self._note_order(row, header.name)
+        self._sort_out(row, header.name, header.op, _Look(found, "".join(map(input_kind, header.inputs))))
         if not is_valid_name(header.name):
             self.misnamed.append(row)
 
-    def _sort_out(self, row: int, name: str, op: str, found: AttrFindings) -> None:
-        """Puts down what was FOUND at ROW; of an op that may be a function's, sentences are made later."""
+    def _sort_out(self, row: int, name: str, op: str, look: _Look) -> None:
+        """Puts down what is to be said of ROW; of an op that may be a function's, sentences are made later."""
+        found = look.found
         for other in dict.fromkeys(found.colocated):
             self.colocated.setdefault(other, []).append(row)
         for function in found.functions:
@@ -160,6 +163,11 @@ class NodePass:
             self._undefined.append((row, found))
         else:
             self._note(row, name, found)
+        if look.is_miscounted:
+            self.miscounted[row] = found.inputs
+        if look.is_late:
+            self.reordered.append(row)
+            self._warnings.add(row, f"node {quoted(name)} has a control input before a data input; written in order")
 
     def _note(self, row: int, name: str, found: AttrFindings) -> None:
         for text in found.faults:
@@ -167,9 +175,27 @@ class NodePass:
         for text in found.warnings:
             self._warnings.add(row, f"node {quoted(name)}: {text}")
 
-    def _note_order(self, row: int, name: str) -> None:
-        self.reordered.append(row)
-        self._warnings.add(row, f"node {quoted(name)} has a control input before a data input; written in order")
+
+class _Look(NamedTuple):
+    """What there is to see of nodes that are alike: the findings on their attrs, and the kinds of their inputs."""
+
+    found: AttrFindings
+    kinds: str
+
+    @property
+    def is_miscounted(self) -> bool:
+        """Whether there are too few or too many data inputs."""
+        return self.kinds.count(DATA_INPUT) != self.found.inputs >= 0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a data input stands after a control input."""
+        return CONTROL_INPUT + DATA_INPUT in self.kinds
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing to say."""
+        return self.found.is_plain and not self.is_miscounted and not self.is_late
 
 
 class _Sentences:
@@ -190,25 +216,6 @@ class _Sentences:
             to(text)
 
 
-def _rows_with_late_data(inputs: Sequence[str]) -> Iterator[int]:
-    """The rows among INPUTS, each ending with an empty one, where a data input stands after a control input."""
-    if not _LATE_DATA.search("\0".join(inputs)):
-        return
-    row, controls, is_late = 0, False, False
-    for text in inputs:
-        if not text:
-            if is_late:
-                yield row
-            row, controls, is_late = row + 1, False, False
-        elif text[0] == "^":
-            controls = True
-        else:
-            is_late |= controls
-
-
-_LATE_DATA = re.compile(r"\^[^\0]*\0[^^\0]")
-
-
 def _is_readable(record: Record) -> bool:
     """Whether protobuf can read the record; of a large one only what was looked at already is known."""
     if record.end - record.body > LARGE:
@@ -221,13 +228,10 @@ def _is_readable(record: Record) -> bool:
 
 
 def _all_valid(names: Sequence[str]) -> bool:
-    """Whether plainly all NAMES are legal; False where that takes a closer look at each."""
-    joined = ("\n" + "\n".join(names)).encode("utf-8", "surrogatepass")
-    strange = joined.translate(None, _NAME_BYTES)
-    odd_starts = (b"\n_", b"\n-", b"\n/", b"\n\n")
-    return (
-        len(strange) == joined.count(b"\n") and not joined.endswith(b"\n") and not any(s in joined for s in odd_starts)
-    )
+    """Whether plainly all NAMES, of which none is empty, are legal; False where that takes a closer look at each."""
+    strange = "".join(names).encode("utf-8", "surrogatepass").translate(None, _NAME_BYTES)
+    return not strange and _ODD_STARTS.isdisjoint(map(itemgetter(0), names))
 
 
 _NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
+_ODD_STARTS = frozenset("_-/")

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain, repeat
 
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.index import Table, places
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 
@@ -82,7 +82,7 @@ class Topology:
         """The numbers of the nodes of OPS, ascending."""
         names = set(ops)
         wanted = {i for i, op in enumerate(self.table.op_names) if op in names}
-        found = {row for row, op in enumerate(self.table.ops) if op in wanted} - self.gone if wanted else set()
+        found = {row for op in wanted for row in places(self.table.ops, op)} - self.gone
         found -= self._ops.keys()
         found.update(number for number, op in self._ops.items() if op in names)
         found.update(number for number in range(self.rows, self.size) if self.op(number) in names)
@@ -184,7 +184,7 @@ class Topology:
             if number < self.rows:
                 self._count(counts, self.table.inputs(number), -1)
             self._count(counts, codes, 1)
-        return [number for number, count in enumerate(counts) if not count and number not in self.gone]
+        return [number for number in places(counts, 0) if number not in self.gone]
 
     @staticmethod
     def _count(counts: array[int], codes: Iterable[int], by: int) -> None:

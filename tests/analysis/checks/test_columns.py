@@ -1,0 +1,117 @@
+"""The check by columns against one that goes node by node: on random graphs, with faults of each kind planted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import graphs
+from support.graphs import random_graphs
+from support.plain_check import told
+
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.analysis.checks.findings import MOST_FAULTS
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.wire import scan as scan_module
+from gdsurgeon.wire.messages import message
+
+
+def control_first(node: Any, other: Any) -> None:
+    inputs = list(node.input)
+    del node.input[:]
+    node.input.extend(["^" + other.name, *inputs])
+
+
+def another_index(node: Any, other: Any) -> None:
+    for i in range(len(node.input))[:1]:
+        node.input[i] = f"{other.name}:1"
+
+
+def without_attr(node: Any, _: Any) -> None:
+    for key in sorted(node.attr)[:1]:
+        del node.attr[key]
+
+
+PLANTS: dict[str, Callable[[Any, Any], object]] = {
+    "no name": lambda node, _: node.ClearField("name"),
+    "illegal name": lambda node, _: setattr(node, "name", "_" + node.name),
+    "illegal character": lambda node, _: setattr(node, "name", node.name + "\n"),
+    "colon": lambda node, _: setattr(node, "name", node.name + ":0"),
+    "doubled name": lambda node, other: setattr(node, "name", other.name),
+    "no op": lambda node, _: node.ClearField("op"),
+    "unknown op": lambda node, _: setattr(node, "op", "NoSuchOp"),
+    "another op": lambda node, _: setattr(node, "op", "AddV2"),
+    "an op without outputs": lambda node, _: setattr(node, "op", "NoOp"),
+    "dangling": lambda node, _: node.input.append("gone"),
+    "dangling control": lambda node, _: node.input.append("^gone"),
+    "one input more": lambda node, other: node.input.append(other.name),
+    "no inputs": lambda node, _: node.ClearField("input"),
+    "large index": lambda node, other: node.input.append(f"{other.name}:7"),
+    "index one": lambda node, other: node.input.append(f"{other.name}:1"),
+    "index one in place of another": another_index,
+    "no tensor": lambda node, _: node.input.append("a:b:c"),
+    "empty input": lambda node, _: node.input.append(""),
+    "control first": control_first,
+    "control last": lambda node, other: node.input.append("^" + other.name),
+    "attr gone": without_attr,
+    "attr of another kind": lambda node, _: node.attr["T"].CopyFrom(message("tensorflow.AttrValue")(i=3)),
+    "no dtype": lambda node, _: node.attr["T"].CopyFrom(message("tensorflow.AttrValue")(type=777)),
+    "attr of no op": lambda node, _: node.attr["foreign"].CopyFrom(message("tensorflow.AttrValue")(b=True)),
+    "colocated": lambda node, other: node.attr["_class"].list.s.append(b"loc:@" + other.name.encode()),
+    "colocated with nothing": lambda node, _: node.attr["_class"].list.s.append(b"loc:@gone"),
+    "unknown field": lambda node, _: node.MergeFromString(b"\x78\x05"),
+}
+
+
+@pytest.fixture(params=["as it is", "in small chunks"], autouse=True)
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Chunks as they are, and so small that a graph comes in several, cut by protobuf."""
+    if request.param == "in small chunks":
+        for limit, size in (("SMALLEST_CHUNK", 256), ("LARGEST_CHUNK", 512), ("AT_ONCE", 16)):
+            monkeypatch.setattr(scan_module, limit, size)
+    yield
+
+
+def compare(graph_def: Any) -> None:
+    expected, found = told(graph_def), check(from_bytes(graph_def.SerializeToString(deterministic=True)))
+    faults = [fault for fault in found.faults if "form a cycle outside" not in fault]
+    assert faults == expected.faults[:MOST_FAULTS]
+    assert found.warnings == list(dict.fromkeys(expected.warnings))[:MOST_FAULTS]
+    assert found.reordered == expected.reordered
+
+
+@settings(
+    deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    random_graphs(),
+    st.lists(st.tuples(st.sampled_from(sorted(PLANTS)), st.integers(0, 99), st.integers(0, 99)), max_size=5),
+)
+def test_columns_say_what_a_look_at_each_node_says(drawn: graphs.Drawn, plants: list[tuple[str, int, int]]) -> None:
+    graph_def = message("tensorflow.GraphDef").FromString(drawn.data)
+    graph_def.ClearField("library")
+    nodes = graph_def.node
+    for name, at, other in plants if len(nodes) else ():
+        PLANTS[name](nodes[at % len(nodes)], nodes[other % len(nodes)])
+    compare(graph_def)
+
+
+@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("at", [1, 250, 499])
+def test_each_fault_among_many_nodes_is_told_as_if_it_were_looked_for_there(name: str, at: int) -> None:
+    records = [graphs.const("c", [1]), *(graphs.add(f"n{i}", "c", f"n{i - 1}" if i else "c") for i in range(500))]
+    graph_def = message("tensorflow.GraphDef").FromString(graphs.graph_bytes(*records))
+    PLANTS[name](graph_def.node[at], graph_def.node[at - 1])
+    compare(graph_def)
+
+
+def test_faults_beyond_those_that_are_told_are_counted_in_the_order_of_the_nodes() -> None:
+    """Ops that may be functions are judged when the library is known, and told in their places all the same."""
+    odd = [graphs.node(f"m{i}", "F" if i % 2 else "Identity", T=graphs.dtype(999)) for i in range(300)]
+    found = check(from_bytes(graphs.graph_bytes(*odd)))
+    expected = told(message("tensorflow.GraphDef").FromString(graphs.graph_bytes(*odd)))
+    assert found.faults == expected.faults[:MOST_FAULTS]
+    assert found.fault_count == len(expected.faults)
