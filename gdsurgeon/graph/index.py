@@ -282,11 +282,11 @@ class Table:
     def forward_edges(self) -> Iterator[tuple[int, int]]:
         """(producer, consumer) of the inputs that come from a later row or the row itself; without any, no cycle."""
         bits = self.PORT_BITS
-        for code, row in zip(self.edges, self._readers(), strict=True) if self._has_forward else ():
+        for code, row in zip(self.edges, self.readers(), strict=True) if self._has_forward else ():
             if code >> bits >= row:
                 yield code >> bits, row
 
-    def _readers(self) -> Iterator[int]:
+    def readers(self) -> Iterator[int]:
         """For each edge the row that reads it."""
         counts = map(sub, islice(self.offsets, 1, None), self.offsets)
         return chain.from_iterable(map(repeat, range(len(self.names)), counts))
@@ -335,7 +335,7 @@ class Table:
         pairs = array("I")
         last_user = array("i", [-1]) * count
         bits = self.PORT_BITS
-        for code, row in zip(self.edges, self._readers(), strict=True):
+        for code, row in zip(self.edges, self.readers(), strict=True):
             producer = code >> bits
             if producer >= 0 and last_user[producer] != row:
                 last_user[producer] = row

@@ -67,6 +67,18 @@ def test_the_constants_are_in_the_order_that_the_scanner_counts_on() -> None:
 
 
 @pytest.mark.parametrize(
+    "strange", [b"\x7a\x02ab", b"\x0a\x85\x00" + b"\x0a\x03odd", b"\x08\x01"], ids=["field", "long length", "number"]
+)
+def test_what_is_strange_among_very_many_nodes_is_found(strange: bytes) -> None:
+    """Where protobuf cuts many nodes at once, it takes note of nothing else."""
+    nodes_before = [node(f"before_{i}", "NoOp") for i in range(8000)]
+    nodes_behind = [node(f"behind_{i}", "NoOp") for i in range(8000)]
+    nodes, others = scanned(b"".join([*nodes_before, strange, *nodes_behind]))
+    assert len(nodes) + len(others) == 16_001
+    assert strange in others or nodes[8000] == b"\x0a\x03odd"
+
+
+@pytest.mark.parametrize(
     "sizes",
     [
         [10],

@@ -7,7 +7,6 @@ from bisect import insort
 from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import cached_property
-from itertools import chain, repeat
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table, places
@@ -144,8 +143,7 @@ class Topology:
         out: list[list[int]] = [[] for _ in range(self.size)]
         bits, mask = Table.PORT_BITS, 0 if control else Table.CONTROL_PORT
         other = self._codes.keys() | self.gone
-        rows = chain.from_iterable(map(repeat, range(self.rows), self.table.input_counts()))
-        for code, row in zip(self.table.edges, rows, strict=True):  # a loop over all edges of the graph
+        for code, row in zip(self.table.edges, self.table.readers(), strict=True):  # a loop over all edges of the graph
             if code >= 0 and row not in other and (not mask or code & mask != mask):
                 readers = out[code >> bits]
                 if not readers or readers[-1] != row:
