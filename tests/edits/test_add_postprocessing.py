@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from support import graphs
+from support.expecting import refuse
 from support.graphs import FLOAT, INT64, add, const, func, function, graph, identity, inputs, library, node, placeholder
 from support.paths import FIXTURES
 
@@ -29,14 +30,7 @@ def sound(found: Graph) -> None:
 
 
 def refused(words: str, found: Graph, part: Graph, *mapped: Mapped) -> None:
-    before, part_before = graphs.written(found), graphs.written(part)
-    names = list(found.names())
-    with pytest.raises(GdsurgeonError, match=words):
-        add_postprocessing(found, part, mapped=mapped)
-    assert graphs.written(found) == before
-    assert graphs.written(part) == part_before
-    assert list(found.names()) == names
-    assert not found.is_changed
+    refuse(found, words, lambda g: add_postprocessing(g, part, mapped=mapped), part, error=GdsurgeonError)
 
 
 def test_the_result_is_served_under_the_old_name() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from support import graphs
+from support.expecting import refuse
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -53,12 +54,7 @@ def sound(found: Graph) -> None:
 
 
 def refused(words: str, found: Graph, part: Graph, *mapped: Mapped) -> None:
-    before, part_before = graphs.written(found), graphs.written(part)
-    with pytest.raises(EditError, match=words):
-        add_preprocessing(found, part, mapped=mapped)
-    assert graphs.written(found) == before
-    assert graphs.written(part) == part_before
-    assert not found.is_changed
+    refuse(found, words, lambda g: add_preprocessing(g, part, mapped=mapped), part)
 
 
 def test_what_read_the_placeholder_reads_the_result() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
+from support.expecting import expect, refuse
 from support.graphs import BOOL, FLOAT, INT32, Drawn, add, const, g8, graph, identity, inputs, node, placeholder
 from support.paths import FIXTURES
 
@@ -22,11 +23,7 @@ from gdsurgeon.graph.load import from_bytes
 
 
 def refused(found: Graph, words: str, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()) -> None:
-    before = graphs.written(found)
-    with pytest.raises(EditError, match=words):
-        control(found, add=add, remove=remove)
-    assert graphs.written(found) == before
-    assert not found.is_changed
+    refuse(found, words, lambda g: control(g, add=add, remove=remove))
 
 
 def test_adding_appends() -> None:
@@ -46,9 +43,9 @@ def test_what_is_there_is_not_added() -> None:
 
 
 def test_removing() -> None:
-    found = graph(*g8())
-    result = control(found, remove=[("foo/bar/h", "^foo/c")])
-    assert inputs(found)["foo/bar/h"] == ["foo/bar/f", "foo/bar/g"]
+    after = [*g8()[:-1], graphs.add("foo/bar/h", "foo/bar/f", "foo/bar/g")]
+    command = "control --remove foo/bar/h=^foo/c"
+    result = expect(g8(), lambda g: control(g, remove=[("foo/bar/h", "^foo/c")]), after, command=command)
     assert result.journal.changed == ["foo/bar/h"]
     assert result.notes == ["foo/bar/h no longer waits for foo/c"]
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
-from support.expecting import check_graph, expect
+from support.expecting import check_graph, expect, refuse
 from support.graph_editor_running import float32, int32, run
 from support.graphs import (
     BOOL,
@@ -50,13 +50,7 @@ def worker() -> Iterator[Worker]:
 
 def refused(found: Graph, words: str, inputs: Sequence[str], outputs: Sequence[str]) -> EditError:
     """The error of an extraction, after which the graph is as it was."""
-    before = graphs.written(found)
-    with pytest.raises(EditError, match=words) as caught:
-        extract(found, inputs, outputs)
-    assert graphs.written(found) == before
-    assert list(found.names()) == [n.name for n in graphs.parsed(before).node]
-    assert not found.is_changed
-    return caught.value
+    return refuse(found, words, lambda g: extract(g, inputs, outputs))
 
 
 def model() -> list[bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.expecting import expect
+from support.expecting import expect, refuse
 from support.graph_editor_running import float32, int32, run
 from support.graphs import FLOAT, INT32, STRING, add, const, graph, graph_bytes, identity, node, placeholder, scalar
 from support.tf_graphs import Builder, Shape, body_node, function_attr, operated
@@ -37,12 +37,7 @@ Pairs = Sequence[tuple[str, str]]
 
 def refused(found: Graph, other: Graph, words: str, *, scope: str = "", connect: Pairs = ()) -> EditError:
     """The error of an import, after which both graphs are as they were."""
-    before, others = graphs.written(found), graphs.written(other)
-    with pytest.raises(EditError, match=words) as caught:
-        import_graph(found, other, scope=scope, connect=connect)
-    assert graphs.written(found) == before and graphs.written(other) == others
-    assert not found.is_changed and not other.is_changed
-    return caught.value
+    return refuse(found, words, lambda g: import_graph(g, other, scope=scope, connect=connect), other)
 
 
 def ours() -> list[bytes]:

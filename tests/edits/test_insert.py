@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import graphs
-from support.expecting import expect
+from support.expecting import expect, refuse
 from support.graph_editor_running import float32, int32, run
 from support.graphs import BOOL, FLOAT, INT32, add, const, graph, graph_bytes, identity, node, placeholder, scalar
 from support.tf_graphs import Builder, operated
@@ -35,12 +35,7 @@ def worker() -> Iterator[Worker]:
 
 def refused(found: Graph, tensor: str | Output, body: Graph, words: str, *, scope: str = "") -> EditError:
     """The error of an insertion, after which both graphs are as they were."""
-    before, part = graphs.written(found), graphs.written(body)
-    with pytest.raises(EditError, match=words) as caught:
-        insert(found, tensor, body, scope=scope)
-    assert graphs.written(found) == before and graphs.written(body) == part
-    assert not found.is_changed and not body.is_changed
-    return caught.value
+    return refuse(found, words, lambda g: insert(g, tensor, body, scope=scope), body)
 
 
 def model() -> list[bytes]:

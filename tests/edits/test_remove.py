@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.counting import is_linear
 from support.drawing import pick, pick_some
-from support.expecting import check_graph, expect
+from support.expecting import check_graph, expect, refuse
 from support.graph_editor_running import float32, run
 from support.graphs import (
     BOOL,
@@ -63,16 +62,7 @@ def named(*names: str) -> Selection:
 
 def refused(found: Graph, words: str, *names: str, **options: Any) -> EditError:
     """The error of a removal, after which the graph is as it was."""
-    before, functions = graphs.written(found), [f.signature.name for f in found.functions]
-    was_changed = found.is_changed
-    with pytest.raises(EditError) as caught:
-        remove(found, named(*names), **options)
-    assert re.search(words, caught.value.message)
-    assert graphs.written(found) == before
-    assert list(found.names()) == [n.name for n in graphs.parsed(before).node]
-    assert [f.signature.name for f in found.functions] == functions
-    assert found.is_changed == was_changed
-    return caught.value
+    return refuse(found, words, lambda g: remove(g, named(*names), **options))
 
 
 def chain() -> list[bytes]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support import graphs
+from support.expecting import expect, refuse
 from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs, node, placeholder
 from support.paths import FIXTURES
 
@@ -17,13 +18,7 @@ from gdsurgeon.graph.load import from_bytes, load
 
 
 def refused(words: str, *records: bytes, **options: Any) -> EditError:
-    found = graph(*(records or g8()))
-    before = graphs.written(found)
-    with pytest.raises(EditError, match=words) as caught:
-        rename(found, **options)
-    assert graphs.written(found) == before
-    assert not found.is_changed
-    return caught.value
+    return refuse(graph(*(records or g8())), words, lambda g: rename(g, **options))
 
 
 def splitter() -> list[bytes]:
@@ -36,9 +31,10 @@ def splitter() -> list[bytes]:
 
 
 def test_the_index_is_kept() -> None:
-    found = graph(*splitter())
-    result = rename(found, [("splitter", "demux")])
-    assert inputs(found)["adder"] == ["demux", "demux:1"]
+    after = [*splitter()[:2], node("demux", "Split", ["axis", "input"], T=FLOAT, num_split=2),
+             add("adder", "demux", "demux:1")]  # fmt: skip
+    command = "rename splitter=demux"
+    result = expect(splitter(), lambda g: rename(g, [("splitter", "demux")]), after, command=command)
     assert result.journal.renamed == {"splitter": "demux"}
     assert result.claims == (SameOutputs(),)
 
@@ -69,9 +65,9 @@ def test_control_inputs_follow() -> None:
 
 
 def test_colocations_follow() -> None:
-    found = graph(const("a", [1]), const("b", [1], _class=["loc:@b"]), identity("c", "a", _class=["x", "loc:@b"]))
-    rename(found, [("b", "b2")])
-    assert graphs.colocations(found) == {"b2": [b"loc:@b2"], "c": [b"x", b"loc:@b2"]}
+    before = [const("a", [1]), const("b", [1], _class=["loc:@b"]), identity("c", "a", _class=["x", "loc:@b"])]
+    after = [const("a", [1]), const("b2", [1], _class=["loc:@b2"]), identity("c", "a", _class=["x", "loc:@b2"])]
+    expect(before, lambda g: rename(g, [("b", "b2")]), after)
 
 
 def test_the_order_is_kept() -> None:

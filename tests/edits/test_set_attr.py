@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import graphs
+from support.expecting import refuse
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -45,12 +46,7 @@ def pools() -> Graph:
 def refused(
     found: Graph, words: str, nodes: Sequence[str], *values: tuple[str, str], remove: Sequence[str] = ()
 ) -> EditError:
-    before = graphs.written(found)
-    with pytest.raises(EditError, match=words) as caught:
-        set_attr(found, nodes, values, remove=remove)
-    assert graphs.written(found) == before
-    assert not found.is_changed
-    return caught.value
+    return refuse(found, words, lambda g: set_attr(g, nodes, values, remove=remove))
 
 
 def test_a_value_is_of_the_kind_that_the_op_says() -> None:

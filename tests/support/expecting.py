@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -65,14 +66,22 @@ def check_graph(found: Graph, *records: bytes, trailer: bytes = graphs.VERSIONS)
     assert check_edited(found) == []
 
 
-def refuse(found: Graph, words: str, edit: Callable[..., object], *others: Graph) -> EditError:
-    """The error of EDIT, after which FOUND, and OTHERS that it reads, are as they were; WORDS are a pattern."""
-    all_ = (found, *others)
-    before = [(graphs.written(each), each.is_changed) for each in all_]
-    with pytest.raises(EditError, match=words) as caught:
+def refuse(
+    found: Graph, words: str, edit: Callable[[Graph], object], *others: Graph, error: type[Exception] = EditError
+) -> Any:
+    """The error of EDIT, after which FOUND, and OTHERS that it reads, are as they were.
+
+    Args:
+        words: a pattern that a line of the error fits.
+    """
+    graphs_ = (found, *others)
+    before = [(graphs.written(each), each.is_changed) for each in graphs_]
+    names = list(found.names())
+    with pytest.raises(error) as caught:
         edit(found)
-    assert [(graphs.written(each), each.is_changed) for each in all_] == before
-    assert list(found.names()) == graphs.names(before[0][0])
+    assert re.search(words, str(caught.value), re.MULTILINE), caught.value
+    assert [(graphs.written(each), each.is_changed) for each in graphs_] == before
+    assert list(found.names()) == names
     return caught.value
 
 

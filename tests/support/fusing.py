@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
-
-import pytest
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
-from support import graphs
+from support.expecting import refuse
 from support.function_defs import X, neg, unary
 from support.graphs import (
     FLOAT,
@@ -35,13 +34,7 @@ def fused(found: Graph, selection: str | Sequence[str], name: str = "call", **op
 
 
 def refused(found: Graph, words: str, selection: str | Sequence[str], name: str = "call", **options: Any) -> EditError:
-    before = graphs.written(found)
-    with pytest.raises(EditError) as caught:
-        fused(found, selection, name, **options)
-    assert words in caught.value.message
-    assert graphs.written(found) == before
-    assert not found.is_changed
-    return caught.value
+    return refuse(found, re.escape(words), lambda g: fused(g, selection, name, **options))
 
 
 def chain() -> list[bytes]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
-from support.expecting import check_graph
+from support.expecting import check_graph, refuse
 from support.function_defs import X, call, function, neg
 from support.graphs import (
     BOOL,
@@ -52,11 +52,7 @@ def copied(found: Graph, names: Sequence[str], **options: Any) -> CopiedNodes:
 
 
 def refused(found: Graph, words: str, names: Sequence[str], name: Any = None, **options: Any) -> None:
-    before = graphs.written(found)
-    with pytest.raises(EditError, match=words):
-        copy_nodes(found, [found[n] for n in names], name or (lambda n: f"{n}_copy"), **options)
-    assert graphs.written(found) == before
-    assert not found.is_changed
+    refuse(found, words, lambda g: copy_nodes(g, [g[n] for n in names], name or (lambda n: f"{n}_copy"), **options))
 
 
 def t8(scope: str = "") -> list[bytes]:
