@@ -10,6 +10,7 @@ from gdsurgeon.errors import InputError, printable
 from gdsurgeon.wire.fields import Buffer, Field, WireError
 from gdsurgeon.wire.messages import decode_error, message, unknown_fields
 from gdsurgeon.wire.node_record import Header, read_header, record_body
+from gdsurgeon.wire.protos import NodeDef
 from gdsurgeon.wire.scan import LARGE, Run, is_node, scan
 from gdsurgeon.wire.source import Source, Window
 
@@ -119,6 +120,22 @@ def batches(source: Source, *, attrs: bool = False) -> Iterator[Item]:
             yield Record(source, item.start, item.value, item.end)
         else:
             yield item
+
+
+def parsed_nodes(source: Source) -> Iterator[NodeDef | Record]:
+    """All nodes in the order of the file: as messages, or as records where they are large or protobuf cannot read them.
+
+    Raises:
+        InputError: the file is corrupt.
+    """
+    for item in scanned(source):
+        if isinstance(item, Run):
+            try:
+                yield from message("tensorflow.GraphDef").FromString(item.buf[: item.bounds[-1]]).node
+            except decode_error():
+                yield from _records(source, item)
+        elif is_node(item):
+            yield Record(source, item.start, item.value, item.end)
 
 
 def _records(source: Source, run: Run) -> Iterator[Record]:

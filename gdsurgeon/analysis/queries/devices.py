@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.records import Record, record_at, scanned
-from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.scan import Run, is_node
+from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.wire.source import Source
 
 Device = Mapping[str, str]
@@ -78,19 +76,7 @@ def placed_nodes(graph: Graph) -> Iterator[Node]:
 
 def _placed_names(source: Source) -> Iterator[str]:
     """The names of the nodes that have a device in the file."""
-    for item in scanned(source):
-        if isinstance(item, Run):
-            try:
-                parsed = message("tensorflow.GraphDef").FromString(item.buf[: item.bounds[-1]])
-                yield from (node.name for node in parsed.node if node.device)
-            except decode_error():
-                headers = [record_at(source, item.base + a, item.base + b).header() for a, b in _pairs(item)]
-                yield from (header.name for header in headers if header.device)
-        elif is_node(item):
-            header = Record(source, item.start, item.value, item.end).header()
-            if header.device:
-                yield header.name
-
-
-def _pairs(run: Run) -> Iterator[tuple[int, int]]:
-    return zip(run.bounds[:-1], run.bounds[1:], strict=True)
+    for node in parsed_nodes(source):
+        header = node.header() if isinstance(node, Record) else node
+        if header.device:
+            yield header.name

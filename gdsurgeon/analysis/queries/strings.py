@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from gdsurgeon.graph.constants import SMALL, TENSOR, read_tensor_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.records import Record, record_at, scanned
+from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields, read_varint
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import NodeDef
-from gdsurgeon.wire.scan import DEBUG_INFO, Run, is_node
+from gdsurgeon.wire.scan import DEBUG_INFO
 
 LONGEST = 4096
 """Bytes of a string that are looked at."""
@@ -81,12 +81,8 @@ def baked_strings(graph: Graph) -> list[Strings]:
     or URLs: what remains are names and settings (``SAME``, ``NHWC``).
     """
     found = list(_in_debug_info(graph))
-    for item in scanned(graph.source):
-        if isinstance(item, Run):
-            found += _in_run(graph, item)
-        elif is_node(item):
-            record = Record(graph.source, item.start, item.value, item.end)
-            found += _in_record(record)
+    for node in parsed_nodes(graph.source):
+        found += _in_record(node) if isinstance(node, Record) else _in_node(node, "")
     for function in graph.functions:
         for node in function.node_def:
             found += _in_node(node, function.signature.name)
@@ -158,17 +154,6 @@ def _in_debug_info(graph: Graph) -> Iterator[Strings]:
             found.count = len(found.paths)
             if found.paths:
                 yield found
-
-
-def _in_run(graph: Graph, run: Run) -> Iterator[Strings]:
-    try:
-        nodes = message("tensorflow.GraphDef").FromString(run.buf[: run.bounds[-1]]).node
-    except decode_error():
-        for start, end in zip(run.bounds[:-1], run.bounds[1:], strict=True):
-            yield from _in_record(record_at(graph.source, run.base + start, run.base + end))
-        return
-    for node in nodes:
-        yield from _in_node(node, "")
 
 
 def _in_node(node: NodeDef, function: str) -> Iterator[Strings]:
