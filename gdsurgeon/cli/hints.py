@@ -7,14 +7,58 @@ from collections.abc import Mapping
 from gdsurgeon.errors import GdsurgeonError
 
 HINTS: Mapping[str, str] = {
+    "allow-difference": "--rtol and --atol allow a difference, --no-grappler leaves the optimiser out",
+    "allow-ops": "--allow-ops runs it all the same",
+    "allow-outputs": "--allow-outputs lets that happen; extract --outputs cuts a graph down to some outputs",
+    "as-many-samples": "--samples {samples} runs as many",
+    "binary-form": "--format binary keeps everything as it is",
+    "budget": "--budget {enough}",
+    "budget-or-batch": "--budget {enough}, or a smaller batch (--shape)",
+    "bypass": "--bypass has readers take the node's input, --dangling placeholder a placeholder",
+    "bypass-input": "--bypass-input N says which is meant",
+    "cannot-be-fed": "no option supplies such a value; {level} load or structure do without",
+    "clear-devices": "set-device --clear takes away the devices that it asks for; {level} load or structure do without",
+    "custom-ops": "--op-lib FILE.so brings custom ops",
+    "do-without-running": "{level} structure does without running it",
+    "do-without-tensorflow": "{level} structure does without TensorFlow",
+    "feed": "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 supply it; {level} structure does without",
+    "fix-batch": "--fix-batch has Reshapes take any batch",
+    "free-scope": "without --scope a free one is taken, gradients or the like",
     "give-attr": "--set {key}=VALUE gives one",
+    "give-others": "--feed NAME=VALUE or --feeds FILE.npz give others",
+    "inline-first": "gdsurgeon inline MODEL brings out what is inside functions",
+    "longer": "--timeout gives it longer",
+    "map-boundary": "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body",
+    "map-name": "{option} {form} names it where the names differ",
+    "map-result": "{option} {form} names the result where the graph does not follow the convention",
+    "on-the-cpu": "--device cpu runs it on the CPU",
+    "other-feeds": "--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
+    "{level} load or structure do without",
+    "other-sources": "--xs names other tensors",
+    "outputs": "--outputs NAME,... says what is compared",
+    "pair-names": "--map OLD=NEW pairs names, --outputs NAME,... says what is compared",
+    "pair-or-feed": "--map OLD=NEW pairs names, --feed NAME=VALUE gives a value to one of the two alone",
+    "plan-again": "--shape tells the plan what the inputs are; what it cannot foresee needs a lower --budget",
+    "put-in-front": "--pre PRE.pb names a graph that makes the one of the other",
+    "remove-attr": "--remove {key} takes them away",
+    "repair": "{level} none lets an edit through that repairs it",
+    "same-feeds": "--feeds FILE.npz has it fed what --save-feeds has kept, where seed and samples are not the same",
+    "structure-only": "{level} structure does without running",
+    "unique-scope": "--unique takes a fresh one: the name and a number",
+    "zeros": "--unconnected zero gives zeros for them",
 }
+"""By the code of the advice. In braces are facts of the error; {level} is the option that says how far to go."""
+
+EDITS_ONLY = frozenset(("repair",))
+"""Advice that helps with an edit, and not with `validate`."""
 
 
 def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
     """The second line of ERROR, as COMMAND says it; None where there is nothing to say."""
-    words = [_words(code, error, command) for code in error.advice]
-    return "; ".join(filter(None, [error.hint, *words])) or None
+    validates = command == "validate"
+    words = {"option": "--map", "level": "--level" if validates else "--validate", **error.facts}
+    codes = [code for code in error.advice if not (validates and code in EDITS_ONLY)]
+    return "; ".join(filter(None, [error.hint, *(HINTS[code].format_map(words) for code in codes)])) or None
 
 
 def error_json(error: GdsurgeonError, command: str = "") -> dict[str, object]:
@@ -27,7 +71,3 @@ def error_json(error: GdsurgeonError, command: str = "") -> dict[str, object]:
         "facts": error.facts,
         "exit": error.exit_code,
     }
-
-
-def _words(code: str, error: GdsurgeonError, command: str) -> str:
-    return HINTS[code].format_map(error.facts)

@@ -89,7 +89,7 @@ def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
     if "" not in used:
         return stem + "/"
     if not unique:
-        raise EditError(f"the scope {quoted(stem)} is in use", hint="--unique takes a fresh one: the name and a number")
+        raise EditError(f"the scope {quoted(stem)} is in use", advice="unique-scope")
     number = 1
     while f"_{number}" in used:
         number += 1

@@ -110,13 +110,12 @@ def _check_unread(read: Reads) -> None:
     lines = tuple(
         dict.fromkeys(f"{quoted(user.name)} reads {quoted(o.name)}" for o, places in read.items() for user, _ in places)
     )
-    hint = "--bypass has readers take the node's input, --dangling placeholder a placeholder"
     if len(lines) == 1:
         output, places = next(iter(read.items()))
         raise EditError(
-            f"{quoted(output.node.name)} cannot be removed: {quoted(places[0][0].name)} reads it", hint=hint
+            f"{quoted(output.node.name)} cannot be removed: {quoted(places[0][0].name)} reads it", advice="bypass"
         )
-    raise EditError("the selected nodes are still read:", details=first_lines(lines, 20), hint=hint)
+    raise EditError("the selected nodes are still read:", details=first_lines(lines, 20), advice="bypass")
 
 
 def _check_no_outputs(graph: Graph, members: dict[Node, None]) -> None:
@@ -125,7 +124,7 @@ def _check_no_outputs(graph: Graph, members: dict[Node, None]) -> None:
         names = ", ".join(quoted(node.name) for node in outputs[:5]) + (", ..." if len(outputs) > 5 else "")
         raise EditError(
             f"{names}: {'an output' if len(outputs) == 1 else 'outputs'} of the graph would be removed",
-            hint="--allow-outputs lets that happen; extract --outputs cuts a graph down to some outputs",
+            advice="allow-outputs",
         )
 
 
@@ -187,7 +186,7 @@ class _Bypass:
             names = ", ".join(quoted(read.name) for read in node.inputs)
             raise EditError(
                 f"{where} cannot be bypassed: it has several inputs ({names})",
-                hint="--bypass-input N says which is meant",
+                advice="bypass-input",
             )
         return found[0]
 

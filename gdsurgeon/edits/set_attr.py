@@ -91,7 +91,8 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
         if key == COLOCATION_ATTR:
             raise EditError(
                 f"{quoted(COLOCATION_ATTR)} holds colocations, which follow the names of nodes and are not set as text",
-                hint=f"--remove {COLOCATION_ATTR} takes them away",
+                advice="remove-attr",
+                facts={"key": COLOCATION_ATTR},
             )
         out.append(_WantedAttr(key, kind, text))
     counts = Counter([wanted.key for wanted in out] + list(remove))

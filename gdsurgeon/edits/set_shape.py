@@ -59,7 +59,7 @@ def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: b
         raise EditError(
             f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not take {_spelt(new, found.tried)}:",
             details=first_lines(lines, MOST_DETAILS),
-            hint="--fix-batch has Reshapes take any batch" if found.fixes and not fix_batch else None,
+            advice="fix-batch" if found.fixes and not fix_batch else (),
         )
     topology = topology_of(graph)
     behind = [topology.node(n) for n in members(forward_walk(topology, [topology.id_of(node) for node in new]))]

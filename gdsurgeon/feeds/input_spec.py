@@ -74,7 +74,7 @@ def input_spec(graph: Graph, node: Node) -> InputSpec:
         what = dtypes.dtype_name(dtype) if dtype else "unknown"
         raise NotValidatedError(
             f"no feed can be made for {quoted(node.name)}: its dtype is {what}",
-            hint="no option supplies such a value; --validate load or structure do without",
+            advice="cannot-be-fed",
         )
     start = outlet_of(node)
     content = table_keys(start, dtype)
@@ -121,9 +121,6 @@ def description(spec: InputSpec, shape: tuple[int, ...] | None = None) -> str:
     return content.made
 
 
-_HOW = "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 supply it; --validate structure does without"
-
-
 def input_seed(seed: int, name: str) -> int:
     """The seed of an input's value: its own for each input, and the same for one name in every graph."""
     return 1000 * seed + crc32(name.encode()) % 1000
@@ -155,9 +152,9 @@ def make_feed(
         return spec.given[sample if sample < len(spec.given) else 0]
     count = prod(shape)
     if spec.content.kind == "none":
-        raise NotValidatedError(f"no feed can be made for {quoted(spec.name)}: {spec.content.made}", hint=_HOW)
+        raise NotValidatedError(f"no feed can be made for {quoted(spec.name)}: {spec.content.made}", advice="feed")
     if count * (dtypes.element_size(spec.dtype) or 64) > MOST_BYTES:
-        raise NotValidatedError(f"a feed for {quoted(spec.name)} {format_shape(shape)} would be too big", hint=_HOW)
+        raise NotValidatedError(f"a feed for {quoted(spec.name)} {format_shape(shape)} would be too big", advice="feed")
     if spec.content.kind == "choice":
         chosen = [spec.content.choices[(seed + i) % len(spec.content.choices)] for i in range(count)]
         return Tensor(spec.dtype, shape, packed(spec.dtype, chosen))

@@ -129,7 +129,7 @@ def _unconnected(wanted: GradientRequest, lost: Sequence[Output]) -> EditError:
     names = named([x.name for x in lost], 10, quoted)
     return EditError(
         f"{they_do(wanted.ys)} not depend on {names} in a way that has a gradient",
-        hint="--unconnected zero gives zeros for them",
+        advice="zeros",
     )
 
 

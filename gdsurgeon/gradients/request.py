@@ -123,13 +123,11 @@ def they_do(targets: Sequence[Output]) -> str:
 
 def _without_weights(targets: Sequence[Output], read: Weights) -> EditError:
     others = counted_others(read)
-    hint = "--xs names other tensors" if others else None
-    if read.in_functions:
-        hint = "gdsurgeon inline MODEL brings out what is inside functions"
+    advice = "inline-first" if read.in_functions else "other-sources" if others else ()
     return EditError(
         f"{they_do(targets)} not depend on any weight, a floating constant of more than one element"
         + (f", but on {others}" if others else ""),
-        hint=hint,
+        advice=advice,
     )
 
 
@@ -139,9 +137,7 @@ def _scope(graph: Graph, scope: str) -> str:
     check_name(wanted)
     prefixes = _prefixes(graph)
     if scope and wanted.lower() in prefixes:
-        raise EditError(
-            f"the scope {quoted(wanted)} is in use", hint="without --scope a free one is taken, gradients or the like"
-        )
+        raise EditError(f"the scope {quoted(wanted)} is in use", advice="free-scope")
     return UniqueNames(lambda name: name.lower() in prefixes)(wanted)
 
 

@@ -20,4 +20,11 @@ def refusals() -> Iterator[None]:
     except Refusal:
         raise
     except EditError as error:
-        raise Refusal(error.message, hint=error.hint, details=error.details) from error
+        raise Refusal(
+            error.message,
+            code=error.code,
+            advice=error.advice,
+            facts=error.facts,
+            hint=error.hint,
+            details=error.details,
+        ) from error

@@ -183,11 +183,6 @@ def carry_out(verdict: Verdict) -> None:
     try:
         with Executor(_settings(verdict.request)) as executor:
             _Validation(verdict, executor).run()
-    except GdsurgeonError as error:
-        if error.hint is not None:  # the same advice under the name that the option has here
-            advice = error.hint.replace("--validate ", "--level ")
-            error.hint = advice if "--level none" not in advice else None
-        raise
     finally:
         verdict.seconds = time.monotonic() - started
 
@@ -386,7 +381,7 @@ class _Validation:
                 self._try_out(engine)
             except DiffersError as differs:
                 differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
-                differs.hint = "--rtol and --atol allow a difference, --no-grappler leaves the optimiser out"
+                differs.advice = ("allow-difference",)
                 raise
         self._profile(engine, names)
 
@@ -426,8 +421,8 @@ class _Validation:
         try:
             bindings = bind(self.model, part, suffix, self.request.pre_map if is_front else self.request.post_map)
         except EditError as error:
-            hint = error.hint.replace("--map", option) if error.hint is not None else None
-            raise ValidationError(error.message, hint=hint) from error
+            facts = {**error.facts, "option": option}
+            raise ValidationError(error.message, advice=error.advice, facts=facts, hint=error.hint) from error
         return tuple(Interface(b.node.name, b.placeholder.name, b.result.name, "") for b in bindings)
 
     # -- what is to blame ---------------------------------------------------------------------------------------

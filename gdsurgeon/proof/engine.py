@@ -60,11 +60,11 @@ def await_loaded(executor: Executor, key: str, what: str) -> None:
         if "Op type not registered" in refused.text:
             raise NotValidatedError(
                 f"this TensorFlow cannot run the graph: {printable(refused.text)}",
-                hint="--op-lib FILE.so brings custom ops; --validate structure does without running",
+                advice=("custom-ops", "structure-only"),
             ) from refused
         # Of a result that does not load there is nothing to be had by not looking.
         raise ValidationError(
-            f"{what}: {printable(refused.text)}", hint=None if key == EDITED else DO_WITHOUT
+            f"{what}: {printable(refused.text)}", advice=() if key == EDITED else DO_WITHOUT
         ) from refused
 
 
@@ -160,7 +160,7 @@ class Engine:
             raise nothing_to_run(lead, self._runs[self.trial.lead].called)
         if not self.trial.pairs:
             reasons = "; ".join(dict.fromkeys(reason for _, reason in self.proof.skipped)) or "there is no output"
-            raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", hint=DO_WITHOUT)
+            raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", advice=DO_WITHOUT)
         count = len(lead.plan.variables)
         if count:
             values = "variable, whose value is" if count == 1 else "variables, whose values are"
@@ -178,7 +178,7 @@ class Engine:
                     self._omitted.add(run.name)
                     continue
                 text = f"the tables of {run.called} cannot be initialised: {printable(refused.text)}"
-                error = ValidationError(text) if run.accused else NotValidatedError(text, hint=DO_WITHOUT)
+                error = ValidationError(text) if run.accused else NotValidatedError(text, advice=DO_WITHOUT)
                 raise error from refused
             done.update((key, target) for target in targets)
 
@@ -427,7 +427,7 @@ class Engine:
             f"{complaint} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
             self.proof,
             details=tuple(f"{printable(name)}: {difference(found)}" for name, found in self._worst.items()),
-            hint=self.trial.hint,
+            advice=self.trial.advice,
         )
 
 
@@ -435,6 +435,6 @@ def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
     """The error for a graph of which no output can be run."""
     reasons = list(dict.fromkeys(s.reason for s in subject.plan.skipped))
     why = "; ".join(reasons[:3]) if reasons else "none gives a value that can be fetched"
-    hint = "--op-lib FILE.so brings custom ops; " if any("not known here" in reason for reason in reasons) else ""
-    hint += "--allow-ops runs it all the same; " if any("--allow-ops" in reason for reason in reasons) else ""
-    return NotValidatedError(f"no output of {name} can be run here: {why}", hint=hint + DO_WITHOUT)
+    advice = ["custom-ops"] if any("not known here" in reason for reason in reasons) else []
+    advice += ["allow-ops"] if any("--allow-ops" in reason for reason in reasons) else []
+    return NotValidatedError(f"no output of {name} can be run here: {why}", advice=(*advice, DO_WITHOUT))

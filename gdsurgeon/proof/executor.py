@@ -215,7 +215,7 @@ class Executor:
         names = ", ".join(d.name.rpartition("device:")[2] for d in seen)
         raise NotValidatedError(
             f"TensorFlow sees no {wanted.rstrip(':')} {f'at {target}' if target else 'here'}, only {names}",
-            hint="--device cpu runs it on the CPU",
+            advice="on-the-cpu",
         )
 
     def version(self) -> str:
@@ -243,15 +243,13 @@ class Executor:
 
 def _translated(failure: RuntimeFailure, called: Mapping[str, str] = MappingProxyType({})) -> GdsurgeonError:
     if isinstance(failure, TensorFlowMissing):
-        return NotValidatedError(
-            f"{failure}: the result cannot be run here", hint="--validate structure does without TensorFlow"
-        )
+        return NotValidatedError(f"{failure}: the result cannot be run here", advice="do-without-tensorflow")
 
     def its_name(match: re.Match[str]) -> str:
         return f"{match[1]} {printable(called.get(match[2], match[2]))}"
 
     text = re.sub(r"\b(loading|unloading|inspecting|running) (.+?)(?= or | within |$)", its_name, str(failure))
-    return ValidationError(text, hint="--timeout gives it longer" if "did not finish" in text else None)
+    return ValidationError(text, advice="longer" if "did not finish" in text else ())
 
 
 def first_line(message: str) -> str:

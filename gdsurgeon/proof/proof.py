@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class DiffersError(ValidationError):
     """Two graphs give different values; PROOF says what was run and how the outputs compare."""
 
-    def __init__(self, message: str, proof: Proof, *, details: tuple[str, ...] = (), hint: str | None = None) -> None:
-        super().__init__(message, details=details, hint=hint)
+    def __init__(self, message: str, proof: Proof, *, details: tuple[str, ...] = (), advice: str = "") -> None:
+        super().__init__(message, details=details, advice=advice or ())
         self.proof = proof
 
 

@@ -35,12 +35,6 @@ MOST_TRIALS = 24
 Feeds = dict[str, Tensor | Result]
 Started = tuple[Feeds, list[Pending[RunSummary]]]
 
-_OTHER_FEEDS = (
-    "--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
-    "--validate load or structure do without"
-)
-_UNSEEN_DEVICE = "set-device --clear takes away the devices that it asks for; --validate load or structure do without"
-
 
 class VariableSpec(NamedTuple):
     """A variable for which a value has to be made up."""
@@ -249,7 +243,7 @@ class Subject:
         raise NotValidatedError(
             f"{printable(self.graph.source_name)} does not run on the feeds made for it"
             f"{f' ({printable(names)})' if names else ''}: {printable(problem)}",
-            hint=_UNSEEN_DEVICE if "Cannot assign a device" in problem else _OTHER_FEEDS,
+            advice="clear-devices" if "Cannot assign a device" in problem else "other-feeds",
         )
 
     def _feeds(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Feeds:

@@ -23,7 +23,7 @@ from gdsurgeon.runtime.tensor import Tensor
 ORIGINAL, EDITED = "original", "edited"
 """What the graphs are called in the executor and in messages, and their runs in a trial."""
 
-DO_WITHOUT = "--validate structure does without running it"
+DO_WITHOUT = "do-without-running"
 
 
 class TrialContext(NamedTuple):
@@ -160,7 +160,7 @@ class TrialRun:
         text = f"{self.called} does not run: {refusal.text}"
         if self.accused:
             return ValidationError(text)
-        return refusal.error or NotValidatedError(text, hint=DO_WITHOUT)
+        return refusal.error or NotValidatedError(text, advice=DO_WITHOUT)
 
 
 # -- what is compared -----------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class Trial:
         shown: whether a few values go into the report.
         optimized: whether TensorFlow optimises the graphs.
         complaint: how the message begins that says that it does not hold, where it begins otherwise.
-        hint: for the error where they differ.
+        advice: for the error where they differ; '' is none.
         each: called after each sample's runs, with the state and the number of the sample.
         first: called after the first sample where nothing differs.
         stops: whether no further sample is run after one that differs.
@@ -281,7 +281,7 @@ class Trial:
     shown: bool = True
     optimized: bool = False
     complaint: str = ""
-    hint: str | None = None
+    advice: str = ""
     each: Callable[[TrialState, int], None] | None = None
     first: Callable[[TrialState], None] | None = None
     stops: bool = False

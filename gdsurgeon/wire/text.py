@@ -37,13 +37,10 @@ def to_text(data: bytes) -> bytes:
     try:
         graph = message("tensorflow.GraphDef").FromString(data)
     except decode_error():
-        raise OutputError("the graph has no text form: parts of it are corrupt", hint=_BINARY) from None
+        raise OutputError("the graph has no text form: parts of it are corrupt", advice="binary-form") from None
     known = type(graph)()
     known.CopyFrom(graph)
     known.DiscardUnknownFields()
     if known.ByteSize() != graph.ByteSize():
-        raise OutputError("the graph has fields that are not known here and that text would lose", hint=_BINARY)
+        raise OutputError("the graph has fields that are not known here and that text would lose", advice="binary-form")
     return bytes(text_format.MessageToString(graph).encode())
-
-
-_BINARY = "--format binary keeps everything as it is"

@@ -20,6 +20,7 @@ from support.adding_gradients import (
 from support.graphs import names, parsed, written
 from support.tf_graphs import Builder, Shape, body_node, tensor
 
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.errors import GdsurgeonError, UsageError
 
@@ -162,7 +163,7 @@ def test_what_is_there_besides_weights_is_said(lab: Lab) -> None:
     m.node("product", "Mul", ["x", "one"], T="float32")
     m.node("y", "Mul", ["product", "scalar"], T="float32")
     error = lab.refused(m, ["y"], weights=True)
-    assert "2 single-element constants" in error.message and error.hint is not None and "--xs" in error.hint
+    assert "2 single-element constants" in error.message and hint_of(error) is not None and "--xs" in hint_of(error)
 
 
 def test_weights_inside_functions_are_counted(lab: Lab) -> None:
@@ -181,7 +182,7 @@ def test_weights_inside_functions_are_counted(lab: Lab) -> None:
     alone.graph_def.library.CopyFrom(m.graph_def.library)
     alone.node("y", "inner", ["x"])
     error = lab.refused(alone, ["y"], weights=True)
-    assert "1 weight inside functions" in error.message and error.hint is not None and "inline" in error.hint
+    assert "1 weight inside functions" in error.message and hint_of(error) is not None and "inline" in hint_of(error)
 
 
 def test_large_weights(lab: Lab) -> None:
@@ -282,7 +283,7 @@ def test_unconnected_sources(lab: Lab) -> None:
     m = small()
     error = lab.refused(m, ["y"], ["x", "loose", "g"])
     assert "'loose'" in error.message and "'g'" in error.message and "'x'" not in error.message
-    assert error.hint is not None and "unconnected" in error.hint
+    assert hint_of(error) is not None and "unconnected" in hint_of(error)
     made = lab.same(m.bytes(), ["y"], ["x", "loose", "g"], GIVEN, unconnected="zero")
     assert made.result.facts["gradients"]["unconnected"] == ["loose", "g"]
     values = lab.run(made, made.results, GIVEN)

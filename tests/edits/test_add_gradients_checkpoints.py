@@ -22,6 +22,7 @@ from support.adding_gradients import (
 from support.graphs import names, parsed
 from support.tf_graphs import Builder, body_node, function_attr
 
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import EditError, UsageError
 from gdsurgeon.graph.load import from_bytes
 
@@ -102,7 +103,7 @@ def test_a_collection_of_checkpoints(lab: Lab) -> None:
 
 def test_a_collection_without_marks(lab: Lab) -> None:
     error = lab.refused(lab.built(chain), ["y"], ["x"], checkpoints="collection")
-    assert "_checkpoint" in error.message and error.hint is not None
+    assert "_checkpoint" in error.message and hint_of(error) is not None
 
 
 def test_useless_checkpoints(lab: Lab) -> None:
@@ -124,7 +125,7 @@ def test_budgets(lab: Lab) -> None:
         assert made.peak <= budget
         assert made.again
     error = lab.refused(data, ["y"], ["x"], budget=least / 2 / (1 << 20))
-    assert "no plan stays under" in error.message and "the least is" in error.message and error.hint is not None
+    assert "no plan stays under" in error.message and "the least is" in error.message and hint_of(error) is not None
 
 
 def test_the_least_is_said_in_a_way_that_tells_it_from_the_budget(lab: Lab) -> None:
@@ -133,8 +134,8 @@ def test_the_least_is_said_in_a_way_that_tells_it_from_the_budget(lab: Lab) -> N
     least = lab.edit(data, ["y"], ["x"], checkpoints="memory").peak
     error = lab.refused(data, ["y"], ["x"], budget=(least - 1) / (1 << 20))
     assert f"{least - 1:,} bytes: the least is {least:,} bytes" in error.message
-    assert error.hint is not None and error.hint.startswith("--budget ")
-    enough = float(error.hint.split()[1].rstrip(","))
+    assert hint_of(error) is not None and hint_of(error).startswith("--budget ")
+    enough = float(hint_of(error).split()[1].rstrip(","))
     assert lab.edit(data, ["y"], ["x"], budget=enough).peak <= enough * (1 << 20)
 
 

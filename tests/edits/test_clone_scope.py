@@ -37,6 +37,7 @@ from support.running import Runner, outcome, run
 from support.v1_control_flow import LOOP, taken_both_ways
 
 from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
@@ -158,7 +159,7 @@ def test_a_clone_of_an_edited_graph() -> None:
 def test_a_scope_that_is_in_use(taken: str) -> None:
     records = [*MODEL, const(taken, [1])]
     error = refused(records, "the scope 't' is in use")
-    assert error.hint is not None and "--unique" in error.hint
+    assert hint_of(error) is not None and "--unique" in hint_of(error)
     found, _ = cloned(records, unique=True)
     check_graph(found, *records, *layer("t_1", "x"))
 

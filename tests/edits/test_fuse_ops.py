@@ -28,6 +28,7 @@ from support.graphs import (
 )
 from support.running import run
 
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.errors import EditError
@@ -345,7 +346,7 @@ def test_calls_whose_names_differ_in_punctuation_only_have_their_own_functions()
 
 def test_a_path_that_leaves_and_comes_back_is_printed() -> None:
     error = refused(graph(*g8()), "'foo/c' -> 'foo/bar/g' -> 'foo/bar/h'", ["foo/c", "foo/bar/f", "foo/bar/h"])
-    assert error.hint is not None
+    assert hint_of(error) is not None
     records = [X, neg("a", "x"), node("w", "NoOp", ["^a"]), neg("b", "x", "^w"), identity("y", "b")]
     refused(graph(*records), "a path leaves it and comes back: 'a' -> 'w' -> 'b'", ["a", "b"])
     fused(graph(*records), ["a", "w", "b"])

@@ -26,6 +26,7 @@ from support.graphs import (
 from support.running import outcome, run
 from support.v1_control_flow import LOOP, cond, taken_both_ways
 
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import EditError
 
 
@@ -88,7 +89,7 @@ def test_a_body_is_paired_by_name_where_the_order_is_another() -> None:
 def test_pairs_that_are_not_clear() -> None:
     error = refused(graph(*tanh()), "the selection has 'a3', 'dy', 'a2' left as inputs, and body.pb 'p', 'q': which "
                     "is which?", GRADS, body=tanh_grad2("p", "q"))  # fmt: skip
-    assert error.hint is not None and "--map" in error.hint
+    assert hint_of(error) is not None and "--map" in hint_of(error)
     two = graph(*tanh(), identity("g3", "a3_grad"))
     refused(two, "body.pb has no result for 'a3_grad'", GRADS, body=tanh_grad2())
     body = graph(placeholder("dy"), placeholder("a2"), neg("r1", "dy"), neg("r2", "a2"), name="body.pb")

@@ -14,6 +14,7 @@ from support.graphs import BOOL, FLOAT, INT32, add, const, graph, graph_bytes, i
 from support.tf_graphs import Builder, operated
 
 from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import SameGiven, SamePart
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.errors import EditError
@@ -266,7 +267,7 @@ def test_unknown_shapes_fit() -> None:
 
 def test_nobody_reads_the_tensor() -> None:
     error = refused(graph(*model()), "y", graph(*body()), "nothing would change: nobody reads 'y'")
-    assert error.hint == "add-postprocessing puts a graph behind an output"
+    assert hint_of(error) == "add-postprocessing puts a graph behind an output"
     refused(graph(*model(), node("n", "NoOp", ["^y"])), "y", graph(*body()), "nobody reads 'y'")
 
 

@@ -26,6 +26,7 @@ from support.graphs import (
 )
 from support.paths import FIXTURES
 
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.edits.claims import Unchanged
 from gdsurgeon.edits.set_attr import set_attr
@@ -117,7 +118,7 @@ def test_no_such_node() -> None:
 def test_an_attr_that_the_op_does_not_have() -> None:
     found = pools()
     error = refused(found, "the kind of attr '_n' of MaxPool is not known", ["a"], ("_n", "5"))
-    assert error.hint is not None and "_n:KIND=VALUE" in error.hint
+    assert hint_of(error) is not None and "_n:KIND=VALUE" in hint_of(error)
     result = set_attr(found, ["a"], [("_n:int", "5"), ("_s:list(shape)", "[?,3],[]"), ("odd:string", "5")])
     assert graphs.attrs(found, "a")["_n"].i == 5
     assert len(graphs.attrs(found, "a")["_s"].list.shape) == 2

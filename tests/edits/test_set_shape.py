@@ -15,6 +15,7 @@ from support.graphs import FLOAT, INT32, add, const, graph, identity, node, plac
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.analysis.shapes.fit import trial_shape
 from gdsurgeon.analysis.shapes.stated import placeholder_shape
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Unchanged
 from gdsurgeon.edits.set_shape import set_shape
@@ -75,7 +76,7 @@ def refused(found: Graph, shapes: list[tuple[str, Shape]], *words: str, **option
     before = graphs.written(found)
     with pytest.raises(EditError) as caught:
         set_shape(found, shapes, **options)
-    said = "\n".join([caught.value.message, *caught.value.details, caught.value.hint or ""])
+    said = "\n".join([caught.value.message, *caught.value.details, hint_of(caught.value) or ""])
     for word in words:
         assert word in said
     assert graphs.written(found) == before
@@ -209,7 +210,7 @@ class TestRefused:
     def test_the_size_of_an_image_in_a_reshape(self, shape: Shape) -> None:
         error = refused(graph(*classifier()), [("x", shape)], "'flat' (Reshape): its shape [1,12]")
         assert len(error.details) == 1
-        assert error.hint is None
+        assert hint_of(error) is None
         refused(graph(*classifier()), [("x", shape)], "'flat' (Reshape): its shape [1,12]", fix_batch=True)
 
     def test_rows_of_another_length_do_not_become_more_rows(self) -> None:

@@ -12,6 +12,7 @@ from support.feeding import feed_of, identity, returned, spec_of
 from support.tf_graphs import Builder, Shape, body_node, function_attr, refused
 
 import gdsurgeon as gds
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError, UsageError
 from gdsurgeon.feeds.input_spec import Jpeg, description, input_seed, make_feed, overridden
 from gdsurgeon.feeds.make import encoded
@@ -109,7 +110,7 @@ def test_an_unfeedable_dtype_is_said() -> None:
     with pytest.raises(NotValidatedError) as caught:
         spec_of(m.graph())
     assert caught.value.message == "no feed can be made for 'x': its dtype is resource"
-    assert caught.value.hint == "no option supplies such a value; --validate load or structure do without"
+    assert hint_of(caught.value) == "no option supplies such a value; --validate load or structure do without"
 
 
 def test_a_feed_of_many_gigabytes_is_not_made() -> None:
@@ -118,7 +119,7 @@ def test_a_feed_of_many_gigabytes_is_not_made() -> None:
     with pytest.raises(NotValidatedError) as caught:
         make_feed(spec, spec.shapes[0], 0)
     assert caught.value.message == "a feed for 'x' [100000,100000] would be too big"
-    assert caught.value.hint is not None and "--shape NAME=1,2,3" in caught.value.hint
+    assert hint_of(caught.value) is not None and "--shape NAME=1,2,3" in hint_of(caught.value)
 
 
 def test_an_empty_tensor_is_a_feed() -> None:

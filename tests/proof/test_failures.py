@@ -18,6 +18,7 @@ from support.paths import ROOT
 from support.tf_graphs import Builder, attr, body_node, counting_loop, operated, refused
 
 import gdsurgeon as gds
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.edit import Request, operate
@@ -99,7 +100,7 @@ def test_a_loop_without_end_is_ended(tmp_path: Path) -> None:
     error = refused(tmp_path, counting_loop(endless=True), renaming, timeout=2.0)
     assert error.exit_code == 5
     assert error.message == "TensorFlow did not finish running original within 2 s"
-    assert error.hint == "--timeout gives it longer"
+    assert hint_of(error) == "--timeout gives it longer"
 
 
 def test_a_result_with_a_loop_without_end_is_ended(tmp_path: Path) -> None:
@@ -312,7 +313,7 @@ def test_a_device_that_is_not_there(device: str, wanted: str, tmp_path: Path) ->
         error = refused(tmp_path, simple(), renaming, device=device, level=level)
         assert error.exit_code == 7
         assert re.fullmatch(rf"TensorFlow sees no {wanted} here, only CPU:0(, .*)?", error.message)
-        assert error.hint == "--device cpu runs it on the CPU"
+        assert hint_of(error) == "--device cpu runs it on the CPU"
 
 
 def test_the_cpu_by_its_device_name(tmp_path: Path) -> None:
@@ -362,7 +363,7 @@ def test_what_does_not_load_is_found_by_loading(level: str, tmp_path: Path) -> N
     error = refused(tmp_path, simple(), not_a_dtype, level=level)
     assert error.exit_code == 5
     assert error.message.startswith("the result does not load: ")
-    assert error.hint is None
+    assert hint_of(error) is None
 
 
 @pytest.mark.parametrize("level", ["load", "run"])
@@ -370,7 +371,7 @@ def test_an_op_that_this_tensorflow_lacks(level: str, tmp_path: Path) -> None:
     error = refused(tmp_path, simple(), not_an_op, level=level)
     assert error.exit_code == 7
     assert "NobodyKnowsThisOp" in error.message
-    assert error.hint is not None and "--op-lib" in error.hint
+    assert hint_of(error) is not None and "--op-lib" in hint_of(error)
 
 
 @pytest.mark.parametrize("level", ["none", "structure"])

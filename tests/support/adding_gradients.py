@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.errors import EditError, GdsurgeonError
@@ -198,7 +199,7 @@ def placeholder(tf: Any, name: str = "x", shape: Sequence[int | None] | None = (
 
 def reasons(error: GdsurgeonError) -> str:
     """All that an error says."""
-    return "\n".join([error.message, *error.details, error.hint or ""])
+    return "\n".join([error.message, *error.details, hint_of(error) or ""])
 
 
 def small() -> Builder:

@@ -74,13 +74,10 @@ def broken(graph: Graph, findings: Findings) -> InputError:
     """The error for a graph with faults."""
     name = printable(graph.source_name)
     if findings.fault_count == 1:
-        return InputError(f"{name} is broken: {findings.faults[0]}", hint=_REPAIR)
+        return InputError(f"{name} is broken: {findings.faults[0]}", advice="repair")
     more = findings.fault_count - len(findings.faults)
     details = (*findings.faults, *((f"and {more:,} more",) if more else ()))
-    return InputError(f"{name} is broken in {findings.fault_count:,} places:", hint=_REPAIR, details=details)
-
-
-_REPAIR = "--validate none lets an edit through that repairs it"
+    return InputError(f"{name} is broken in {findings.fault_count:,} places:", advice="repair", details=details)
 
 
 def apply_repairs(graph: Graph, findings: Findings) -> bool:

@@ -52,7 +52,8 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
             raise EditError(
                 f"{printable(part.source_name)} has a placeholder {quoted(placeholder.name)}, "
                 f"and {model.missing(name)}",
-                hint=f"--map {_map_form(suffix)} names it where the names differ",
+                advice="map-name",
+                facts={"form": _map_form(suffix)},
             )
         out.append(Binding(node, placeholder, _result(part, placeholder, spelt, suffix)))
     doubled = {b.node.name for b in out if sum(other.node is b.node for other in out) > 1}
@@ -81,7 +82,8 @@ def _result(part: Graph, placeholder: Node, spelt: Mapped | None, suffix: str) -
         raise EditError(
             f"{printable(part.source_name)} has a placeholder {quoted(placeholder.name)} and no node "
             f"{quoted(name)}, which would be its result",
-            hint=f"--map {_map_form(suffix)} names the result where the graph does not follow the convention",
+            advice="map-result",
+            facts={"form": _map_form(suffix)},
         )
     output = part.tensor(name)
     check_output(output)

@@ -157,7 +157,7 @@ class _BoundaryMap:
         missing = [output for output in self.outputs if output not in found]
         if missing:
             names = ", ".join(quoted(output.name) for output in missing)
-            raise EditError(f"{printable(self.body.source_name)} has no result for {names}", hint=_HINT)
+            raise EditError(f"{printable(self.body.source_name)} has no result for {names}", advice="map-boundary")
         return found
 
     def _by_name_and_order(
@@ -176,12 +176,9 @@ class _BoundaryMap:
             raise EditError(
                 f"the selection has {_named(left)} left as {what}s, and {printable(self.body.source_name)} "
                 f"{_named(free)}: which is which?",
-                hint=_HINT,
+                advice="map-boundary",
             )
         return found
-
-
-_HINT = "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body"
 
 
 def _named(outputs: Sequence[Output]) -> str:

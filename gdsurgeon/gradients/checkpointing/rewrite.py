@@ -186,11 +186,11 @@ def _affordable(planner: Planner, budget: int, sizes: Sizes) -> CheckpointPlan:
     plan = planner.under(budget)
     if plan is None:
         least = planner.memory()
-        smaller = ", or a smaller batch (--shape)" if sizes.has_batch else ""
         texts = told_apart(budget, least.peak.nbytes)
         raise EditError(
             f"no plan stays under {texts[0]}: the least is {texts[1]}, with {least.extra:.0%} more work",
-            hint=f"--budget {_enough(least.peak.nbytes)}{smaller}",
+            advice="budget-or-batch" if sizes.has_batch else "budget",
+            facts={"enough": _enough(least.peak.nbytes)},
             details=tuple(sizes.warnings),
         )
     return plan

@@ -137,9 +137,9 @@ def _check_runnable(part: Subject, skipped: list[Skipped]) -> None:
     name = printable(part.graph.source_name)
     if skipped:
         output, reason = skipped[0]
-        raise NotValidatedError(f"{quoted(output)} of {name} cannot be run here: {reason}", hint=DO_WITHOUT)
+        raise NotValidatedError(f"{quoted(output)} of {name} cannot be run here: {reason}", advice=DO_WITHOUT)
     if part.plan.random or part.plan.draws:
-        raise NotValidatedError(f"{name} is random: what it gives twice cannot be compared", hint=DO_WITHOUT)
+        raise NotValidatedError(f"{name} is random: what it gives twice cannot be compared", advice=DO_WITHOUT)
 
 
 def parts_trial(
@@ -226,7 +226,7 @@ def _served_compared(parts: Parts, proof: Proof) -> None:
     for output in proof.outputs:
         if output.after in names and output.comparison is None:
             raise NotValidatedError(
-                f"{quoted(output.after)} could not be compared: {printable(output.reason)}", hint=DO_WITHOUT
+                f"{quoted(output.after)} could not be compared: {printable(output.reason)}", advice=DO_WITHOUT
             )
 
 
@@ -244,5 +244,5 @@ def _inputs_reached(parts: Parts, proof: Proof) -> None:
             reasons = "; ".join(dict.fromkeys(reason for _, reason in proof.skipped)) or "there is none"
             raise NotValidatedError(
                 f"no output that depends on {quoted(interface.name)} could be compared: {printable(reasons)}",
-                hint=DO_WITHOUT,
+                advice=DO_WITHOUT,
             )

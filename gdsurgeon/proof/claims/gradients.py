@@ -89,7 +89,7 @@ def _compared(claim: Gradients, proof: Proof) -> None:
     why = f"{printable(left[0])}: {printable(reasons.get(left[0], 'not run'))}"
     more = f" and {len(left) - 1:,} more" if len(left) > 1 else ""
     if len(left) == len(claim.names):
-        raise NotValidatedError(f"no gradient could be compared ({why}{more})", hint=DO_WITHOUT)
+        raise NotValidatedError(f"no gradient could be compared ({why}{more})", advice=DO_WITHOUT)
     proof.warnings.append(f"not all gradients were compared ({why}{more})")
 
 
@@ -146,7 +146,7 @@ def _check_budget(proof: Proof, use: MemoryUse) -> None:
     if use.edited > use.budget + max(BUDGET_MARGIN * use.budget, SMALL_MARGIN):
         raise ValidationError(
             f"a run of the gradients takes {taken}, and the budget is {budget}",
-            hint="--shape tells the plan what the inputs are; what it cannot foresee needs a lower --budget",
+            advice="plan-again",
         )
     proof.warnings.append(f"a run of the gradients takes {taken}, which is a little over its budget")
 

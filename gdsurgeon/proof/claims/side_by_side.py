@@ -104,13 +104,13 @@ def something_compared(proof: Proof) -> None:
     """Raises NotValidatedError where nothing was compared; a pass has to rest on something."""
     if not any(not output.inside for output in proof.compared):
         reasons = "; ".join(dict.fromkeys(o.reason for o in proof.outputs if o.reason))
-        raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", hint=DO_WITHOUT)
+        raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", advice=DO_WITHOUT)
     empty = [o.after for o in proof.compared if not proof.elements.get(o.after)]
     if len(empty) == len(proof.compared):
         raise NotValidatedError(
             f"nothing could be compared: on these feeds {named(empty, 5)} "
             f"{'has' if len(empty) == 1 else 'have'} no elements",
-            hint="--feed NAME=VALUE or --feeds FILE.npz give others; " + DO_WITHOUT,
+            advice=("give-others", DO_WITHOUT),
         )
     nan = [o.after for o in proof.compared if o.after not in empty and not proof.numbers.get(o.after)]
     for names, what in ((empty, "{} no elements"), (nan, "{} NaN throughout")):

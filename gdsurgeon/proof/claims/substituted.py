@@ -139,7 +139,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     def blame(refusal: Refusal) -> GdsurgeonError:
         kind = NotValidatedError if new_inputs and (observed is None or refusal.omitted) else ValidationError
         text = f"does not run on what the result has in the place of its inputs: {refusal.text}"
-        return kind(f"{printable(wanted.graph.source_name)} {text}", hint=DO_WITHOUT)
+        return kind(f"{printable(wanted.graph.source_name)} {text}", advice=DO_WITHOUT)
 
     run.blame = edits_doing
     runs.append(TrialRun(reference, _fed(wanted, run, reference, given), blame=blame))
@@ -244,7 +244,7 @@ def _available(context: TrialContext, wanted: Substitution, edited: Subject) -> 
             if reached[topology.id_of(graph[parse_tensor(tensor).node])]:
                 after = wanted.given[tensor]
                 why = reasons.get(parse_tensor(after).node, "its value cannot be fetched")
-                raise NotValidatedError(f"nothing could be compared: {quoted(after)}: {why}", hint=DO_WITHOUT)
+                raise NotValidatedError(f"nothing could be compared: {quoted(after)}: {why}", advice=DO_WITHOUT)
     return {tensor: after for tensor, after in wanted.given.items() if after in places}
 
 

@@ -31,7 +31,7 @@ OPTIMIZED_TOLERANCE = 1e-4
 It merges and reorders arithmetic, and does so by what stands around it: two graphs that give the same bits as they are
 written need not do so then.
 """
-HOW_TO_PAIR = "--map OLD=NEW pairs names, --outputs NAME,... says what is compared"
+HOW_TO_PAIR = "pair-names"
 
 
 class ComparisonRequest(NamedTuple):
@@ -132,7 +132,7 @@ def _tensors(context: TrialContext, wanted: Sequence[str], served: Collection[st
         node = parse_tensor(context.after(name.removesuffix(":0"))).node
         if node not in other:
             raise ValidationError(
-                f"{context.change.called} has no {quoted(node)}.{near_miss(node, other.names())}", hint=HOW_TO_PAIR
+                f"{context.change.called} has no {quoted(node)}.{near_miss(node, other.names())}", advice=HOW_TO_PAIR
             )
     if wanted:
         return [name.removesuffix(":0") for name in wanted]
@@ -150,7 +150,7 @@ def _tensors(context: TrialContext, wanted: Sequence[str], served: Collection[st
         raise ValidationError(
             f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no partner in the other model:",
             details=first_lines(lonely, 20),
-            hint=HOW_TO_PAIR,
+            advice=HOW_TO_PAIR,
         )
     return list(dict.fromkeys([*mine, *nodes_of(old for old in partners.values() if old in model)]))
 
@@ -205,7 +205,7 @@ def _paired_inputs(context: TrialContext, parts: Parts) -> _Inputs:
 def _unpaired(model: str, inputs: Sequence[str], other: str) -> ValidationError:
     return ValidationError(
         f"{model} takes {', '.join(map(quoted, inputs[:8]))}, which {other} does not",
-        hint="--map OLD=NEW pairs names, --feed NAME=VALUE gives a value to one of the two alone",
+        advice="pair-or-feed",
     )
 
 
@@ -224,7 +224,7 @@ def _fit(context: TrialContext, parts: Parts, mine: InputSpec, theirs: InputSpec
     if mine.dtype != theirs.dtype:
         raise ValidationError(
             f"{names[0]} is {dtypes.dtype_name(mine.dtype)}, and {names[1]} is {dtypes.dtype_name(theirs.dtype)}",
-            hint="--pre PRE.pb names a graph that makes the one of the other",
+            advice="put-in-front",
         )
     shapes = [s for s in mine.shapes if compatible(s, theirs.stated)]
     shapes = shapes or [s for s in theirs.shapes if compatible(s, mine.stated)]

@@ -34,8 +34,6 @@ from gdsurgeon.proof.trial import (
 )
 from gdsurgeon.runtime.statistics import Statistics
 
-_SAME_FEEDS = "--feeds FILE.npz has it fed what --save-feeds has kept, where seed and samples are not the same"
-
 
 class Golden(NamedTuple):
     """Recorded outputs, by name, one mapping for each sample; NAME is what they are called in messages."""
@@ -105,7 +103,7 @@ def model_trial(executor: Executor, graph: Graph, overrides: Overrides, wanted: 
         conditions=[lambda proof: _something_compared(golden, proof)] if golden.samples else [],
         skipped=plan.reasons,
         planned=plan,
-        hint=None if is_given else _SAME_FEEDS,
+        advice="" if is_given else "same-feeds",
         each=wanted.note,
         complaint=f"{name} differs from {golden.name} in",
         stops=True,
@@ -141,7 +139,7 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
         planned=None,
         judged=bool(trial.rtol or trial.atol),
         optimized=True,
-        hint=None,
+        advice="",
         each=None,
         earlier=[run],
     )
@@ -179,19 +177,22 @@ def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: 
         raise ValidationError(
             f"the outputs of {name} are not those of {golden.name}:",
             details=tuple(lonely[:20]),
-            hint="--outputs NAME,... says what is compared",
+            advice="outputs",
         )
     if len(golden.samples) < subject.samples:
         raise NotValidatedError(
             f"{golden.name} has {len(golden.samples)} of the {subject.samples} samples",
-            hint=f"--samples {len(golden.samples)} runs as many",
+            advice="as-many-samples",
+            facts={"samples": len(golden.samples)},
         )
 
 
 def _something_compared(golden: Golden, proof: Proof) -> None:
     if not any(proof.elements.get(o.after) for o in proof.compared if not o.inside):
         reasons = "; ".join(dict.fromkeys(o.reason for o in proof.outputs if o.reason)) or "no elements"
-        raise NotValidatedError(f"nothing could be compared with {golden.name}: {printable(reasons)}", hint=DO_WITHOUT)
+        raise NotValidatedError(
+            f"nothing could be compared with {golden.name}: {printable(reasons)}", advice=DO_WITHOUT
+        )
 
 
 def _chance(subject: Subject) -> dict[str, str]:

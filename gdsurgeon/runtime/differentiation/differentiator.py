@@ -94,4 +94,4 @@ class Differentiator:
                 f"{missing}: gradients are made with its Python package", hint="pip install tensorflow"
             ) from missing
         except RuntimeFailure as failure:
-            raise ValidationError(str(failure), hint="--timeout gives it longer") from failure
+            raise ValidationError(str(failure), advice="longer") from failure

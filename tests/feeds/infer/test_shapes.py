@@ -10,6 +10,7 @@ import pytest
 from support.tf_graphs import Builder, operated
 
 import gdsurgeon as gds
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.feeds.infer.shapes import SIDES, candidate_shapes
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.executor import Executor
@@ -281,7 +282,7 @@ def test_where_no_shape_fits_that_is_said_with_the_option_that_helps(tmp_path: P
         operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
     assert caught.value.exit_code == 7
     assert caught.value.message.startswith(f"{tmp_path / 'model.pb'} does not run on the feeds made for it (x [")
-    assert caught.value.hint is not None and caught.value.hint.startswith("--shape NAME=1,2,3")
+    assert hint_of(caught.value) is not None and hint_of(caught.value).startswith("--shape NAME=1,2,3")
     proof = operated(
         tmp_path, m, lambda g: gds.rename(g, [("y", "z")]), overrides=Overrides(shapes={"x": (4, 17)})
     ).proof

@@ -15,6 +15,7 @@ import pytest
 from support.feeding import feed_of, returned, spec_of
 from support.tf_graphs import Builder, Shape, body_node, function_attr, tensor
 
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.input_spec import description, input_seed, make_feed, overridden
 from gdsurgeon.feeds.make import encoded
@@ -531,7 +532,7 @@ def test_what_cannot_be_made_is_named_with_the_option_that_supplies_it(op: str, 
     with pytest.raises(NotValidatedError) as caught:
         make_feed(spec, (), 0)
     assert caught.value.message == f"no feed can be made for 'x': {said}"
-    assert caught.value.hint is not None and caught.value.hint.startswith("--feed NAME=VALUE, --feeds FILE.npz")
+    assert hint_of(caught.value) is not None and hint_of(caught.value).startswith("--feed NAME=VALUE, --feeds FILE.npz")
     given = make_feed(overridden(spec, Overrides({"x": "photo.jpg"})), (), 0)
     assert isinstance(given, Tensor) and given.data == [b"photo.jpg"]
 

@@ -12,6 +12,7 @@ from support.spoiling import EDITED, ORIGINAL, caught, proven, read_chunks
 from support.tf_graphs import Builder, body_node
 
 from gdsurgeon.analysis.checks.check import check_edited
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import GdsurgeonError, ValidationError
@@ -92,7 +93,7 @@ def test_a_budget_is_held_against_what_is_measured(executor: Executor, different
     assert most is not None and most.original is None and most.budget == 100 << 20
     with pytest.raises(ValidationError, match="and the budget is") as error:
         under_budget(executor, differentiator, most.edited / (1 << 20) / 1.5, 512)
-    assert error.value.hint is not None and "--shape" in error.value.hint
+    assert hint_of(error.value) is not None and "--shape" in hint_of(error.value)
     close = under_budget(executor, differentiator, most.edited / (1 << 20) / 1.05, 512)
     assert any("a little over its budget" in warning for warning in close.warnings)
 

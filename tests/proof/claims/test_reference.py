@@ -10,6 +10,7 @@ import pytest
 from support.spoiling import Edit, Spoil, caught, exchanged, next_output, proven, reads, spoilt, value, without_controls
 from support.tf_graphs import Builder, Shape, body_node, function_attr, loop, operated, refused
 
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.extract import extract
@@ -351,7 +352,7 @@ def test_where_nothing_can_be_compared_nothing_is_passed(what: str, name: str, e
     """`insert` compares what its body gives, and not what the model makes of it: that is no proof of the insertion."""
     error = caught(executor, NOTHING[what], QUIET_EDITS[name])
     assert error.exit_code == 7, error.message
-    assert error.hint is not None and "--validate" in error.hint
+    assert hint_of(error) is not None and "--validate" in hint_of(error)
 
 
 @pytest.mark.parametrize("what", ["no output", "resource"])
@@ -363,7 +364,7 @@ def test_models_that_give_nothing_are_not_passed(what: str, tmp_path: Path) -> N
         m.node("v", "VarHandleOp", dtype="float32", shape=Shape((2,)), shared_name=b"v")
     error = refused(tmp_path, m, QUIET_EDITS["freeze-input"])
     assert error.exit_code == 7
-    assert error.hint is not None and "--validate" in error.hint
+    assert hint_of(error) is not None and "--validate" in hint_of(error)
 
 
 # -- chance ----------------------------------------------------------------------------------------------------
@@ -753,7 +754,7 @@ def test_a_part_with_a_table_that_cannot_be_initialised(executor: Executor) -> N
     p.node("out", "LookupTableFindV2", ["table", "in", "nothing"], Tin="int64", Tout="string")
     error = caught(executor, model(), lambda g: import_graph(g, p.graph("part.pb")))
     assert error.exit_code == 7
-    assert error.hint is not None
+    assert hint_of(error) is not None
 
 
 def test_the_claim_of_a_part_is_checked_against_the_part(executor: Executor) -> None:

@@ -23,6 +23,7 @@ from support.spoiling import (
 )
 from support.tf_graphs import Builder, Shape, body_node, function_attr, operated, refused, tensor
 
+from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.control import control
@@ -511,7 +512,7 @@ def test_where_no_output_can_be_compared_nothing_is_passed(what: str, name: str,
         proof = proven(executor, NOTHING[what], SMALL_EDITS[name])
     except GdsurgeonError as error:
         assert error.exit_code == 7, error.message
-        assert error.hint is not None and "--validate" in error.hint
+        assert hint_of(error) is not None and "--validate" in hint_of(error)
     else:
         assert name == "fuse-ops" and [o.before for o in proof.compared] == ["t/same"]
         assert "y" in {o.before for o in proof.outputs if o.comparison is None} | {s for s, _ in proof.skipped}
