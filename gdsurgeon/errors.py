@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+"""What errors and reports tell a machine."""
 
 
 class GdsurgeonError(Exception):
@@ -30,7 +34,7 @@ class GdsurgeonError(Exception):
         *,
         code: str = "",
         advice: str | tuple[str, ...] = (),
-        facts: Mapping[str, object] | None = None,
+        facts: Mapping[str, Json] | None = None,
         hint: str | None = None,
         details: tuple[str, ...] = (),
     ) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 _bodies = selection_option(
     "--in",
@@ -32,7 +32,7 @@ def in_bodies(command: F) -> F:
     """For an edit: the functions named by --in become part of its `request`."""
 
     @functools.wraps(command)
-    def wrapper(request: Request, functions: tuple[str, ...], **options: Any) -> Any:
+    def wrapper(request: Request, functions: tuple[str, ...], **options: Any) -> object:
         request.functions = functions
         return command(request=request, **options)
 

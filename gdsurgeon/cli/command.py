@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -14,8 +15,8 @@ HEADINGS = ("Options", "Selection", "Output", "Proof", "Feeds", "Messages")
 class SharedOption(click.Option):
     """An option that many commands have; HEADING is one of `HEADINGS`."""
 
-    def __init__(self, *declarations: Any, heading: str, **attributes: Any) -> None:
-        super().__init__(*declarations, **attributes)
+    def __init__(self, declarations: Sequence[str], *, heading: str, **attributes: Any) -> None:
+        super().__init__(declarations, **attributes)
         self.heading = heading
 
 

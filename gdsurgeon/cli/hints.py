@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.errors import GdsurgeonError, Json
 
 HINTS: Mapping[str, str] = {
     "allow-difference": "--rtol and --atol allow a difference, --no-grappler leaves the optimiser out",
@@ -61,7 +61,7 @@ def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
     return "; ".join(filter(None, [error.hint, *(HINTS[code].format_map(words) for code in codes)])) or None
 
 
-def error_json(error: GdsurgeonError, command: str = "") -> dict[str, object]:
+def error_json(error: GdsurgeonError, command: str = "") -> dict[str, Json]:
     """ERROR for machines."""
     return {
         "code": error.code,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LONGEST_TIMEOUT = 10_000_000
 """Seconds; what is longer is a slip of the keyboard, and too long for the system's clocks."""
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 _OUTPUT = (
     output_option(
@@ -93,8 +93,8 @@ _RUNNING = (
 )
 
 
-def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    def callback(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+def _remember(name: str) -> Callable[[click.Context, click.Parameter, str | bool | None], str | bool | None]:
+    def callback(_context: click.Context, _parameter: click.Parameter, value: str | bool | None) -> str | bool | None:
         if value is not None:
             setattr(terminal, name, value)
         return value
@@ -129,7 +129,7 @@ def edit_options(command: F) -> F:
     """The options of every command that writes a graph; they arrive as one `request`."""
 
     @functools.wraps(command)
-    def wrapper(model: str, **options: Any) -> Any:
+    def wrapper(model: str, **options: Any) -> object:
         request = _request(model, options)
         try:
             return command(request=request, **options)
@@ -149,7 +149,7 @@ def validate_options(command: F) -> F:
     """
 
     @functools.wraps(command)
-    def wrapper(**options: Any) -> Any:
+    def wrapper(**options: Any) -> object:
         devices = tuple(_device(text) for text in options["device"].split(","))
         if len(devices) > 2 or len(devices) != len(set(devices)):
             raise UsageError(f"--device {options['device']}: one device, or two that are to be compared")
@@ -186,7 +186,7 @@ def answering_json(command: F) -> F:
     """Has an error be the answer where JSON is asked for and there is no other."""
 
     @functools.wraps(command)
-    def wrapper(**options: Any) -> Any:
+    def wrapper(**options: Any) -> object:
         try:
             return command(**options)
         except GdsurgeonError as error:

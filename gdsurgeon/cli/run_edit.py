@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.hints import error_json
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError
+from gdsurgeon.errors import GdsurgeonError, Json, OutputError, UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Edit, Outcome, Request
@@ -80,7 +80,7 @@ def report_failure(request: Request, command: str, error: GdsurgeonError) -> Non
         terminal.warn([other.message])
 
 
-def _write(path: str, report: Mapping[str, object]) -> None:
+def _write(path: str, report: Mapping[str, Json]) -> None:
     import json
 
     from gdsurgeon.wire.output import OutputFile

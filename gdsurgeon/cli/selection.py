@@ -13,7 +13,7 @@ from gdsurgeon.cli.options import names_in
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.select import Selection
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 _SELECTION = (
     selection_option(
@@ -69,7 +69,7 @@ def selection_options(command: F) -> F:
     """Adds the options of a selection; they arrive as one `selection`."""
 
     @functools.wraps(command)
-    def wrapper(**options: Any) -> Any:
+    def wrapper(**options: Any) -> object:
         take = options.pop
         nodes, file = take("nodes"), take("file")
         if file == "-" and "-" in (options.get("model"), getattr(options.get("request"), "model", None)):

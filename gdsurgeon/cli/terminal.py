@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
     from gdsurgeon.errors import GdsurgeonError
 
-_STYLES: dict[str, dict[str, Any]] = {
-    "error": {"fg": "red", "bold": True},
-    "hint": {"fg": "cyan"},
-    "warning": {"fg": "yellow"},
-    "head": {"bold": True},
-    "proven": {"fg": "green"},
-    "label": {"dim": True},
+_STYLES = {
+    "error": partial(click.style, fg="red", bold=True),
+    "hint": partial(click.style, fg="cyan"),
+    "warning": partial(click.style, fg="yellow"),
+    "head": partial(click.style, bold=True),
+    "proven": partial(click.style, fg="green"),
+    "label": partial(click.style, dim=True),
 }
 
 
@@ -38,7 +39,7 @@ class Terminal:
 
     def styled(self, text: str, style: str) -> str:
         """TEXT in a colour, where colours are shown."""
-        return click.style(text, **_STYLES[style]) if self._coloured() else text
+        return _STYLES[style](text) if self._coloured() else text
 
     def _coloured(self) -> bool:
         if self.colour != "auto":

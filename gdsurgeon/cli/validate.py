@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,10 @@ from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, listed, nodes, paired, placeholders
 from gdsurgeon.cli.options import names_in, pairs, tolerance_options, validate_options
 from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import GdsurgeonError, UsageError
+
+if TYPE_CHECKING:
+    from gdsurgeon.operation.validate import Verdict
 
 
 @click.command("validate", cls=Command)
@@ -75,7 +79,6 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
       gdsurgeon validate model.pb --feeds feeds.npz --golden outputs.npz
     """
     from gdsurgeon.cli.parts import mappings
-    from gdsurgeon.errors import GdsurgeonError, UsageError
     from gdsurgeon.operation.validate import ValidateRequest, Verdict, carry_out
 
     if options["target"] == "":
@@ -120,7 +123,7 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
     _show(verdict, as_json, None)
 
 
-def _show(verdict: Any, as_json: bool, error: Any) -> None:
+def _show(verdict: Verdict, as_json: bool, error: GdsurgeonError | None) -> None:
     """The verdict: JSON on standard output, or lines for people."""
     from gdsurgeon.cli.hints import error_json
     from gdsurgeon.view.verdict import verdict_json, verdict_lines
@@ -129,6 +132,8 @@ def _show(verdict: Any, as_json: bool, error: Any) -> None:
     if as_json:
         import json
 
-        terminal.answer(json.dumps(verdict_json(verdict, error and error_json(error, "validate")), indent=2))
+        terminal.answer(
+            json.dumps(verdict_json(verdict, error_json(error, "validate") if error is not None else None), indent=2)
+        )
     elif verdict.graphs:
         terminal.summary(verdict_lines(verdict, error))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.edits.copying.graft import graft
@@ -22,6 +22,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 from gdsurgeon.text import MIB
+from gdsurgeon.wire.protos import GraphDef
 
 UNCONNECTED = ("error", "zero")
 MOST_THREADS = 64
@@ -131,7 +132,7 @@ def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads
 class _Thrifty(NamedTuple):
     """A backward pass that takes less memory: its definition, the sums that are taken early, the plan it follows."""
 
-    definition: Any
+    definition: GraphDef
     early: list[str]
     found: Checkpointed | None = None
     warnings: Sequence[str] = ()
@@ -139,7 +140,7 @@ class _Thrifty(NamedTuple):
 
 def _thrifty(
     graph: Graph,
-    known: Any,
+    known: GraphDef,
     made: BackwardPass,
     plan: Checkpoints,
     shapes: Mapping[str, tuple[int, ...]],
@@ -160,7 +161,7 @@ def _thrifty(
 
 def _sizes(
     graph: Graph,
-    known: Any,
+    known: GraphDef,
     made: BackwardPass,
     plan: Checkpoints,
     shapes: Mapping[str, tuple[int, ...]],
@@ -177,7 +178,7 @@ def _sizes(
         return None
 
 
-def _warnings(known: Any, plan: Checkpoints, found: Checkpointed | None) -> Iterator[str]:
+def _warnings(known: GraphDef, plan: Checkpoints, found: Checkpointed | None) -> Iterator[str]:
     if found is not None and found.plan.peak.nbytes > found.plain_peak:
         yield "these checkpoints take more memory than none at all: --checkpoints memory finds better ones"
     compiled = [n.name for n in known.node if XLA in n.attr and n.attr[XLA].b] if plan.wanted else []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from gdsurgeon.errors import Json
 from gdsurgeon.graph.journal import Journal
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
+    from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
 
 class Interface(NamedTuple):
@@ -157,7 +159,7 @@ class Gradients(Claim):
     grad_ys: tuple[str, ...]
     names: tuple[str, ...]
     scope: str
-    differentiator: Any
+    differentiator: Differentiator | None
     measured: bool = False
     budget: int | None = None
     rtol: float = 0.0
@@ -183,5 +185,5 @@ class EditResult:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     told: list[tuple[str, str]] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Json] = field(default_factory=dict)
     inside: dict[str, tuple[Graph, EditResult]] = field(default_factory=dict)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.control_flow import Branches, Frames, branches, while_frames
@@ -33,6 +32,7 @@ from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import CONVOLUTIONS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import FunctionDef
 
 _NO_OPTIMIZER_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
 """ConfigProto.graph_options.rewrite_options.disable_meta_optimizer: without it a call optimises its function when it
@@ -386,11 +386,11 @@ def _keep_name(graph: Graph, node: Node, outputs: Sequence[tuple[Output, int]], 
         graph.add(node.name, "IdentityN", values, attrs={"T": types_value(types).SerializeToString()}, after=after)
 
 
-def _call_op(function: Any) -> str:
+def _call_op(function: FunctionDef) -> str:
     return "StatefulPartitionedCall" if function.signature.is_stateful else "PartitionedCall"
 
 
-def _call_attrs(function: Any, xla: bool) -> dict[str, bytes]:
+def _call_attrs(function: FunctionDef, xla: bool) -> dict[str, bytes]:
     signature = function.signature
     values = {
         "Tin": types_value([arg.type for arg in signature.input_arg]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attr_fit import misfits
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
@@ -19,11 +19,12 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.select import Selection, select_nodes
 from gdsurgeon.text import first_lines
+from gdsurgeon.wire.protos import AttrValue
 
 MOST_NOTES = 8
 MOST_DETAILS = 10
 
-Changes = dict[Node, dict[str, Any]]
+Changes = dict[Node, dict[str, AttrValue | None]]
 """For each node the AttrValues that it gets, by key; None takes the attr away."""
 
 
@@ -132,13 +133,13 @@ class _NewAttrs:
         self._graph = graph
         self._wanted = wanted
         self._remove = remove
-        self._parsed: dict[tuple[str, str, str], Any] = {}  # by op, key and kind
+        self._parsed: dict[tuple[str, str, str], AttrValue] = {}  # by op, key and kind
         self.warnings: dict[str, None] = {}
 
     def changes(self, nodes: Sequence[Node]) -> Changes:
         out: Changes = {}
         for node in nodes:
-            attrs: dict[str, Any] = {}
+            attrs: dict[str, AttrValue | None] = {}
             for wanted in self._wanted:
                 value = self._value(node, wanted)
                 if value != _present(node, wanted.key):
@@ -154,7 +155,7 @@ class _NewAttrs:
                 raise EditError(_no_such_attr(nodes, key))
         return out
 
-    def _value(self, node: Node, wanted: _WantedAttr) -> Any:
+    def _value(self, node: Node, wanted: _WantedAttr) -> AttrValue:
         definition = node.op_def
         kind = _kind(node, definition, wanted)
         place = (node.op, wanted.key, kind)
@@ -165,7 +166,7 @@ class _NewAttrs:
         return _with_func_attrs(self._parsed[place], node, wanted.key)
 
 
-def spelt_attr(graph: Graph, op: str, key: str, kind: str, text: str) -> Any:
+def spelt_attr(graph: Graph, op: str, key: str, kind: str, text: str) -> AttrValue:
     """The AttrValue of KIND that TEXT spells, for attr KEY of OP.
 
     Raises:
@@ -207,7 +208,7 @@ def _kind(node: Node, definition: OpDef | None, wanted: _WantedAttr) -> str:
     raise EditError(f"{op} (node {quoted(node.name)}) has no attr {quoted(wanted.key)}.{miss}", hint=spelling)
 
 
-def _present(node: Node, key: str) -> Any:
+def _present(node: Node, key: str) -> AttrValue | None:
     """The value that is there, or None; what is corrupt counts as absent, for it may be what is to be put right."""
     try:
         return node.attr(key)
@@ -215,7 +216,7 @@ def _present(node: Node, key: str) -> Any:
         return None
 
 
-def _with_func_attrs(value: Any, node: Node, key: str) -> Any:
+def _with_func_attrs(value: AttrValue, node: Node, key: str) -> AttrValue:
     """VALUE, if it is one function with the attrs that the function there before is called with."""
     present = _present(node, key) if value.WhichOneof("value") == "func" else None
     if present is None or present.WhichOneof("value") != "func" or not present.func.attr:

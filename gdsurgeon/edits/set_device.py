@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -14,6 +13,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Altered, Journal, altered_function
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Selection, select_nodes
+from gdsurgeon.wire.protos import FunctionDef
 
 MOST_NOTES = 8
 MOST_DEVICES = 8
@@ -106,7 +106,7 @@ class _Placed:
     """The nodes that ask for a device, and how often each device is asked for."""
 
     def __init__(self, graph: Graph, targets: Sequence[Node] | None) -> None:
-        self._functions: list[Any] = []
+        self._functions: list[FunctionDef] = []
         if targets is None:
             self.nodes = list(placed_nodes(graph))
             functions = () if graph.is_body else graph.functions
@@ -125,7 +125,7 @@ class _Placed:
                 out[node] = new
         return out
 
-    def changed_functions(self, change: Change) -> list[Any]:
+    def changed_functions(self, change: Change) -> list[FunctionDef]:
         """Changed copies of the functions in which a node gets another device."""
         out = []
         for function in self._functions:
@@ -202,7 +202,7 @@ def _nothing_changed(placed: _Placed, device: str | None, targets: Sequence[Node
     return f"nothing would change: {placed.listed()}"
 
 
-def _notes(placed: _Placed, changed: dict[Node, str], functions: Sequence[Any], change: Change) -> list[str]:
+def _notes(placed: _Placed, changed: dict[Node, str], functions: Sequence[FunctionDef], change: Change) -> list[str]:
     """What each device has become, and of how many nodes."""
     outer = Counter((node.device, new) for node, new in changed.items())
     inner = Counter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.array_rules import format_target
@@ -228,7 +228,7 @@ def _planned(graph: Graph, fixes: Iterable[Fix]) -> list[_NewShape]:
 
 def _vector(values: Sequence[int], dtype: int) -> bytes:
     """An AttrValue that holds a vector."""
-    value: Any = message("tensorflow.AttrValue")()
+    value = message("tensorflow.AttrValue")()
     value.tensor.dtype = dtype
     value.tensor.tensor_shape.dim.add(size=len(values))
     size = 8 if dtype == INT64 else 4

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.set_attr import spelt_attr
-from gdsurgeon.errors import EditError, InputError, printable, quoted
-from gdsurgeon.graph.attrs import int_value, kind_of, plain, type_value, types_value
+from gdsurgeon.errors import EditError, InputError, Json, printable, quoted
+from gdsurgeon.graph.attrs import Plain, int_value, kind_of, plain, type_value, types_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Altered, Journal
 from gdsurgeon.graph.names import near_miss
@@ -19,8 +18,9 @@ from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
 from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.text import counted, listed
+from gdsurgeon.wire.protos import AttrValue
 
-Attrs = Mapping[str, Any]
+Attrs = Mapping[str, AttrValue]
 """AttrValues by key."""
 
 STALE = "_output_shapes"
@@ -70,8 +70,8 @@ def _definition(graph: Graph, op: str) -> OpDef:
     return definition
 
 
-def _given(graph: Graph, definition: OpDef, values: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _given(graph: Graph, definition: OpDef, values: Sequence[tuple[str, str]]) -> dict[str, AttrValue]:
+    out: dict[str, AttrValue] = {}
     for key, text in values:
         if key not in definition.attrs:
             raise EditError(f"{definition.name} has no attr {quoted(key)}.{near_miss(key, definition.attrs)}")
@@ -101,7 +101,7 @@ class _Swap:
         self.definition = definition
         sources = [base_dtype(source.dtype) for source in node.inputs]
         said = _said_by_inputs(definition, sources)
-        self.attrs: dict[str, Any] = {}
+        self.attrs: dict[str, AttrValue] = {}
         self.inferred: list[str] = []
         for attr in definition.attrs.values():
             value = given.get(attr.name, said.get(attr.name))
@@ -120,7 +120,7 @@ class _Swap:
         stays = {*definition.attrs, *(key for key in node.attr_keys if key.startswith("_") and key != STALE)}
         self.dropped = [key for key in node.attr_keys if key not in stays]
 
-    def _read(self, key: str) -> Any:
+    def _read(self, key: str) -> Plain | None:
         return plain(self.attrs[key]) if key in self.attrs else None
 
     def _check(self, sources: Sequence[int]) -> None:
@@ -133,9 +133,9 @@ class _Swap:
                 why = f"it takes {dtype_name(wanted)} as input {slot}, and {quoted(source.name)} is {dtype_name(dtype)}"
                 raise _misfit(self.node, self.definition, why)
         for attr in self.definition.attrs.values():
-            value = self._read(attr.name)
-            for dtype in (value if isinstance(value, list) else [value]) if attr.allowed else ():
-                if dtype is not None and dtype not in attr.allowed:
+            value = self.attrs.get(attr.name) if attr.allowed else None
+            for dtype in () if value is None else [value.type] if attr.kind == "type" else value.list.type:
+                if dtype not in attr.allowed:
                     allowed = listed(map(dtype_name, attr.allowed), 20)
                     why = f"its {attr.name} cannot be {dtype_name(dtype)}, only one of {allowed}"
                     raise _misfit(self.node, self.definition, why)
@@ -150,20 +150,20 @@ class _Swap:
             if node.attr_bytes(key) != data:
                 values[key] = data
         graph.set_op(node, self.definition.name)
-        for key, data in values.items():
-            graph.set_attr(node, key, data)
-            out.append(Altered(node.name, f"attr {key}", data))
+        for key, now in values.items():
+            graph.set_attr(node, key, now)
+            out.append(Altered(node.name, f"attr {key}", now))
         return out
 
 
-def _said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, Any]:
+def _said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, AttrValue]:
     """The attrs that say how many inputs there are, and of which dtypes; none where the number cannot be right."""
     several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
     counts = {arg.number_attr or arg.list_attr for arg in several}
     left = len(sources) - (len(definition.inputs) - len(several))
     if len(counts) > 1 or left < 0 or (several and left % len(several)) or (left and not several):
         return {}  # which input is whose cannot be told
-    out: dict[str, Any] = {}
+    out: dict[str, AttrValue] = {}
     at = 0
     for arg in definition.inputs:
         count = left // len(several) if arg in several else 1
@@ -179,7 +179,7 @@ def _said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, Any]
     return out
 
 
-def _kept(node: Node, attr: AttrDef) -> Any:
+def _kept(node: Node, attr: AttrDef) -> AttrValue | None:
     """The value that NODE has of an attr, or None; what is corrupt or of another kind is not kept."""
     try:
         value = node.attr(attr.name)
@@ -210,7 +210,7 @@ def _check_readers(swap: _Swap, swaps: Mapping[Node, _Swap]) -> None:
 
 
 def _misfit(
-    node: Node, definition: OpDef, why: str, *, advice: str = "", facts: Mapping[str, object] | None = None
+    node: Node, definition: OpDef, why: str, *, advice: str = "", facts: Mapping[str, Json] | None = None
 ) -> EditError:
     who = f"{quoted(node.name)} ({printable(node.op)}) cannot become {printable(definition.name)}"
     facts = {"node": node.name, "op": node.op, "new_op": definition.name, **(facts or {})}

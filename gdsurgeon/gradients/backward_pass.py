@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -20,6 +20,7 @@ from gdsurgeon.runtime.differentiation.gradients import SEED, Derivation
 from gdsurgeon.runtime.differentiation.reverse_walk import NoGradient
 from gdsurgeon.text import first_lines, named
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 MOST_LISTED = 100
 
@@ -37,7 +38,7 @@ class BackwardPass(NamedTuple):
         seeds: the nodes that are the gradients of the targets.
     """
 
-    definition: Any
+    definition: GraphDef
     wanted: GradientRequest
     unconnected: tuple[Output, ...]
     left_out: tuple[Output, ...]
@@ -49,7 +50,7 @@ class BackwardPass(NamedTuple):
 def backward_pass(
     graph: Graph,
     wanted: GradientRequest,
-    known: Any,
+    known: GraphDef,
     differentiator: Differentiator,
     *,
     own: bool = True,
@@ -133,7 +134,7 @@ def _unconnected(wanted: GradientRequest, lost: Sequence[Output]) -> EditError:
     )
 
 
-def _free_names(graph: Graph, wanted: GradientRequest, definition: Any) -> Iterator[str]:
+def _free_names(graph: Graph, wanted: GradientRequest, definition: GraphDef) -> Iterator[str]:
     """The names of the results, as far as no node of the backward pass has them."""
     taken = {node.name for node in definition.node}
     unique = UniqueNames(lambda name: name in taken or name in graph)
@@ -143,7 +144,7 @@ def _free_names(graph: Graph, wanted: GradientRequest, definition: Any) -> Itera
         yield unique(name)
 
 
-def _results(wanted: GradientRequest, results: Sequence[str | None]) -> Iterator[Any]:
+def _results(wanted: GradientRequest, results: Sequence[str | None]) -> Iterator[NodeDef]:
     """The nodes that give the gradients under their names."""
     for source, name, tensor in zip(wanted.xs, wanted.names, results, strict=True):
         op = "Identity" if tensor is not None else "ZerosLike"

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from gdsurgeon.gradients.checkpointing.step import TensorSize
 from gdsurgeon.graph.names import CONTROL, UniqueNames, parse_input
 from gdsurgeon.ops.buffers import SOURCES, may_have
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 AT_A_TIME = 8
 MOST_AT_ONCE = 9
@@ -25,14 +25,14 @@ LARGE = 128 << 20
 """Bytes of all partial gradients of a tensor together, from which on they are added early; the tape's own bound."""
 
 
-def many_partial_gradients(definition: Any) -> list[Any]:
+def many_partial_gradients(definition: GraphDef) -> list[NodeDef]:
     """The sums in a backward pass that could be taken in parts."""
     return [node for node in definition.node if node.op == "AddN" and _count(node) > MOST_AT_ONCE]
 
 
 def with_early_sums(
-    definition: Any, sizes: Mapping[str, Sequence[TensorSize]], there: Collection[str] = frozenset()
-) -> tuple[Any, list[str]]:
+    definition: GraphDef, sizes: Mapping[str, Sequence[TensorSize]], there: Collection[str] = frozenset()
+) -> tuple[GraphDef, list[str]]:
     """A backward pass in which large sums of many gradients are taken in parts, and the nodes that were such sums.
 
     Args:
@@ -54,7 +54,7 @@ def with_early_sums(
     return out, [node.name for node in early]
 
 
-def _owned(definition: Any, sizes: Mapping[str, Sequence[TensorSize]]) -> frozenset[str]:
+def _owned(definition: GraphDef, sizes: Mapping[str, Sequence[TensorSize]]) -> frozenset[str]:
     """The tensors that a kernel is sure to be allowed to write over: each has one reader, and a buffer of its own.
 
     AddN begins its sum with the first input of which that is true, whatever the order of its inputs.
@@ -65,7 +65,7 @@ def _owned(definition: Any, sizes: Mapping[str, Sequence[TensorSize]]) -> frozen
         found = sizes.get(name, ())
         return found[port].nbytes if port < len(found) else 0
 
-    def is_fresh(node: Any) -> bool:
+    def is_fresh(node: NodeDef) -> bool:
         made = [size.nbytes for size in sizes.get(node.name, ())] or [0]
         if node.op in SOURCES or (node.op == "AddN" and _count(node) == 1):
             return False
@@ -75,11 +75,11 @@ def _owned(definition: Any, sizes: Mapping[str, Sequence[TensorSize]]) -> frozen
     return frozenset(node.name for node in definition.node if readers[node.name] == 1 and is_fresh(node))
 
 
-def _count(node: Any) -> int:
+def _count(node: NodeDef) -> int:
     return sum(not text.startswith("^") for text in node.input)
 
 
-def _take_in_parts(definition: Any, there: Collection[str], node: Any, owned: Collection[str]) -> None:
+def _take_in_parts(definition: GraphDef, there: Collection[str], node: NodeDef, owned: Collection[str]) -> None:
     partial = [text for text in node.input if not text.startswith("^")]
     waits = [text for text in node.input if text.startswith("^")]
     groups = list(_groups(partial))
@@ -132,7 +132,7 @@ def _groups(partial: Sequence[str]) -> Iterator[Sequence[str]]:
         yield partial[start : start + AT_A_TIME]
 
 
-def _roots(definition: Any, there: Collection[str], groups: Sequence[Sequence[str]]) -> list[list[str]]:
+def _roots(definition: GraphDef, there: Collection[str], groups: Sequence[Sequence[str]]) -> list[list[str]]:
     """For each group the nodes with which the computation of its gradients, and of none before them, begins.
 
     They read what is there in any case: the forward pass, or what earlier groups depend on. That itself is never among

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -16,12 +15,13 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 MOST_ELEMENTS = 1024
 """Elements of a constant whose values may decide a shape or an axis; larger ones are weights."""
 
 
-def skeleton(graph: Graph, tensors: Iterable[Output]) -> Any:
+def skeleton(graph: Graph, tensors: Iterable[Output]) -> GraphDef:
     """The part of GRAPH on which TENSORS depend, as a GraphDef; Placeholders stand for its weights.
 
     Colocations are left out. The function library is whole. The order is that of the file.
@@ -38,7 +38,7 @@ def skeleton(graph: Graph, tensors: Iterable[Output]) -> Any:
     return out
 
 
-def _without_weights(node: Node) -> Any:
+def _without_weights(node: Node) -> NodeDef:
     header = constant_header(node) if node.op == "Const" else None
     if header is None or header.dims is None or header.elements <= MOST_ELEMENTS:
         definition = node_def(node)
@@ -51,7 +51,7 @@ def _without_weights(node: Node) -> Any:
     return definition
 
 
-def with_shapes(definition: Any, shapes: Mapping[str, tuple[int, ...]], otherwise: int) -> Any:
+def with_shapes(definition: GraphDef, shapes: Mapping[str, tuple[int, ...]], otherwise: int) -> GraphDef:
     """A copy of a GraphDef in which every placeholder has a full shape, for the inference of all others.
 
     Args:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from gdsurgeon.errors import Json
 from gdsurgeon.gradients.backward_pass import BackwardPass
 from gdsurgeon.gradients.checkpointing.rewrite import Checkpointed, Checkpoints
 from gdsurgeon.text import counted, listed, named, size
@@ -22,7 +22,7 @@ def told_of(
     return out if found is None else out + _told_of_plan(found, wanted)
 
 
-def facts_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | None) -> dict[str, Any]:
+def facts_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | None) -> dict[str, Json]:
     """The same as `EditResult.facts`."""
     out = _facts_of_results(made) | {"early_sums": list(early)}
     return out if found is None else out | {"plan": _facts_of_plan(found)}
@@ -55,7 +55,7 @@ def _told_of_results(made: BackwardPass) -> list[tuple[str, str]]:
     return out
 
 
-def _facts_of_results(made: BackwardPass) -> dict[str, Any]:
+def _facts_of_results(made: BackwardPass) -> dict[str, Json]:
     wanted = made.wanted
     return {
         "ys": [y.name for y in wanted.ys],
@@ -87,7 +87,7 @@ def _told_of_plan(found: Checkpointed, wanted: Checkpoints) -> list[tuple[str, s
     ]  # fmt: skip
 
 
-def _facts_of_plan(found: Checkpointed) -> dict[str, Any]:
+def _facts_of_plan(found: Checkpointed) -> dict[str, Json]:
     return {
         "kept": [{"tensor": name, "bytes": nbytes} for name, nbytes in found.kept],
         "recomputed": found.again,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import placeholder_shape
 from gdsurgeon.errors import UsageError, printable, quoted
@@ -16,6 +16,7 @@ from gdsurgeon.ops.dtypes import FLOATING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.base import TensorSpec
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from gdsurgeon.wire.protos import GraphDef
 
 _SMALL = frozenset((("FusedBatchNormV3", 5),))
 """Outputs of ops that hold next to nothing, whatever their inferred shape leaves open."""
@@ -38,7 +39,11 @@ class Sizes(NamedTuple):
 
 
 def tensor_sizes(
-    graph: Graph, known: Any, definition: Any, shapes: Mapping[str, tuple[int, ...]], differentiator: Differentiator
+    graph: Graph,
+    known: GraphDef,
+    definition: GraphDef,
+    shapes: Mapping[str, tuple[int, ...]],
+    differentiator: Differentiator,
 ) -> Sizes:
     """The sizes of everything that two GraphDefs compute; what inputs leave open is counted as 1.
 
@@ -99,7 +104,7 @@ def tensor_sizes(
     return Sizes(signatures, tensors, warnings, has_batch)
 
 
-def together(known: Any, definition: Any) -> Any:
+def together(known: GraphDef, definition: GraphDef) -> GraphDef:
     """Two GraphDefs as one; a node or function of the second one takes the place of its namesake."""
     out = type(known)()
     out.versions.CopyFrom(known.versions)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.queries.constant_sizes import ConstantSize, ConstantSizes
@@ -13,7 +12,7 @@ from gdsurgeon.analysis.queries.op_usage import OpUsage
 from gdsurgeon.analysis.queries.signature import Signature
 from gdsurgeon.analysis.queries.strings import Strings
 from gdsurgeon.analysis.shapes.stated import format_shape
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.errors import Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
@@ -200,7 +199,7 @@ def _shortened(text: str) -> str:
     return quoted(text) if len(text) <= LONGEST_STRING else f"{quoted(text[:LONGEST_STRING])[:-1]}...'"
 
 
-def as_json(inspection: Inspection) -> dict[str, Any]:
+def as_json(inspection: Inspection) -> dict[str, Json]:
     """For machines; what nobody has asked for is not there."""
     graph = inspection.graph
     out = {
@@ -237,7 +236,7 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
     return out
 
 
-def _sizes_json(sizes: ConstantSizes) -> dict[str, Any]:
+def _sizes_json(sizes: ConstantSizes) -> dict[str, Json]:
     largest = [
         {
             "name": constant.name,
@@ -252,7 +251,7 @@ def _sizes_json(sizes: ConstantSizes) -> dict[str, Any]:
     return {"count": sizes.count, "bytes": sizes.bytes, "largest": largest}
 
 
-def _function_json(function: FunctionSummary) -> dict[str, Any]:
+def _function_json(function: FunctionSummary) -> dict[str, Json]:
     return {
         "name": function.name,
         "inputs": [{"name": name, "type": kind} for name, kind in function.inputs],
@@ -267,7 +266,7 @@ def _function_json(function: FunctionSummary) -> dict[str, Any]:
     }
 
 
-def _strings_json(strings: Strings) -> dict[str, Any]:
+def _strings_json(strings: Strings) -> dict[str, Json]:
     """All paths, and of the other texts the first ones."""
     return {
         "node": strings.node or None,

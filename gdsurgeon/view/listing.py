@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.errors import Json
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 
@@ -40,7 +40,7 @@ def _outputs(node: Node) -> list[Output]:
     return [Output(node, index) for index in range(1 if dtypes is None else len(dtypes))]
 
 
-def _described(node: Node) -> dict[str, Any]:
+def _described(node: Node) -> dict[str, Json]:
     outputs = []
     for output in _outputs(node):
         shape = stated_shape(output)

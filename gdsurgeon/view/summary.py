@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
 
 from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
 from gdsurgeon.analysis.shapes.stated import format_shape
-from gdsurgeon.errors import printable
+from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.operation.edit import Outcome
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
@@ -233,7 +232,7 @@ def equality(proof: Proof) -> str:
     return f"within rtol {proof.rtol:g}, atol {proof.atol:g}: they differ by up to {proof.largest_difference:.3g}"
 
 
-def report(outcome: Outcome, command: str, error: Mapping[str, object] | None = None) -> dict[str, Any]:
+def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = None) -> dict[str, Json]:
     """The whole outcome for machines; ERROR is what kept the output from appearing, if something did."""
     journal = outcome.result.journal
     inside = {name: _journal_json(inner.journal) for name, (_, inner) in outcome.result.inside.items()}
@@ -262,7 +261,7 @@ def report(outcome: Outcome, command: str, error: Mapping[str, object] | None = 
     }
 
 
-def _journal_json(journal: Journal) -> dict[str, Any]:
+def _journal_json(journal: Journal) -> dict[str, Json]:
     return {
         "renamed": journal.renamed,
         "added": journal.added,
@@ -274,7 +273,7 @@ def _journal_json(journal: Journal) -> dict[str, Any]:
     }
 
 
-def signature_json(signature: Signature | None) -> dict[str, Any] | None:
+def signature_json(signature: Signature | None) -> dict[str, Json] | None:
     """Inputs and outputs; an unknown dimension is null, an unknown shape too."""
     if signature is None:
         return None
@@ -284,7 +283,7 @@ def signature_json(signature: Signature | None) -> dict[str, Any] | None:
     }
 
 
-def tensor_json(info: TensorInfo) -> dict[str, Any]:
+def tensor_json(info: TensorInfo) -> dict[str, Json]:
     """A tensor of the signature."""
     shape = None if info.shape is None else [None if dim < 0 else dim for dim in info.shape]
     return {

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from gdsurgeon.errors import GdsurgeonError, printable
+from gdsurgeon.errors import GdsurgeonError, Json, printable
 from gdsurgeon.operation.validate import Verdict
 from gdsurgeon.proof.models.divergence import Divergence, Guilty
 from gdsurgeon.proof.models.profile import Profile
@@ -144,7 +143,7 @@ def _reasons(guilty: Guilty) -> Iterator[str]:
         yield f"  {where}, not compared: {listed(map(printable, guilty.between), 4)}"
 
 
-def verdict_json(verdict: Verdict, error: Mapping[str, object] | None = None) -> dict[str, Any]:
+def verdict_json(verdict: Verdict, error: Mapping[str, Json] | None = None) -> dict[str, Json]:
     """The whole verdict for machines; ERROR is what ended it (its code, message, exit, ...), if something did."""
     request = verdict.request
     return {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.journal import Journal, made
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 
 class Read(NamedTuple):
@@ -18,7 +19,7 @@ class Read(NamedTuple):
     controls: list[str]
 
 
-def read_of(definition: Any) -> Read:
+def read_of(definition: NodeDef) -> Read:
     """The inputs of a NodeDef."""
     out = Read([], [])
     for text in definition.input:
@@ -31,7 +32,7 @@ def read_of(definition: Any) -> Read:
     return out
 
 
-def graft(graph: Graph, definition: Any) -> Journal:
+def graft(graph: Graph, definition: GraphDef) -> Journal:
     """Adds the nodes of DEFINITION to GRAPH; those whose names are taken take the place of what is there.
 
     Its functions are added to the library. Everything that a node reads is in GRAPH or in DEFINITION.
@@ -62,7 +63,7 @@ def graft(graph: Graph, definition: Any) -> Journal:
     return journal
 
 
-def _become(graph: Graph, node: Node, definition: Any) -> None:
+def _become(graph: Graph, node: Node, definition: NodeDef) -> None:
     """Gives NODE the op and the attrs of a NodeDef."""
     if node.op != definition.op:
         graph.set_op(node, definition.op)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.edits.functions.merge import respelt
@@ -12,6 +11,7 @@ from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.wire.protos import FunctionDef
 
 SHARED_NAME = "shared_name"
 
@@ -20,7 +20,7 @@ SHARED_NAME = "shared_name"
 class FunctionCopies:
     """Copies that have been planned and not been made: the functions, and (old name, new name)."""
 
-    added: list[Any]
+    added: list[FunctionDef]
     renamed: dict[str, str]
 
     def apply(self, library: FunctionLibrary) -> dict[str, str]:
@@ -41,9 +41,9 @@ def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared
     holding = _holding(library, called, shared)
     unique = UniqueNames(lambda name: name in library or op_def(name) is not None)
     renamed = {name: unique(name) for name in called if name in holding}
-    added: list[Any] = []
+    added: list[FunctionDef] = []
     for name in renamed:
-        added.append(respelt(library.get(name), renamed))
+        added.append(respelt(library[name], renamed))
     added = respell_shared_names(added, shared)
     return FunctionCopies(added, renamed)
 
@@ -53,12 +53,12 @@ def shared_names_called(library: FunctionLibrary, nodes: Iterable[Node]) -> set[
     if not len(library):
         return set()
     called = library.reachable(name for node in nodes for name in functions_of(node))
-    return {name for function in called for name in _shared_names(library.get(function))}
+    return {name for function in called for name in _shared_names(library[function])}
 
 
-def respell_shared_names(functions: Iterable[Any], shared: Mapping[str, str]) -> list[Any]:
+def respell_shared_names(functions: Iterable[FunctionDef], shared: Mapping[str, str]) -> list[FunctionDef]:
     """FUNCTIONS, those that hold a name in SHARED as copies with the new one."""
-    out: list[Any] = []
+    out: list[FunctionDef] = []
     for function in functions:
         if any(name in shared for name in _shared_names(function)):
             copy = type(function)()
@@ -84,7 +84,7 @@ def _holding(library: FunctionLibrary, names: Iterable[str], shared: Container[s
     for name in names:
         for callee in library.calls(name):
             callers.setdefault(callee, []).append(name)
-    out = {name for name in names if any(held in shared for held in _shared_names(library.get(name)))}
+    out = {name for name in names if any(held in shared for held in _shared_names(library[name]))}
     pending = list(out)
     while pending:
         for caller in callers.get(pending.pop(), ()):
@@ -94,7 +94,7 @@ def _holding(library: FunctionLibrary, names: Iterable[str], shared: Container[s
     return out
 
 
-def _shared_names(function: Any) -> list[str]:
+def _shared_names(function: FunctionDef) -> list[str]:
     return [
         node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape")
         for node in function.node_def

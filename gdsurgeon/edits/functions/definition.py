@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.body import BodyArg, expanded_args
@@ -16,6 +15,7 @@ from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import REF, base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
 NO_INLINE = "_noinline"
 XLA_MUST_COMPILE = "_XlaMustCompile"
@@ -63,7 +63,7 @@ def output_args(node: Node) -> list[BodyArg]:
 
 def make_function(
     nodes: Sequence[Node], inputs: Sequence[Output], outputs: Sequence[Output], *, attrs: Mapping[str, bool]
-) -> Any:
+) -> FunctionDef:
     """A FunctionDef of NODES, from INPUTS (tensors from outside) to OUTPUTS (tensors of the nodes).
 
     It has no name yet: see `name_function`. The nodes keep theirs. Stateful ones run whenever the function is called.
@@ -99,7 +99,7 @@ def make_function(
     return function
 
 
-def name_function(function: Any, stem: str) -> None:
+def name_function(function: FunctionDef, stem: str) -> None:
     """Gives FUNCTION, which is complete, a name: STEM and a hash of what it computes.
 
     Function names are global to a process: two graphs that are loaded together must not mean two things by one.
@@ -109,7 +109,7 @@ def name_function(function: Any, stem: str) -> None:
     function.signature.name = f"{_function_name(stem)}_{digest}"
 
 
-def _add_node(function: Any, node: Node, members: Mapping[Node, str], spelt: Mapping[Output, str]) -> None:
+def _add_node(function: FunctionDef, node: Node, members: Mapping[Node, str], spelt: Mapping[Output, str]) -> None:
     body = function.node_def.add()
     body.CopyFrom(node_def(node))
     del body.input[:]
@@ -123,7 +123,7 @@ def _add_node(function: Any, node: Node, members: Mapping[Node, str], spelt: Map
         function.control_ret[node.name] = node.name
 
 
-def add_control_outputs(function: Any, nodes: Sequence[Node]) -> None:
+def add_control_outputs(function: FunctionDef, nodes: Sequence[Node]) -> None:
     """Has the call wait for NODES, too, before what waits for the call goes on."""
     for node in nodes:
         if node.name not in function.control_ret:
@@ -131,7 +131,7 @@ def add_control_outputs(function: Any, nodes: Sequence[Node]) -> None:
             function.control_ret[node.name] = node.name
 
 
-def _keep_inner_colocations(body: Any, inner: set[str]) -> None:
+def _keep_inner_colocations(body: NodeDef, inner: set[str]) -> None:
     if COLOCATION_ATTR not in body.attr:
         return
     entries = body.attr[COLOCATION_ATTR].list.s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
@@ -14,6 +14,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.wire.protos import FunctionDef
 
 
 @dataclass
@@ -28,10 +29,10 @@ class FusionBody:
         warnings, notes: a line each.
     """
 
-    function: Any
+    function: FunctionDef
     inputs: Sequence[Output]
     nodes: Sequence[Node]
-    library: Sequence[Any] = ()
+    library: Sequence[FunctionDef] = ()
     names: Mapping[Node, str] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()

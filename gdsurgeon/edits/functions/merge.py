@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.functions import FunctionLibrary
@@ -12,6 +11,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.wire.protos import AttrValue, FunctionDef, GradientDef
 
 
 @dataclass
@@ -24,8 +24,8 @@ class FunctionMerge:
         renamed: the new names of functions whose names were taken by unequal ones.
     """
 
-    added: list[Any]
-    gradients: list[Any]
+    added: list[FunctionDef]
+    gradients: list[GradientDef]
     renamed: dict[str, str]
 
     def apply(self, library: FunctionLibrary) -> dict[str, str]:
@@ -60,7 +60,7 @@ def plan_function_merge(library: FunctionLibrary, other: FunctionLibrary) -> Fun
     return FunctionMerge(added, list(_gradients(library, other, renamed)), renamed)
 
 
-def _unequal(library: FunctionLibrary, other: FunctionLibrary, functions: Mapping[str, Any]) -> set[str]:
+def _unequal(library: FunctionLibrary, other: FunctionLibrary, functions: Mapping[str, FunctionDef]) -> set[str]:
     """The functions whose names LIBRARY uses for something else."""
     unequal = {name for name, function in functions.items() if name in library and library.get(name) != function}
     # A function that calls an unequal one means something else, even where its text is the same.
@@ -77,10 +77,10 @@ def _unequal(library: FunctionLibrary, other: FunctionLibrary, functions: Mappin
     return unequal
 
 
-def _gradients(library: FunctionLibrary, other: FunctionLibrary, renamed: Mapping[str, str]) -> list[Any]:
+def _gradients(library: FunctionLibrary, other: FunctionLibrary, renamed: Mapping[str, str]) -> list[GradientDef]:
     """The GradientDefs to add: TensorFlow allows one for each function."""
     taken = {gradient.function_name for gradient in library.gradients()}
-    out: list[Any] = []
+    out: list[GradientDef] = []
     for gradient in other.gradients():
         copy = type(gradient)()
         copy.function_name = renamed.get(gradient.function_name, gradient.function_name)
@@ -91,7 +91,7 @@ def _gradients(library: FunctionLibrary, other: FunctionLibrary, renamed: Mappin
     return out
 
 
-def respelt(function: Any, renamed: Mapping[str, str]) -> Any:
+def respelt(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
     """FUNCTION with the new names, its own and those it calls; itself where none is concerned."""
     if not renamed:
         return function
@@ -102,7 +102,7 @@ def respelt(function: Any, renamed: Mapping[str, str]) -> Any:
     return copy
 
 
-def respell_body(function: Any, renamed: Mapping[str, str]) -> None:
+def respell_body(function: FunctionDef, renamed: Mapping[str, str]) -> None:
     """Has the nodes in FUNCTION call functions by their new names."""
     for node in function.node_def if renamed else ():
         node.op = renamed.get(node.op, node.op)
@@ -110,7 +110,7 @@ def respell_body(function: Any, renamed: Mapping[str, str]) -> None:
             respell_value(value, renamed)
 
 
-def respell_value(value: Any, renamed: Mapping[str, str]) -> bool:
+def respell_value(value: AttrValue, renamed: Mapping[str, str]) -> bool:
     """Gives the functions in an AttrValue their new names; returns whether there were any to give."""
     found = [func for func in functions_in(value) if func.name in renamed]
     for func in found:

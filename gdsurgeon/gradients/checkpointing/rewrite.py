@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.state import has_state
 from gdsurgeon.analysis.traversal.control_flow import control_flow
@@ -26,6 +26,7 @@ from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import ENTER, MARK, READS_SHAPE, RECOMPUTED, SWITCH
 from gdsurgeon.runtime.base import TensorSpec
 from gdsurgeon.text import MIB, told_apart
+from gdsurgeon.wire.protos import AttrValue, GraphDef
 
 MODES = ("none", "speed", "memory", "collection")
 
@@ -62,14 +63,14 @@ class Checkpointed(NamedTuple):
         again: the nodes that are computed again.
     """
 
-    definition: Any
+    definition: GraphDef
     plan: CheckpointPlan
     plain_peak: int
     kept: list[tuple[str, int]]
     again: list[str]
 
 
-def checkpointed(graph: Graph, known: Any, made: BackwardPass, wanted: Checkpoints, sizes: Sizes) -> Checkpointed:
+def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Checkpoints, sizes: Sizes) -> Checkpointed:
     """Plans and rewrites a backward pass.
 
     Args:
@@ -146,7 +147,7 @@ def _end_forward_pass_first(step: StepGraph, made: BackwardPass) -> list[int]:
     return seeds
 
 
-def _live(known: Any, made: BackwardPass, step: StepGraph) -> list[bool] | None:
+def _live(known: GraphDef, made: BackwardPass, step: StepGraph) -> list[bool] | None:
     """For each node whether it runs whatever the values are; None where all do."""
     if not set(step.ops) & (SWITCH | ENTER):
         return None
@@ -242,13 +243,13 @@ def _kept(found: ForwardPass, plan: CheckpointPlan) -> list[tuple[str, int]]:
 
 
 def _rewritten(
-    known: Any,
+    known: GraphDef,
     made: BackwardPass,
     plain: StepGraph,
     plan: CheckpointPlan,
     signatures: Mapping[str, Sequence[TensorSpec]],
     ordered: Iterable[int],
-) -> Any:
+) -> GraphDef:
     """The definition of the backward pass with what PLAN adds to it, and with the waits of ORDERED nodes."""
     step = plan.made.step
     out = type(known)()
@@ -288,7 +289,7 @@ def _behind_gates(step: StepGraph, gates: Container[int], number: int) -> Tensor
     return tensor
 
 
-def _true() -> Any:
+def _true() -> AttrValue:
     value = bytes_value(b"")
     value.b = True
     return value

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.ops.buffers import ALIASES, SOURCES
 from gdsurgeon.ops.dtypes import element_size
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION, PRODUCTS
+from gdsurgeon.wire.protos import GraphDef
 
 FLOPS_PER_BYTE = 20.0
 """How many floating-point operations of a contraction take as long as moving a byte does in an elementwise op."""
@@ -137,7 +138,7 @@ class StepGraph:
         return out
 
 
-def step_of(definitions: Sequence[Any], sizes: Mapping[str, Sequence[TensorSize]]) -> StepGraph:
+def step_of(definitions: Sequence[GraphDef], sizes: Mapping[str, Sequence[TensorSize]]) -> StepGraph:
     """The run of all nodes of some GraphDefs; a node of a later one takes the place of its namesake.
 
     Args:
