@@ -132,8 +132,7 @@ def _show(verdict: Verdict, as_json: bool, error: GdsurgeonError | None) -> None
     if as_json:
         import json
 
-        terminal.answer(
-            json.dumps(verdict_json(verdict, error_json(error, "validate") if error is not None else None), indent=2)
-        )
+        wrong = error_json(error, "validate") if error is not None else None
+        terminal.answer(json.dumps(verdict_json(verdict, wrong), indent=2))
     elif verdict.graphs:
         terminal.summary(verdict_lines(verdict, error))
