@@ -5,6 +5,7 @@
     bench.py --no-peers               gdsurgeon and cp only
     bench.py --quick                  small models, to see that all of it works
     bench.py --rows help,rename-big   some rows
+    bench.py --before DIR             and the gdsurgeon of another checkout, by turns with this one
     bench.py --markdown --json FILE   the table for the README, and every figure
 
 Every command runs as a process of its own, the commands of a row in turn (A B C A B C ...), each
@@ -30,7 +31,7 @@ import tempfile
 from typing import Any
 
 from bench_support.measure import Failed, Runner, compare, remove
-from bench_support.rows import FULL, QUICK, Row, Workshop, row_makers
+from bench_support.rows import FULL, QUICK, Row, Workshop, row_makers, with_before
 from bench_support.table import Outcome, any_missed, failures, megabytes, render, row_json
 from bench_support.targets import duration
 
@@ -51,6 +52,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="write every figure to FILE")
     parser.add_argument("--keep", metavar="DIR", help="make the models in DIR, keep them, use those there")
     parser.add_argument("--timeout", type=float, default=600, metavar="S", help="per command (default 600)")
+    parser.add_argument("--before", metavar="DIR", help="run gdsurgeon of the checkout DIR by turns with this one")
     parser.add_argument("--strict", action="store_true", help="exit 1 where a target is missed")
     args = parser.parse_args()
     args.rows = chosen_rows(parser, args)
@@ -88,6 +90,8 @@ def environment() -> dict[str, str]:
 
 
 def measure_row(row: Row, runner: Runner, args: argparse.Namespace) -> Outcome:
+    if args.before:
+        row = with_before(row, os.path.abspath(args.before))
     contenders = [one for one in row.contenders if not (one.slow and args.no_peers)]
     results = compare(runner, contenders, args.repeat, args.slow_repeat, lambda text: say(f"{row.name}, {text}"))
     return Outcome(row.name, row, results)

@@ -208,9 +208,15 @@ def tiny(_: int) -> Iterator[Piece]:
     yield node("probabilities", "Softmax", ["logits"], type_attr())
 
 
+def part(_: int) -> Iterator[Piece]:
+    """A graph to be spliced into a tensor of towers."""
+    yield placeholder("given", -1, 8)
+    yield node("made", "Neg", ["given"], type_attr())
+
+
 KINDS = {
     "big": big, "medium": medium, "chain": chain, "tiny": tiny, "towers": towers, "pointwise": pointwise,
-    "tanh": tanh, "consumers": consumers,
+    "tanh": tanh, "consumers": consumers, "part": part,
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ class Contender:
     model. A slow contender is not warmed up, runs in the first rounds only, and is left out by
     --no-peers. `status` is the exit status of a good end. `figures`, where given, is a file into which
     the command writes what it has measured itself, as JSON: `seconds` and `bytes`, instead of the
-    whole process's.
+    whole process's. `tree`, where given, is another checkout whose gdsurgeon the command runs.
     """
 
     column: str
@@ -50,6 +50,7 @@ class Contender:
     slow: bool = False
     status: int = 0
     figures: str | None = None
+    tree: str | None = None
 
     @property
     def label(self) -> str:
@@ -99,12 +100,13 @@ class Runner:
         self.timeout = timeout
         self.environment = environment
 
-    def run(self, command: Sequence[str], status: int = 0) -> Sample:
-        """Runs a command to its end. Raises Failed unless it exits with `status`."""
+    def run(self, command: Sequence[str], status: int = 0, tree: str | None = None) -> Sample:
+        """Runs a command to its end, with the modules of `tree`. Raises Failed unless it exits with `status`."""
+        environment = {**self.environment, "PYTHONPATH": tree} if tree else self.environment
         started = time.perf_counter()
         try:
             child = os.posix_spawnp(
-                command[0], list(command), self.environment, file_actions=self._redirections(), setpgroup=0
+                command[0], list(command), environment, file_actions=self._redirections(), setpgroup=0
             )
         except OSError as fault:
             raise Failed(f"{command[0]}: {fault.strerror}") from None
@@ -127,7 +129,7 @@ class Runner:
         """One run of a contender, writing a fresh file, which is deleted again."""
         try:
             self.settle(contender)
-            sample = self.run(contender.command, contender.status)
+            sample = self.run(contender.command, contender.status, contender.tree)
             if contender.model and contender.output:
                 expect_like(contender.model, contender.output)
             if contender.figures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench_support.generate import rename_of
 from bench_support.measure import Contender, Runner
@@ -236,6 +236,20 @@ def proof_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
     return Row(name, f"rename and proof by execution, {model}{size}", contenders, Target(seconds=seconds))
 
 
+def proven_surgery_row(shop: Workshop, name: str, command: str, *arguments: str) -> Row:
+    """An edit with its proof in a graph of very many nodes: what it costs to know what is where."""
+    model = Model("towers", 50_000)
+    contender = Contender(GDSURGEON, (*shop.gdsurgeon, command, shop.path(model), *arguments, "-o", shop.output))
+    return Row(name, f"{command} and proof by execution, {model}", [contender])
+
+
+def with_before(row: Row, tree: str) -> Row:
+    """ROW with each command of gdsurgeon run a second time, with the gdsurgeon of the checkout TREE."""
+    own = [one for one in row.contenders if one.column == GDSURGEON]
+    before = [replace(one, note=f"before {one.note}".strip(), tree=tree) for one in own]
+    return replace(row, contenders=[*row.contenders, *before])
+
+
 def surgery_row(shop: Workshop, name: str, model: Model, command: str, *arguments: str) -> Row:
     """An edit that touches much of a graph, with the structural check."""
     work = f"{command} in {model}, --validate structure"
@@ -310,6 +324,12 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         "proof-tiny": lambda: proof_row(shop, "proof-tiny", TINY, 0.6),
         "proof-mobilenet": lambda: proof_row(shop, "proof-mobilenet", mobilenet, 0.9),
         "proof-resnet": lambda: proof_row(shop, "proof-resnet", resnet, 1.6),
+        "proof-insert": lambda: proven_surgery_row(
+            shop, "proof-insert", "insert", "left/block_3/tanh_350", shop.path(Model("part"))
+        ),
+        "proof-fuse": lambda: proven_surgery_row(
+            shop, "proof-fuse", "fuse-ops", "--select", "^left/block_3/.*_35[0-9]$", "--name", "fused"
+        ),
         "select-towers": lambda: surgery_row(shop, "select-towers", towers, "select", "--between", "x=left/out"),
         "extract-towers": lambda: surgery_row(shop, "extract-towers", towers, "extract", "--outputs", "left/out"),
         "clone-towers": lambda: surgery_row(shop, "clone-towers", towers, "clone-scope", "left", "again"),
