@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import placeholder_shape
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.feeds.infer.consumers import outlet_of, through_identities
 from gdsurgeon.feeds.infer.roles import role_shapes
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import INT32, INT64
 
@@ -29,11 +31,11 @@ _SHAPE_KEEPING = frozenset(
 
 
 class _Seen(NamedTuple):
-    """A consumer that says something of the shape, and the nodes on the way to it."""
+    """A consumer that says something of the shape, and whether a dimension is added on the way to it."""
 
     node: Node
     slot: int
-    path: tuple[Node, ...]
+    is_expanded: bool
 
 
 def candidate_shapes(graph: Graph, node: Node) -> list[tuple[int, ...]]:
@@ -96,18 +98,23 @@ def _from_consumers(graph: Graph, node: Node, stated: Shape) -> Iterator[tuple[i
 
 def _telling_consumers(graph: Graph, node: Node) -> Iterator[_Seen]:
     """The first consumers on each way that are not elementwise, nearest first."""
-    queue: list[tuple[Node, tuple[Node, ...]]] = [(node, ())]
-    reached = {node}
-    for producer, path in queue:  # grows while it is walked
-        for user in graph.users(producer):
-            slot = next((i for i, read in enumerate(user.inputs) if read.node is producer), -1)
+    topology = topology_of(graph)  # the way may be as long as the graph: no node is made for it
+    bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+    start = topology.id_of(node)
+    queue = [(start, False)]
+    reached = {start}
+    for producer, expanded in queue:  # grows while it is walked
+        for user in topology.users(producer):
+            codes = [code for code in topology.inputs(user) if code & control != control]
+            slot = next((i for i, code in enumerate(codes) if code >> bits == producer), -1)
             if slot < 0 or user in reached:
                 continue
             reached.add(user)
-            if user.op in _SHAPE_KEEPING or (user.op in ("Pad", "ExpandDims") and slot == 0):
-                queue.append((user, (*path, user)))
+            op = topology.op(user)
+            if op in _SHAPE_KEEPING or (op in ("Pad", "ExpandDims") and slot == 0):
+                queue.append((user, expanded or op == "ExpandDims"))
             else:
-                yield _Seen(user, slot, path)
+                yield _Seen(topology.node(user), slot, expanded)
 
 
 def _from_convolution(graph: Graph, node: Node, seen: _Seen, stated: Shape) -> Iterator[tuple[int, ...]]:
@@ -116,11 +123,10 @@ def _from_convolution(graph: Graph, node: Node, seen: _Seen, stated: Shape) -> I
         return
     channels = header.dims[2]
     channels_first = seen.node.plain_attr("data_format") in (b"NCHW",)
-    expands = any(step.op == "ExpandDims" for step in seen.path)
     side = _side_from_dense(graph, seen.node)
     for s in ([side] if side else []) + list(SIDES):
         shape: tuple[int, ...] = (1, channels, s, s) if channels_first else (1, s, s, channels)
-        shape = shape[1:] if expands else shape
+        shape = shape[1:] if seen.is_expanded else shape
         if stated is None or len(stated) == len(shape):
             yield tuple(d if w < 0 else w for d, w in zip(shape, stated or (-1,) * len(shape), strict=True))
 
