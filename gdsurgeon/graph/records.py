@@ -48,10 +48,10 @@ def _corrupt(source: Source, reason: str, offset: int) -> NoReturn:
     )
 
 
-def scanned(source: Source) -> Iterator[Run | Field]:
+def scanned(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
     """`scan`, with what is wrong said of the file. Raises InputError."""
     try:
-        yield from scan(source)
+        yield from scan(source, cut=cut)
     except WireError as error:
         _corrupt(source, error.reason, error.offset)
 
@@ -109,7 +109,7 @@ def batches(source: Source, *, attrs: bool = False) -> Iterator[Item]:
     Raises:
         InputError: the file is corrupt.
     """
-    for item in scanned(source):
+    for item in scanned(source, cut=True):
         if isinstance(item, Run):
             batch = _batch(item, attrs=attrs)
             if batch is None:

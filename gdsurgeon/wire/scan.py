@@ -50,10 +50,11 @@ class Run(NamedTuple):
         ]
 
 
-def scan(source: Source) -> Iterator[Run | Field]:
+def scan(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
     """The top-level fields of the GraphDef in SOURCE, in file order, in one pass.
 
-    Small nodes come in runs; large nodes and all other fields one by one, as offsets into the source.
+    Small nodes come in runs, with CUT already cut out where they are many (which a mere search can do without); large
+    nodes and all other fields one by one, as offsets into the source.
 
     Raises:
         WireError: the bytes are not a sequence of protobuf fields; its offset is that of the field at fault.
@@ -61,12 +62,12 @@ def scan(source: Source) -> Iterator[Run | Field]:
     offset, size, chunk = 0, source.size, SMALLEST_CHUNK
     while offset < size:
         buf = source.read(offset, min(chunk, size - offset))
-        cut, bounds = _cut_at_once(buf) if len(buf) >= AT_ONCE else (None, [0])
+        bodies, bounds = _cut_at_once(buf) if cut and len(buf) >= AT_ONCE else (None, [0])
         stop = False
-        if cut is None:
+        if bodies is None:
             bounds, stop = _small_nodes(buf, at_end=offset + len(buf) == size)
         if len(bounds) > 1:
-            yield Run(offset, buf, bounds, cut)
+            yield Run(offset, buf, bounds, bodies)
         offset += bounds[-1]
         if stop:
             try:

@@ -39,12 +39,19 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 def scanned(data: bytes) -> tuple[list[bytes], list[bytes]]:
     """The NodeDefs and the other fields of DATA, as the scanner finds them; the pieces must cover all of it."""
+    found = pieces(data, cut=False)
+    assert pieces(data, cut=True) == found
+    return found
+
+
+def pieces(data: bytes, *, cut: bool) -> tuple[list[bytes], list[bytes]]:
     nodes: list[bytes] = []
     others: list[bytes] = []
     at = 0
-    for item in scan(BytesSource(data)):
+    for item in scan(BytesSource(data), cut=cut):
         if isinstance(item, Run):
             assert item.base == at
+            assert item.bodies() == [bodies(item.buf[a:b])[0] for a, b in pairwise(item.bounds)]
             assert item.bounds[0] == 0
             for start, end in pairwise(item.bounds):
                 assert item.buf[start:end] == data[item.base + start : item.base + end]
