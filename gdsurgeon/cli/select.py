@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from gdsurgeon.cli.bodies import in_body, opened
@@ -9,7 +11,9 @@ from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.select import Selection
+
+if TYPE_CHECKING:
+    from gdsurgeon.select import Selection
 
 
 @click.command("select", cls=Command)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gdsurgeon.cli.command import selection_option
 from gdsurgeon.cli.complete import files, listed, nodes, ops, paired, scopes
 from gdsurgeon.cli.options import names_in
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
-from gdsurgeon.select import Selection
+
+if TYPE_CHECKING:
+    from gdsurgeon.select import Selection
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -70,6 +72,8 @@ def selection_options(command: F) -> F:
 
     @functools.wraps(command)
     def wrapper(**options: Any) -> object:
+        from gdsurgeon.select import Selection
+
         take = options.pop
         nodes, file = take("nodes"), take("file")
         if file == "-" and "-" in (options.get("model"), getattr(options.get("request"), "model", None)):
