@@ -15,6 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import STRING, UINT8
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.settings import Settings, is_cpu
+from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import Result, RunSummary
@@ -116,9 +117,7 @@ class Executor:
             path=path,
             data=data,
             default_device=device if device.startswith("/") else "",
-            optimize=optimize,
-            target=settings.target,
-            cpu_only=is_cpu(device),
+            options=SessionOptions(optimize=optimize, cpu_only=is_cpu(device), target=settings.target),
         )
 
     def loaded(self, key: str) -> None:

@@ -15,9 +15,10 @@ from gdsurgeon.runtime.failures import (
     WorkerDied,
     WorkerTimeout,
 )
+from gdsurgeon.runtime.process import above_standard, kill, module_path, unnamed_file
 
 if TYPE_CHECKING:
-    from gdsurgeon.runtime.base import Device, Operation, TensorSpec
+    from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
     from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
@@ -156,8 +157,8 @@ class Worker:
         self._owner = os.getpid()
         ours, theirs = socket.socketpair()
         try:
-            self._log = _unnamed_file()
-            end = _above_standard(theirs.fileno())
+            self._log = unnamed_file()
+            end = above_standard(theirs.fileno())
             try:
                 self._pid = self._spawn(end, self._log)
             finally:
@@ -175,7 +176,7 @@ class Worker:
     def _spawn(self, socket_fd: int, log_fd: int) -> int:
         # The command is ASCII whatever the paths are: no locale can spoil it.
         boot = _BOOT.format(
-            path=ascii(_module_path()),
+            path=ascii(module_path()),
             runtime=ascii(self._runtime),
             op_libraries=ascii(self._op_libraries),
             cpu_only=self._cpu_only,
@@ -232,7 +233,7 @@ class Worker:
                 if found:
                     return os.waitstatus_to_exitcode(status)
                 time.sleep(0.001)
-            _kill(pid)
+            kill(pid)
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         except ChildProcessError:  # somebody else has waited for all children
             return None
@@ -296,11 +297,7 @@ class Worker:
         path: str | None = None,
         data: bytes | bytearray | memoryview | None = None,
         default_device: str = "",
-        optimize: bool = False,
-        intra_threads: int = 0,
-        inter_threads: int = 0,
-        target: str = "",
-        cpu_only: bool | None = None,
+        options: SessionOptions | None = None,
     ) -> Pending[None]:
         """Load a GraphDef under the name KEY, which is used in messages too; replaces an earlier one.
 
@@ -309,30 +306,19 @@ class Worker:
             path: its file (mapped by the child; it must not change meanwhile), or
             data: its bytes.
             default_device: where nodes go that name no device themselves, such as '/device:GPU:1'.
-            optimize: run with Grappler and the L1 optimisations, as in deployment.
-            intra_threads, inter_threads: sizes of the thread pools; 0 leaves it to TensorFlow.
-            target: the 'grpc://host:port' of a TensorFlow server that runs the graph, with its own devices and
-                thread pools; '' runs it in the child. Where no server answers there, and where one goes away
-                under a run, the answer is a TensorFlowError 'unavailable', after some 12 s at most; to a text
-                that is no such address it is 'invalid_argument'.
-            cpu_only: whether this graph's session sees no GPU; None as the worker's DEVICE has it. False brings
-                no GPU back to a worker whose device is 'cpu'.
+            options: of its session; None: as it is written, on what the worker's DEVICE allows. Where no server
+                answers at their target, and where one goes away under a run, the answer is a TensorFlowError
+                'unavailable', after some 12 s at most; to a text that is no such address it is 'invalid_argument'.
         """
         import pickle
 
-        if path is not None:
-            path = os.path.abspath(path)
         return self.submit(
             "load",
             key=key,
-            path=path,
+            path=None if path is None else os.path.abspath(path),
             data=None if data is None else pickle.PickleBuffer(data),  # not copied into the message
             default_device=default_device,
-            optimize=optimize,
-            intra_threads=intra_threads,
-            inter_threads=inter_threads,
-            target=target,
-            cpu_only=cpu_only,
+            options=options,
         )
 
     def unload(self, key: str) -> Pending[None]:
@@ -480,43 +466,6 @@ class Worker:
         if not stages:
             stages = ["waiting" if self._ready or not self._pending else "starting"]
         self._end(WorkerDied(status, " or ".join(stages)))
-
-
-def _module_path() -> list[str]:
-    """Where the child finds modules: where this process does, and this package for certain."""
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path = [os.path.abspath(place) for place in sys.path if isinstance(place, str)]
-    return path if package in path else [*path, package]
-
-
-def _unnamed_file() -> int:
-    """A descriptor of a new file that has no name and vanishes with its last descriptor."""
-    if hasattr(os, "memfd_create"):
-        file = os.memfd_create("tensorflow-log")
-        try:
-            return _above_standard(file)
-        finally:
-            os.close(file)
-    import tempfile
-
-    with tempfile.TemporaryFile() as named:
-        return _above_standard(named.fileno())
-
-
-def _above_standard(descriptor: int) -> int:
-    """A duplicate that is none of 0, 1, 2: it may have got one of those if they were closed."""
-    import fcntl
-
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
-
-
-def _kill(pid: int) -> None:
-    import signal
-
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # it has ended by itself
 
 
 def _crashed_thread(log: str) -> int | None:

@@ -207,21 +207,16 @@ class Child:
         path: str | None = None,
         data: bytes | bytearray | memoryview | None = None,
         default_device: str = "",
-        optimize: bool = False,
-        intra_threads: int = 0,
-        inter_threads: int = 0,
-        target: str = "",
-        cpu_only: bool | None = None,
+        options: SessionOptions | None = None,
     ) -> Job:
         """Load the GraphDef in the file PATH, or in DATA, as KEY; None."""
-        hidden = self._cpu_only if cpu_only is None else cpu_only
-        options = SessionOptions(optimize, hidden, intra_threads, inter_threads, target=target)
+        session = options if options is not None else SessionOptions(cpu_only=self._cpu_only)
 
         def work() -> None:
             self._close(key)
             content = _mapped(path) if data is None and path is not None else data
             try:
-                self._graphs[key] = self._runtime.get().load(content or b"", default_device, options)
+                self._graphs[key] = self._runtime.get().load(content or b"", default_device, session)
             except TensorFlowError as error:
                 self._graphs[key] = error  # requests that were sent along with this one fail for its reason
                 raise

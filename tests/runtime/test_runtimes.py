@@ -161,7 +161,7 @@ def test_trace(worker: Worker) -> None:
 
 
 def test_optimize(worker: Worker) -> None:
-    worker.load("g", data=graphs.doubling(), optimize=True)
+    worker.load("g", data=graphs.doubling(), options=SessionOptions(optimize=True))
     worker.run("g", "r", {"x": tensor([1.5])}, ["y"])
     assert worker.tensor("r", 0).result(WAIT).numpy().tolist() == [3.0]
 
@@ -201,7 +201,8 @@ def test_tensors_put_into_the_child_are_results(worker: Worker) -> None:
 
 def test_cpu_only_for_one_graph(worker: Worker) -> None:
     for cpu_only in (True, False, None):
-        worker.load("g", data=graphs.doubling(), cpu_only=cpu_only)
+        options = None if cpu_only is None else SessionOptions(cpu_only=cpu_only)
+        worker.load("g", data=graphs.doubling(), options=options)
         assert worker.run("g", "r", {"x": tensor([1.0])}, ["y"]).result(WAIT).outputs == [OutputInfo(1, (1,), 4)]
 
 
@@ -217,7 +218,8 @@ def test_whose_sessions_see_a_gpu(device: str, expected: list[bool]) -> None:
     child = Child(Channel(socket.socketpair()[0]), Worker(device)._cpu_only)
     child._runtime.put(Spy())  # type: ignore[arg-type]
     for cpu_only in (True, False, None):
-        child.load("g", data=b"", cpu_only=cpu_only).work()
+        options = None if cpu_only is None else SessionOptions(cpu_only=cpu_only)
+        child.load("g", data=b"", options=options).work()
         child._graphs.clear()
     assert seen == expected
 

@@ -14,7 +14,7 @@ from support.runtime_graphs import a_type, const, graph, node, placeholder
 from support.servers import ServerProcess, free_port, running_server
 
 from gdsurgeon.runtime import server as module
-from gdsurgeon.runtime.base import TensorSpec
+from gdsurgeon.runtime.base import SessionOptions, TensorSpec
 from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, Worker
 from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.runtime.server import Server, parse_target
@@ -41,11 +41,14 @@ def unanswered() -> Iterator[Asked]:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
         target = f"grpc://127.0.0.1:{mute.getsockname()[1]}"
-        yield target, [(w, w.load("g", data=graphs.doubling(), target=target)) for w in (capi, python)]
+        yield (
+            target,
+            [(w, w.load("g", data=graphs.doubling(), options=SessionOptions(target=target))) for w in (capi, python)],
+        )
 
 
 def refused(worker: Worker, target: str) -> TensorFlowError:
-    loading = worker.load("g", data=graphs.doubling(), target=target)
+    loading = worker.load("g", data=graphs.doubling(), options=SessionOptions(target=target))
     running = worker.run("g", "r", {"x": X}, ["y"])  # sent along: fails for the same reason
     with pytest.raises(TensorFlowError) as caught:
         loading.result(WAIT)
@@ -75,7 +78,7 @@ def mixed() -> bytes:
 def test_the_same_bits_as_here(worker: Worker, server: ServerProcess) -> None:
     feeds = {"x": X, "s": Tensor(7, (2,), [b"a\0b", b""])}
     for key, target in (("here", ""), ("there", server.target)):
-        worker.load(key, data=mixed(), target=target)
+        worker.load(key, data=mixed(), options=SessionOptions(target=target))
         worker.run(key, key, feeds, ["m", "t"])
     assert [c.equal for c in worker.compare("here", "there", [(0, 0), (1, 1)]).result(WAIT)] == [True, True]
     assert worker.tensor("there", 1).result(WAIT).data == [b"a\0b!\0", b"!\0"]
@@ -84,7 +87,7 @@ def test_the_same_bits_as_here(worker: Worker, server: ServerProcess) -> None:
 
 @pytest.mark.tensorflow
 def test_it_does_run_there(worker: Worker, server: ServerProcess) -> None:
-    worker.load("there", data=graphs.doubling(), target=server.target)
+    worker.load("there", data=graphs.doubling(), options=SessionOptions(target=server.target))
     traced = worker.run("there", "r", {"x": X}, ["y"], trace=True).result(WAIT).metadata
     assert traced is not None and b"/job:local/" in traced and b"/job:localhost/" not in traced
     [device] = worker.devices(server.target).result(WAIT)
@@ -102,8 +105,8 @@ def test_graphs_there_are_strangers_to_each_other(worker: Worker, server: Server
         node("init", "Assign", ["v", "zero"], T=a_type("float32")),
         node("more", "AssignAdd", ["v", "one"], T=a_type("float32")),
     )
-    worker.load("counter", data=counter, target=server.target)
-    worker.load("other", data=counter, target=server.target)
+    worker.load("counter", data=counter, options=SessionOptions(target=server.target))
+    worker.load("other", data=counter, options=SessionOptions(target=server.target))
     for key, result_id in (("counter", "none"), ("other", "none"), ("counter", "first"), ("counter", "second")):
         worker.run(key, result_id, {}, ["init" if result_id == "none" else "more"]).result(WAIT)
     worker.run("other", "third", {}, ["more"])
@@ -114,8 +117,8 @@ def test_graphs_there_are_strangers_to_each_other(worker: Worker, server: Server
 @pytest.mark.tensorflow
 def test_two_graphs_at_once(server: ServerProcess) -> None:
     with Worker(runtime="capi") as worker:
-        worker.load("stuck", data=graphs.hanging(), target=server.target)
-        worker.load("free", data=graphs.doubling(), target=server.target)
+        worker.load("stuck", data=graphs.hanging(), options=SessionOptions(target=server.target))
+        worker.load("free", data=graphs.doubling(), options=SessionOptions(target=server.target))
         waiting = worker.run("stuck", "r1", {}, ["y"])
         worker.run("free", "r2", {"x": X}, ["y"])
         assert np.array_equal(worker.tensor("r2", 0).result(WAIT).numpy(), X.numpy() * 2)
@@ -124,7 +127,7 @@ def test_two_graphs_at_once(server: ServerProcess) -> None:
 
 @pytest.mark.tensorflow
 def test_what_a_server_refuses_are_tensorflows_own_words(worker: Worker, server: ServerProcess) -> None:
-    worker.load("g", data=graphs.doubling(), target=server.target)
+    worker.load("g", data=graphs.doubling(), options=SessionOptions(target=server.target))
     with pytest.raises(TensorFlowError) as caught:
         worker.run("g", "r", {}, ["y"]).result(WAIT)
     assert caught.value.code == "invalid_argument" and "'x'" in caught.value.message
@@ -142,8 +145,8 @@ def test_a_server_that_dies() -> None:
     with running_server() as server, Worker(runtime="capi") as capi, Worker(runtime="python") as python:
         asked: list[tuple[Worker, Pending[RunSummary], Pending[list[TensorSpec]]]] = []
         for worker in (capi, python):
-            worker.load("running", data=graphs.hanging(), target=server.target)
-            worker.load("loaded", data=graphs.doubling(), target=server.target).result(WAIT)
+            worker.load("running", data=graphs.hanging(), options=SessionOptions(target=server.target))
+            worker.load("loaded", data=graphs.doubling(), options=SessionOptions(target=server.target)).result(WAIT)
             asked.append((worker, worker.run("running", "r", {}, ["y"]), worker.signature("running", ["y"])))
             worker.run("loaded", "r", {"x": X}, ["y"]).result(WAIT)
         time.sleep(0.5)

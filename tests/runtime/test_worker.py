@@ -304,7 +304,7 @@ def with_package(monkeypatch: pytest.MonkeyPatch, folder: Path, source: str | No
         (folder / "tensorflow").mkdir()
         (folder / "tensorflow" / "__init__.py").write_text(source)
     standard = [place for place in sys.path if "site-packages" not in place]
-    monkeypatch.setattr(client, "_module_path", lambda: [str(folder), *standard])
+    monkeypatch.setattr(client, "module_path", lambda: [str(folder), *standard])
 
 
 @pytest.mark.tensorflow
@@ -342,7 +342,7 @@ def test_bad_choice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.tensorflow
 def test_interpreter_that_does_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_module_path", list)
+    monkeypatch.setattr(client, "module_path", list)
     with Worker() as worker:
         with pytest.raises(WorkerDied, match=r"ended unexpectedly \(exit code 1\) while starting"):
             worker.info().result(WAIT)

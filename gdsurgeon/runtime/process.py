@@ -1,0 +1,44 @@
+"""What the child is started with, and ended by: the module path, descriptors, a signal."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def module_path() -> list[str]:
+    """Where the child finds modules: where this process does, and this package for certain."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = [os.path.abspath(place) for place in sys.path if isinstance(place, str)]
+    return path if package in path else [*path, package]
+
+
+def unnamed_file() -> int:
+    """A descriptor of a new file that has no name and vanishes with its last descriptor."""
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create("tensorflow-log")
+        try:
+            return above_standard(file)
+        finally:
+            os.close(file)
+    import tempfile
+
+    with tempfile.TemporaryFile() as named:
+        return above_standard(named.fileno())
+
+
+def above_standard(descriptor: int) -> int:
+    """A duplicate that is none of 0, 1, 2: it may have got one of those if they were closed."""
+    import fcntl
+
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def kill(pid: int) -> None:
+    """Ends a process, if it has not ended by itself."""
+    import signal
+
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it has ended by itself
