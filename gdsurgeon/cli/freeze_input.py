@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -39,7 +39,7 @@ def command(request: Request, values: tuple[str, ...], weights: str | None) -> N
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.freeze_input import freeze_input
 
-    wanted: dict[str, Any] = {}
+    wanted: dict[str, object] = {}
     for text in values:
         name, value = pair(text, "value")
         name = name.removesuffix(":0")
@@ -56,7 +56,7 @@ def command(request: Request, values: tuple[str, ...], weights: str | None) -> N
     run_edit("freeze-input", request, lambda graph: freeze_input(graph, _together(wanted, weights)))
 
 
-def _together(values: dict[str, Any], path: str | None) -> dict[str, Any]:
+def _together(values: dict[str, object], path: str | None) -> dict[str, object]:
     """VALUES, and those in the archive at PATH."""
     arrays = _arrays(path) if path is not None else {}
     arrays = {name.removesuffix(":0"): array for name, array in arrays.items()}
@@ -66,7 +66,7 @@ def _together(values: dict[str, Any], path: str | None) -> dict[str, Any]:
     return values | arrays
 
 
-def _array(path: str) -> Any:
+def _array(path: str) -> object:
     """The array in an .npy file."""
     import numpy as np
 
@@ -82,7 +82,7 @@ def _array(path: str) -> Any:
     return found
 
 
-def _arrays(path: str) -> dict[str, Any]:
+def _arrays(path: str) -> dict[str, object]:
     """The arrays in an .npz archive, by the node's name."""
     from gdsurgeon.feeds.archive import load
     from gdsurgeon.runtime.tensor import Tensor

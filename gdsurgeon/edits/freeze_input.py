@@ -29,7 +29,7 @@ class _Frozen(NamedTuple):
     dtype: int
 
 
-def freeze_input(graph: Graph, values: Mapping[str, Any]) -> EditResult:
+def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
     """Makes placeholders constants, which keep their names, and gives constants other values.
 
     Args:
@@ -97,7 +97,7 @@ def _stated_shape(node: Node) -> Shape:
     return None if header is None else header.dims
 
 
-def _frozen(node: Node, value: Any) -> _Frozen:
+def _frozen(node: Node, value: object) -> _Frozen:
     dtype = node.output.dtype
     if hasattr(value, "tobytes"):
         return _from_array(node, dtype, value)
@@ -115,13 +115,13 @@ def _frozen(node: Node, value: Any) -> _Frozen:
         raise EditError(f"{where} {error}") from None
 
 
-def _literal(value: Any, dtype: int) -> Literal:
+def _literal(value: object, dtype: int) -> Literal:
     if isinstance(value, bytes):
         return Literal((), [value], True)
     return parse_literal(value if isinstance(value, str) else str(value), dtype)
 
 
-def _shortened(value: Any) -> str:
+def _shortened(value: object) -> str:
     text = value if isinstance(value, str) else str(value)
     return quoted(text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "...")
 

@@ -9,11 +9,10 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from types import TracebackType
-from typing import Any
 
 from gdsurgeon.errors import OutputError, UsageError, printable, quoted
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING
-from gdsurgeon.runtime.tensor import Tensor, from_numpy, numpy_dtype
+from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy, numpy_dtype
 from gdsurgeon.wire.output import OutputFile
 
 _SAMPLE = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
@@ -57,7 +56,7 @@ def save(path: str, samples: Sequence[Mapping[str, Tensor]]) -> None:
         output.publish()
 
 
-def _write(archive: zipfile.ZipFile, key: str, array: Any) -> None:
+def _write(archive: zipfile.ZipFile, key: str, array: Array) -> None:
     from numpy.lib import format as npy
 
     entry = io.BytesIO()
@@ -67,7 +66,7 @@ def _write(archive: zipfile.ZipFile, key: str, array: Any) -> None:
     archive.writestr(info, entry.getvalue())
 
 
-def _arrays(tensor: Tensor) -> list[tuple[str, Any]]:
+def _arrays(tensor: Tensor) -> list[tuple[str, Array]]:
     """The entries that hold TENSOR: what is appended to its key, and an array."""
     import numpy as np
 
@@ -80,7 +79,7 @@ def _arrays(tensor: Tensor) -> list[tuple[str, Any]]:
     return [("", words), (_DTYPE, np.array(dtype.name))]
 
 
-def _text_arrays(texts: list[bytes], shape: tuple[int, ...]) -> list[tuple[str, Any]]:
+def _text_arrays(texts: list[bytes], shape: tuple[int, ...]) -> list[tuple[str, Array]]:
     import numpy as np
 
     lengths = (_LENGTH, np.array([len(text) for text in texts], np.int64).reshape(shape))
@@ -92,7 +91,7 @@ def _text_arrays(texts: list[bytes], shape: tuple[int, ...]) -> list[tuple[str, 
     return [("", array), lengths] if any(text.endswith(b"\0") for text in texts) else [("", array)]
 
 
-def load(path: str, what: str = "the feeds") -> list[dict[str, Any]]:
+def load(path: str, what: str = "the feeds") -> list[dict[str, Tensor | Array]]:
     """The values in the .npz file PATH by input name, one mapping for each sample; at least one mapping.
 
     A value is a Tensor, or a numpy array where that can be none as it is: of a dtype that TensorFlow does not have, or
@@ -102,7 +101,9 @@ def load(path: str, what: str = "the feeds") -> list[dict[str, Any]]:
         UsageError: the file cannot be read.
     """
     with Archive(path, what) as archive:
-        out: list[dict[str, Any]] = [{} for _ in range(max((split_key(key)[1] for key in archive.keys), default=0) + 1)]
+        out: list[dict[str, Tensor | Array]] = [
+            {} for _ in range(max((split_key(key)[1] for key in archive.keys), default=0) + 1)
+        ]
         for key in archive.keys:
             name, sample = split_key(key)
             out[sample][name] = archive.read(key)
@@ -153,7 +154,7 @@ class Archive:
         """Closes the file."""
         self._zip.close()
 
-    def read(self, key: str) -> Any:
+    def read(self, key: str) -> Tensor | Array:
         """The value KEY: see `load`.
 
         Raises:
@@ -173,7 +174,7 @@ class Archive:
         except ValueError as error:
             raise self._unreadable(f"{quoted(key)} is not what is said of it") from error
 
-    def _array(self, key: str) -> Any:
+    def _array(self, key: str) -> Array:
         from numpy.lib import format as npy
 
         try:
@@ -186,7 +187,7 @@ class Archive:
         return UsageError(f"{self._what} {printable(self.path)} cannot be read: {reason}")
 
 
-def _texts(array: Any, lengths: Any) -> Tensor:
+def _texts(array: Array, lengths: Array) -> Tensor:
     """Texts of which the lengths are known. Raises ValueError where they do not fit."""
     sizes = [int(size) for size in lengths.reshape(-1)]
     if array.dtype.kind == "S":
@@ -202,7 +203,7 @@ def _texts(array: Any, lengths: Any) -> Tensor:
     return Tensor(STRING, lengths.shape, [data[at : at + size] for at, size in zip(starts, sizes, strict=False)])
 
 
-def of_dtype(value: Any, dtype: int) -> Tensor:
+def of_dtype(value: object, dtype: int) -> Tensor:
     """VALUE of an archive or an array file as a tensor for an input of DTYPE.
 
     Words without a meaning of their own take that of DTYPE, where the sizes agree: numpy has no name for bfloat16 and

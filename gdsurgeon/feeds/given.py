@@ -95,7 +95,7 @@ def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tenso
     return Tensor(dtypes.STRING, ones, [data])
 
 
-def _loaded(what: str, path: str) -> Any:
+def _loaded(what: str, path: str) -> object:
     import numpy as np
 
     try:
@@ -110,7 +110,7 @@ def _first_line(error: Exception) -> str:
     return printable(str(error).split("\n")[0]) or type(error).__name__
 
 
-def _from_array(name: str, dtype: int, value: Any) -> Tensor:
+def _from_array(name: str, dtype: int, value: object) -> Tensor:
     try:
         return of_dtype(value, dtype)
     except (TypeError, ValueError) as error:

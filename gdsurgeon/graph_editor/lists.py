@@ -66,7 +66,7 @@ def concatenate_unique(la: list[T], lb: Iterable[T]) -> list[T]:
     return la
 
 
-def flatten_tree(tree: object, leaves: list[Any] | None = None) -> list[Any]:
+def flatten_tree(tree: object, leaves: list[object] | None = None) -> list[object]:
     """The leaves of a TREE of mappings and other iterables, appended to LEAVES."""
     out = [] if leaves is None else leaves
     if isinstance(tree, MutableMapping):

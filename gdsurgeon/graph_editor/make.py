@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.errors import printable, quoted
@@ -95,7 +94,7 @@ def make_placeholder_from_dtype_and_shape(
     return make_placeholder(g, placeholder_name(scope=scope, prefix=prefix), dtype, shape, uniquify_name=True)
 
 
-def make_const(g: Graph, name: str, value: Any, uniquify_name: bool = False) -> Node:
+def make_const(g: Graph, name: str, value: object, uniquify_name: bool = False) -> Node:
     """Adds a Const.
 
     Args:

@@ -17,8 +17,8 @@ from gdsurgeon.graph_editor.names import tensor_name
 from gdsurgeon.graph_editor.refusal import Refusal
 from gdsurgeon.graph_editor.view import backward_nodes, consumers, forward_nodes, node_outputs
 
-NodeFilter = Callable[[Node], Any]
-TensorFilter = Callable[[Output], Any]
+NodeFilter = Callable[[Node], object]
+TensorFilter = Callable[[Output], object]
 
 _TENSORS, _NODES = "(?#ts)", "(?#ops)"
 

@@ -124,10 +124,11 @@ def graph_replace(
         TypeError: a target is no tensor.
         ValueError: no target depends on a replaced tensor; or as `copy_with_input_replacements` does.
     """
-    targets = flatten_tree(target_ts)
+    leaves = flatten_tree(target_ts)
     replaced = list(replacement_ts)
-    graph = get_unique_graph([*targets, *replaced], check_types=(Output,))
+    graph = get_unique_graph([*leaves, *replaced], check_types=(Output,))
     assert graph is not None
+    targets = [leaf for leaf in leaves if isinstance(leaf, Output)]
     ops = _between(graph, replaced, targets)
     if not ops and not replacement_ts.keys() & set(targets):
         raise Refusal("no target depends on a tensor that is replaced")

@@ -25,9 +25,10 @@ from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
 from gdsurgeon.graph_editor.view import node_outputs
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import NodeDef
 
 Transformed = tuple[Node, Sequence[Output]]
-NodeDefFunction = Callable[[Any], Any]
+NodeDefFunction = Callable[[NodeDef], NodeDef]
 
 
 class TransformerInfo:
@@ -77,7 +78,7 @@ class TransformerInfo:
         """The name below the new scope, before it is made unique. Raises ValueError where NAME is not below the old."""
         return moved_name(name, self.scope, self.scope_)
 
-    def transformed(self, original: Any, missing_fn: Callable[[Any], Any] | None = None) -> Any:
+    def transformed(self, original: object, missing_fn: Callable[[object], object] | None = None) -> Any:
         """What a node or tensor has become, or each leaf of a tree of them; names stand for what they name.
 
         Args:
@@ -89,7 +90,7 @@ class TransformerInfo:
         """
         return self._each(original, self.graph, self.transformed_ops, self.transformed_ts, missing_fn)
 
-    def original(self, transformed: Any, missing_fn: Callable[[Any], Any] | None = None) -> Any:
+    def original(self, transformed: object, missing_fn: Callable[[object], object] | None = None) -> Any:
         """What a node or tensor was before, or each leaf of a tree of them; see `transformed`."""
         counts = len(self.transformed_ops), len(self.transformed_ts)
         if counts != self._counts:  # more has been transformed since this was last asked for
@@ -100,13 +101,13 @@ class TransformerInfo:
 
     @staticmethod
     def _each(
-        tree: Any,
+        tree: object,
         graph: Graph,
         nodes: Mapping[Node, Node],
         tensors: Mapping[Output, Output],
-        missing_fn: Callable[[Any], Any] | None,
+        missing_fn: Callable[[object], object] | None,
     ) -> Any:
-        def one(leaf: Any) -> Any:
+        def one(leaf: object) -> Any:
             top = lookup(graph, leaf) if isinstance(leaf, str) else leaf
             if not isinstance(top, (Node, Output)):
                 raise TypeError(f"a node or a tensor is expected, not {type(top).__name__}")
@@ -223,14 +224,14 @@ class Transformer:
     """
 
     def __init__(self) -> None:
-        self.transform_op_handler: Callable[[TransformerInfo, Node, list[Output]], Any] = copy_op_handler
+        self.transform_op_handler: Callable[[TransformerInfo, Node, list[Output]], Transformed] = copy_op_handler
         self.transform_control_input_handler: Callable[[TransformerInfo, Node], Node | None] = (
             transform_op_if_inside_handler
         )
-        self.transform_external_input_handler: Callable[[TransformerInfo, Output], Any] = (
+        self.transform_external_input_handler: Callable[[TransformerInfo, Output], Output] = (
             replace_t_with_placeholder_handler
         )
-        self.transform_external_hidden_input_handler: Callable[[TransformerInfo, Output], Any] = (
+        self.transform_external_hidden_input_handler: Callable[[TransformerInfo, Output], Output] = (
             keep_t_if_possible_handler
         )
         self.replacements: Mapping[Output, Output] = {}
@@ -285,7 +286,7 @@ class Transformer:
                 with refusals():
                     check_replaceable(tensor)
 
-    def _external_handler(self, info: TransformerInfo, tensor: Output) -> Callable[[TransformerInfo, Output], Any]:
+    def _external_handler(self, info: TransformerInfo, tensor: Output) -> Callable[[TransformerInfo, Output], Output]:
         if tensor in info.inputs:
             return self.transform_external_input_handler
         return self.transform_external_hidden_input_handler

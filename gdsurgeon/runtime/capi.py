@@ -16,7 +16,6 @@ import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from ctypes import c_char, c_char_p, c_int64, c_size_t, c_ubyte, c_void_p
-from typing import Any
 
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
@@ -92,7 +91,7 @@ class CApiGraph(CheckedGraph):
         library = self._library
         view = memoryview(data)
         check_size(view.nbytes)
-        holder: Any  # what keeps the memory at `buffer.data` in place
+        holder: c_char_p | ctypes.Array[c_char]  # what keeps the memory at `buffer.data` in place
         if isinstance(data, bytes):
             holder = c_char_p(data)
         elif view.readonly or not view.nbytes:

@@ -35,7 +35,7 @@ __all__ = [
     "WorkerTimeout",
 ]
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 
 _BOOT = """import sys
 sys.path[:] = {path}
@@ -73,7 +73,7 @@ class Pending(Generic[T]):
         self._key = key
         self._thread: int | None = None  # of the child, once the work has begun
         self._done = False
-        self._value: Any = None
+        self._value: object = None
         self._error: RuntimeFailure | None = None
 
     @property
@@ -134,7 +134,7 @@ class Worker:
         self._owner = os.getpid()  # a fork of this process must not end the child along with itself
         self._log: int | None = None
         self._tail = ""
-        self._pending: dict[int, Pending[Any]] = {}
+        self._pending: dict[int, Pending[object]] = {}
         self._count = 0
         self._ready = False  # TensorFlow has loaded and taken up work
         self._failure: RuntimeFailure | None = None
@@ -259,7 +259,7 @@ class Worker:
 
     # --- asking ----------------------------------------------------------------------------------------
 
-    def submit(self, method: str, **arguments: Any) -> Pending[Any]:
+    def submit(self, method: str, **arguments: object) -> Pending[Any]:
         """Send a request by its name; the methods below are the same with types. Starts the process.
 
         Never raises for a dead or failing child: `Pending.result` does.
@@ -269,7 +269,7 @@ class Worker:
         if self._pid is None and self._failure is None:
             self.start()
         stage = _STAGES.get(method, "starting").format(**arguments)
-        pending: Pending[Any] = Pending(self, stage, arguments.get("key"))
+        pending: Pending[object] = Pending(self, stage, arguments.get("key"))
         if self._failure is not None or self._channel is None:
             pending._done, pending._error = True, self._failure
             return pending
@@ -286,7 +286,7 @@ class Worker:
             raise
         return pending
 
-    def call(self, method: str, timeout: float | None = None, **arguments: Any) -> Any:
+    def call(self, method: str, timeout: float | None = None, **arguments: object) -> object:
         """`submit` and wait; see `Pending.result` for what it raises."""
         return self.submit(method, **arguments).result(timeout)
 
@@ -410,7 +410,7 @@ class Worker:
 
     # --- answers ---------------------------------------------------------------------------------------
 
-    def _wait(self, wanted: Pending[Any], timeout: float | None) -> None:
+    def _wait(self, wanted: Pending[object], timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
         while not wanted._done and self._channel is not None:
             try:
@@ -425,8 +425,8 @@ class Worker:
             else:
                 self._note(message)
 
-    def _note(self, message: Any) -> None:
-        from gdsurgeon.runtime.protocol import Begun, Refusal
+    def _note(self, message: object) -> None:
+        from gdsurgeon.runtime.protocol import Answer, Begun, Refusal
 
         if isinstance(message, Begun):
             self._ready = True
@@ -434,11 +434,12 @@ class Worker:
             if pending is not None:
                 pending._thread = message.thread
             return
+        assert isinstance(message, (Answer, Refusal))
         pending = self._pending.pop(message.number, None)
         if pending is None:
             return
         pending._done = True
-        if not isinstance(message, Refusal):
+        if isinstance(message, Answer):
             pending._value = message.value
         elif message.kind == "tensorflow":
             pending._error = TensorFlowError(message.code, message.message)
@@ -447,7 +448,7 @@ class Worker:
         else:
             pending._error = RuntimeFailure(message.message)
 
-    def _time_out(self, wanted: Pending[Any], seconds: float) -> None:
+    def _time_out(self, wanted: Pending[object], seconds: float) -> None:
         begun = [p for p in self._pending.values() if p._thread is not None]
         if wanted in begun:
             stage = wanted.stage

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isnan
 from struct import unpack_from
-from typing import Any
 
 from gdsurgeon.ops.dtypes import DTYPES, STRING, dtype_name
-from gdsurgeon.runtime.tensor import Tensor, numpy_dtype
+from gdsurgeon.runtime.tensor import Array, Tensor, numpy_dtype
 
 _BLOCK = 1 << 20  # elements compared at a time: the float64 copies must not need many times the tensor
 
@@ -151,11 +150,11 @@ def _compare_exact(a: Tensor, b: Tensor) -> Comparison:
     return Comparison(False, False, None, max_abs, max_rel, differing, a.count, None)
 
 
-def _blocks(a: Tensor, b: Tensor) -> Iterator[tuple[Any, Any]]:
+def _blocks(a: Tensor, b: Tensor) -> Iterator[tuple[Array, Array]]:
     x, y = a.numpy().reshape(-1), b.numpy().reshape(-1)
     return ((x[i : i + _BLOCK], y[i : i + _BLOCK]) for i in range(0, x.size, _BLOCK))
 
 
-def _words(array: Any, size: int) -> Any:
+def _words(array: Array, size: int) -> Array:
     """ARRAY as rows of bytes, one row for each element of SIZE bytes."""
     return array.view("u1").reshape(-1, size)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
-from typing import Any
+from typing import Any, TypeVar
 
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
 
@@ -34,7 +34,7 @@ _BUFFER = POINTER(Buffer)
 _POINTERS = POINTER(c_void_p)
 
 # name: (result, arguments), from tensorflow/c/c_api.h, tf_tensor.h, tf_tstring.h, tf_status.h, tf_buffer.h.
-_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+_FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "TF_Version": (c_char_p, []),
     "TF_NewStatus": (c_void_p, []),
     "TF_DeleteStatus": (None, [c_void_p]),
@@ -96,9 +96,12 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "TF_DeleteBuffer": (None, [_BUFFER]),
     "TF_LoadLibrary": (c_void_p, [c_char_p, c_void_p]),
 }
-_OPTIONAL: dict[str, tuple[Any, list[Any]]] = {  # c_api_experimental.h
+_OPTIONAL: dict[str, tuple[type | None, list[type]]] = {  # c_api_experimental.h
     "TF_LoadPluggableDeviceLibrary": (c_void_p, [c_char_p, c_void_p]),
 }
+
+
+T = TypeVar("T")
 
 
 class Library:
@@ -117,7 +120,7 @@ class Library:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(name)  # declared for the type checker; reached by optional functions only
 
-    def check(self, call: Callable[..., Any], *arguments: Any) -> Any:
+    def check(self, call: Callable[..., T], *arguments: object) -> T:
         """CALL with ARGUMENTS and a TF_Status as the last one.
 
         Raises:

@@ -16,7 +16,7 @@ import struct
 import sys
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _HEADER = struct.Struct("<QQ")
 _STALL = 60.0  # seconds without any progress after which the other end counts as hung
@@ -28,7 +28,7 @@ class WorkerRequest(NamedTuple):
 
     number: int
     method: str
-    arguments: dict[str, Any]
+    arguments: dict[str, object]
 
 
 class Begun(NamedTuple):
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     """The result of a request."""
 
     number: int
-    value: Any
+    value: object
 
 
 class Refusal(NamedTuple):
@@ -128,7 +128,7 @@ class Channel:
                 while view.nbytes:
                     view = view[self._end.send(view, self._flags) :]
 
-    def receive(self, deadline: float | None = None) -> Any:
+    def receive(self, deadline: float | None = None) -> object:
         """The next message.
 
         Args:

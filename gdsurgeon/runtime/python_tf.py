@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation, derive
+from gdsurgeon.runtime.differentiation.modules import GraphOperation, GraphTensor, PythonDevice, TensorGraph
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
 from gdsurgeon.runtime.library import package_folder
 from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
-from gdsurgeon.runtime.tensor import Tensor, from_numpy
+from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 
 
 class PythonRuntime:
@@ -40,7 +42,7 @@ class PythonRuntime:
         except Exception as error:  # a broken installation fails with more than ImportError
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise TensorFlowMissing(f"TensorFlow cannot be imported: {first}") from error
-        self._tf: Any = tensorflow
+        self._tf: ModuleType = tensorflow
         self.version: str = tensorflow.__version__
 
     def load(
@@ -76,15 +78,15 @@ class PythonGraph(CheckedGraph):
     """`gdsurgeon.runtime.base.LoadedGraph` on tf.Graph and tf.compat.v1.Session."""
 
     def __init__(
-        self, tf: Any, data: bytes | bytearray | memoryview, default_device: str, options: SessionOptions
+        self, tf: ModuleType, data: bytes | bytearray | memoryview, default_device: str, options: SessionOptions
     ) -> None:
         super().__init__(options.target)
         self._tf = tf
         check_size(memoryview(data).nbytes)
-        self._graph: Any = tf.Graph()
+        self._graph: TensorGraph | None = tf.Graph()
         with _translated(tf):
             graph_def = tf.compat.v1.GraphDef.FromString(bytes(data))
-            with self._graph.as_default(), self._graph.device(default_device or None):
+            with self._open_graph().as_default(), self._open_graph().device(default_device or None):
                 tf.graph_util.import_graph_def(graph_def, name="")
             config = tf.compat.v1.ConfigProto.FromString(options.config_proto())
             self._session: Any = tf.compat.v1.Session(options.target, graph=self._graph, config=config)
@@ -113,29 +115,30 @@ class PythonGraph(CheckedGraph):
             listed = self._session.list_devices() if self._server is None else self._devices_of(self._server)
         return [Device(d.name, d.device_type, d.memory_limit_bytes) for d in listed]
 
-    def _devices_of(self, server: Server) -> Any:
+    def _devices_of(self, server: Server) -> Sequence[PythonDevice]:
         # While it waits for a server, list_devices lets no other thread of Python run, so that nobody could
         # stop waiting for it: TensorFlow itself has to.
         v1 = self._tf.compat.v1
         config = v1.ConfigProto(operation_timeout_in_ms=round(ANSWER_WITHIN * 1000))
         with v1.Session(server.target, graph=self._tf.Graph(), config=config) as session:
             try:
-                return session.list_devices()
+                listed: Sequence[PythonDevice] = session.list_devices()
+                return listed
             except self._tf.errors.DeadlineExceededError:
                 raise server.silent(ANSWER_WITHIN) from None
 
-    def _open_graph(self) -> Any:
+    def _open_graph(self) -> TensorGraph:
         if self._graph is None:
             raise TensorFlowError("failed_precondition", "the graph has been closed")
         return self._graph
 
-    def _node(self, name: str) -> Any:
+    def _node(self, name: str) -> GraphOperation:
         try:
             return self._open_graph().get_operation_by_name(name)
         except (KeyError, ValueError, UnicodeError):
             raise no_node(name) from None
 
-    def _output(self, key: TensorName) -> Any:
+    def _output(self, key: TensorName) -> GraphTensor:
         name, index = key
         node = self._node(name)
         check_output(name, index, len(node.outputs))
@@ -167,7 +170,7 @@ class PythonGraph(CheckedGraph):
         return RunResult(tensors, metadata.SerializeToString() if metadata is not None else None)
 
 
-def _to_array(tf: Any, value: Tensor) -> Any:
+def _to_array(tf: ModuleType, value: Tensor) -> Array:
     array = value.numpy()
     if value.dtype == STRING:
         return array
@@ -175,7 +178,7 @@ def _to_array(tf: Any, value: Tensor) -> Any:
     return array.view(tf.dtypes.as_dtype(value.dtype).as_numpy_dtype)
 
 
-def _from_array(array: Any, dtype: int) -> Tensor:
+def _from_array(array: Array | bytes | str, dtype: int) -> Tensor:
     import numpy as np
 
     if dtype == STRING:
@@ -189,7 +192,7 @@ def _from_array(array: Any, dtype: int) -> Tensor:
 
 
 @contextlib.contextmanager
-def _translated(tf: Any) -> Iterator[None]:
+def _translated(tf: ModuleType) -> Iterator[None]:
     """TensorFlow's exceptions, whichever of its Python layers they come from, as TensorFlowError."""
     try:
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.runtime.tensor import Tensor, numpy_dtype
@@ -42,7 +42,7 @@ def statistics(tensor: Tensor) -> Statistics:
     low: float | None = None
     high: float | None = None
     for start in range(0, elements.size, _BLOCK):
-        block: Any = elements[start : start + _BLOCK]
+        block = elements[start : start + _BLOCK]
         if dtype.is_inexact:
             if dtype.size < 4:
                 block = block.astype(np.float32)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING, dtype_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[np.generic]"
 
 
 class Tensor:
@@ -73,7 +79,7 @@ class Tensor:
             return b"".join(struct.pack("<Q", len(text)) + text for text in self.data)
         return self.data.tobytes()
 
-    def numpy(self) -> Any:
+    def numpy(self) -> Array:
         """The value as a numpy array; it may share this tensor's memory and may be read-only.
 
         Strings give an object array of bytes. bfloat16 and other small types are ml_dtypes' where that is
@@ -82,15 +88,15 @@ class Tensor:
         import numpy as np
 
         if isinstance(self.data, list):
-            strings: Any = np.empty(len(self.data), object)
+            strings = np.empty(len(self.data), object)
             strings[:] = self.data
             return strings.reshape(self.shape)
         return np.frombuffer(self.data, numpy_dtype(self.dtype)).reshape(self.shape)
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
         if isinstance(self.data, list):
             return Tensor, (self.dtype, self.shape, self.data)
-        if protocol < 5:
+        if protocol.__index__() < 5:
             return Tensor, (self.dtype, self.shape, self.data.tobytes())
         import pickle  # out of band: the bytes travel without being copied into the pickle
 
@@ -100,7 +106,7 @@ class Tensor:
         return f"Tensor({dtype_name(self.dtype)}, {list(self.shape)}, {self.nbytes} bytes)"
 
 
-def numpy_dtype(number: int) -> Any:
+def numpy_dtype(number: int) -> np.dtype[np.generic]:
     """The numpy dtype of DataType NUMBER (see `Tensor.numpy` for what stands in for the small types)."""
     import numpy as np
 
@@ -109,13 +115,14 @@ def numpy_dtype(number: int) -> Any:
         try:
             import ml_dtypes
 
-            return np.dtype(getattr(ml_dtypes, dtype.numpy))
+            small: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, dtype.numpy))
+            return small
         except (ImportError, AttributeError):
             return np.dtype(f"u{dtype.size}")
     return np.dtype(dtype.numpy)
 
 
-def from_numpy(array: Any, dtype: int | None = None) -> Tensor:
+def from_numpy(array: object, dtype: int | None = None) -> Tensor:
     """The tensor of a numpy array, or of anything numpy makes an array of; shares memory where it can.
 
     Args:
@@ -136,7 +143,7 @@ def from_numpy(array: Any, dtype: int | None = None) -> Tensor:
         raise TypeError(f"TensorFlow has no element type {array.dtype.name}")
     if DTYPES[number].size != array.dtype.itemsize:
         raise TypeError(f"{array.dtype.name} elements cannot stand for {dtype_name(number)}")
-    words = memoryview(array.reshape(-1).view(np.uint8)) if array.size else b""
+    words = array.reshape(-1).view(np.uint8).data if array.size else b""
     return Tensor(number, array.shape, words)
 
 

@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from gdsurgeon.runtime.base import Device, LoadedGraph, Operation, Runtime, SessionOptions, TensorSpec
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
@@ -80,8 +80,8 @@ class Job(NamedTuple):
     """WORK to be done in the thread LANE once everything in NEEDS is there; ABANDON is told if it never is."""
 
     lane: str
-    work: Callable[[], Any]
-    needs: Iterable[Slot[Any]] = ()
+    work: Callable[[], object]
+    needs: Iterable[Slot[list[Tensor]]] = ()
     abandon: Callable[[BaseException], None] | None = None
 
 
@@ -109,6 +109,7 @@ class Child:
                 request = self._channel.receive()
             except EOFError:
                 return
+            assert isinstance(request, WorkerRequest)
             self._accept(request)
 
     def _accept(self, request: WorkerRequest) -> None:
@@ -134,7 +135,8 @@ class Child:
         while True:
             number, job = jobs.get()
             try:
-                for needed in (self._runtime, *job.needs):
+                self._runtime.get()
+                for needed in job.needs:
                     needed.get()
                 self._channel.send(Begun(number, threading.get_ident()))
                 answer = Answer(number, job.work())
@@ -300,7 +302,7 @@ class Child:
         """A Comparison for each pair (output of run RESULT_A, output of run RESULT_B)."""
         a, b = self._result(result_a), self._result(result_b)
 
-        def work() -> list[Any]:
+        def work() -> object:
             from gdsurgeon.runtime.compare import compare
 
             left, right = a.get(), b.get()
@@ -312,7 +314,7 @@ class Child:
         """The Statistics of each tensor of the result RESULT_ID."""
         slot = self._result(result_id)
 
-        def work() -> list[Any]:
+        def work() -> object:
             from gdsurgeon.runtime.statistics import statistics
 
             return [statistics(tensor) for tensor in slot.get()]
@@ -443,4 +445,4 @@ def _use_signal_stack() -> None:
     ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None)
 
 
-_signal_stacks: list[Any] = []
+_signal_stacks: list[ctypes.Array[ctypes.c_char]] = []

@@ -13,6 +13,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import INT32, INT64, base_dtype
 from gdsurgeon.ops.kinds import CALLED, PASSES_ON, RESOURCE_VARIABLES, SWITCH, VARIABLES
 from gdsurgeon.ops.op_defs import arg_count, arg_dtypes
+from gdsurgeon.wire.protos import AttrValue, FunctionDef, NodeDef
 
 MOST_NODES = 5000
 """Nodes that are looked at: what an input is for shows near it."""
@@ -40,11 +41,11 @@ class Place(ABC):
     key: Hashable
 
     @abstractmethod
-    def attr(self, key: str) -> Any:
+    def attr(self, key: str) -> AttrValue | None:
         """The AttrValue message of attr KEY, or None."""
 
     @abstractmethod
-    def attrs(self) -> Iterator[Any]:
+    def attrs(self) -> Iterator[AttrValue]:
         """The AttrValue messages of the attrs that can name functions."""
 
     @abstractmethod
@@ -55,7 +56,7 @@ class Place(ABC):
     def readers(self, index: int | None) -> Iterator[tuple[Place, int]]:
         """Who reads output INDEX (None: any), and by which data input."""
 
-    def value(self, key: str) -> Any:
+    def value(self, key: str) -> object:
         """The plain value of attr KEY, or its default; None where there is neither."""
         found = self.attr(key)
         if found is not None:
@@ -211,13 +212,13 @@ class _GraphPlace(Place):
         self.name = node.name
         self.key = node
 
-    def attr(self, key: str) -> Any:
+    def attr(self, key: str) -> AttrValue | None:
         return self.node.attr(key)
 
-    def attrs(self) -> Iterator[Any]:
+    def attrs(self) -> Iterator[AttrValue]:
         definition = self.node.op_def
         if definition is None or definition.takes_functions:
-            yield from (self.node.attr(key) for key in self.node.attr_keys)
+            yield from (value for _, value in self.node.attrs())
 
     def source(self, slot: int) -> Outlet | None:
         if not 0 <= slot < len(self.node.inputs):
@@ -257,14 +258,14 @@ class _Body:
         depth: calls that are around it.
     """
 
-    def __init__(self, call: Place, function: Any, first: int, returns: bool, depth: int) -> None:
+    def __init__(self, call: Place, function: FunctionDef, first: int, returns: bool, depth: int) -> None:
         self.call = call
         self.function = function
         self.first = first
         self.depth = depth
         self.nodes = {node.name: node for node in function.node_def}
         self.arguments = [arg.name for arg in function.signature.input_arg]
-        self.reads: dict[str, list[tuple[Any, int, str]]] = {}
+        self.reads: dict[str, list[tuple[NodeDef, int, str]]] = {}
         for node in function.node_def:
             for slot, text in enumerate(text for text in node.input if not text.startswith("^")):
                 self.reads.setdefault(text.split(":")[0], []).append((node, slot, text))
@@ -284,7 +285,7 @@ class _Body:
 
 
 class _BodyPlace(Place):
-    def __init__(self, body: _Body, node: Any) -> None:
+    def __init__(self, body: _Body, node: NodeDef) -> None:
         self.body = body
         self.node = node
         self.graph = body.call.graph
@@ -292,10 +293,10 @@ class _BodyPlace(Place):
         self.name = node.name
         self.key = (id(body), node.name)
 
-    def attr(self, key: str) -> Any:
-        return self.node.attr.get(key, None)
+    def attr(self, key: str) -> AttrValue | None:
+        return self.node.attr.get(key)
 
-    def attrs(self) -> Iterator[Any]:
+    def attrs(self) -> Iterator[AttrValue]:
         yield from self.node.attr.values()
 
     def source(self, slot: int) -> Outlet | None:

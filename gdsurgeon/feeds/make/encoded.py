@@ -10,8 +10,9 @@ import zlib
 from array import array
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from gdsurgeon.errors import Json
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.ops.dtypes import UINT8
 from gdsurgeon.wire.fields import encode_len, encode_varint
@@ -145,7 +146,7 @@ def json_example(features: Mapping[str, Feature]) -> bytes:
     return json.dumps({"features": {"feature": {k: _json_feature(v) for k, v in sorted(features.items())}}}).encode()
 
 
-def _json_feature(values: Feature) -> dict[str, dict[str, list[Any]]]:
+def _json_feature(values: Feature) -> dict[str, dict[str, Sequence[Json]]]:
     first = values[0] if values else 0.0
     if isinstance(first, bytes):
         texts = [base64.b64encode(v).decode() for v in values if isinstance(v, bytes)]

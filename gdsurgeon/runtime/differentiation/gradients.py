@@ -8,9 +8,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 from gdsurgeon.ops.kinds import LOOPS
+from gdsurgeon.runtime.differentiation.modules import GraphTensor, Modules, TensorGraph
 from gdsurgeon.runtime.differentiation.reverse_walk import (
     NoGradient,
     ReverseWalk,
@@ -18,6 +20,7 @@ from gdsurgeon.runtime.differentiation.reverse_walk import (
     upstream,
     without_gradient,
 )
+from gdsurgeon.wire.protos import GraphDef
 
 SEED = "grad_ys_"
 """Beginning of the names, under the scope, of the nodes that are the gradients of the targets, as TensorFlow has it."""
@@ -66,44 +69,7 @@ class Backward(NamedTuple):
     calls: tuple[str, ...] = ()
 
 
-class Modules:
-    """What the reverse walk uses of TensorFlow, in one place: the parts that are not public may move."""
-
-    def __init__(self, tf: Any) -> None:
-        from tensorflow.python.eager import backprop_util
-        from tensorflow.python.framework import ops
-        from tensorflow.python.ops import control_flow_state, default_gradient
-
-        self.tf = tf
-        self.gradient_function = ops.get_gradient_function
-        self.is_trainable = backprop_util.IsTrainable
-        self.name_scope = tf.compat.v1.name_scope
-        self.uid = ops.uid
-        self._add_slices = backprop_util.AggregateIndexedSlicesGradients
-        self._has_zeros = default_gradient.supports_default_grad
-        self._zeros_like = control_flow_state.ZerosLike
-
-    def zeros_like(self, output: Any) -> Any:
-        """Zeros in the place of a gradient that there is not; None where the tensor cannot have one."""
-        return self._zeros_like(output.op, output.value_index) if self._has_zeros(output) else None
-
-    def add(self, gradients: Sequence[Any]) -> Any:
-        """The sum of gradients, in their order."""
-        if any(isinstance(gradient, self.tf.IndexedSlices) for gradient in gradients):
-            return self._add_slices(gradients)
-        return self.tf.add_n(gradients)
-
-    def merge_shape(self, gradient: Any, tensor: Any) -> None:
-        """Tells TensorFlow that GRADIENT has the shape of TENSOR."""
-        if isinstance(gradient, self.tf.Tensor) and tensor.dtype != self.tf.resource:
-            gradient.set_shape(tensor.shape)
-
-    def is_function(self, graph: Any, name: str) -> bool:
-        """Whether an op is a function of GRAPH."""
-        return bool(graph._is_function(name))
-
-
-def derive(tf: Any, data: bytes | bytearray | memoryview, wanted: Derivation) -> Backward:
+def derive(tf: ModuleType, data: bytes | bytearray | memoryview, wanted: Derivation) -> Backward:
     """Makes the nodes of a backward pass.
 
     Args:
@@ -153,15 +119,15 @@ def derive(tf: Any, data: bytes | bytearray | memoryview, wanted: Derivation) ->
     return made._replace(graph=added.SerializeToString())
 
 
-def _tensor(graph: Any, name: str) -> Any:
+def _tensor(graph: TensorGraph, name: str) -> GraphTensor:
     return graph.get_tensor_by_name(name if ":" in name else name + ":0")
 
 
-def _dense(tf: Any, gradient: Any) -> Any:
+def _dense(tf: ModuleType, gradient: GraphTensor | None) -> GraphTensor | None:
     return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
-def _pass_function_numbers(modules: Modules, graph_def: Any) -> None:
+def _pass_function_numbers(modules: Modules, graph_def: GraphDef) -> None:
     """Has TensorFlow number new functions behind those of the graph: it looks at no names that are taken."""
     ends = [re.search(r"_(\d+)$", function.signature.name) for function in graph_def.library.function]
     highest = max((int(end[1]) for end in ends if end is not None), default=0)
@@ -169,7 +135,7 @@ def _pass_function_numbers(modules: Modules, graph_def: Any) -> None:
         pass
 
 
-def _own_function_names(graph_def: Any) -> dict[str, str]:
+def _own_function_names(graph_def: GraphDef) -> dict[str, str]:
     """Names for the functions of a graph that no other graph of this process has had.
 
     TensorFlow keeps one library for all of them, in which it puts what it makes of a loop, under a name that follows
@@ -179,7 +145,7 @@ def _own_function_names(graph_def: Any) -> dict[str, str]:
     return {f.signature.name: f"{f.signature.name}_of_{number}" for f in graph_def.library.function if number}
 
 
-def _rename_functions(graph_def: Any, names: Mapping[str, str]) -> None:
+def _rename_functions(graph_def: GraphDef, names: Mapping[str, str]) -> None:
     """Gives functions other names, wherever they are called or passed on."""
     if not names:
         return
@@ -190,9 +156,9 @@ def _rename_functions(graph_def: Any, names: Mapping[str, str]) -> None:
         while pending:
             value = pending.pop()
             kind = value.WhichOneof("value")
-            for function in (value.func,) if kind == "func" else value.list.func if kind == "list" else ():
-                function.name = names.get(function.name, function.name)
-                pending.extend(function.attr.values())
+            for func in (value.func,) if kind == "func" else value.list.func if kind == "list" else ():
+                func.name = names.get(func.name, func.name)
+                pending.extend(func.attr.values())
     for function in graph_def.library.function:
         function.signature.name = names.get(function.signature.name, function.signature.name)
     for gradient in graph_def.library.gradient:
@@ -201,7 +167,13 @@ def _rename_functions(graph_def: Any, names: Mapping[str, str]) -> None:
 
 
 def _difference(
-    v1: Any, graph: Any, before: Any, results: Sequence[Any], *, own: bool, calls: Sequence[str]
+    v1: ModuleType,
+    graph: TensorGraph,
+    before: GraphDef,
+    results: Sequence[GraphTensor | None],
+    *,
+    own: bool,
+    calls: Sequence[str],
 ) -> Backward:
     """What has come into GRAPH since it was BEFORE, as far as RESULTS depend on it."""
     after = graph.as_graph_def()

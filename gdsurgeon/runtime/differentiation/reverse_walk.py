@@ -11,10 +11,11 @@ Runs where TensorFlow has been imported.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from gdsurgeon.ops.kinds import CALLS, LOOPS
+from gdsurgeon.runtime.differentiation.modules import GraphOperation, GraphTensor, Modules
 
 TAKES_NONE: Mapping[str, frozenset[int]] = {
     "SoftmaxCrossEntropyWithLogits": frozenset((1,)),
@@ -42,13 +43,13 @@ class Path(NamedTuple):
         members: the same as a set.
     """
 
-    operations: list[Any]
-    members: set[Any]
+    operations: list[GraphOperation]
+    members: set[GraphOperation]
 
 
-def path(modules: Any, ys: Sequence[Any], xs: Sequence[Any]) -> Path:
+def path(modules: Modules, ys: Sequence[GraphTensor], xs: Sequence[GraphTensor]) -> Path:
     """The operations through which a gradient may flow from YS back to XS."""
-    reached: set[Any] = set()
+    reached: set[GraphOperation] = set()
     forward = deque(x.op for x in xs)
     while forward:
         operation = forward.popleft()
@@ -57,7 +58,7 @@ def path(modules: Any, ys: Sequence[Any], xs: Sequence[Any]) -> Path:
             for output in operation.outputs:
                 if modules.is_trainable(output):
                     forward.extend(output.consumers())
-    found: list[Any] = []
+    found: list[GraphOperation] = []
     backward = deque(y.op for y in ys)
     while backward:
         operation = backward.popleft()
@@ -68,7 +69,7 @@ def path(modules: Any, ys: Sequence[Any], xs: Sequence[Any]) -> Path:
     return Path(found, set(found))
 
 
-def without_gradient(modules: Any, between: Path, xs: Sequence[Any]) -> tuple[list[NoGradient], list[str]]:
+def without_gradient(modules: Modules, between: Path, xs: Sequence[GraphTensor]) -> tuple[list[NoGradient], list[str]]:
     """The operations of a path that have no gradient function, and (apart) the function calls that have none."""
     missing: list[NoGradient] = []
     calls: list[str] = []
@@ -90,14 +91,14 @@ def without_gradient(modules: Any, between: Path, xs: Sequence[Any]) -> tuple[li
     return missing, calls
 
 
-def _stop(between: Path, xs: Sequence[Any]) -> set[Any]:
+def _stop(between: Path, xs: Sequence[GraphTensor]) -> set[GraphOperation]:
     """The sources that depend on no other source: their operations are not differentiated."""
     return {x.op for x in xs if not any(read.op in between.members for read in x.op.inputs)}
 
 
-def upstream(between: Path, operations: Iterable[Any]) -> set[Any]:
+def upstream(between: Path, operations: Iterable[GraphOperation]) -> set[GraphOperation]:
     """OPERATIONS and those of a path that they depend on."""
-    found: set[Any] = set()
+    found: set[GraphOperation] = set()
     pending = list(operations)
     while pending:
         operation = pending.pop()
@@ -111,7 +112,7 @@ class ReverseWalk:
     """One backward pass.
 
     Args:
-        modules: what is used of TensorFlow, see `gdsurgeon.runtime.differentiation.gradients.Modules`.
+        modules: what is used of TensorFlow, see `gdsurgeon.runtime.differentiation.modules.Modules`.
         between: what to walk over.
         xs: the sources.
         missing: names of the operations without a gradient function.
@@ -120,20 +121,26 @@ class ReverseWalk:
         stopped: the operations among MISSING that a gradient has come to: it goes no further.
     """
 
-    def __init__(self, modules: Any, between: Path, xs: Sequence[Any], missing: Collection[str] = ()) -> None:
+    def __init__(
+        self, modules: Modules, between: Path, xs: Sequence[GraphTensor], missing: Collection[str] = ()
+    ) -> None:
         self._modules = modules
         self._between = between
         self._xs = xs
         self._missing = frozenset(missing)
-        self.stopped: list[Any] = []
+        self.stopped: list[GraphOperation] = []
         self._stop = _stop(between, xs)
-        self._pending: Counter[Any] = Counter(
+        self._pending: Counter[GraphOperation] = Counter(
             read.op for operation in between.operations for read in operation.inputs if read.op in between.members
         )
-        self._partial: dict[Any, list[Any]] = {}  # gradients that have come, by the reference of the tensor
-        self._whole: dict[Any, Any] = {}  # sums of them, of the outputs of operations that were walked over
+        self._partial: dict[
+            Hashable, list[GraphTensor]
+        ] = {}  # gradients that have come, by the reference of the tensor
+        self._whole: dict[
+            Hashable, GraphTensor
+        ] = {}  # sums of them, of the outputs of operations that were walked over
 
-    def run(self, ys: Sequence[Any], grad_ys: Sequence[Any]) -> list[Any]:
+    def run(self, ys: Sequence[GraphTensor], grad_ys: Sequence[GraphTensor]) -> list[GraphTensor | None]:
         """The gradient of the sum of GRAD_YS * YS with respect to each source; None where none flows.
 
         A gradient is a tensor or IndexedSlices.
@@ -144,19 +151,19 @@ class ReverseWalk:
         ready = deque(op for op in first if op in self._between.members and not self._pending[op])
         while ready:
             operation = ready.popleft()
-            for read, gradient in zip(tuple(operation.inputs), self._differentiate(operation), strict=False):
-                if gradient is not None:
-                    self._partial.setdefault(read.ref(), []).append(gradient)
-            for read in self._reads(operation):
-                self._pending[read.op] -= 1
-                if not self._pending[read.op]:
-                    ready.append(read.op)
+            for read, found in zip(tuple(operation.inputs), self._differentiate(operation), strict=False):
+                if found is not None:
+                    self._partial.setdefault(read.ref(), []).append(found)
+            for producer in self._producers(operation):
+                self._pending[producer] -= 1
+                if not self._pending[producer]:
+                    ready.append(producer)
         return [self._whole.get(x.ref()) for x in self._xs]
 
-    def _reads(self, operation: Any) -> Iterable[Any]:
-        return [read for read in operation.inputs if read.op in self._between.members]
+    def _producers(self, operation: GraphOperation) -> list[GraphOperation]:
+        return [read.op for read in operation.inputs if read.op in self._between.members]
 
-    def _differentiate(self, operation: Any) -> list[Any]:
+    def _differentiate(self, operation: GraphOperation) -> list[GraphTensor | None]:
         """The gradients with respect to the inputs of OPERATION."""
         reads = tuple(operation.inputs)
         given = [self._sum(output) for output in operation.outputs]
@@ -179,7 +186,7 @@ class ReverseWalk:
             self._modules.merge_shape(gradient, read)
         return gradients
 
-    def _sum(self, output: Any) -> Any:
+    def _sum(self, output: GraphTensor) -> GraphTensor | None:
         """The gradient of an output of which all partial gradients have come; None where none has."""
         partial = self._partial.pop(output.ref(), None)
         if not partial:
