@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.ops.kinds import LOOPS
 from gdsurgeon.runtime.differentiation.modules import GraphTensor, Modules, TensorGraph
@@ -20,7 +20,9 @@ from gdsurgeon.runtime.differentiation.reverse_walk import (
     upstream,
     without_gradient,
 )
-from gdsurgeon.wire.protos import GraphDef
+
+if TYPE_CHECKING:
+    from tensorflow.core.framework.graph_pb2 import GraphDef
 
 SEED = "grad_ys_"
 """Beginning of the names, under the scope, of the nodes that are the gradients of the targets, as TensorFlow has it."""
