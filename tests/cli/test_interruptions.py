@@ -230,9 +230,9 @@ def test_validator_dies(desk: Desk, number: signal.Signals, words: tuple[str, ..
 
 @pytest.mark.tensorflow
 def test_validator_hangs(desk: Desk) -> None:
-    ran = Validation(desk, "--timeout", "1").finished()
+    ran = Validation(desk, "--timeout", "6").finished()
     assert ran.code == 5
-    check_said(ran, "did not finish running", "within 1 s", "--timeout")
+    check_said(ran, "did not finish running", "within 6 s", "--timeout")
     assert desk.temporary_files() == []
 
 

@@ -48,7 +48,7 @@ def test_a_graph_that_hangs(own_worker: Bench) -> None:
 def test_a_graph_that_hangs_is_named(bench: Bench) -> None:
     bench.put(m=looping(endless=True), fine=looping())
     for arguments in (("m.pb",), ("fine.pb", "m.pb")):
-        ran = bench.run(*arguments, "--timeout", "1", "--feed", "n=3")
+        ran = bench.run(*arguments, "--timeout", "6", "--feed", "n=3")
         assert ran.code == 5
         check_said(ran, "m.pb")
 

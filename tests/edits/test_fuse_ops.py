@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 from support import graphs
 from support.counting import is_linear
-from support.expecting import check_graph
 from support.function_defs import VARIABLE, X, body_of, call, function, neg, only_function, unary
-from support.fusing import chain, fused, refused, split
+from support.fusing import chain, check_calls, fused, refused, split
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -45,7 +44,7 @@ def test_the_selection_becomes_a_call() -> None:
     result = fused(found, ["sum", "neg", "mul"])
     name = only_function(found).signature.name
     called = call("call", name, ["x", "one"], [FLOAT, FLOAT], [FLOAT])
-    check_graph(found, X, const("one", [1, 2]), called, identity("y", "call"))
+    check_calls(found, X, const("one", [1, 2]), called, identity("y", "call"))
     assert run(found, "y", x=[3.0, 4.0]) == run(graph(*chain()), "y", x=[3.0, 4.0]) == [[-16.0, -36.0]]
     journal = result.journal
     assert journal.added == ["call"] and sorted(journal.removed) == ["mul", "neg", "sum"]
@@ -239,7 +238,7 @@ def test_outputs_of_the_graph_keep_their_names() -> None:
     found = graph(X, neg("a", "x"), neg("y", "a"), unary("Abs", "z", "a"))
     result = fused(found, ["a", "y", "z"])
     name = only_function(found).signature.name
-    check_graph(
+    check_calls(
         found, X, call("call", name, ["x"], [FLOAT], [FLOAT, FLOAT]), identity("y", "call"), identity("z", "call:1")
     )
     assert run(found, "y", "z", x=[1.0, -2.0]) == [[1.0, -2.0], [1.0, 2.0]]
@@ -254,7 +253,7 @@ def test_an_output_node_with_several_outputs_keeps_them_all() -> None:
     found = graph(*records)
     fused(found, ["s"])
     name = only_function(found).signature.name
-    check_graph(
+    check_calls(
         found,
         *records[:2],
         call("call", name, ["axis", "x"], [INT32, FLOAT], [FLOAT] * 3),
@@ -287,7 +286,7 @@ def test_names_that_are_to_be_kept() -> None:
 def test_the_call_may_have_the_name_of_its_first_output() -> None:
     found = graph(X, neg("a", "x"), neg("y", "a"))
     result = fused(found, ["a", "y"], "y")
-    check_graph(found, X, call("y", only_function(found).signature.name, ["x"], [FLOAT], [FLOAT]))
+    check_calls(found, X, call("y", only_function(found).signature.name, ["x"], [FLOAT], [FLOAT]))
     assert (result.journal.added, result.journal.removed, result.journal.moved) == (["y"], ["a"], {})
     assert run(found, "y", x=[1.0, 2.0]) == [[1.0, 2.0]]
 

@@ -11,7 +11,8 @@ from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
-from support.expecting import refuse
+from support import graphs
+from support.expecting import check_graph, refuse
 from support.function_defs import X, neg, unary
 from support.graphs import (
     FLOAT,
@@ -31,6 +32,12 @@ def fused(found: Graph, selection: str | Sequence[str], name: str = "call", **op
     if isinstance(selection, str):
         return fuse_ops(found, Selection(regexes=(selection,)), name, **options)
     return fuse_ops(found, Selection(nodes=tuple(selection)), name, **options)
+
+
+def check_calls(found: Graph, *records: bytes) -> None:
+    """`check_graph`, whatever functions the graph holds."""
+    functions = graphs.parsed(found).library.function
+    check_graph(found, *records, trailer=graphs.library(*functions) + graphs.VERSIONS)
 
 
 def refused(found: Graph, words: str, selection: str | Sequence[str], name: str = "call", **options: Any) -> EditError:
