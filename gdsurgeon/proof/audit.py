@@ -8,7 +8,7 @@ that were not touched are copied byte for byte when the graph is written: only t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.edits.claims import EditResult, Postprocessed, Preprocessed, SameGiven, SamePart
 from gdsurgeon.errors import printable, quoted
@@ -20,6 +20,7 @@ from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import ENTER
+from gdsurgeon.wire.protos import FunctionDef
 
 FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
 _NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, "var_name", "container", "use_node_name_sharing"))
@@ -230,7 +231,7 @@ def _copied_functions(originals: Graph, before: Graph, after: Graph, journal: Jo
             yield f"the function {quoted(name)} is not what it was copied from"
 
 
-def _plain(function: Any, renamed: Mapping[str, str]) -> Any:
+def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
     """A copy of FUNCTION without names of its own, those of other functions as RENAMED."""
     out = type(function)()
     out.CopyFrom(function)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import format_shape
-from gdsurgeon.errors import ValidationError
+from gdsurgeon.errors import Json, ValidationError
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 
@@ -58,9 +58,9 @@ class OutputProof:
         """How many the value has."""
         return prod(self.shape)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """For the report."""
-        out: dict[str, Any] = {
+        out: dict[str, Json] = {
             "original": self.before,
             "edited": self.after,
             "dtype": dtype_name(self.dtype),
@@ -175,7 +175,7 @@ class Proof:
                 self.elements[output.after] = self.elements.get(output.after, 0) + count
                 self.numbers[output.after] = self.numbers.get(output.after, 0) + (0 if output.comparison.nan else count)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """For the report."""
         return {
             "level": self.level,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
@@ -176,7 +176,7 @@ class Recorded(NamedTuple):
     """
 
     tensor: str
-    values: Sequence[Any]
+    values: Sequence[object]
     called: str
 
     def of_sample(self, sample: int, dtype: int) -> Tensor:

@@ -141,12 +141,23 @@ class GraphDef(Message):
     debug_info: GraphDebugInfo
 
 
+class AllocationRecord(Message):
+    alloc_micros: int
+    alloc_bytes: int
+
+
+class AllocatorMemoryUsed(Message):
+    allocator_name: str
+    allocation_records: Messages[AllocationRecord]
+
+
 class NodeExecStats(Message):
     node_name: str
-    all_start_micros: int
-    all_end_rel_micros: int
-    all_start_nanos: int
-    all_end_rel_nanos: int
+    memory: Messages[AllocatorMemoryUsed]
+    op_start_rel_micros: int
+    op_end_rel_micros: int
+    op_start_rel_nanos: int
+    op_end_rel_nanos: int
 
 
 class DeviceStepStats(Message):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import Json, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
@@ -108,7 +108,7 @@ class Guilty(NamedTuple):
     between: tuple[str, ...]
     why: tuple[str, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """For reports."""
         return {
             "node": self.node,
@@ -139,7 +139,7 @@ class Divergence:
     left_out: int = 0
     lockstep: bool = False
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """For reports."""
         return {
             "guilty": [guilty.as_json() for guilty in self.guilty],

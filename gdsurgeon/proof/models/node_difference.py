@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.writing import node_def
+from gdsurgeon.wire.protos import AttrValue
 
 MOST_SHOWN = 60
 """Characters of an attr that a line repeats."""
@@ -56,7 +56,7 @@ def _attr(a: Node, b: Node, key: str) -> list[str]:
     return [f"attr {quoted(key)} is {new}, not {old}" if old != new else f"attr {quoted(key)} is another"]
 
 
-def _text(value: Any) -> str:
+def _text(value: AttrValue | None) -> str:
     text = " ".join(str(value).split())
     return printable(text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "...")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from gdsurgeon.errors import Json
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.models.trace import NodeTime, node_times
 from gdsurgeon.proof.subject import Feeds
@@ -40,7 +41,7 @@ class Profile(NamedTuple):
     node_seconds: float
     slowest: tuple[NodeTime, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """For reports."""
         slowest = [node._asdict() for node in self.slowest]
         return {"seconds": self.seconds, "runs": self.runs, "node_seconds": self.node_seconds, "slowest": slowest}

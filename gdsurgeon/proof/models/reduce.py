@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.import_graph import import_graph
-from gdsurgeon.errors import EditError, NotValidatedError, quoted
+from gdsurgeon.errors import EditError, Json, NotValidatedError, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -24,6 +24,7 @@ from gdsurgeon.proof.proof import agrees, difference
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.write import read_chunks
 
 PIECE = "piece"
@@ -48,7 +49,7 @@ class Reduced(NamedTuple):
     theirs: str
     text: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """For reports."""
         tensors = [self.mine, self.theirs]
         return {"bytes": len(self.data), "nodes": self.nodes, "tensors": tensors, "difference": self.text}
@@ -198,7 +199,7 @@ def _make_constant(graph: Graph, node: Node, value: Tensor) -> None:
     graph.set_attr(node, "value", _constant(value).SerializeToString())
 
 
-def _constant(value: Tensor) -> Any:
+def _constant(value: Tensor) -> AttrValue:
     """An AttrValue with VALUE, bit for bit."""
     if isinstance(value.data, list):
         return tensor_value(STRING, value.shape, value.data)

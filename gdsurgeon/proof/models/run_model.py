@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
@@ -39,7 +39,7 @@ class Golden(NamedTuple):
     """Recorded outputs, by name, one mapping for each sample; NAME is what they are called in messages."""
 
     name: str = ""
-    samples: Sequence[Mapping[str, Any]] = ()
+    samples: Sequence[Mapping[str, object]] = ()
 
 
 @dataclass

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.wire.fields import LEN, WireError, fields
 from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import NodeExecStats, StepStats
 
 _STEP_STATS = 1  # field of RunMetadata
 # As TensorFlow's tracer of a GPU lists what has run there: '/device:GPU:0/stream:all' has every kernel, and the
@@ -64,10 +65,10 @@ def node_times(metadata: bytes) -> list[NodeTime]:
                     times[node.node_name, device.device] += _nanoseconds(node)
                     runs[node.node_name, device.device] += 1
     found = []
-    for (name, device), launched in times.items():
-        short = _DEVICE.search(device)
+    for (name, where), launched in times.items():
+        short = _DEVICE.search(where)
         measured = kernels.get((name, short[0].upper()), launched) if short else launched
-        found.append(NodeTime(name, device, measured / 1e9, runs[name, device]))
+        found.append(NodeTime(name, where, measured / 1e9, runs[name, where]))
     return sorted(found, key=lambda node: (-node.seconds, node.name, node.device))
 
 
@@ -102,7 +103,7 @@ def peak_bytes(metadata: bytes) -> dict[str, int]:
     return peaks
 
 
-def _step_stats(metadata: bytes) -> Any:
+def _step_stats(metadata: bytes) -> StepStats:
     """The StepStats in METADATA; its descriptor is kept here, that of the big message around it is not."""
     stats = message("tensorflow.StepStats")()
     try:
@@ -114,7 +115,7 @@ def _step_stats(metadata: bytes) -> Any:
     return stats
 
 
-def _nanoseconds(node: Any) -> int:
+def _nanoseconds(node: NodeExecStats) -> int:
     """How long the kernel computed; some versions and tracers know microseconds only."""
     nanos = int(node.op_end_rel_nanos - node.op_start_rel_nanos)
     micros = int(node.op_end_rel_micros - node.op_start_rel_micros)
