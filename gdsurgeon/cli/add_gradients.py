@@ -98,22 +98,15 @@ def command(
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_gradients import add_gradients
     from gdsurgeon.feeds.input_spec import given_shapes
-    from gdsurgeon.gradients.checkpointing.rewrite import MODES
     from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
     if not xs and not weights:
         raise UsageError("gradients with respect to what? --xs TENSOR,... or --weights")
     if scope is not None and not scope.strip("/"):
         raise UsageError("--scope names nothing")
-    if budget is not None and checkpoints:
-        raise UsageError("--budget chooses the checkpoints: give one or the other")
-    if threads is not None and budget is None and checkpoints in ((), ("none",)):
-        raise UsageError("--threads is for a plan: --checkpoints or --budget asks for one")
     targets, sources, given = names_in(ys, "--ys"), names_in(xs, "--xs"), names_in(grad_ys, "--grad-ys")
     called = names_in(names, "--names")
-    kept = names_in(checkpoints, "--checkpoints") or ["none"]
-    if len(kept) > 1 and set(kept) & set(MODES):
-        raise UsageError(f"--checkpoints takes one of {', '.join(MODES)}, or tensors")
+    kept = _kept(checkpoints, budget, threads)
     if measure and request.level != "run":
         raise UsageError(f"--measure runs the result, and --validate {request.level} does not")
     settings = request.settings
@@ -140,3 +133,17 @@ def command(
                 differentiator=differentiator,
             ),
         )
+
+
+def _kept(checkpoints: tuple[str, ...], budget: float | None, threads: int | None) -> list[str]:
+    """What --checkpoints asks for. Raises UsageError where the options for plans contradict each other."""
+    from gdsurgeon.gradients.checkpointing.rewrite import MODES
+
+    if budget is not None and checkpoints:
+        raise UsageError("--budget chooses the checkpoints: give one or the other")
+    if threads is not None and budget is None and checkpoints in ((), ("none",)):
+        raise UsageError("--threads is for a plan: --checkpoints or --budget asks for one")
+    kept = names_in(checkpoints, "--checkpoints") or ["none"]
+    if len(kept) > 1 and set(kept) & set(MODES):
+        raise UsageError(f"--checkpoints takes one of {', '.join(MODES)}, or tensors")
+    return kept

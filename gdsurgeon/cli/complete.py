@@ -60,7 +60,9 @@ def inputs_and_constants(context: click.Context, parameter: click.Parameter, inc
 def ops(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
     """Op types of MODEL."""
     graph = _model(context, parameter)
-    return [] if graph is None else [op for op in sorted(graph.op_counts()) if op.startswith(incomplete)]
+    from gdsurgeon.analysis.queries.op_usage import op_counts
+
+    return [] if graph is None else [op for op in sorted(op_counts(graph)) if op.startswith(incomplete)]
 
 
 def scopes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:

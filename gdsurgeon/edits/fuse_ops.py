@@ -25,8 +25,9 @@ from gdsurgeon.edits.functions.fusion_body import FusionBody, Hole, bind_body
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
 from gdsurgeon.graph.facts import Rewired
-from gdsurgeon.graph.graph import Graph, Use, check_name
+from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.graph.journal import Altered, Journal, altered_function, made
+from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import CONVOLUTIONS, RECOMPUTED

@@ -14,8 +14,9 @@ from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replacea
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.facts import Rewired
-from gdsurgeon.graph.graph import Graph, check_name
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Altered, Journal, made
+from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, SWITCH
 from gdsurgeon.select import Selection, is_constant, nodes_of

@@ -11,8 +11,8 @@ from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.shapes.stated import compatible, format_shape
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.gradients.weights import Weights, counted_others, weights_of
-from gdsurgeon.graph.graph import Graph, check_name
-from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import UniqueNames, check_name
 from gdsurgeon.graph.node import Output, same_dtype
 from gdsurgeon.ops.dtypes import COMPLEX64, COMPLEX128, FLOATING, base_dtype, dtype_name
 

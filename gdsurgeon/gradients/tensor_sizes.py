@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import placeholder_shape
@@ -58,11 +58,7 @@ def tensor_sizes(
         UsageError: a shape is given for what is no input.
     """
     inputs = {node.name: node for node in known.node if node.op in PLACEHOLDERS}
-    for name in shapes:
-        node = graph.find(name)
-        if node is None or node.op not in PLACEHOLDERS:
-            near = near_miss(name, inputs).rstrip(".")
-            raise UsageError(f"a shape is given for {quoted(name)}, which is no input{'.' if near else ''}{near}")
+    _check_names(graph, shapes, inputs)
     given = {name: shape for name, shape in shapes.items() if name in inputs}
     definition = with_shapes(together(known, definition), given, 1)
     signatures = differentiator.signatures(definition.SerializeToString())
@@ -102,6 +98,15 @@ def tensor_sizes(
         )
     has_batch = any((signatures[name][0].shape or (1,))[0] > 1 for name in stated)
     return Sizes(signatures, tensors, warnings, has_batch)
+
+
+def _check_names(graph: Graph, names: Iterable[str], inputs: Iterable[str]) -> None:
+    """Raises UsageError where one of NAMES is no input of GRAPH; INPUTS are those that may be meant."""
+    for name in names:
+        node = graph.find(name)
+        if node is None or node.op not in PLACEHOLDERS:
+            near = near_miss(name, inputs).rstrip(".")
+            raise UsageError(f"a shape is given for {quoted(name)}, which is no input{'.' if near else ''}{near}")
 
 
 def together(known: GraphDef, definition: GraphDef) -> GraphDef:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -10,12 +9,9 @@ from typing import NamedTuple, TypeVar
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
 from gdsurgeon.graph.names import (
-    NAME_RULE,
     UniqueNames,
-    format_input,
-    is_valid_name,
+    check_name,
     near_miss,
-    parse_input,
     parse_tensor,
 )
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, check_output
@@ -189,21 +185,6 @@ class Graph:
             if node not in self._overlay.removed:
                 yield node
         yield from tuple(self._overlay.added)
-
-    def op_counts(self) -> dict[str, int]:
-        """How many nodes of each op there are, the most frequent first."""
-        table = self.store.table
-        counts = Counter(table.ops)
-        out = {op: counts[i] for i, op in enumerate(table.op_names)}
-        for node in self._overlay.touched:
-            if node.op_override is not None and node.op_override != node.header.op:
-                out[node.header.op] -= 1
-                out[node.op] = out.get(node.op, 0) + 1
-        for node in self._overlay.removed:
-            out[node.header.op] -= 1
-        for node in self._overlay.added:
-            out[node.op] = out.get(node.op, 0) + 1
-        return dict(sorted(((op, n) for op, n in out.items() if n), key=lambda item: (-item[1], item[0])))
 
     def tensor(self, text: str) -> Output:
         """The tensor that a user writes as ``node`` or ``node:index``.
@@ -457,14 +438,7 @@ class Graph:
 
     def spell_base_input(self, text: str) -> str:
         """An input as the file spells it, with the name that its node has now."""
-        if not self._overlay.respelt:
-            return text
-        ref = parse_input(text)
-        if ref is None or ref.node not in self._overlay.respelt:
-            return text
-        if ref.port == 0 and text.endswith(":0"):
-            return self._overlay.respelt[ref.node] + ":0"
-        return format_input(self._overlay.respelt[ref.node], ref.port)
+        return self._overlay.respelt_input(text)
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -512,12 +486,6 @@ def graph_of(item: Node | Output) -> Graph:
     graph = (item if isinstance(item, Node) else item.node).graph
     assert isinstance(graph, Graph)
     return graph
-
-
-def check_name(name: str) -> None:
-    """Raises EditError where TensorFlow would not take NAME for a node."""
-    if not is_valid_name(name):
-        raise EditError(f"{quoted(name)} is not a legal node name ({NAME_RULE})")
 
 
 def _reads(user: Node, node: Node) -> bool:

@@ -28,6 +28,12 @@ def is_valid_name(name: str) -> bool:
     return _NAME.match(name) is not None
 
 
+def check_name(name: str) -> None:
+    """Raises EditError where TensorFlow would not take NAME for a node."""
+    if not is_valid_name(name):
+        raise EditError(f"{quoted(name)} is not a legal node name ({NAME_RULE})")
+
+
 def parse_input(text: str) -> InputRef | None:
     """``^node``, ``node`` or ``node:index`` taken apart, or None where TEXT is none of them."""
     if text[:1] == "^":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.graph.node import Node
 
 
@@ -90,3 +91,12 @@ class Overlay:
             self.left.add(node.base_name)
             self.respelt[node.base_name] = node.name
         self.current[node.name] = node
+
+    def respelt_input(self, text: str) -> str:
+        """An input as the file spells it, with the name that its node has now."""
+        ref = parse_input(text) if self.respelt else None
+        if ref is None or ref.node not in self.respelt:
+            return text
+        if ref.port == 0 and text.endswith(":0"):
+            return self.respelt[ref.node] + ":0"
+        return format_input(self.respelt[ref.node], ref.port)

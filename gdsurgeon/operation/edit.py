@@ -266,9 +266,10 @@ def _seen(graph: Graph) -> tuple[Signature | None, Counts]:
     """The signature and the counts, unless a big file would have to be indexed for them alone."""
     if not graph.store.has_table:
         return None, Counts(graph.node_count, None)
+    from gdsurgeon.analysis.queries.op_usage import op_counts
     from gdsurgeon.analysis.queries.signature import signature
 
-    return signature(graph), Counts(graph.node_count, graph.op_counts())
+    return signature(graph), Counts(graph.node_count, op_counts(graph))
 
 
 def _is_text(request: Request, graph: Graph, output: OutputFile) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.queries.constant_sizes import ConstantSize, ConstantSizes
 from gdsurgeon.analysis.queries.function_summary import FunctionSummary
-from gdsurgeon.analysis.queries.op_usage import OpUsage
+from gdsurgeon.analysis.queries.op_usage import OpUsage, op_counts
 from gdsurgeon.analysis.queries.signature import Signature
 from gdsurgeon.analysis.queries.strings import Strings
 from gdsurgeon.analysis.shapes.stated import format_shape
@@ -50,13 +50,13 @@ class Inspection:
     @property
     def variables(self) -> int:
         """Variables: their values are not in the file."""
-        return sum(n for op, n in self.graph.op_counts().items() if op in VARIABLES | RESOURCE_VARIABLES)
+        return sum(n for op, n in op_counts(self.graph).items() if op in VARIABLES | RESOURCE_VARIABLES)
 
 
 def lines(inspection: Inspection) -> list[str]:
     """For people: the file, its inputs and outputs, its ops."""
     graph = inspection.graph
-    counts = graph.op_counts()
+    counts = op_counts(graph)
     form = "text" if graph.text else "binary"
     head = f"{printable(graph.source_name)}  {form} GraphDef, {size(graph.file_bytes)}, "
     head += f"{counted(graph.node_count, 'node')}, {counted(len(counts), 'op type')}"
@@ -211,7 +211,7 @@ def as_json(inspection: Inspection) -> dict[str, Json]:
         "functions": [function.signature.name for function in graph.functions],
         "variables": inspection.variables,
         **(signature_json(inspection.signature) or {}),
-        "ops": graph.op_counts(),
+        "ops": op_counts(graph),
         "faults": inspection.findings.faults,
         "fault_count": inspection.findings.fault_count,
         "warnings": inspection.findings.warnings,

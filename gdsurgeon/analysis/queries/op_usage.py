@@ -27,9 +27,24 @@ class OpUsage(NamedTuple):
     is_function: bool
 
 
+def op_counts(graph: Graph) -> dict[str, int]:
+    """How many nodes of each op there are, the most frequent first."""
+    table = graph.store.table
+    counts = Counter(table.ops)
+    out = {op: counts[i] for i, op in enumerate(table.op_names)}
+    for node in graph.touched():
+        if node.base_name is None or node.op != node.header.op:
+            out[node.op] = out.get(node.op, 0) + 1
+            if node.base_name is not None:
+                out[node.header.op] -= 1
+    for node in graph.removed():
+        out[node.header.op] -= 1
+    return dict(sorted(((op, n) for op, n in out.items() if n), key=lambda item: (-item[1], item[0])))
+
+
 def op_usage(graph: Graph) -> list[OpUsage]:
     """The ops of GRAPH as it is now, the most frequent first."""
-    outer = graph.op_counts()
+    outer = op_counts(graph)
     inner = Counter(node.op for function in graph.functions for node in function.node_def)
     counts = Counter(outer) + inner
     found = [OpUsage(op, outer.get(op, 0), inner[op], op_def(op) is not None, op in graph.functions) for op in counts]

@@ -23,9 +23,9 @@ from gdsurgeon.edits.functions.copies import respell_shared_names, shared_names_
 from gdsurgeon.edits.functions.merge import FunctionMerge, plan_function_merge, respell_functions
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import shape_value, string_value
-from gdsurgeon.graph.graph import Graph, check_name
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.names import UniqueNames, check_name
 from gdsurgeon.graph.node import Node, Output
 
 

@@ -29,8 +29,9 @@ from gdsurgeon.edits.functions.copies import (
 from gdsurgeon.edits.functions.merge import respell_functions
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import string_value
-from gdsurgeon.graph.graph import Graph, check_name
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ENTER, LOOP_COND, MERGE, NEXT_ITERATION
 from gdsurgeon.select import own_nodes
