@@ -300,6 +300,8 @@ class Engine:
 
     def _value(self, source: FeedSource, sample: int) -> Tensor | Result | None:
         """What a run is fed by another; None where that was left out, or was not fed such a thing."""
+        if isinstance(source, Tensor | Result):
+            return source
         if isinstance(source, SameFeed):
             return self.fed.get(source.run, {}).get(source.name)
         if isinstance(source, AnyNumbers):

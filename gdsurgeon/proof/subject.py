@@ -281,6 +281,12 @@ class Subject:
         ]
 
 
+def fetching(executor: Executor, key: str, graph: Graph, tensors: list[str], name: str) -> Subject:
+    """TENSORS of the graph that is KEY in the executor, run as NAME on what somebody else feeds."""
+    plan, options = FetchPlan([tensors]), SubjectOptions(name)
+    return Subject(executor, key, graph, plan=plan, overrides=Overrides(), options=options)
+
+
 def _variable(graph: Graph, name: str) -> VariableSpec | None:
     node = graph[name]
     shape = node.attr("shape")

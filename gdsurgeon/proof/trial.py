@@ -18,6 +18,7 @@ from gdsurgeon.proof.models.profile import MeasuredGraph
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.subject import Feeds, Subject
+from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 
 ORIGINAL, EDITED = "original", "edited"
@@ -93,7 +94,7 @@ class AnyNumbers(NamedTuple):
     fetch: Fetch
 
 
-FeedSource = Fetch | SameFeed | AnyNumbers
+FeedSource = Fetch | SameFeed | AnyNumbers | Tensor | Result
 
 
 class Refusal(NamedTuple):
@@ -122,7 +123,7 @@ class TrialRun:
 
     Attributes:
         subject: the graph and what is fetched of it; it makes the feeds that `fed` does not name.
-        fed: what is fed besides, from runs that begin before this one.
+        fed: what is fed besides: given, or from runs that begin before this one.
         accused: what the graph is called in messages where it is the one on trial, at fault if it does not run; '': it
             was not edited.
         blame: what is raised where TensorFlow refuses it, where that is another error.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import SamePiece
 from gdsurgeon.errors import printable
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.proof.plan import FetchPlan, plan_with
-from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.plan import plan_with
+from gdsurgeon.proof.subject import fetching
 from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
@@ -58,22 +57,14 @@ def same_piece_trial(context: TrialContext, claim: SamePiece) -> Trial:
         return trial
     fed: dict[str, FeedSource] = {name: SameFeed(ORIGINAL, name) for name in source.feedable}
     fed |= {tensor: AnyNumbers(Fetch(ORIGINAL, tensor)) for tensor in inputs}
-    piece = _piece(context, ORIGINAL, _PIECE, [old for old, _ in pairs])
-    other = _piece(context, EDITED, _OTHER_PIECE, [new for _, new in pairs])
+    piece = fetching(context.executor, ORIGINAL, change.before, [old for old, _ in pairs], _PIECE)
+    other = fetching(context.executor, EDITED, change.after, [new for _, new in pairs], _OTHER_PIECE)
     trial.runs = [
         TrialRun(source, reported_as=None, optional="end"),
         TrialRun(piece, fed, reported_as=None, optional="end"),
         TrialRun(other, {name: SameFeed(_PIECE, name) for name in fed}, accused=change.called, reported_as=None),
     ]
     return trial
-
-
-def _piece(context: TrialContext, key: str, name: str, tensors: list[str]) -> Subject:
-    graph = context.change.before if key == ORIGINAL else context.change.after
-    plan = FetchPlan(groups=[tensors])
-    return Subject(
-        context.executor, key, graph, plan=plan, overrides=Overrides(), options=SubjectOptions(name, batches=False)
-    )
 
 
 def _first_inputs(context: TrialContext, claim: SamePiece) -> list[str]:

@@ -19,7 +19,7 @@ from gdsurgeon.ops import dtypes
 from gdsurgeon.proof.claims.composed import PRE, Parts, parts_around, parts_trial
 from gdsurgeon.proof.claims.side_by_side import counterpart_pairs, deciding
 from gdsurgeon.proof.engine import Failure
-from gdsurgeon.proof.models.divergence import Differing, DifferingOutput, DivergenceSearch, ModelSide
+from gdsurgeon.proof.models.divergence import DivergenceSearch, ModelSide
 from gdsurgeon.proof.models.recording import Recording
 from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext, TrialState, chance_reasons, nodes_of
@@ -282,7 +282,4 @@ def divergence_search(comparison: ModelComparison, failure: Failure) -> Divergen
             names = {i.part_input: i.name for i in interfaces}
             renamed = partial(_renamed, results), partial(_renamed, names)
             sides.append(ModelSide(part.key, part.graph, failure.fed[part.name], *renamed))
-    outputs = [DifferingOutput(o.before, o.after, o.comparison) for o in failure.wrong if o.comparison is not None]
-    trial = comparison.trial
-    found = Differing(outputs, failure.fed[EDITED], trial.rtol, trial.atol)
-    return DivergenceSearch(context.executor, context.change, sides, found)
+    return DivergenceSearch(context, comparison.trial, failure, sides)

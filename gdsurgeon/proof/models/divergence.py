@@ -4,28 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import Json, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import Json, NotValidatedError, ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype, element_size
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.proof.change import Change
-from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.engine import Engine, Failure
+from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.models.node_difference import node_differences
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import agrees, difference
-from gdsurgeon.proof.subject import Feeds
-from gdsurgeon.proof.trial import EDITED
+from gdsurgeon.proof.subject import Feeds, fetching
+from gdsurgeon.proof.trial import (
+    EDITED,
+    ORIGINAL,
+    ComparedPair,
+    FeedSource,
+    Fetch,
+    Trial,
+    TrialContext,
+    TrialRun,
+    nodes_of,
+)
 from gdsurgeon.runtime.compare import Comparison
-from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 
 CHUNK_BYTES = 256 << 20
@@ -34,14 +42,16 @@ CHUNK_TENSORS = 2000
 UNKNOWN_BYTES = 1 << 20
 """What a tensor of unknown shape is taken for."""
 MOST_GUILTY = 20
+_LOOKED_AT = "looked at "
+"""Stands before the key of a graph in the name of its runs: what they are fed is held by runs that went before."""
 
 
 class TensorPair(NamedTuple):
-    """A tensor of the model and its partner in the other one; SOURCE numbers the reference that the first is of."""
+    """A tensor of the graph that is SIDE in the executor, and its partner in the other model."""
 
     before: str
     after: str
-    source: int = 0
+    side: str = ORIGINAL
 
 
 class ModelSide(NamedTuple):
@@ -60,29 +70,6 @@ class ModelSide(NamedTuple):
     feeds: Feeds
     partner: Callable[[str], str | None]
     counterpart: Callable[[str], str]
-
-
-class DifferingOutput(NamedTuple):
-    """An output of the two that differs, and how."""
-
-    before: str
-    after: str
-    comparison: Comparison
-
-
-class Differing(NamedTuple):
-    """What differs between two models.
-
-    Attributes:
-        outputs: those that do; what they do not depend on is not looked at.
-        feeds: what the other model was fed.
-        rtol, atol: by how much floats may differ.
-    """
-
-    outputs: Sequence[DifferingOutput]
-    feeds: Feeds
-    rtol: float = 0.0
-    atol: float = 0.0
 
 
 class Guilty(NamedTuple):
@@ -141,77 +128,66 @@ class Divergence:
 
     def as_json(self) -> dict[str, Json]:
         """For reports."""
-        return {
-            "guilty": [guilty.as_json() for guilty in self.guilty],
-            "compared": self.compared,
-            "left_out": self.left_out,
-            "lockstep": self.lockstep,
-        }
+        return {**vars(self), "guilty": [guilty.as_json() for guilty in self.guilty]}
 
 
 class DivergenceSearch:
-    """The search for the node that is to blame.
+    """The search for the node that is to blame: trials whose pairs are the tensors inside.
 
     Both graphs are loaded as they are written: what an optimiser folds together belongs to no node.
 
     Args:
-        executor: has loaded all of them, the other model as EDITED.
-        change: the two models.
+        context: the two models, in the executor that has loaded all of the graphs.
+        trial: of the two.
+        failure: of that trial; what its outputs that differ do not depend on is not looked at.
         sides: the model, and what stands before and behind it.
-        differing: what is to be explained.
     """
 
-    def __init__(self, executor: Executor, change: Change, sides: Sequence[ModelSide], differing: Differing) -> None:
-        self.executor = executor
-        self.change = change
-        self.sides = sides
-        self.ends, self.feeds, self.rtol, self.atol = differing
-        self.topology = topology_of(change.after)
+    def __init__(self, context: TrialContext, trial: Trial, failure: Failure, sides: Sequence[ModelSide]) -> None:
+        self.executor, self.change = context.executor, context.change
+        self.sides = {side.key: side for side in sides}
+        self.ends, self.feeds = failure.wrong, failure.fed[EDITED]
+        self.rtol, self.atol = trial.rtol, trial.atol
         self.found = Divergence()
-        nodes = {parse_tensor(end.after).node for end in differing.outputs}
-        above = self.topology.upstream([self.topology.id_of(change.after[name]) for name in nodes])
-        self._order = [number for number in topological_order(self.topology) if above[number]]
-        self.pairs, self._groups = self._fetchable()
+        self._groups = self._fetchable()
+        self.pairs = list(self._groups)
+        self.partners = {pair.after: pair for pair in self.pairs}
 
     # -- what can be compared -----------------------------------------------------------------------------------
 
-    def _fetchable(self) -> tuple[list[TensorPair], dict[TensorPair, tuple[int, int, int]]]:
+    def _fetchable(self) -> dict[TensorPair, tuple[str, int, int]]:
         """The pairs that can be fetched in both graphs, in topological order, and the runs that can fetch them."""
         graph = self.change.after
-        names = [self.topology.name(number) for number in self._order]
+        topology = topology_of(graph)
+        above = topology.upstream([topology.id_of(graph[node]) for node in nodes_of(end.after for end in self.ends)])
+        names = [topology.name(number) for number in topological_order(topology) if above[number]]
         partners = [
-            TensorPair(mine, theirs, source)
+            pair
             for name in names
             if graph[name].op not in PLACEHOLDERS
             for theirs in _tensors_of(graph[name])
-            if theirs not in self.feeds
-            for source, mine in self._partner(theirs)
+            if theirs not in self.feeds and (pair := self._paired(theirs)) is not None
         ]
-        theirs = _fetches(self.executor, graph, [parse_tensor(pair.after).node for pair in partners])
-        mine = [
-            _fetches(self.executor, r.graph, [parse_tensor(p.before).node for p in partners if p.source == i])
-            for i, r in enumerate(self.sides)
-        ]
+        theirs = _fetches(self.executor, graph, [pair.after for pair in partners])
+        mine = {
+            key: _fetches(self.executor, side.graph, [pair.before for pair in partners if pair.side == key])
+            for key, side in self.sides.items()
+        }
         groups = {
-            pair: (pair.source, mine[pair.source][pair.before], theirs[pair.after])
+            pair: (pair.side, mine[pair.side][pair.before], theirs[pair.after])
             for pair in partners
-            if pair.after in theirs and pair.before in mine[pair.source]
+            if pair.after in theirs and pair.before in mine[pair.side]
         }
         self.found.left_out = len(partners) - len(groups)
-        return list(groups), groups
+        return groups
 
-    def _partner(self, tensor: str) -> Iterator[tuple[int, str]]:
-        """The first of the sides that has a partner for a tensor of the other model, and that partner."""
-        for source, reference in enumerate(self.sides):
-            mine = reference.partner(tensor)
-            if mine is not None and _has(reference.graph, mine) and mine not in reference.feeds:
-                yield source, mine
-                return
-
-    @cached_property
-    def partners(self) -> dict[str, TensorPair]:
-        """The pairs by the name in the other model."""
-        return {pair.after: pair for pair in self.pairs}
+    def _paired(self, tensor: str) -> TensorPair | None:
+        """A tensor of the other model with its partner, of the first of the sides that has one."""
+        for key, side in self.sides.items():
+            mine = side.partner(tensor)
+            if mine is not None and _has(side.graph, mine) and mine not in side.feeds:
+                return TensorPair(mine, tensor, key)
+        return None
 
     def _chunks(self) -> Iterator[list[TensorPair]]:
         """The pairs in order, in chunks that fit into memory and whose tensors can be fetched in one run."""
@@ -246,7 +222,7 @@ class DivergenceSearch:
             out[pair] = size if shape is not None and min(shape, default=0) >= 0 else UNKNOWN_BYTES
         return out
 
-    # -- each on its own values ---------------------------------------------------------------------------------
+    # -- each on its own values, or in lockstep -----------------------------------------------------------------
 
     def first(self) -> Divergence:
         """Each graph runs on its own values: finds the first node that differs.
@@ -255,34 +231,16 @@ class DivergenceSearch:
             ValidationError, NotValidatedError: a run that went before does not go again.
         """
         for chunk in self._chunks():
-            self._run_side(chunk[0].source, chunk)
-            self._run(EDITED, "theirs", self.feeds, [pair.after for pair in chunk])
-            places = [(f"mine {pair.source}", i) for i, pair in enumerate(chunk)]
-            differing = self._differing(chunk, places)
-            self.found.compared += len(chunk)
-            self._drop("theirs", *(f"mine {i}" for i in range(len(self.sides))))
+            differing = self._differing(chunk) or {}
+            # Of the tensors that differ those are to blame above which none does.
+            bad = {pair.after for pair in differing}
+            for pair, comparison in differing.items():
+                if not any(read.after in bad for read in self._frontier(pair)[0]):
+                    self._note(pair, comparison)
             if differing:
-                self._blame(differing)
                 break
-        if not self.found.guilty:
-            self._blame_ends()
+        self._blame_ends()
         return self.found
-
-    def _blame_ends(self) -> None:
-        """Nothing that has a partner differs above the outputs that do: what lies between is to blame."""
-        for end in self.ends:
-            if end.after not in self.partners:
-                self._note(TensorPair(end.before, end.after), end.comparison)
-
-    def _blame(self, differing: Mapping[TensorPair, Comparison]) -> None:
-        """Of the tensors that differ those above which none does."""
-        bad = {pair.after for pair in differing}
-        for pair, comparison in differing.items():
-            inputs, _ = self._frontier(pair)
-            if not any(read.after in bad for read in inputs):
-                self._note(pair, comparison)
-
-    # -- in lockstep --------------------------------------------------------------------------------------------
 
     def lockstep(self) -> Divergence:
         """Every node of the other graph gets the model's tensors for its inputs: finds all nodes that differ.
@@ -294,48 +252,25 @@ class DivergenceSearch:
         """
         self.found.lockstep = True
         for chunk in self._chunks():
-            read = {pair: [self.partners[t] for t in self._reads(pair) if t in self.partners] for pair in chunk}
-            wanted = list(dict.fromkeys([*chunk, *(p for pairs in read.values() for p in pairs)]))
-            places: dict[TensorPair, tuple[str, int]] = {}
-            for source in range(len(self.sides)):
-                of_source = [pair for pair in wanted if pair.source == source]
-                places |= {pair: (f"mine {source}", i) for i, pair in enumerate(of_source)}
-                self._run_side(source, of_source)
             for colour in self._colours(chunk):
-                self._try(colour, read, places)
-            self._drop(*(f"mine {i}" for i in range(len(self.sides))))
-        if not self.found.guilty:
-            self._blame_ends()
+                self._judge(colour)
+        self._blame_ends()
         order = {pair.after: i for i, pair in enumerate(self.pairs)}
         self.found.guilty.sort(key=lambda guilty: order.get(guilty.tensor.after, len(order)))
         return self.found
 
-    def _try(
-        self,
-        pairs: Sequence[TensorPair],
-        read: Mapping[TensorPair, list[TensorPair]],
-        places: Mapping[TensorPair, tuple[str, int]],
-    ) -> None:
+    def _judge(self, pairs: Sequence[TensorPair]) -> None:
         """Runs nodes of the other model on the sides' tensors; one that does not take them is left out."""
-        fed = dict(self.feeds) | {p.after: Result(*places[p]) for pair in pairs for p in read[pair]}
-        try:
-            self.executor.wait(self.executor.run(EDITED, "theirs", fed, [pair.after for pair in pairs]))
-        except Refused:
-            if len(pairs) > 1:
-                for pair in pairs:
-                    self._try([pair], read, places)
-            else:
-                self.found.left_out += 1
-            return
-        for pair, comparison in self._differing(pairs, [places[pair] for pair in pairs]).items():
-            self._note(pair, comparison)
-        self.found.compared += len(pairs)
-        self._drop("theirs")
-
-    def _run_side(self, source: int, wanted: Sequence[TensorPair]) -> None:
-        if wanted:
-            reference = self.sides[source]
-            self._run(reference.key, f"mine {source}", reference.feeds, [pair.before for pair in wanted])
+        read = [self.partners[t] for pair in pairs for t in self._reads(pair) if t in self.partners]
+        differing = self._differing(pairs, read)
+        if differing is not None:
+            for pair, comparison in differing.items():
+                self._note(pair, comparison)
+        elif len(pairs) > 1:
+            for pair in pairs:
+                self._judge([pair])
+        else:
+            self.found.left_out += 1
 
     def _reads(self, pair: TensorPair) -> list[str]:
         return [output.name for output in self.change.after[parse_tensor(pair.after).node].inputs]
@@ -343,44 +278,68 @@ class DivergenceSearch:
     def _colours(self, chunk: Sequence[TensorPair]) -> list[list[TensorPair]]:
         """Pairs that can share a run: a tensor that is fed to one of them is not fetched for another."""
         colour_of: dict[str, int] = {}
-        colours: list[list[TensorPair]] = []
+        colours: dict[int, list[TensorPair]] = {}
         for pair in chunk:
             node = parse_tensor(pair.after).node
             if node not in colour_of:
                 taken = {colour_of.get(parse_tensor(tensor).node, -1) for tensor in self._reads(pair)}
                 colour_of[node] = next(i for i in range(len(taken) + 1) if i not in taken)
-            while len(colours) <= colour_of[node]:
-                colours.append([])
-            colours[colour_of[node]].append(pair)
-        return colours
-
-    # -- both ---------------------------------------------------------------------------------------------------
-
-    def _run(self, key: str, result: str, feeds: Feeds, fetches: list[str]) -> None:
-        try:
-            self.executor.wait(self.executor.run(key, result, feeds, fetches))
-        except Refused as refused:
-            kind = ValidationError if key == EDITED else NotValidatedError
-            name = self.change.called if key == EDITED else self.change.name
-            raise kind(f"{name} does not run while its tensors are looked at: {printable(refused.text)}") from refused
-
-    def _drop(self, *results: str) -> None:
-        for result in results:
-            self.executor.drop(result)
+            colours.setdefault(colour_of[node], []).append(pair)
+        return list(colours.values())
 
     def _differing(
-        self, pairs: Sequence[TensorPair], places: Sequence[tuple[str, int]]
-    ) -> dict[TensorPair, Comparison]:
-        """Those of PAIRS that differ; of the sides they are at PLACES, of the other model in their order."""
-        out: dict[TensorPair, Comparison] = {}
-        for result in dict.fromkeys(result for result, _ in places):
-            of_result = [(i, place[1]) for i, place in enumerate(places) if place[0] == result]
-            at = [(mine, theirs) for theirs, mine in of_result]
-            pending = self.executor.compare(result, "theirs", at, rtol=self.rtol, atol=self.atol)
-            for (i, _), found in zip(of_result, self.executor.comparisons(pending), strict=True):
-                if not agrees(found, self.rtol, self.atol):
-                    out[pairs[i]] = found
-        return out
+        self, pairs: Sequence[TensorPair], read: Sequence[TensorPair] | None = None
+    ) -> dict[TensorPair, Comparison] | None:
+        """Those of PAIRS that differ, where the other model is given the sides' tensors of READ.
+
+        None where it does not take them; without any it has to run.
+        """
+        fetches = dict.fromkeys([*pairs, *(read or ())])
+        sides = dict.fromkeys(pair.side for pair in fetches)
+        runs = [self._run(key, [pair.before for pair in fetches if pair.side == key]) for key in sides]
+        other = self._run(EDITED, [pair.after for pair in pairs])
+        other.fed = {**other.fed, **{p.after: Fetch(_LOOKED_AT + p.side, p.before) for p in read or ()}}
+        other.optional = "end" if read is not None else ""
+        trial = Trial(
+            "",
+            [*runs, other],
+            [
+                ComparedPair(p.before, p.after, Fetch(_LOOKED_AT + p.side, p.before), Fetch(other.name, p.after))
+                for p in pairs
+            ],
+            {},
+            lead=other.name,
+            rtol=self.rtol,
+            atol=self.atol,
+            judged=False,
+            shown=False,
+        )
+        outputs = Engine(self.executor, trial).run().outputs
+        self.found.compared += len(outputs)
+        compared = [(pair, output.comparison) for pair, output in zip(pairs, outputs, strict=False)]
+        return {p: c for p, c in compared if c and not agrees(c, self.rtol, self.atol)} if outputs else None
+
+    def _run(self, key: str, tensors: list[str]) -> TrialRun:
+        """A run of a graph on what it was fed, for TENSORS."""
+        is_other = key == EDITED
+        graph = self.change.after if is_other else self.sides[key].graph
+        feeds: Mapping[str, FeedSource] = self.feeds if is_other else self.sides[key].feeds
+        name = self.change.called if is_other else self.change.name
+        error = ValidationError if is_other else NotValidatedError
+        return TrialRun(
+            fetching(self.executor, key, graph, tensors, _LOOKED_AT + key),
+            feeds,
+            blame=lambda refusal: error(f"{name} does not run while its tensors are looked at: {refusal.text}"),
+            reported_as=None,
+        )
+
+    # -- what is to blame ---------------------------------------------------------------------------------------
+
+    def _blame_ends(self) -> None:
+        """Where nothing that has a partner differs above the outputs that do, what lies between is to blame."""
+        for end in self.ends if not self.found.guilty else ():
+            if end.after not in self.partners and end.comparison is not None:
+                self._note(TensorPair(end.before, end.after), end.comparison)
 
     def _note(self, pair: TensorPair, comparison: Comparison) -> None:
         if len(self.found.guilty) >= MOST_GUILTY:
@@ -396,11 +355,11 @@ class DivergenceSearch:
 
     def _why(self, node: Node) -> list[str]:
         """What is different about a node as the files have it; [] where it has no partner."""
-        for source, mine in self._partner(node.name):
-            reference = self.sides[source]
-            other = reference.graph.find(parse_tensor(mine).node)
-            return node_differences(other, node, reference.counterpart) if other is not None else []
-        return []
+        pair = self._paired(node.name)
+        if pair is None:
+            return []
+        side = self.sides[pair.side]
+        return node_differences(side.graph[parse_tensor(pair.before).node], node, side.counterpart)
 
     def _frontier(self, pair: TensorPair) -> tuple[tuple[TensorPair, ...], tuple[str, ...]]:
         """The nearest tensors above PAIR that are compared, and the nodes on the way to them."""
@@ -435,7 +394,7 @@ def _has(graph: Graph, tensor: str) -> bool:
     return node is not None and ref.port < len(node.output_dtypes or (0,))
 
 
-def _fetches(executor: Executor, graph: Graph, names: Sequence[str]) -> dict[str, int]:
-    """The tensors of the nodes NAMES that can be fetched, each with the number of the run that can fetch it."""
-    plan = plan_with(executor.settings, graph, [name for name in dict.fromkeys(names) if name in graph])
+def _fetches(executor: Executor, graph: Graph, tensors: Sequence[str]) -> dict[str, int]:
+    """What of the nodes of TENSORS can be fetched, each with the number of the run that can fetch it."""
+    plan = plan_with(executor.settings, graph, nodes_of(tensors))
     return {name: i for i, group in enumerate(plan.groups) for name in group if name not in plan.random}

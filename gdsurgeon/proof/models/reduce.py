@@ -90,15 +90,15 @@ class _Starts:
     """The tensors at which the piece begins, in each of the graphs, and their values."""
 
     def __init__(self, search: DivergenceSearch, guilty: Guilty, without: set[str]) -> None:
-        source = guilty.tensor.source
+        side = guilty.tensor.side
         known = [pair for pair in search.pairs if pair.after not in without]
-        graph = search.sides[source].graph
-        self.mine = frontier(graph, guilty.tensor.before, {p.before: p for p in known if p.source == source})[0]
+        graph = search.sides[side].graph
+        self.mine = frontier(graph, guilty.tensor.before, {p.before: p for p in known if p.side == side})[0]
         self.theirs = frontier(search.change.after, guilty.tensor.after, {p.after: p for p in known})[0]
         self.pairs = list(dict.fromkeys((*self.mine, *self.theirs)))
         self.values: dict[TensorPair, Tensor] = {}
-        for number, reference in enumerate(search.sides):
-            self.values |= _values(search.executor, reference, [p for p in self.pairs if p.source == number])
+        for key, reference in search.sides.items():
+            self.values |= _values(search.executor, reference, [p for p in self.pairs if p.side == key])
 
 
 def _values(executor: Executor, reference: ModelSide, pairs: list[TensorPair]) -> dict[TensorPair, Tensor]:
@@ -115,7 +115,7 @@ def _values(executor: Executor, reference: ModelSide, pairs: list[TensorPair]) -
 
 
 def _piece(search: DivergenceSearch, guilty: Guilty, starts: _Starts) -> Reduced:
-    reference = search.sides[guilty.tensor.source]
+    reference = search.sides[guilty.tensor.side]
     mine = _side(
         reference.graph,
         guilty.tensor.before,
