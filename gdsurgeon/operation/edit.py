@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.in_functions import in_functions
 from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -165,7 +164,7 @@ def _operate(
     progress(Event("checking"))
     warnings, before, counts_before = _examine(request, graph, proving)
     progress(Event("editing"))
-    result = in_functions(graph, request.functions, edit) if request.functions else edit(graph)
+    result = _edited(graph, request.functions, edit)
     if request.level != "none":
         _check_result(graph, result)
     after, counts_after = _seen(graph)
@@ -206,6 +205,15 @@ def _operate(
         if not request.dry_run:
             staging.publish()
     return done
+
+
+def _edited(graph: Graph, functions: tuple[str, ...], edit: Edit) -> EditResult:
+    """Applies EDIT to GRAPH, or to the bodies of FUNCTIONS."""
+    if not functions:
+        return edit(graph)
+    from gdsurgeon.edits.in_functions import in_functions
+
+    return in_functions(graph, functions, edit)
 
 
 def _examine(

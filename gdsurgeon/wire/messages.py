@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gdsurgeon.wire import protos
+from gdsurgeon.wire.fields import fields
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
@@ -17,15 +18,32 @@ DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data")
 
 
 @cache
-def _pool() -> DescriptorPool:
-    from google.protobuf import descriptor_pb2, descriptor_pool
+def _upb() -> Any:
+    """protobuf's C implementation, or None where another one is in use.
 
+    Its public modules are a way to it, and load the pure Python implementation beside: that takes longer than a small
+    edit.
+    """
+    if os.environ.get("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "upb") != "upb":
+        return None
+    try:
+        from google._upb import _message
+    except ImportError:
+        return None
+    return _message
+
+
+@cache
+def _pool() -> DescriptorPool:
+    upb = _upb()
+    if upb is None:
+        from google.protobuf import descriptor_pool as upb
     # A pool of its own: the classes live beside those of an imported TensorFlow without a clash.
-    pool = descriptor_pool.DescriptorPool()
+    pool: DescriptorPool = upb.DescriptorPool()
     with open(os.path.join(DATA, "graphdef.fds"), "rb") as file:
-        files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
-    for proto in files.file:
-        pool.AddSerializedFile(proto.SerializeToString())
+        data = file.read()
+    for field in fields(data, 0, len(data)):  # of a FileDescriptorSet, which has nothing but files
+        pool.AddSerializedFile(data[field.value : field.end])
     return pool
 
 
@@ -58,9 +76,16 @@ def message(name: str) -> type[Message]: ...
 @cache
 def message(name: str) -> type[Message]:
     """The class of message NAME, such as ``tensorflow.NodeDef`` or ``gdsurgeon.NodeHeaders``."""
+    descriptor, upb = _pool().FindMessageTypeByName(name), _upb()
+    if upb is not None:
+        from google.protobuf.message import Message
+
+        # Where there is a class of that descriptor already, as that of a field of another message, this is it.
+        made: type[Message] = upb.MessageMeta(descriptor.name, (Message,), {"DESCRIPTOR": descriptor})
+        return made
     from google.protobuf import message_factory
 
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(name))
+    return message_factory.GetMessageClass(descriptor)
 
 
 def unknown_fields(parsed: Message) -> UnknownFieldSet:
