@@ -38,7 +38,7 @@ from gdsurgeon.proof.models.compare_models import (
     models_compared,
     optimized_again,
 )
-from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch
+from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch, Guilty
 from gdsurgeon.proof.models.profile import Profile, profiles
 from gdsurgeon.proof.models.recording import Recording
 from gdsurgeon.proof.models.reduce import Reduced, reduced
@@ -193,20 +193,21 @@ def _check(request: ValidateRequest) -> None:
     sources = [path for path in (request.model, request.other, request.pre, request.post) if path is not None]
     if sources.count("-") > 1:
         raise UsageError("only one graph can come from standard input")
-    for given, option, needed in (
-        (request.first_divergence, "--first-divergence", two),
-        (request.reduce is not None, "--reduce", two),
-        (bool(request.names), "--map", request.other is not None),
-        (request.pre is not None, "--pre", request.other is not None),
-        (request.post is not None, "--post", request.other is not None),
-        (bool(request.pre_map), "--pre-map", request.pre is not None),
-        (bool(request.post_map), "--post-map", request.post is not None),
-        (request.rtol is not None, "--rtol", two or request.golden is not None),
-        (request.atol is not None, "--atol", two or request.golden is not None),
-        (request.lockstep, "--lockstep", request.first_divergence or request.reduce is not None),
+    is_other, has_tolerance = request.other is not None, two or request.golden is not None
+    for option, given, is_there, needed in (
+        ("--first-divergence", request.first_divergence, two, "two models"),
+        ("--reduce", request.reduce is not None, two, "two models"),
+        ("--map", bool(request.names), is_other, "two models"),
+        ("--pre", request.pre is not None, is_other, "two models"),
+        ("--post", request.post is not None, is_other, "two models"),
+        ("--pre-map", bool(request.pre_map), request.pre is not None, "--pre"),
+        ("--post-map", bool(request.post_map), request.post is not None, "--post"),
+        ("--rtol", request.rtol is not None, has_tolerance, "two models, or --golden"),
+        ("--atol", request.atol is not None, has_tolerance, "two models, or --golden"),
+        ("--lockstep", request.lockstep, request.first_divergence or request.reduce is not None, "--first-divergence"),
     ):
-        if given and not needed:
-            raise UsageError(f"{option} needs {_NEEDS.get(option, 'two models')}")
+        if given and not is_there:
+            raise UsageError(f"{option} needs {needed}")
     for option, tolerance in (("--rtol", request.rtol), ("--atol", request.atol)):
         if tolerance is not None and not math.isfinite(tolerance):
             raise UsageError(f"{option} {tolerance}: a tolerance is a number")
@@ -217,9 +218,12 @@ def _check(request: ValidateRequest) -> None:
     idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
     if request.level != "run" and (two or any(idle)):
         raise UsageError(f"--level {request.level} runs nothing, so that nothing can be compared, measured or saved")
-    saved = (("--save-outputs", request.save_outputs), ("--save-feeds", request.save_feeds))
-    options = (("--reduce", request.reduce), *saved)
-    written = [(option, path) for option, path in options if path is not None]
+    outputs = (
+        ("--reduce", request.reduce),
+        ("--save-outputs", request.save_outputs),
+        ("--save-feeds", request.save_feeds),
+    )
+    written = [(option, path) for option, path in outputs if path is not None]
     streams = [option for option, path in written if path in STANDARD_OUTPUT] + ["--json"] * request.as_json
     if len(streams) > 1:
         raise UsageError(f"{' and '.join(streams)} cannot all go to standard output")
@@ -230,15 +234,6 @@ def _check(request: ValidateRequest) -> None:
             parse_target(request.settings.target)
         except TensorFlowError as error:
             raise UsageError(f"--target: {error.message}") from error
-
-
-_NEEDS = {
-    "--lockstep": "--first-divergence",
-    "--pre-map": "--pre",
-    "--post-map": "--post",
-    "--rtol": "two models, or --golden",
-    "--atol": "two models, or --golden",
-}
 
 
 def _settings(request: ValidateRequest) -> Settings:
@@ -269,9 +264,8 @@ class _Validation:
         """Level by level."""
         request = self.request
         self.model = self._sound(request.model)
-        self.other = self._sound(request.other) if request.other is not None else None
-        self.pre = self._sound(request.pre) if request.pre is not None else None
-        self.post = self._sound(request.post) if request.post is not None else None
+        others = (request.other, request.pre, request.post)
+        self.other, self.pre, self.post = (self._sound(path) if path is not None else None for path in others)
         if request.level == "structure":
             return
         self._load()
@@ -285,16 +279,12 @@ class _Validation:
             else:
                 self._run_alone()
         except GdsurgeonError:
-            self._keep_what_there_is()
+            try:
+                self.verdict.written += self.recording.write()
+            except OutputError as error:  # which must not hide the failure
+                self.verdict.warnings.append(error.message)
             raise
         self.verdict.written += self.recording.write()
-
-    def _keep_what_there_is(self) -> None:
-        """Writes what was recorded up to a failure; that it cannot be written must not hide the failure."""
-        try:
-            self.verdict.written += self.recording.write()
-        except OutputError as error:
-            self.verdict.warnings.append(error.message)
 
     # -- structure and loading ----------------------------------------------------------------------------------
 
@@ -334,10 +324,13 @@ class _Validation:
                 else:
                     self.verdict.proof = proof
 
-    def _profile(self, engine: Engine, names: Sequence[str]) -> None:
-        """Measures the graphs, as they are loaded now; NAMES are what they are called."""
+    def _profile(self, engine: Engine) -> None:
+        """Measures the graphs, as they are loaded now."""
         if not self.request.profile:
             return
+        names = [printable(name) for name in self.request.devices or [graph.source_name for _, graph in self._graphs()]]
+        if len(names) > 1 and names[0] == names[1]:
+            names[1] += " (other)"
         runs = (ORIGINAL, EDITED) if len(names) > 1 else (engine.trial.lead,)
         try:
             found = profiles(self.executor, [engine.measurable(run) for run in runs])
@@ -353,25 +346,23 @@ class _Validation:
             golden = Golden(printable(os.path.basename(request.golden)), recorded)
         if request.all_recorded and len(golden.samples) > executor.settings.samples:
             executor.settings = executor.settings._replace(samples=len(golden.samples))
-        wanted = ModelRun(
-            request.outputs, golden, request.rtol or 0.0, request.atol or 0.0, self.recording, self.verdict.statistics
-        )
+        tolerance = request.rtol or 0.0, request.atol or 0.0
+        wanted = ModelRun(request.outputs, golden, *tolerance, self.recording, self.verdict.statistics)
         engine = Engine(executor, model_trial(executor, self.model, request.overrides, wanted))
         self._try_out(engine)
         if request.grappler:
             executor.load_source(OPTIMIZED, self.model, optimize=True)
             engine = Engine(executor, optimized_trial(engine.trial, OPTIMIZED))
             self._try_out(engine)
-        self._profile(engine, [printable(self.model.source_name)])
+        self._profile(engine)
 
     def _compare(self) -> None:
         comparison = self._comparison()
-        names = _apart(self.request.devices or [graph.source_name for _, graph in self._graphs()])
         engine = Engine(self.executor, comparison.trial)
         try:
             self._try_out(engine)
         except DiffersError:
-            self._profile(engine, names)
+            self._profile(engine)
             self._attribute(comparison, engine)
             raise
         if self.request.grappler:
@@ -383,7 +374,7 @@ class _Validation:
                 differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
                 differs.advice = ("allow-difference",)
                 raise
-        self._profile(engine, names)
+        self._profile(engine)
 
     # -- two models ---------------------------------------------------------------------------------------------
 
@@ -435,15 +426,13 @@ class _Validation:
         search = divergence_search(comparison, engine.failure)
         self.verdict.divergence = search.lockstep() if request.lockstep else search.first()
         if request.reduce is not None:
-            self._reduce(search, request.reduce)
+            self._reduce(search, self.verdict.divergence.guilty, request.reduce)
 
-    def _reduce(self, search: DivergenceSearch, path: str) -> None:
-        assert self.verdict.divergence is not None
-        if not self.verdict.divergence.guilty:
-            self.verdict.warnings.append("no node is to blame by itself: nothing was reduced")
-            return
+    def _reduce(self, search: DivergenceSearch, guilty: Sequence[Guilty], path: str) -> None:
         try:
-            piece = reduced(search, self.verdict.divergence.guilty[0])
+            if not guilty:
+                raise NotValidatedError("no node is to blame by itself: nothing was reduced")
+            piece = reduced(search, guilty[0])
         except NotValidatedError as error:
             self.verdict.warnings.append(error.message)
             return
@@ -454,9 +443,3 @@ class _Validation:
             output.publish()
         self.verdict.reduced = piece
         self.verdict.written.append(path)
-
-
-def _apart(names: Sequence[str]) -> list[str]:
-    """Two names for people, told apart where they are the same."""
-    first, second = (printable(name) for name in names)
-    return [first, second if second != first else f"{second} (other)"]

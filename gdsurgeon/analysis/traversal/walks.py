@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.ops.kinds import NEXT_ITERATION
 
@@ -17,6 +18,13 @@ def forward_walk(topology: Topology, seeds: Iterable[int], *, control: bool = Fa
 def backward_walk(topology: Topology, seeds: Iterable[int], *, control: bool = False) -> bytearray:
     """For each node whether it is one of SEEDS or one of them depends on it; CONTROL follows control edges too."""
     return topology.upstream(seeds, control=control)
+
+
+def depending_on(graph: Graph, names: Iterable[str]) -> frozenset[str]:
+    """The nodes NAMES, as far as the graph has them, and all that reads what depends on one, by their names."""
+    topology = topology_of(graph)
+    seeds = [topology.id_of(node) for name in names if (node := graph.find(name)) is not None]
+    return frozenset(topology.name(number) for number in members(forward_walk(topology, seeds)))
 
 
 def readers(topology: Topology, tensors: Iterable[tuple[int, int]]) -> list[int]:

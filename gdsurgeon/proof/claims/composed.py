@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import placeholder_shape
-from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import Interface, Postprocessed, Preprocessed
 from gdsurgeon.errors import NotValidatedError, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec
@@ -232,15 +232,10 @@ def _served_compared(parts: Parts, proof: Proof) -> None:
 
 def _inputs_reached(parts: Parts, proof: Proof) -> None:
     """Something that depends on each of the inputs must have been compared."""
-    if not parts.taken:
-        return
-    graph = parts.model.graph
-    topology = topology_of(graph)
-    names = nodes_of(o.before for o in proof.compared if not o.before.startswith("post("))
-    compared = [topology.id_of(graph[name]) for name in (*names, *(i.name for i in parts.served))]
+    compared = {i.name for i in parts.served}
+    compared.update(nodes_of(o.before for o in proof.compared if not o.before.startswith("post(")))
     for interface in parts.taken:
-        reached = topology.downstream([topology.id_of(graph[interface.name])], topology.consumers())
-        if not any(reached[number] for number in compared):
+        if compared.isdisjoint(depending_on(parts.model.graph, [interface.name])):
             reasons = "; ".join(dict.fromkeys(reason for _, reason in proof.skipped)) or "there is none"
             raise NotValidatedError(
                 f"no output that depends on {quoted(interface.name)} could be compared: {printable(reasons)}",

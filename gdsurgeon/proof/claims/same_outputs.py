@@ -8,8 +8,7 @@ from functools import partial
 from statistics import median
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import SameOutputs, SameTensors
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.proof.claims.side_by_side import (
@@ -102,12 +101,9 @@ def _is_paired(context: TrialContext, tensor: str, served: Collection[str]) -> b
 
 def _reached(context: TrialContext) -> frozenset[str]:
     """The nodes of the edited graph that the edit reaches: a tolerance is theirs alone."""
-    graph, journal = context.change.after, context.change.journal
-    topology = topology_of(graph)
+    journal = context.change.journal
     names = [*journal.added, *journal.changed, *(slot.node for slot in journal.rewired)]
-    seeds = [topology.id_of(node) for name in names if (node := graph.find(name)) is not None]
-    found = topology.downstream(seeds, topology.consumers())
-    return frozenset(topology.name(number) for number in members(found))
+    return depending_on(context.change.after, names)
 
 
 def _time(state: TrialState) -> None:

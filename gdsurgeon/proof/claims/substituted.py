@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import SameGiven, SamePart
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
-from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.claims.side_by_side import something_compared
 from gdsurgeon.proof.executor import Refused
@@ -44,27 +46,24 @@ NamePairs = tuple[tuple[str, str], ...]
 
 
 class Substitution(NamedTuple):
-    """A graph that is run on values of the edited graph, and what of the two is equal then.
+    """A graph that is run on values of the edited graph, as CLAIM has it, and what of the two is equal then.
 
     Attributes:
         key: its name in the executor.
         graph: as it is in its file.
-        given: for tensors of it, the tensors of the edited graph whose values they are fed.
-        outputs: pairs of tensors (of it, of the edited graph) that are equal.
-        copies: what its nodes are called in the edited graph, where that is not their own name.
-        statement: the claim as an equation.
-        beside: tensors of the edited graph that are run together with the others, and not compared.
-        deciding: pairs as in `outputs` by which outputs are decided: compared where that can be done.
+        claim: of which tensors it is given, and what is compared.
+        deciding: pairs as in the outputs of the claim by which they are decided: compared where that can be done.
     """
 
     key: str
     graph: Graph
-    given: Mapping[str, str]
-    outputs: NamePairs
-    copies: Mapping[str, str]
-    statement: str
-    beside: tuple[str, ...] = ()
+    claim: SameGiven
     deciding: NamePairs = ()
+
+    @property
+    def pairs(self) -> NamePairs:
+        """All that is compared."""
+        return (*self.claim.outputs, *self.deciding)
 
 
 def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
@@ -74,45 +73,33 @@ def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
         node = change.after.find(name)
         if node is None or node.op != "Const" or node.attr_bytes("value") != value:
             raise ValidationError(f"the result differs: {quoted(name)} has not the value that it was to get")
-    outputs = claim.outputs if claim.copies else (*claim.outputs, *_unlisted(change, claim))
-    deciding = () if claim.copies else _deciding(change, claim, outputs)
-    copies = {**change.journal.renamed, **claim.copies}
-    return _trial(
-        context,
-        Substitution(ORIGINAL, change.before, claim.given, outputs, copies, claim.statement, claim.beside, deciding),
-    )
+    if claim.copies:
+        claim = replace(claim, copies={**change.journal.renamed, **claim.copies})
+        return _trial(context, Substitution(ORIGINAL, change.before, claim))
+    gone = set(change.journal.removed)
+    kept = [node for node in output_nodes(change.before) if node.name not in gone]
+    outputs = (*claim.outputs, *_unlisted(change, claim, kept))
+    claim = replace(claim, copies=change.journal.renamed, outputs=outputs)
+    nodes = deciding_nodes(change.before[parse_tensor(tensor).node] for tensor, _ in outputs)
+    deciding = [pair for pair in _unlisted(change, claim, nodes) if parse_tensor(pair[1]).node in change.after]
+    return _trial(context, Substitution(ORIGINAL, change.before, claim, tuple(deciding)))
 
 
 def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
     """The graph that was added, on its own."""
     name = printable(os.path.basename(claim.part.source_name))
     statement = f"what came from {name} = {name} on its own"
-    copies = context.change.journal.copied
-    trial = _trial(context, Substitution(PART, claim.part, claim.inputs, claim.outputs, copies, statement))
+    given = SameGiven(claim.inputs, claim.outputs, statement, copies=context.change.journal.copied)
+    trial = _trial(context, Substitution(PART, claim.part, given))
     context.executor.load_source(PART, claim.part)
     trial.loads = {**trial.loads, PART: f"TensorFlow does not load {printable(claim.part.source_name)}"}
     return trial
 
 
-def _deciding(change: Change, claim: SameGiven, outputs: NamePairs) -> NamePairs:
-    """What the outputs are decided by, where it is there before and after."""
-    listed = {tensor for tensor, _ in outputs} | claim.given.keys()
-    nodes = deciding_nodes(change.before[parse_tensor(tensor).node] for tensor, _ in outputs)
-    names = [Output(node, index).name for node in nodes for index in range(node.output_count or 1)]
-    pairs = [(name, change.journal.counterpart(name)) for name in names if name not in listed]
-    return tuple(pair for pair in pairs if parse_tensor(pair[1]).node in change.after)
-
-
-def _unlisted(change: Change, claim: SameGiven) -> list[tuple[str, str]]:
-    """Outputs of the original that the edit has not removed and the claim does not list, with their names now."""
+def _unlisted(change: Change, claim: SameGiven, nodes: Iterable[Node]) -> list[tuple[str, str]]:
+    """The outputs of NODES of the original that CLAIM does not list, with their names now."""
     listed = {tensor for tensor, _ in claim.outputs} | claim.given.keys()
-    gone = set(change.journal.removed)
-    names = [
-        Output(node, index).name
-        for node in output_nodes(change.before)
-        if node.name not in gone
-        for index in range(node.output_count or 1)
-    ]
+    names = [Output(node, index).name for node in nodes for index in range(node.output_count or 1)]
     return [(name, change.journal.counterpart(name)) for name in names if name not in listed]
 
 
@@ -122,11 +109,12 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     edited = _edited(context, wanted)
     given = _available(context, wanted, edited)
     reference = _reference(context, wanted, edited, given)
-    new_inputs = _new_inputs(context, edited)
-    stand_for = _stand_for(context, wanted, new_inputs)
-    observed = _observed(context, wanted, stand_for)
+    known = {change.journal.after(node.name) for node in input_nodes(change.before)}
+    new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
     run = TrialRun(edited, accused=change.called, turned=True)
     runs = [run]
+    stand_for = _stand_for(context, wanted, new_inputs)
+    observed = _observed(context, wanted, stand_for)
     if observed is not None:
         run.fed = {name: Fetch(_OBSERVED, tensor) for name, tensor in stand_for.items()}
         runs.insert(0, TrialRun(observed, reported_as=None, optional="omit"))
@@ -145,7 +133,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     runs.append(TrialRun(reference, _fed(wanted, run, reference, given), blame=blame))
     pairs, skipped = _pairs(wanted, edited, reference)
     return Trial(
-        wanted.statement,
+        wanted.claim.statement,
         runs,
         pairs,
         both_load(change),
@@ -161,11 +149,11 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
 
 def _edited(context: TrialContext, wanted: Substitution) -> Subject:
     change = context.change
-    tensors = [edited for _, edited in (*wanted.outputs, *wanted.deciding)]
+    tensors = [edited for _, edited in wanted.pairs]
     lost = [tensor for tensor in tensors if parse_tensor(tensor).node not in change.after]
     if lost:
         raise ValidationError(f"the result differs: it has lost its output {quoted(lost[0])}")
-    nodes = nodes_of([*tensors, *wanted.given.values(), *wanted.beside])
+    nodes = nodes_of([*tensors, *wanted.claim.given.values(), *wanted.claim.beside])
     plan = plan_with(context.executor.settings, change.after, nodes, trust_seeds=False)
     return Subject(context.executor, EDITED, change.after, plan=plan, overrides=_overrides(context))
 
@@ -197,19 +185,13 @@ def _original_runs(context: TrialContext) -> bool:
     return bool(runs)
 
 
-def _new_inputs(context: TrialContext, edited: Subject) -> list[str]:
-    """The inputs of the edited graph that the original has not."""
-    known = {context.change.journal.after(node.name) for node in input_nodes(context.change.before)}
-    return [spec.name for spec in edited.specs if spec.name not in known]
-
-
 def _stand_for(context: TrialContext, wanted: Substitution, new_inputs: Sequence[str]) -> dict[str, str]:
     """The tensors of the original that NEW_INPUTS stand for, where the user gives no values.
 
     No feed that fits such an input may be known; one that the original itself has there does.
     """
     overrides = context.overrides
-    tensors = {after: tensor for tensor, after in wanted.given.items()}
+    tensors = {after: tensor for tensor, after in wanted.claim.given.items()}
     given = {*overrides.names(), *(new_inputs if overrides.archive is not None else ())}
     return {name: tensors[name] for name in new_inputs if name in tensors and name not in given}
 
@@ -233,25 +215,23 @@ def _available(context: TrialContext, wanted: Substitution, edited: Subject) -> 
     A tensor that stands for itself and cannot be fetched is computed again, unless it depends on another one.
     """
     places = edited.places()
-    missing = [tensor for tensor, after in wanted.given.items() if after not in places]
+    missing = [tensor for tensor, after in wanted.claim.given.items() if after not in places]
     if missing:
-        graph, topology = wanted.graph, topology_of(wanted.graph)
-        moved = [tensor for tensor, after in wanted.given.items() if after != context.after(tensor)]
-        seeds = [topology.id_of(graph[node]) for node in nodes_of(moved)]
-        reached = topology.downstream(seeds, topology.consumers())
+        moved = [tensor for tensor, after in wanted.claim.given.items() if after != context.after(tensor)]
+        reached = depending_on(wanted.graph, nodes_of(moved))
         reasons = dict(edited.plan.reasons)
         for tensor in missing:
-            if reached[topology.id_of(graph[parse_tensor(tensor).node])]:
-                after = wanted.given[tensor]
+            if parse_tensor(tensor).node in reached:
+                after = wanted.claim.given[tensor]
                 why = reasons.get(parse_tensor(after).node, "its value cannot be fetched")
                 raise NotValidatedError(f"nothing could be compared: {quoted(after)}: {why}", advice=DO_WITHOUT)
-    return {tensor: after for tensor, after in wanted.given.items() if after in places}
+    return {tensor: after for tensor, after in wanted.claim.given.items() if after in places}
 
 
 def _reference(context: TrialContext, wanted: Substitution, edited: Subject, given: Mapping[str, str]) -> Subject:
     """The other graph, to be run for what is compared; it is fed what can be had from the edited graph."""
     graph, places = wanted.graph, edited.places()
-    tensors = [tensor for tensor, after in (*wanted.outputs, *wanted.deciding) if after in places]
+    tensors = [tensor for tensor, after in wanted.pairs if after in places]
     plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     needed = _needed(graph, tensors, given)
     options = SubjectOptions(bound=frozenset(plan.placeholders) - needed, salt="reference")
@@ -280,7 +260,7 @@ def _fed(wanted: Substitution, edited: TrialRun, reference: Subject, given: Mapp
     feeds = {*edited.subject.feedable, *edited.fed}
     for name in reference.feedable:
         ref = parse_tensor(name)
-        after = format_input(wanted.copies.get(ref.node, ref.node), ref.port)
+        after = format_input(wanted.claim.copies.get(ref.node, ref.node), ref.port)
         if after in feeds:
             out[name] = SameFeed(edited.name, after)
     return out | {tensor: Fetch(edited.name, after) for tensor, after in given.items()}
@@ -294,7 +274,7 @@ def _pairs(
     out: list[ComparedPair] = []
     reasons = {**dict(reference.plan.reasons), **dict(edited.plan.reasons)}
     chance, mine, theirs = chance_reasons(edited.plan), reference.places(), edited.places()
-    for inside, pairs in ((False, wanted.outputs), (True, wanted.deciding)):
+    for inside, pairs in ((False, wanted.claim.outputs), (True, wanted.deciding)):
         for tensor, after in pairs:
             if after in theirs and tensor in mine:
                 ends = Fetch(reference.name, tensor), Fetch(EDITED, after)

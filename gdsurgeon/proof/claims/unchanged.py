@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gdsurgeon.analysis.queries.function_usage import calling
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import Unchanged
 from gdsurgeon.errors import GdsurgeonError, ValidationError, printable
 from gdsurgeon.graph.names import parse_tensor
@@ -95,16 +95,13 @@ def _changed(context: TrialContext) -> frozenset[str]:
 
 def _pairs(context: TrialContext, original: Subject, edited: Subject, changed: frozenset[str]) -> list[ComparedPair]:
     """What the edited graph gives, and what the original gives under the same name where that must be the same."""
-    graph = context.change.before
-    topology = topology_of(graph)
-    reached = topology.downstream([topology.id_of(graph[name]) for name in changed], topology.consumers())
+    reached = depending_on(context.change.before, changed)
     reasons = chance_reasons(edited.plan) | chance_reasons(original.plan)
     before = set(original.plan.fetches)
     out: list[ComparedPair] = []
     for name in edited.plan.fetches:
-        node = graph.find(parse_tensor(name).node)
         reason = reasons.get(name, "")
-        if not reason and node is not None and reached[topology.id_of(node)]:
+        if not reason and parse_tensor(name).node in reached:
             reason = "downstream of the edit"
         elif not reason and name not in before:
             reason = "not an output before"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -364,20 +364,20 @@ class DivergenceSearch:
     def _frontier(self, pair: TensorPair) -> tuple[tuple[TensorPair, ...], tuple[str, ...]]:
         """The nearest tensors above PAIR that are compared, and the nodes on the way to them."""
         inputs, between = frontier(self.change.after, pair.after, self.partners)
-        return tuple(inputs), tuple(node.name for node in between if node.op not in PLACEHOLDERS)
+        names = tuple(node.name for node in between if node.op not in PLACEHOLDERS)
+        return tuple(self.partners[name] for name in inputs), names
 
 
-def frontier(graph: Graph, end: str, known: Mapping[str, TensorPair]) -> tuple[list[TensorPair], list[Node]]:
-    """The nearest of the tensors KNOWN (by name) above the node of END, and the nodes between them and it."""
+def frontier(graph: Graph, end: str, known: Container[str]) -> tuple[list[str], list[Node]]:
+    """The nearest of the tensors KNOWN above the node of END, and the nodes between them and it."""
     start = graph[parse_tensor(end).node]
     seen = {start}
     pending = [start]
-    found: dict[TensorPair, None] = {}
+    found: dict[str, None] = {}
     for node in pending:  # grows while it is walked
         for read in node.inputs:
-            pair = known.get(read.name)
-            if pair is not None:
-                found[pair] = None
+            if read.name in known:
+                found[read.name] = None
             elif read.node.exists and read.node not in seen:
                 seen.add(read.node)
                 pending.append(read.node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gdsurgeon.edits.claims import SameGiven
@@ -93,8 +93,10 @@ class _Starts:
         side = guilty.tensor.side
         known = [pair for pair in search.pairs if pair.after not in without]
         graph = search.sides[side].graph
-        self.mine = frontier(graph, guilty.tensor.before, {p.before: p for p in known if p.side == side})[0]
-        self.theirs = frontier(search.change.after, guilty.tensor.after, {p.after: p for p in known})[0]
+        mine = {pair.before: pair for pair in known if pair.side == side}
+        theirs = {pair.after: pair for pair in known}
+        self.mine = [mine[name] for name in frontier(graph, guilty.tensor.before, mine)[0]]
+        self.theirs = [theirs[name] for name in frontier(search.change.after, guilty.tensor.after, theirs)[0]]
         self.pairs = list(dict.fromkeys((*self.mine, *self.theirs)))
         self.values: dict[TensorPair, Tensor] = {}
         for key, reference in search.sides.items():
@@ -155,7 +157,8 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
     graph = opened_again(graph)
     drawn = {name: value for name, value in feeds.items() if graph[parse_tensor(name).node].op not in PLACEHOLDERS}
     fixed = {**starts, **drawn}
-    nodes, read = _needed(graph, end, fixed)
+    read, between = frontier(graph, end, fixed)
+    nodes = {graph[parse_tensor(end).node], *between}
     for node in nodes:  # what the piece only waits for is no part of it
         if any(control not in nodes for control in node.controls):
             graph.set_controls(node, [control for control in node.controls if control in nodes])
@@ -172,21 +175,6 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
         if value is not None:
             _make_constant(graph, node, value)
     return read_chunks(graph.chunks())
-
-
-def _needed(graph: Graph, end: str, given: Container[str]) -> tuple[set[Node], set[str]]:
-    """The nodes that compute END, without a look behind the tensors GIVEN, and the names of all that they read."""
-    first = graph[parse_tensor(end).node]
-    seen = {first}
-    pending = [first]
-    out: set[str] = set()
-    for node in pending:  # grows while it is walked
-        for read in node.inputs:
-            out.add(read.name)
-            if read.name not in given and read.node.exists and read.node not in seen:
-                seen.add(read.node)
-                pending.append(read.node)
-    return seen, out
 
 
 def _make_constant(graph: Graph, node: Node, value: Tensor) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
-from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
@@ -197,14 +197,13 @@ def _something_compared(golden: Golden, proof: Proof) -> None:
 
 def _chance(subject: Subject) -> dict[str, str]:
     """The outputs that another process would give otherwise, and why."""
-    plan, graph = subject.plan, subject.graph
+    plan = subject.plan
     out = chance_reasons(plan)
     drawn = nodes_of(plan.draws)
     if drawn:
-        topology = topology_of(graph)
-        reached = topology.downstream([topology.id_of(graph[n]) for n in drawn], topology.consumers())
+        reached = depending_on(subject.graph, drawn)
         for name in plan.fetches:
-            if reached[topology.id_of(graph[parse_tensor(name).node])]:
+            if parse_tensor(name).node in reached:
                 out.setdefault(name, f"random: {', '.join(drawn[:3])}")
     return out
 
