@@ -100,8 +100,8 @@ def check_all_or_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch, fault: Fau
             assert os.strerror(fault.code).lower() in ran.err.lower()
             if place == "backup" and after["model.pb.bak"] != EARLIER:
                 assert after.pop("model.pb.bak") == HEAVY  # kept before the model was to be replaced
-            if place == "report" and fault.name == "replace":
-                after.pop("report.json")  # two files cannot appear at once: it may be ahead of the output
+            if place == "report":
+                _check_report(after.pop("report.json"), fault)
             assert after.items() <= before.items(), f"call {at}"
             assert after.keys() >= before.keys() - {"model.pb.bak", "report.json"}, f"call {at}"
         else:
@@ -110,6 +110,12 @@ def check_all_or_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch, fault: Fau
             assert ran.code == 0
             return
     pytest.fail("it never comes to an end")
+
+
+def _check_report(report: bytes, fault: Fault) -> None:
+    """It is as it was, or says what went wrong; two files cannot appear at once: it may be ahead of the output."""
+    if report != EARLIER and fault.name != "replace":
+        assert json.loads(report)["passed"] is False
 
 
 def _restore(desk: Desk, before: dict[str, bytes]) -> None:

@@ -58,11 +58,18 @@ def test_report_on_standard_output(desk: Desk) -> None:
     assert desk.files()["out.pb"] == renamed(PLAIN)
 
 
-def test_report_is_not_written_where_the_edit_fails(desk: Desk) -> None:
+def test_the_report_of_a_refused_edit_says_what_was_refused(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     desk.put("report.json", EARLIER)
-    arguments = ("rename", "model.pb", "nothing=q", *QUICK, "-o", "out.pb", "--report", "report.json")
-    check_refused(desk, 4, ("'nothing'",), *arguments)
+    ran = desk.run("rename", "model.pb", "nothing=q", *QUICK, "-o", "out.pb", "--report", "report.json")
+    assert ran.code == 4
+    check_said(ran, "'nothing'")
+    files = desk.files()
+    report = json.loads(files.pop("report.json"))
+    assert (report["passed"], report["error"]["exit"]) == (False, 4)
+    assert "'nothing'" in report["error"]["message"]
+    assert files == {"model.pb": PLAIN}
+    assert desk.temporary_files() == []
 
 
 def test_in_place_with_backup(desk: Desk) -> None:

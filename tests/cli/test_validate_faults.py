@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 
@@ -114,7 +115,11 @@ def contradiction(bench: Bench, line: str) -> None:
     assert ran.code == 2, ran
     check_said(ran)
     assert len(ran.err.splitlines()) <= 2, ran.err
-    assert ran.out == b"" and bench.desk.files() == before
+    if "--json" in line.split():
+        assert json.loads(ran.out)["error"]["exit"] == 2
+    else:
+        assert ran.out == b""
+    assert bench.desk.files() == before
 
 
 @pytest.mark.parametrize("line", CONTRADICTIONS)
