@@ -70,7 +70,7 @@ class Subject:
         key: its name there.
         graph: the graph as it is in the file.
         plan: what to fetch, and what has to be fed for it; None: whatever can be run of the nodes that nobody reads.
-        overrides: what the user says of feeds.
+        overrides: what the user says of feeds; None: nothing.
         options: how its inputs are made.
     """
 
@@ -81,11 +81,12 @@ class Subject:
         graph: Graph,
         *,
         plan: FetchPlan | None = None,
-        overrides: Overrides,
+        overrides: Overrides | None = None,
         options: SubjectOptions | None = None,
     ) -> None:
         self.executor = executor
         self.key = key
+        overrides = overrides if overrides is not None else Overrides()
         options = options or SubjectOptions()
         self.name = options.name or key
         self.graph = graph
@@ -284,7 +285,7 @@ class Subject:
 def fetching(executor: Executor, key: str, graph: Graph, tensors: list[str], name: str) -> Subject:
     """TENSORS of the graph that is KEY in the executor, run as NAME on what somebody else feeds."""
     plan, options = FetchPlan([tensors]), SubjectOptions(name)
-    return Subject(executor, key, graph, plan=plan, overrides=Overrides(), options=options)
+    return Subject(executor, key, graph, plan=plan, options=options)
 
 
 def _variable(graph: Graph, name: str) -> VariableSpec | None:

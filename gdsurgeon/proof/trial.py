@@ -17,7 +17,7 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.models.profile import MeasuredGraph
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import Proof
-from gdsurgeon.proof.subject import Feeds, Subject
+from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 
@@ -58,9 +58,10 @@ class TrialContext(NamedTuple):
         check_names(overrides, [*known, *(name for name in theirs if name not in after)])
         return overrides.only(known)
 
-    def original(self, plan: FetchPlan) -> Subject:
+    def original(self, plan: FetchPlan, options: SubjectOptions | None = None) -> Subject:
         """The original, run as PLAN says."""
-        return Subject(self.executor, ORIGINAL, self.change.before, plan=plan, overrides=self.overrides_before())
+        overrides, graph = self.overrides_before(), self.change.before
+        return Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
 
     def barred(self, fetches: Iterable[str]) -> dict[str, str]:
         """The fetches whose counterparts must not be run, and why: they may reach outside, or wait for ever."""

@@ -12,7 +12,6 @@ from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import Interface, Postprocessed, Preprocessed
 from gdsurgeon.errors import NotValidatedError, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.claims.side_by_side import (
     counterpart_pairs,
     deciding,
@@ -88,28 +87,21 @@ def parts_around(
 ) -> Parts:
     """The original, run as PLAN says, with the graphs of FRONT and BACK around it; these begin to be loaded."""
     taken = front.inputs if front is not None else ()
-    overrides = context.overrides_before()
-    options = SubjectOptions(bound=frozenset(i.name for i in taken))
-    model = Subject(context.executor, ORIGINAL, context.change.before, plan=plan, overrides=overrides, options=options)
     return Parts(
-        model,
+        context.original(plan, SubjectOptions(bound=frozenset(i.name for i in taken))),
         taken,
         back.outputs if back is not None else (),
-        _front(context, front, overrides) if front is not None else None,
+        _front(context, front) if front is not None else None,
         _back(context, back, plan) if back is not None else None,
     )
 
 
-def _front(context: TrialContext, front: Preprocessed, overrides: Overrides) -> Subject:
+def _front(context: TrialContext, front: Preprocessed) -> Subject:
     names = {i.name: i.part_input for i in front.inputs}
     plan = plan_with(context.executor.settings, front.pre, nodes_of(i.part_result for i in front.inputs))
     options = SubjectOptions(picture=_picture(context, front))
-    pre = Subject(
-        context.executor, PRE, front.pre, plan=plan, overrides=overrides.only(names).renamed(names), options=options
-    )
-    _check_runnable(pre, plan.skipped)
-    context.executor.load_source(PRE, front.pre)
-    return pre
+    overrides = context.overrides_before().only(names).renamed(names)
+    return _begun(Subject(context.executor, PRE, front.pre, plan=plan, overrides=overrides, options=options))
 
 
 def _picture(context: TrialContext, front: Preprocessed) -> tuple[int, int] | None:
@@ -126,20 +118,20 @@ def _picture(context: TrialContext, front: Preprocessed) -> tuple[int, int] | No
 def _back(context: TrialContext, back: Postprocessed, model: FetchPlan) -> Subject:
     plan = plan_with(context.executor.settings, back.post, nodes_of(i.part_result for i in back.outputs))
     options = SubjectOptions(bound=frozenset(i.part_input for i in back.outputs))
-    post = Subject(context.executor, POST, back.post, plan=plan, overrides=Overrides(), options=options)
     names = {i.name for i in back.outputs}
-    _check_runnable(post, [*(skipped for skipped in model.skipped if skipped.name in names), *plan.skipped])
-    context.executor.load_source(POST, back.post)
-    return post
+    post = Subject(context.executor, POST, back.post, plan=plan, options=options)
+    return _begun(post, [skipped for skipped in model.skipped if skipped.name in names])
 
 
-def _check_runnable(part: Subject, skipped: list[Skipped]) -> None:
+def _begun(part: Subject, unserved: Sequence[Skipped] = ()) -> Subject:
+    """PART, which begins to be loaded; it can be run whole, and UNSERVED, what it takes and is not run, is nothing."""
     name = printable(part.graph.source_name)
-    if skipped:
-        output, reason = skipped[0]
+    for output, reason in (*unserved, *part.plan.skipped):
         raise NotValidatedError(f"{quoted(output)} of {name} cannot be run here: {reason}", advice=DO_WITHOUT)
     if part.plan.random or part.plan.draws:
         raise NotValidatedError(f"{name} is random: what it gives twice cannot be compared", advice=DO_WITHOUT)
+    part.executor.load_source(part.key, part.graph)
+    return part
 
 
 def parts_trial(

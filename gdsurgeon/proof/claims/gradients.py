@@ -22,7 +22,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.proof.change import Change, opened_again
 from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, side_by_side_trial
 from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.models.profile import MeasuredGraph, measured
+from gdsurgeon.proof.models.profile import MeasuredGraph, measured, run_again
 from gdsurgeon.proof.models.trace import peak_bytes
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, Refusal, Trial, TrialContext, TrialState
@@ -130,10 +130,7 @@ def _peak(executor: Executor, work: MeasuredGraph) -> int:
     peaks: list[int] = []
     started = time.monotonic()
     while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
-        (names,) = work.groups
-        result = f"{work.key} traced"
-        run = executor.wait(executor.run(work.key, result, work.feeds, names, trace=True))
-        executor.drop(result)
+        (run,) = run_again(executor, work, trace=True)
         peaks.append(sum(peak_bytes(run.metadata or b"").values()))
     return max(peaks[1:])
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.errors import NotValidatedError, printable
 from gdsurgeon.feeds.input_spec import InputSpec
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.proof.plan import FetchPlan
 from gdsurgeon.proof.proof import Proof
@@ -65,7 +64,7 @@ def edited_run(
         specs: inputs that it alone has.
         unfed: what it is not fed.
     """
-    subject = Subject(context.executor, EDITED, context.change.after, plan=plan, overrides=Overrides())
+    subject = Subject(context.executor, EDITED, context.change.after, plan=plan)
     subject.specs = list(specs)
     shared = {context.after(name): SameFeed(ORIGINAL, name) for name in original.feedable}
     shared = {name: source for name, source in shared.items() if parse_tensor(name).node not in unfed}

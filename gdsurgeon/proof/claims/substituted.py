@@ -173,7 +173,7 @@ def _overrides(context: TrialContext) -> Overrides:
 
 def _original_runs(context: TrialContext) -> bool:
     """Whether the original runs on feeds made for it."""
-    subject = Subject(context.executor, ORIGINAL, context.change.before, overrides=Overrides())
+    subject = Subject(context.executor, ORIGINAL, context.change.before)
     try:
         subject.initialize()
         _, runs = subject.start(0, {})
@@ -202,7 +202,7 @@ def _observed(context: TrialContext, wanted: Substitution, stand_for: Mapping[st
         return None
     plan = plan_with(context.executor.settings, wanted.graph, nodes_of(stand_for.values()))
     options = SubjectOptions(_OBSERVED)
-    observed = Subject(context.executor, ORIGINAL, wanted.graph, plan=plan, overrides=Overrides(), options=options)
+    observed = Subject(context.executor, ORIGINAL, wanted.graph, plan=plan, options=options)
     return observed if observed.places().keys() >= {*stand_for.values()} else None
 
 
@@ -235,7 +235,7 @@ def _reference(context: TrialContext, wanted: Substitution, edited: Subject, giv
     plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     needed = _needed(graph, tensors, given)
     options = SubjectOptions(bound=frozenset(plan.placeholders) - needed, salt="reference")
-    subject = Subject(context.executor, wanted.key, graph, plan=plan, overrides=Overrides(), options=options)
+    subject = Subject(context.executor, wanted.key, graph, plan=plan, options=options)
     subject.variables = [variable for variable in subject.variables if variable.name in needed]
     return subject
 

@@ -36,8 +36,7 @@ def unchanged_trial(context: TrialContext, claim: Unchanged | None = None) -> Tr
     del claim  # it says no more
     change, settings = context.change, context.executor.settings
     overrides = context.overrides_before()
-    plan = plan_with(settings, change.before)
-    original = Subject(context.executor, ORIGINAL, change.before, plan=plan, overrides=overrides, options=_PLAIN)
+    original = context.original(plan_with(settings, change.before), _PLAIN)
     names = [*(n.name for n in output_nodes(change.before)), *(n.name for n in output_nodes(change.after))]
     outputs = [name for name in dict.fromkeys(names) if name in change.after]
     plan_after = plan_with(settings, change.after, outputs)

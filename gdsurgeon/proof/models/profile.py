@@ -11,6 +11,7 @@ from gdsurgeon.errors import Json
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.models.trace import NodeTime, node_times
 from gdsurgeon.proof.subject import Feeds
+from gdsurgeon.runtime.protocol import RunSummary
 
 MOST_RUNS = 15
 LONGEST_MEASURING = 4.0
@@ -57,15 +58,16 @@ def measured(executor: Executor, work: Sequence[MeasuredGraph]) -> list[list[flo
     started = time.monotonic()
     while len(times[0]) < MOST_RUNS and (time.monotonic() - started < LONGEST_MEASURING or len(times[0]) < 3):
         for seconds, item in zip(times, work, strict=True):
-            seconds.append(_run(executor, item))
+            seconds.append(sum(run.seconds for run in run_again(executor, item)))
     return times
 
 
-def _run(executor: Executor, work: MeasuredGraph) -> float:
-    result = f"{work.key} measured"
-    runs = [executor.wait(executor.run(work.key, result, work.feeds, names)) for names in work.groups]
+def run_again(executor: Executor, work: MeasuredGraph, *, trace: bool = False) -> list[RunSummary]:
+    """One run for each of the groups of fetches, of which nothing is kept; TRACE: with a full trace. Raises Refused."""
+    result = f"{work.key} again"
+    runs = [executor.wait(executor.run(work.key, result, work.feeds, names, trace=trace)) for names in work.groups]
     executor.drop(result)
-    return sum(run.seconds for run in runs)
+    return runs
 
 
 def profiles(executor: Executor, work: Sequence[MeasuredGraph]) -> list[Profile]:
@@ -73,17 +75,8 @@ def profiles(executor: Executor, work: Sequence[MeasuredGraph]) -> list[Profile]
     times = measured(executor, work)
     out: list[Profile] = []
     for seconds, item in zip(times, work, strict=True):
-        nodes = _nodes(executor, item)
+        found = [node for run in run_again(executor, item, trace=True) for node in node_times(run.metadata or b"")]
+        nodes = sorted(found, key=lambda node: -node.seconds)
         total = sum(node.seconds for node in nodes)
         out.append(Profile(median(seconds), len(seconds), total, tuple(nodes[:MOST_NODES])))
     return out
-
-
-def _nodes(executor: Executor, work: MeasuredGraph) -> list[NodeTime]:
-    found: list[NodeTime] = []
-    result = f"{work.key} traced"
-    for names in work.groups:
-        run = executor.wait(executor.run(work.key, result, work.feeds, names, trace=True))
-        found += node_times(run.metadata or b"")
-        executor.drop(result)
-    return sorted(found, key=lambda node: -node.seconds)
