@@ -128,6 +128,22 @@ def test_two_guilty_nodes(bench: Bench) -> None:
     assert "first    q (Softplus)" in err and "also     s (Softplus)" in err
 
 
+def two_factors(first: float, second: float) -> Builder:
+    """y = x * c * d."""
+    b = scaled(first, y="product")
+    b.const("d", second)
+    b.node("y", "Mul", ["product", "d"], T="float32")
+    return b
+
+
+@modes
+def test_what_is_within_the_tolerance_is_not_to_blame(bench: Bench, mode: tuple[str, ...]) -> None:
+    bench.put(m=two_factors(2.0, 3.0), other=two_factors(2.00001, 3.3))
+    arguments = ("m.pb", "other.pb", "--first-divergence", *mode)
+    assert guilty(bench.verdict(*arguments, code=5)) == ["c", "d"]
+    assert guilty(bench.verdict(*arguments, "--rtol", "1e-3", code=5)) == ["d"]
+
+
 def test_nothing_to_blame_where_nothing_differs(bench: Bench) -> None:
     bench.put(m=chain(), other=chain())
     verdict = bench.verdict("m.pb", "other.pb", "--first-divergence", "--reduce", "r.pb")
