@@ -21,7 +21,7 @@ def backward_walk(topology: Topology, seeds: Iterable[int], *, control: bool = F
 
 
 def depending_on(graph: Graph, names: Iterable[str]) -> frozenset[str]:
-    """The nodes NAMES, as far as the graph has them, and all that reads or waits for what depends on one, by their names."""
+    """The names of the nodes NAMES that the graph has, and of all that reads or waits for what depends on one."""
     topology = topology_of(graph)
     seeds = [topology.id_of(node) for name in names if (node := graph.find(name)) is not None]
     return frozenset(topology.name(number) for number in members(forward_walk(topology, seeds, control=True)))
