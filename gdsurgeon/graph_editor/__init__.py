@@ -20,17 +20,17 @@ older libraries refuse with a ValueError is refused with an error that is both t
 | Graph[name], get_node_by_name, get_tensor_by_name | `Graph[name]`, `Graph.tensor`; `lookup` for either              |
 | Graph.add_node, unique_name                       | `Graph.add`, `Graph.unique_names()`                             |
 | Graph.rename_node                                 | `gds.rename`, `Graph.rename`                                    |
-| Node.op_type, control_inputs, outputs             | `Node.op`, `Node.controls`; `analysis.subgraph.node_outputs`    |
+| Node.op_type, control_inputs, outputs             | `Node.op`, `Node.controls`; `graph_editor.view.node_outputs`    |
 | Tensor.op, value_index, consumers()               | `Output.node`, `Output.index`; `Graph.uses`                     |
 | select_ops, get_name_scope_ops, filter_ops, ...   | `select.Selection` with `select.select`                         |
 | get_forward_walk_ops, get_backward_walk_ops, ...  | `Selection(forward=, backward=, between=)`                      |
-| compute_boundary_ts                               | `analysis.boundary.boundary`                                    |
+| compute_boundary_ts                               | `analysis.traversal.boundary.boundary`                          |
 | SubGraphView, make_view, sgv, sgv_scope           | `gds.Subgraph`                                                  |
 | swap_ts(ts0, ts1)                                 | `gds.reroute(graph, pairs, swap=True)`                          |
 | reroute_ts(ts0, ts1): ts0 takes the place of ts1  | `gds.reroute(graph, [(old, new)])`: note the order              |
 | can_modify, cannot_modify                         | `only=`, `exclude=` of `gds.reroute`                            |
 | OpMatcher, matcher; TreeExpr                      | `gds.NodeMatcher`; `gds.TreeExpr`                               |
-| copy inside a graph                               | `edits.copy_nodes.copy_nodes`, `edits.clone_scope.clone_scope`  |
+| copy inside a graph                               | `edits.copying.copy_nodes`, `edits.clone_scope.clone_scope`     |
 | copy of a whole graph into another                | `gds.copy_in`                                                   |
 | ControlOutputs                                    | `Graph.users`, `Node.controls`                                  |
 
