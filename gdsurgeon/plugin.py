@@ -20,8 +20,8 @@ from gdsurgeon.edits.claims import (
     SameTensors,
     Unchanged,
 )
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, GdsurgeonError, InputError, UsageError, ValidationError, printable, quoted
-from gdsurgeon.graph.journal import Journal
 from gdsurgeon.operation.edit import Request
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "EditResult",
     "GdsurgeonError",
     "InputError",
-    "Journal",
+    "Intent",
     "Request",
     "SameGiven",
     "SameOutputs",

@@ -16,7 +16,7 @@ AFTER = [*BEFORE[:2], add("c", "a", "b", "^a"), identity("y", "c")]
 
 def test_what_is_right_passes() -> None:
     result = expect(BEFORE, lambda g: rename(g, [("sum", "c")]), AFTER, command="rename sum=c")
-    assert result.journal.renamed == {"sum": "c"}
+    assert result.intent.renamed == {"sum": "c"}
 
 
 @pytest.mark.parametrize(

@@ -812,7 +812,7 @@ def test_several_nodes_of_one_name(command: Select) -> None:
 def test_reroute_and_select_agree_on_what_a_pattern_is() -> None:
     found = graph(*g8())
     result = reroute(found, [("foo/c", "foo/d")], only="bar/[ef]$")
-    assert {r.node for r in result.journal.rewired} == set(picked(g8(), regexes=("bar/[ef]$",)))
+    assert {r.node for r in result.intent.rewired} == set(picked(g8(), regexes=("bar/[ef]$",)))
 
 
 def test_bool_placeholders_and_scalars_are_nothing_special() -> None:

@@ -16,7 +16,7 @@ from gdsurgeon.gradients.checkpointing.rewrite import MODES, Checkpointed, Check
 from gdsurgeon.gradients.early_sums import many_partial_gradients, with_early_sums
 from gdsurgeon.gradients.request import SCOPE, GradientRequest, tensors_named, wanted_gradients
 from gdsurgeon.gradients.skeleton import skeleton
-from gdsurgeon.gradients.summary import facts_of, told_of
+from gdsurgeon.gradients.summary import journal_of, told_of
 from gdsurgeon.gradients.tensor_sizes import Sizes, tensor_sizes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
@@ -103,7 +103,7 @@ def _added(graph: Graph, made: BackwardPass, plan: Checkpoints, thrifty: _Thrift
     served = [y.node for y in made.wanted.ys if not graph.users(y.node)]
     result = EditResult(graft(graph, thrifty.definition), warnings=warnings)
     result.told = told_of(made, thrifty.early, thrifty.found, plan)
-    result.facts = {"gradients": facts_of(made, thrifty.early, thrifty.found)}
+    result.facts = {"gradients": journal_of(made, thrifty.early, thrifty.found)}
     result.notes = [f"{quoted(y.name)} can still be fetched: it is no output any more, since its gradient reads it"
                     for y in served if graph.users(y)]  # fmt: skip
     return result

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 
@@ -53,18 +53,18 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     for binding in bindings:
         if binding not in direct and not binding.result.dtype:
             raise EditError(f"the type of {quoted(binding.result.name)} ({_op(binding.result.node)}) is not known here")
-    journal = Journal(renamed={served[b]: raw[b] for b in bindings})
+    intent = Intent(renamed={served[b]: raw[b] for b in bindings})
 
     graph.rename({b.node: raw[b] for b in bindings})
     copied = plan.apply(graph)
-    journal.added.extend(node.name for node in copied.nodes.values())
-    journal.copied = {old.name: new.name for old, new in copied.nodes.items()}
-    journal.renamed_functions = copied.renamed_functions
-    journal.functions.added = copied.functions
+    intent.added.extend(node.name for node in copied.nodes.values())
+    intent.copied = {old.name: new.name for old, new in copied.nodes.items()}
+    intent.renamed_functions = copied.renamed_functions
+    intent.functions.added = copied.functions
     for binding in bindings:
         if binding not in direct:
             _serve_by_identity(graph, served[binding], copied.output(binding.result))
-            journal.added.append(served[binding])
+            intent.added.append(served[binding])
     claim = Postprocessed(
         post,
         tuple(Interface(served[b], b.placeholder.name, b.result.name, raw[b]) for b in bindings),
@@ -72,7 +72,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     notes = [f"the raw value of {quoted(served[b])} is now {quoted(raw[b])}" for b in bindings]
     notes += [f"{quoted(old)} of {printable(post.source_name)} has become {quoted(new)}: the name was taken"
               for old, new in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
-    return EditResult(journal, (claim,), warnings, notes)
+    return EditResult(intent, (claim,), warnings, notes)
 
 
 def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[str]) -> None:

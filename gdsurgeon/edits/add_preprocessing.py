@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
 from gdsurgeon.edits.copying.copy_in import copy_in
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph, Use
-from gdsurgeon.graph.journal import Journal
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
 
 SUFFIX = "_preprocessed"
@@ -48,17 +48,17 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
             raise EditError(f"nothing would change: nobody reads {quoted(node.name)} of {printable(graph.source_name)}")
     last = max((b.node for b in bindings), key=lambda node: node.record.start if node.record else 0)
     copied = copy_in(graph, pre, replace={b.placeholder: b.node.output for b in bindings}, after=last)
-    journal = Journal(added=[node.name for node in copied.nodes.values()])
-    journal.copied = {old.name: new.name for old, new in copied.nodes.items()}
-    journal.renamed_functions = copied.renamed_functions
-    journal.functions.added = copied.functions
+    intent = Intent(added=[node.name for node in copied.nodes.values()])
+    intent.copied = {old.name: new.name for old, new in copied.nodes.items()}
+    intent.renamed_functions = copied.renamed_functions
+    intent.functions.added = copied.functions
     for binding in bindings:
         result = copied.output(binding.result)
         for use in uses[binding]:
-            journal.rewired.append(Rewired(use.node.name, use.slot, binding.node.name, result.name))
+            intent.rewired.append(Rewired(use.node.name, use.slot, binding.node.name, result.name))
         graph.reroute(uses[binding], result)
         if _take_over(graph, binding):
-            journal.changed.append(binding.node.name)
+            intent.changed.append(binding.node.name)
     claim = Preprocessed(
         pre,
         tuple(
@@ -67,7 +67,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     )
     notes = [f"{quoted(old)} of {printable(pre.source_name)} has become {quoted(new)}: the name was taken"
              for old, new in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
-    return EditResult(journal, (claim,), warnings, notes)
+    return EditResult(intent, (claim,), warnings, notes)
 
 
 def _take_over(graph: Graph, binding: Binding) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import Json
-from gdsurgeon.graph.journal import Journal
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
@@ -45,7 +45,7 @@ class Unchanged(Claim):
 
 @dataclass(frozen=True)
 class SameOutputs(Claim):
-    """Every output equals its counterpart (`Journal.counterpart`).
+    """Every output equals its counterpart (`Intent.counterpart`).
 
     Attributes:
         rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for floats; 0 and 0: bit for bit.
@@ -171,7 +171,7 @@ class EditResult:
     """What an edit returns.
 
     Attributes:
-        journal: what was done.
+        intent: what was done.
         claims: what it promises; the proof by execution checks them.
         warnings: what somebody should know, a line each.
         notes: what was decided on the way, a line each (names that were made unique, ...).
@@ -180,7 +180,7 @@ class EditResult:
         inside: what was done in the bodies of functions, by the names of these: the bodies as graphs, and the results.
     """
 
-    journal: Journal
+    intent: Intent
     claims: tuple[Claim, ...] = (Unchanged(),)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -9,10 +9,10 @@ from gdsurgeon.analysis.traversal.boundary import outer_inputs, served_outputs
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, plan_copy_nodes
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import UniqueNames, near_miss, scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, RESOURCE_VARIABLES, TENSOR_ARRAYS, VARIABLES
@@ -71,11 +71,11 @@ def clone_scope(
     served = served_outputs(topology, numbers)
     read = outer_inputs(topology, numbers) if replace else []
     copied = plan.apply()
-    journal = Journal(added=[node.name for node in copied.nodes.values()])
-    journal.functions.added.extend(copied.functions.values())
-    journal.renamed_functions = copied.functions
+    intent = Intent(added=[node.name for node in copied.nodes.values()])
+    intent.functions.added.extend(copied.functions.values())
+    intent.renamed_functions = copied.functions
     claims = (SameOutputs(), _claim(before[:-1], after[:-1], read, served, copied, replace))
-    return EditResult(journal, claims, warnings, list(_notes(copied, assigned, shared)))
+    return EditResult(intent, claims, warnings, list(_notes(copied, assigned, shared)))
 
 
 def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:

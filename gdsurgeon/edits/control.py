@@ -8,10 +8,10 @@ from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.order import find_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.intent import Altered, Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.journal import Altered, Journal
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE
 from gdsurgeon.text import named
@@ -51,14 +51,14 @@ def control(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = 
         _check_order(graph, added, removed)
         warnings = list(_branch_warnings(graph, added))
     notes = _notes(added, removed)
-    journal = Journal(changed=[node.name for node in dict.fromkeys([*added, *removed])])
+    intent = Intent(changed=[node.name for node in dict.fromkeys([*added, *removed])])
     for node in dict.fromkeys([*removed, *added]):
         gone, new = removed.get(node, {}), added.get(node, {})
         controls = dict.fromkeys([*(c for c in node.controls if c not in gone), *new])
         graph.set_controls(node, controls)
-        journal.altered.append(Altered(node.name, "controls", tuple(control.name for control in controls)))
+        intent.altered.append(Altered(node.name, "controls", tuple(control.name for control in controls)))
     notes += _unread(graph, removed)
-    return EditResult(journal, (SameOutputs(),), warnings=warnings, notes=notes)
+    return EditResult(intent, (SameOutputs(),), warnings=warnings, notes=notes)
 
 
 def control_outputs(graph: Graph) -> dict[Node, list[Node]]:

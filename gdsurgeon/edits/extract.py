@@ -11,10 +11,10 @@ from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.edits.claims import EditResult, SameGiven
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.functions.unused import drop_unused_functions
+from gdsurgeon.edits.intent import Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal, made
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
@@ -54,20 +54,20 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     going = [topology.node(number) for number in topology.numbers() if not kept[number]]
     if not going and not cut:
         raise EditError("nothing would be removed: the outputs depend on all of the graph")
-    journal = Journal(removed=[node.name for node in going])
+    intent = Intent(removed=[node.name for node in going])
 
-    names = _cut(graph, cut, kept, topology, shapes, journal)
+    names = _cut(graph, cut, kept, topology, shapes, intent)
     _forget(graph, going)
     graph.remove(going)
     taken = {name: node for node, name in names.items() if node.name != name}
     if taken:
         graph.rename({node: name for name, node in taken.items()})
-    journal.removed = [name for name in journal.removed if name not in set(names.values())]
-    journal.altered = [item for node in names for item in made(node)]
-    journal.functions.removed = drop_unused_functions(graph)
+    intent.removed = [name for name in intent.removed if name not in set(names.values())]
+    intent.altered = [item for node in names for item in made(node)]
+    intent.functions.removed = drop_unused_functions(graph)
     given = dict(zip((output.name for output in cut), names.values(), strict=True))
     pairs = tuple((output.name, output.name) for output in ends if output not in cut)
-    return EditResult(journal, (SameGiven(given, pairs, _statement(given)),), [], notes)
+    return EditResult(intent, (SameGiven(given, pairs, _statement(given)),), [], notes)
 
 
 def _needed(topology: Topology, starts: Sequence[Output], ends: Sequence[Output]) -> bytearray:
@@ -115,7 +115,7 @@ def _cut(
     kept: bytearray,
     topology: Topology,
     shapes: dict[Output, tuple[int, ...] | None],
-    journal: Journal,
+    intent: Intent,
 ) -> dict[Node, str]:
     """Puts placeholders in the place of the tensors CUT; returns them with the names that they are to have."""
     unique = graph.unique_names()
@@ -129,9 +129,9 @@ def _cut(
         node = add_placeholder(graph, first_name, output.dtype, shapes[output], after=output.node)
         uses = [use for use in graph.uses(output) if kept[topology.id_of(use.node)]]
         graph.reroute(uses, node.output)
-        journal.rewired += [Rewired(use.node.name, use.slot, output.name, name) for use in uses]
+        intent.rewired += [Rewired(use.node.name, use.slot, output.name, name) for use in uses]
         out[node] = name
-        journal.added.append(name)
+        intent.added.append(name)
     return out
 
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from gdsurgeon.analysis.shapes.stated import compatible, format_shape, placeholder_shape
 from gdsurgeon.edits.claims import EditResult, SameGiven
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
+from gdsurgeon.edits.intent import Altered, Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, type_value
 from gdsurgeon.graph.constants import constant_header, tensor_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, Journal
 from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import BOOL, NUMBERS, dtype_name
@@ -56,17 +56,17 @@ def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
                 graph.set_attr(node, key, None)
         graph.set_attr(node, "dtype", type_value(dtype).SerializeToString())
         graph.set_attr(node, "value", value)
-    journal = Journal(changed=[item.node.name for item in frozen])
+    intent = Intent(changed=[item.node.name for item in frozen])
     for node, value, dtype in frozen:
         now = {"op": "Const", "inputs": (), "attr value": value, "attr shape": None, "attr _output_shapes": None}
         now["attr dtype"] = type_value(dtype).SerializeToString()
-        journal.altered += [Altered(node.name, what, its) for what, its in now.items()]
-    journal.removed = _remove_unread(graph, defaults)
+        intent.altered += [Altered(node.name, what, its) for what, its in now.items()]
+    intent.removed = _remove_unread(graph, defaults)
     names = {item.node.name: item.node.name for item in frozen}
     shown = ", ".join(f"{printable(name)} := its value" for name in list(names)[:3])
     statement = f"edited(x) = original(x, {shown}{', ...' if len(names) > 3 else ''})"
     constants = {item.node.name: item.value for item in frozen}
-    return EditResult(journal, (SameGiven(names, unrenamed_outputs(graph), statement, constants=constants),))
+    return EditResult(intent, (SameGiven(names, unrenamed_outputs(graph), statement, constants=constants),))
 
 
 def _remove_unread(graph: Graph, nodes: list[Node]) -> list[str]:

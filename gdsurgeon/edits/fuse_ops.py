@@ -22,11 +22,11 @@ from gdsurgeon.edits.functions.definition import (
     name_function,
 )
 from gdsurgeon.edits.functions.fusion_body import FusionBody, Hole, bind_body
+from gdsurgeon.edits.intent import Altered, Intent, altered_function, made
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph, Use
-from gdsurgeon.graph.journal import Altered, Journal, altered_function, made
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
@@ -130,7 +130,7 @@ def fuse_ops(
     warnings = [*plan.warnings, *(_xla_warnings(fusion, plan) if xla else ())]
     names = [output.name for output in fusion.outputs]
     read = tuple(output.name for output in fusion.edges.inputs)
-    journal = _replace(graph, fusion, plan, name, xla)
+    intent = _replace(graph, fusion, plan, name, xla)
     loose = (XLA_RTOL, XLA_ATOL) if xla else (0.0, 0.0)
     claim = SameOutputs(
         rtol=loose[0] if rtol is None else rtol,
@@ -139,10 +139,10 @@ def fuse_ops(
         measured=xla,
     )
     if body is None:
-        return EditResult(journal, (claim,), warnings, [*fusion.notes, *plan.notes])
-    pairs = tuple((old, journal.counterpart(old)) for old in names)
+        return EditResult(intent, (claim,), warnings, [*fusion.notes, *plan.notes])
+    pairs = tuple((old, intent.counterpart(old)) for old in names)
     piece = SamePiece(read, pairs, claim.rtol, claim.atol)
-    return EditResult(journal, (claim, piece), warnings, [*fusion.notes, *plan.notes])
+    return EditResult(intent, (claim, piece), warnings, [*fusion.notes, *plan.notes])
 
 
 def _selected(topology: Topology, selection: Selection | Iterable[Node]) -> list[Node]:
@@ -282,28 +282,28 @@ def _xla_warnings(fusion: _Fusion, plan: FusionBody) -> Iterable[str]:
         yield f"XLA takes no notice of {quoted(again)}: what is to be computed again may be kept"
 
 
-def _replace(graph: Graph, fusion: _Fusion, plan: FusionBody, name: str, xla: bool) -> Journal:
+def _replace(graph: Graph, fusion: _Fusion, plan: FusionBody, name: str, xla: bool) -> Intent:
     """Puts the call in the place of the members."""
-    journal = Journal()
+    intent = Intent()
     last = fusion.members[-1]
     for function in plan.library:
         graph.functions.add(function)
     if plan.function.signature.name not in graph.functions:
         graph.functions.add(plan.function)
-    journal.functions.added = [f.signature.name for f in (*plan.library, plan.function)]
-    journal.altered.append(altered_function(plan.function))
+    intent.functions.added = [f.signature.name for f in (*plan.library, plan.function)]
+    intent.altered.append(altered_function(plan.function))
     call_name = name
     if name in graph:  # a member's, which is about to go
         call_name = graph.unique_names()(name)
-    inputs = plan.add_inputs(graph, last, journal.added)
-    controls = [*fusion.edges.controls_in, *_tie(graph, fusion, inputs, name, journal)]
+    inputs = plan.add_inputs(graph, last, intent.added)
+    controls = [*fusion.edges.controls_in, *_tie(graph, fusion, inputs, name, intent)]
     call = graph.add(
         call_name, _call_op(plan.function), inputs, controls, attrs=_call_attrs(plan.function, xla), after=last
     )
     place = {output: Output(call, i) for i, output in enumerate(fusion.outputs)}
-    rewired = _rewire(graph, fusion, place, call, journal)
+    rewired = _rewire(graph, fusion, place, call, intent)
     graph.remove(fusion.members)
-    journal.removed = [node.name for node in fusion.members]
+    intent.removed = [node.name for node in fusion.members]
     kept = [node for node in fusion.kept if node.name != name]
     handed_on: dict[Node, list[tuple[Output, int]]] = {node: [] for node in kept}
     for output in fusion.outputs:
@@ -311,23 +311,23 @@ def _replace(graph: Graph, fusion: _Fusion, plan: FusionBody, name: str, xla: bo
             handed_on[output.node].append((place[output], base_dtype(output.dtype)))
     for node, outputs in handed_on.items():
         _keep_name(graph, node, outputs, call)
-        journal.added.append(node.name)
+        intent.added.append(node.name)
     if call_name != name:
         graph.rename({call: name})
-    journal.added.append(name)
+    intent.added.append(name)
     told = [item._replace(value=tuple(name if n == call_name else n for n in item.value))
-            if isinstance(item.value, tuple) else item for item in journal.altered]  # fmt: skip
-    journal.altered = [*told, *(item for added in journal.added for item in made(graph[added]))]
-    journal.rewired = [Rewired(user.name, slot, old, new.name) for user, slot, old, new in rewired]
+            if isinstance(item.value, tuple) else item for item in intent.altered]  # fmt: skip
+    intent.altered = [*told, *(item for added in intent.added for item in made(graph[added]))]
+    intent.rewired = [Rewired(user.name, slot, old, new.name) for user, slot, old, new in rewired]
     still = {node.name for node in kept}
-    journal.removed = [n for n in journal.removed if n not in still and n != name]
-    journal.moved = {
+    intent.removed = [n for n in intent.removed if n not in still and n != name]
+    intent.moved = {
         old.name: new.name for old, new in place.items() if old.node.name not in still and old.name != new.name
     }
-    return journal
+    return intent
 
 
-def _tie(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], name: str, journal: Journal) -> list[Node]:
+def _tie(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], name: str, intent: Intent) -> list[Node]:
     """What the call must wait for so that it runs in the loop or branch that the nodes were in, if its inputs do not
     see to that: another body may leave out the very inputs that did."""
     place = fusion.place
@@ -340,12 +340,12 @@ def _tie(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], name: str, jou
         return []
     attrs = {"T": type_value(base_dtype(held.dtype)).SerializeToString()}
     pivot = graph.add(graph.unique_names()(f"{name}/pivot"), "Identity", [held], attrs=attrs, after=fusion.members[-1])
-    journal.added.append(pivot.name)
+    intent.added.append(pivot.name)
     return [pivot]
 
 
 def _rewire(
-    graph: Graph, fusion: _Fusion, place: Mapping[Output, Output], call: Node, journal: Journal
+    graph: Graph, fusion: _Fusion, place: Mapping[Output, Output], call: Node, intent: Intent
 ) -> list[tuple[Node, int, str, Output]]:
     """Has those outside who read the members read the call, and wait for it."""
     uses: dict[Use, Output] = {
@@ -360,16 +360,16 @@ def _rewire(
     for user in dict.fromkeys(u for users in fusion.edges.controls_out.values() for u in users):
         controls = dict.fromkeys(call if control in members else control for control in user.controls)
         graph.set_controls(user, controls)
-        journal.changed.append(user.name)
-        journal.altered.append(Altered(user.name, "controls", tuple(control.name for control in controls)))
+        intent.changed.append(user.name)
+        intent.altered.append(Altered(user.name, "controls", tuple(control.name for control in controls)))
     for node in fusion.members:
         for other in graph.colocated_with(node):
             if other not in members:
                 graph.set_colocated(other, [o for o in other.colocated if o not in members])
                 fusion.notes.append(f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}")
-                journal.changed.append(other.name)
-                journal.altered.append(Altered(other.name, "colocated", tuple(o.name for o in other.colocated)))
-    journal.changed = list(dict.fromkeys(journal.changed))
+                intent.changed.append(other.name)
+                intent.altered.append(Altered(other.name, "colocated", tuple(o.name for o in other.colocated)))
+    intent.changed = list(dict.fromkeys(intent.changed))
     return rewired
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, Unchanged
+from gdsurgeon.edits.intent import Intent, altered_function
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.body import Body
-from gdsurgeon.graph.facts import FunctionChanges
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal, altered_function
+from gdsurgeon.graph.journal import FunctionChanges
 
 
 def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], EditResult]) -> EditResult:
@@ -34,11 +34,11 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
     for function in made:
         graph.functions.replace(function)
     changed = [function.signature.name for function in made]
-    journal = Journal(
+    intent = Intent(
         functions=FunctionChanges(changed=changed), altered=[altered_function(function) for function in made]
     )
     return EditResult(
-        journal,
+        intent,
         (_claim([claim for result in results.values() for claim in result.claims]),),
         warnings=[warning for result in results.values() for warning in result.warnings],
         notes=[note for result in results.values() for note in result.notes],

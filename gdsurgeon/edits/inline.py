@@ -10,12 +10,12 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.functions.calls import bodies, body_key, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
+from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, string_value, type_value, types_value
 from gdsurgeon.graph.body import Body
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, Journal, made
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
@@ -64,20 +64,20 @@ def inline(
     for node in calls:
         number = topology.id_of(node)
         work.inline(node, may_not_run=frames.of[number] >= 0 or sides.of[number] >= 0)
-    journal = work.finish([node.name for node in calls])
+    intent = work.finish([node.name for node in calls])
     library = graph.functions
     inlined = set(library.reachable((name for name, _ in inlined_bodies), gradients=True))
     others = {function.signature.name for function in library} - inlined
     unused = sorted(inlined - used_functions(graph) - set(library.reachable(others, gradients=True)))
     graph.functions.remove(unused)
-    journal.functions.removed = unused
+    intent.functions.removed = unused
     loose = (XLA_RTOL, XLA_ATOL) if compiled else (0.0, 0.0)
     claim = SameOutputs(
         rtol=loose[0] if rtol is None else rtol,
         atol=loose[1] if atol is None else atol,
         also=tuple(node.name for node in calls),
     )
-    return EditResult(journal, (claim,))
+    return EditResult(intent, (claim,))
 
 
 class _Inlining:
@@ -102,25 +102,25 @@ class _Inlining:
         while pending:
             pending += self._one(pending.pop(), may_not_run)
 
-    def finish(self, names: Sequence[str]) -> Journal:
+    def finish(self, names: Sequence[str]) -> Intent:
         """What was done, in the names that there are now. NAMES: of the calls."""
-        journal = Journal(added=[node.name for node in self.added if self._is_here(node)])
-        here = set(journal.added)
-        journal.removed = [name for name in names if name not in here]
+        intent = Intent(added=[node.name for node in self.added if self._is_here(node)])
+        here = set(intent.added)
+        intent.removed = [name for name in names if name not in here]
         for name, output in self.given.items():
             now = self._now(output).name
             if now != name and output.node.name not in here:
-                journal.moved[name] = now
+                intent.moved[name] = now
         for node, slot, old in self.rewired:
             if self._is_here(node) and node.inputs[slot].name != old:
-                journal.rewired.append(Rewired(node.name, slot, old, node.inputs[slot].name))
+                intent.rewired.append(Rewired(node.name, slot, old, node.inputs[slot].name))
         waiting = [node for node in dict.fromkeys(self.waiting) if self._is_here(node)]
-        journal.changed = [node.name for node in waiting]
-        journal.altered = [
+        intent.changed = [node.name for node in waiting]
+        intent.altered = [
             Altered(node.name, "controls", tuple(control.name for control in node.controls)) for node in waiting
         ]
-        journal.altered += [item for node in self.added if self._is_here(node) for item in made(node)]
-        return journal
+        intent.altered += [item for node in self.added if self._is_here(node) for item in made(node)]
+        return intent
 
     def _is_here(self, node: Node) -> bool:
         return self.graph.find(node.name) is node

@@ -7,10 +7,10 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Output
 
@@ -56,11 +56,11 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     after = output.node
     copied = plan_copy(graph, body, replace={placeholder: output}, names=names).apply(graph, after)
     new = copied.output(result)
-    journal = Journal(added=[node.name for node in copied.nodes.values()])
-    journal.copied = {old.name: node.name for old, node in copied.nodes.items()}
-    journal.renamed_functions = copied.renamed_functions
-    journal.functions.added = copied.functions
-    journal.rewired = [Rewired(use.node.name, use.slot, output.name, new.name) for use in uses]
+    intent = Intent(added=[node.name for node in copied.nodes.values()])
+    intent.copied = {old.name: node.name for old, node in copied.nodes.items()}
+    intent.renamed_functions = copied.renamed_functions
+    intent.functions.added = copied.functions
+    intent.rewired = [Rewired(use.node.name, use.slot, output.name, new.name) for use in uses]
     graph.reroute(uses, new)
     claims = (
         SameTensors((output.name,)),
@@ -73,4 +73,4 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     )
     notes = [f"{quoted(old)} of {printable(body.source_name)} has become {quoted(now)}: the name was taken"
              for old, now in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
-    return EditResult(journal, claims, warnings, notes)
+    return EditResult(intent, claims, warnings, notes)

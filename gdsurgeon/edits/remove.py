@@ -12,10 +12,10 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, SameTensors
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.functions.unused import drop_unused_functions
+from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, Journal, made
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, SWITCH
@@ -58,7 +58,7 @@ def remove(
         _check_unread(read)
     if not allow_outputs:
         _check_no_outputs(graph, members)
-    journal = Journal(removed=[node.name for node in nodes])
+    intent = Intent(removed=[node.name for node in nodes])
     place = _Bypass(graph, members, bypass_input).of(read) if bypass else {}
     placeholders = _placeholder_names(graph, read) if dangling is not None and not bypass else {}
     waiting = _mended_controls(graph, members, bypass)
@@ -68,19 +68,19 @@ def remove(
 
     for user, controls in waiting.items():
         graph.set_controls(user, controls)
-        journal.changed.append(user.name)
-        journal.altered.append(Altered(user.name, "controls", tuple(dict.fromkeys(c.name for c in controls))))
+        intent.changed.append(user.name)
+        intent.altered.append(Altered(user.name, "controls", tuple(dict.fromkeys(c.name for c in controls))))
     for node in nodes:
         for other in graph.colocated_with(node):
             if other not in members:
                 graph.set_colocated(other, [o for o in other.colocated if o not in members])
-    _redirect(graph, read, place, journal)
-    _exchange(graph, nodes, read, placeholders, shapes, journal)
-    journal.altered += [item for name in journal.added for item in made(graph[name])]
-    journal.functions.removed = drop_unused_functions(graph)
+    _redirect(graph, read, place, intent)
+    _exchange(graph, nodes, read, placeholders, shapes, intent)
+    intent.altered += [item for name in intent.added for item in made(graph[name])]
+    intent.functions.removed = drop_unused_functions(graph)
     claim = SameGiven(given, unrenamed_outputs(graph), _statement(given))
     before = tuple(dict.fromkeys(new.name for new in place.values()))
-    return EditResult(journal, ((SameTensors(before),) if before else ()) + (claim,))
+    return EditResult(intent, ((SameTensors(before),) if before else ()) + (claim,))
 
 
 def _statement(given: Mapping[str, str]) -> str:
@@ -335,12 +335,12 @@ def _is_of_loop(topology: Topology, node: Node) -> bool:
     return node.op in SWITCH and topology.op(topology.reads(topology.id_of(node))[1][0]) == LOOP_COND
 
 
-def _redirect(graph: Graph, read: Reads, place: dict[Output, Output], journal: Journal) -> None:
+def _redirect(graph: Graph, read: Reads, place: dict[Output, Output], intent: Intent) -> None:
     changes: dict[Node, dict[int, Output]] = {}
     for output, new in place.items():
         for user, slot in read[output]:
             changes.setdefault(user, {})[slot] = new
-            journal.rewired.append(Rewired(user.name, slot, output.name, new.name))
+            intent.rewired.append(Rewired(user.name, slot, output.name, new.name))
     graph.set_slots(changes)
 
 
@@ -350,7 +350,7 @@ def _exchange(
     read: Reads,
     placeholders: dict[Output, str],
     shapes: dict[Output, tuple[int, ...] | None],
-    journal: Journal,
+    intent: Intent,
 ) -> None:
     """Removes NODES; placeholders that take their places get their names as soon as those are free."""
     unique = graph.unique_names()
@@ -365,5 +365,5 @@ def _exchange(
     graph.remove(nodes)
     if made:
         graph.rename(made)
-    journal.added = list(made.values())
-    journal.removed = [name for name in journal.removed if name not in set(journal.added)]
+    intent.added = list(made.values())
+    intent.removed = [name for name in intent.removed if name not in set(intent.added)]

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node
 
@@ -50,9 +50,9 @@ def rename(
     names = {node: name for node, name in wanted.names.items() if node.name != name}
     if not names:
         raise EditError("nothing would change: each node has the name that it is to get")
-    journal = Journal(renamed={node.name: name for node, name in names.items()})
+    intent = Intent(renamed={node.name: name for node, name in names.items()})
     graph.rename(names)
-    return EditResult(journal, (SameOutputs(),))
+    return EditResult(intent, (SameOutputs(),))
 
 
 class _Wanted:

@@ -9,11 +9,11 @@ from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.analysis.traversal.order import find_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.journal import Journal
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.node import Node, Output, same_dtype
 
 Slots = dict[Node, dict[int, Output]]
@@ -72,9 +72,9 @@ def reroute(
         raise EditError(_nothing_changed(resolved, skipped, only or exclude))
     if len(directed) > 1:
         check_acyclic(topology, slots)
-    journal = Journal(rewired=list(_rewired(slots)))
+    intent = Intent(rewired=list(_rewired(slots)))
     graph.set_slots(slots)
-    return EditResult(journal, warnings=warnings, notes=sorted(set(skipped)))
+    return EditResult(intent, warnings=warnings, notes=sorted(set(skipped)))
 
 
 def _consumer_filter(only: str | None, exclude: str | None) -> Callable[[str], bool]:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from gdsurgeon.analysis.checks.attr_fit import misfits
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.intent import Altered, Intent
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, kind_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.journal import Altered, Journal
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.op_defs import OpDef
@@ -61,16 +61,16 @@ def set_attr(
         raise EditError(_nothing_changed(targets, wanted))
     _check_fit(changes)
     notes = _notes(changes, len(targets))
-    journal = Journal(changed=[node.name for node in changes])
+    intent = Intent(changed=[node.name for node in changes])
     for node, attrs in changes.items():
         for key, value in attrs.items():
             if key == COLOCATION_ATTR:
                 graph.set_colocated(node, ())
-                journal.altered.append(Altered(node.name, "colocated", ()))
+                intent.altered.append(Altered(node.name, "colocated", ()))
             data = None if value is None else value.SerializeToString(deterministic=True)
             graph.set_attr(node, key, data)
-            journal.altered.append(Altered(node.name, f"attr {key}", data))
-    return EditResult(journal, warnings=list(plan.warnings), notes=notes)
+            intent.altered.append(Altered(node.name, f"attr {key}", data))
+    return EditResult(intent, warnings=list(plan.warnings), notes=notes)
 
 
 class _WantedAttr(NamedTuple):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.intent import Altered, Intent, altered_function
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.facts import FunctionChanges
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, Journal, altered_function
+from gdsurgeon.graph.journal import FunctionChanges
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Selection, select_nodes
 from gdsurgeon.wire.protos import FunctionDef
@@ -64,7 +64,7 @@ def set_device(
         graph.set_device(node, new)
     for function in functions:
         graph.functions.replace(function)
-    journal = Journal(
+    intent = Intent(
         changed=[node.name for node in changed],
         functions=FunctionChanges(changed=[function.signature.name for function in functions]),
         altered=[
@@ -72,7 +72,7 @@ def set_device(
             *map(altered_function, functions),
         ],
     )
-    return EditResult(journal, (SameOutputs(even_alone=True),), notes=notes)
+    return EditResult(intent, (SameOutputs(even_alone=True),), notes=notes)
 
 
 def _constantly(device: str) -> Change:

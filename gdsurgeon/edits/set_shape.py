@@ -14,11 +14,11 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Unchanged
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
+from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, Journal, made
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import INT32, INT64
@@ -67,25 +67,25 @@ def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: b
     plan = _planned(graph, found.fixes)
     warnings = [*found.warnings, *_not_looked_at(graph, behind)]
 
-    journal = Journal(changed=list(dict.fromkeys(node.name for node in (*new, *stale))))
+    intent = Intent(changed=list(dict.fromkeys(node.name for node in (*new, *stale))))
     for node, shape in new.items():
         data = shape_value(shape).SerializeToString(deterministic=True)
         graph.set_attr(node, "shape", data)
-        journal.altered.append(Altered(node.name, "attr shape", data))
+        intent.altered.append(Altered(node.name, "attr shape", data))
     for node in stale:
         graph.set_attr(node, STALE, None)
-        journal.altered.append(Altered(node.name, f"attr {STALE}", None))
+        intent.altered.append(Altered(node.name, f"attr {STALE}", None))
     for item in plan:
-        item.apply(graph, journal)
+        item.apply(graph, intent)
     notes = _notes(stale, found.fixes)
     takes_all = all(_includes(shape, old[node]) for node, shape in new.items())
     if takes_all:
-        return EditResult(journal, (SameOutputs(),), warnings, notes)
+        return EditResult(intent, (SameOutputs(),), warnings, notes)
     if all(_includes(old[node], shape) for node, shape in new.items()):
         # Whatever the new shape takes, the old one took.
         claim = SameGiven({}, unrenamed_outputs(graph), "edited(x) = original(x)")
-        return EditResult(journal, (claim,), warnings, notes)
-    return EditResult(journal, (Unchanged(),), warnings, notes)
+        return EditResult(intent, (claim,), warnings, notes)
+    return EditResult(intent, (Unchanged(),), warnings, notes)
 
 
 def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Shape]:
@@ -190,21 +190,21 @@ class _NewShape(NamedTuple):
     dtype: int
     name: str
 
-    def apply(self, graph: Graph, journal: Journal) -> None:
+    def apply(self, graph: Graph, intent: Intent) -> None:
         original = self.source.node
         if not self.name:
             graph.set_attr(original, "value", self.value)
-            journal.changed.append(original.name)
-            journal.altered.append(Altered(original.name, "attr value", self.value))
+            intent.changed.append(original.name)
+            intent.altered.append(Altered(original.name, "attr value", self.value))
             return
         # What holds a constant to its place, such as a branch, is a control input.
         controls = original.controls if original.op == "Const" else ()
         attrs = {"dtype": type_value(self.dtype).SerializeToString(deterministic=True), "value": self.value}
         added = graph.add(self.name, "Const", (), controls, attrs=attrs, device=original.device, after=original)
-        journal.added.append(added.name)
-        journal.altered += made(added)
+        intent.added.append(added.name)
+        intent.altered += made(added)
         for node in self.nodes:
-            journal.rewired.append(Rewired(node.name, 1, self.source.name, added.name))
+            intent.rewired.append(Rewired(node.name, 1, self.source.name, added.name))
         graph.set_slots({node: {1: added.output} for node in self.nodes})
 
 

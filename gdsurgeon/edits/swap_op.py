@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.intent import Altered, Intent
 from gdsurgeon.edits.set_attr import spelt_attr
 from gdsurgeon.errors import EditError, InputError, Json, printable, quoted
 from gdsurgeon.graph.attrs import Plain, int_value, kind_of, plain, type_value, types_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Altered, Journal
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, same_dtype
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
@@ -56,11 +56,11 @@ def swap_op(
     for swap in swaps.values():
         _check_readers(swap, swaps)
     ops = Counter(node.op for node in swaps)
-    journal = Journal(changed=[node.name for node in swaps])
+    intent = Intent(changed=[node.name for node in swaps])
     for swap in swaps.values():
-        journal.altered += swap.carry_out(graph)
+        intent.altered += swap.carry_out(graph)
     told = [("swapped", f"{old}  ->  {op}: {counted(count, 'node')}") for old, count in ops.items()]
-    return EditResult(journal, notes=_notes(list(swaps.values()), len(found)), told=told)
+    return EditResult(intent, notes=_notes(list(swaps.values()), len(found)), told=told)
 
 
 def _definition(graph: Graph, op: str) -> OpDef:

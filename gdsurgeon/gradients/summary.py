@@ -22,7 +22,7 @@ def told_of(
     return out if found is None else out + _told_of_plan(found, wanted)
 
 
-def facts_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | None) -> dict[str, Json]:
+def journal_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | None) -> dict[str, Json]:
     """The same as `EditResult.facts`."""
     out = _facts_of_results(made) | {"early_sums": list(early)}
     return out if found is None else out | {"plan": _facts_of_plan(found)}

@@ -1,90 +1,117 @@
-"""What an edit has done: the journal."""
+"""What is different about a graph, by its own account: what its primitives have changed, whoever called them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from gdsurgeon.graph.facts import FunctionChanges, Rewired, Value
-from gdsurgeon.wire.protos import FunctionDef
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.node import Node
 
-if TYPE_CHECKING:
-    from gdsurgeon.graph.node import Node
+Value = str | bytes | tuple[str, ...] | None
+"""A text, a serialised AttrValue, names of tensors or nodes; None: it is not there."""
 
 
-class Altered(NamedTuple):
-    """What an edit has made of a node of the graph after it, or of a function.
-
-    Attributes:
-        node: its name.
-        what: ``op``, ``device``, ``inputs``, ``controls``, ``colocated``, ``attrs`` (the keys that there are), or
-            ``attr`` and a key, as in ``attr shape``; ``function`` for a whole FunctionDef.
-        value: what that is now: a text, names of tensors or nodes, a message (serialised deterministically); None
-            where it is gone.
-    """
+class Rewired(NamedTuple):
+    """An input slot that reads another tensor than before (`slot` counts the data inputs from 0)."""
 
     node: str
-    what: str
-    value: Value
+    slot: int
+    old: str
+    new: str
+
+
+@dataclass
+class FunctionChanges:
+    """Names of library functions."""
+
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
 
 
 @dataclass
 class Journal:
-    """The names that changed, the nodes that came and went, and the input slots that read something else.
+    """What is different about a graph from what its file says.
 
-    `renamed` maps a name in the graph before to the name after; `rewired` uses the names after; `copied` maps the names
-    in a graph that was added to those that its nodes have now. `changed` names (after) the nodes of which an attr, the
-    op, the device or the control inputs are others, and `altered` says which of these, and what they are now; it says
-    so of nodes too that were made, and are no copies. `moved` maps a tensor of the graph before whose value has another
-    name now, and not only because its node was renamed, to that name. `functions` names what has come into, gone from
-    or changed in the function library.
+    Attributes:
+        renamed: names before, and now.
+        added, removed: names of nodes; a name is among both where another node has it now.
+        rewired: slots that read another tensor, and not only under another name.
+        altered: for nodes of the file (names now) what else is different, and what it was and is: ``op``, ``device``,
+            ``inputs`` (where there are more or fewer), ``controls``, ``colocated``, ``attr`` and a key.
+        functions: of the library.
     """
 
     renamed: dict[str, str] = field(default_factory=dict)
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     rewired: list[Rewired] = field(default_factory=list)
-    copied: dict[str, str] = field(default_factory=dict)
-    renamed_functions: dict[str, str] = field(default_factory=dict)
-    changed: list[str] = field(default_factory=list)
-    moved: dict[str, str] = field(default_factory=dict)
+    altered: dict[str, dict[str, tuple[Value, Value]]] = field(default_factory=dict)
     functions: FunctionChanges = field(default_factory=lambda: FunctionChanges())
-    altered: list[Altered] = field(default_factory=list)
-
-    def after(self, name: str) -> str:
-        """What the node NAME of the graph before is called now."""
-        return self.renamed.get(name, name)
-
-    def counterpart(self, tensor: str) -> str:
-        """Where the value of TENSOR (``node`` or ``node:1``) of the graph before is to be found now."""
-        moved = self.moved.get(tensor)
-        if moved is not None:
-            return moved
-        node, colon, index = tensor.partition(":")
-        return self.after(node) + colon + index
 
 
-def altered_function(function: FunctionDef) -> Altered:
-    """What an edit has made of a FunctionDef: all of it."""
-    return Altered(function.signature.name, "function", function.SerializeToString(deterministic=True))
-
-
-LARGEST_TOLD = 1 << 16
-"""Bytes of an attr of a node that was made, up to which `made` repeats it."""
-
-
-def made(node: Node) -> list[Altered]:
-    """All that a node is which an edit has made; of constants of any size only that they are some."""
-    out = [
-        Altered(node.name, "op", node.op),
-        Altered(node.name, "device", node.device),
-        Altered(node.name, "inputs", tuple(read.name for read in node.inputs)),
-        Altered(node.name, "controls", tuple(control.name for control in node.controls)),
-        Altered(node.name, "colocated", tuple(other.name for other in node.colocated)),
-        Altered(node.name, "attrs", tuple(sorted(node.attr_keys))),
-    ]
-    for key in node.attr_keys:
-        value = node.attr_bytes(key)
-        if value is not None and len(value) <= LARGEST_TOLD and key != "_class":
-            out.append(Altered(node.name, f"attr {key}", value))
+def journal_of(graph: Graph) -> Journal:
+    """What is different about GRAPH; in the time that it takes to look at the nodes that were touched."""
+    before = graph.pristine()
+    out = Journal(functions=_function_changes(before, graph))
+    for node in graph.touched():
+        if node.base_name is None:
+            out.added.append(node.name)
+            continue
+        if node.name != node.base_name:
+            out.renamed[node.base_name] = node.name
+        old = before[node.base_name]
+        out.rewired += _rewired(graph, old, node)
+        altered = {what: (was, now) for what, was, now in _compared(graph, old, node) if was != now}
+        if altered:
+            out.altered[node.name] = altered
+    out.removed = [node.base_name for node in graph.removed() if node.base_name is not None]
     return out
+
+
+def _rewired(graph: Graph, old: Node, new: Node) -> Iterator[Rewired]:
+    if new.has_resolved_inputs and len(old.inputs) == len(new.inputs):
+        for slot, (was, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
+            before = format_input(graph.spell_base_name(was.node.name), was.index)
+            if before != now.name:
+                yield Rewired(new.name, slot, before, now.name)
+
+
+def _compared(graph: Graph, old: Node, new: Node) -> Iterator[tuple[str, Value, Value]]:
+    """What may be different, what it was in the names that there are now, and what it is."""
+    yield "op", old.op, new.op
+    yield "device", old.device, new.device
+    if new.has_resolved_inputs:
+        if len(old.inputs) != len(new.inputs):
+            spelt = (format_input(graph.spell_base_name(read.node.name), read.index) for read in old.inputs)
+            yield "inputs", tuple(spelt), tuple(read.name for read in new.inputs)
+        yield "controls", _names(graph, old.controls), tuple(sorted(c.name for c in new.controls))
+    for key in new.changed_attrs:
+        if key != COLOCATION_ATTR:
+            yield f"attr {key}", old.attr_bytes(key), new.attr_bytes(key)
+    if new.has_resolved_colocations:
+        # A colocation with what is gone, or never was there, is given up.
+        gone = {node.base_name for node in graph.removed()}
+        kept = tuple(other for other in old.colocated if other.exists and other.name not in gone)
+        now = tuple(sorted(other.name for other in new.colocated if other.name not in gone))
+        yield "colocated", _names(graph, kept), now
+
+
+def _names(graph: Graph, nodes: tuple[Node, ...]) -> tuple[str, ...]:
+    return tuple(sorted(graph.spell_base_name(node.name) for node in nodes))
+
+
+def _function_changes(before: Graph, graph: Graph) -> FunctionChanges:
+    if graph.is_body or not graph.functions.is_changed:
+        return FunctionChanges()
+    old = {function.signature.name: function for function in before.functions}
+    new = {function.signature.name: function for function in graph.functions}
+    return FunctionChanges(
+        added=[name for name in new if name not in old],
+        removed=[name for name in old if name not in new],
+        changed=[name for name, function in new.items() if name in old and old[name] != function],
+    )

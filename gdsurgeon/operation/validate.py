@@ -12,6 +12,7 @@ from typing import Any
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
 from gdsurgeon.edits.copying.parts import Mapped, bind
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
@@ -25,7 +26,6 @@ from gdsurgeon.errors import (
 from gdsurgeon.feeds.archive import load as load_archive
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.load import load
 from gdsurgeon.operation.paths import check_written, is_text_name
 from gdsurgeon.proof.change import Change
@@ -395,15 +395,15 @@ class _Validation:
 
     def _change(self) -> Change:
         if self.other is None:
-            return Change(self.model, self.model, EditResult(Journal()), f"{self.request.devices[1]}")
-        journal = Journal()
+            return Change(self.model, self.model, EditResult(Intent()), f"{self.request.devices[1]}")
+        intent = Intent()
         for old, new in self.request.names:
             mine, theirs = self.model.tensor(old), self.other.tensor(new)
-            journal.moved[mine.name] = theirs.name
+            intent.moved[mine.name] = theirs.name
             partner = theirs.node.name
-            if mine.index == theirs.index == 0 and journal.renamed.setdefault(mine.node.name, partner) != partner:
+            if mine.index == theirs.index == 0 and intent.renamed.setdefault(mine.node.name, partner) != partner:
                 raise UsageError(f"--map pairs {quoted(mine.node.name)} with two nodes")
-        return Change(self.model, self.other, EditResult(journal), printable(self.other.source_name))
+        return Change(self.model, self.other, EditResult(intent), printable(self.other.source_name))
 
     def _ends(self, part: Graph, option: str) -> tuple[Interface, ...]:
         """What PART, which stands before or behind the model, takes and gives; OPTION says it where names do not."""

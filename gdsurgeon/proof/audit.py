@@ -1,4 +1,4 @@
-"""Holds the journal of an edit against the two graphs: nothing has come, gone or changed that it does not say.
+"""Holds what an edit says against the journal of the graph: nothing has come, gone or changed that it does not say.
 
 Execution shows what the values are. A control edge, a device or a colocation may be lost and no value show it; and an
 output that is compared with the wrong counterpart proves nothing. So what pairs the graphs is audited itself. Nodes
@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.edits.claims import EditResult, Postprocessed, Preprocessed, SameGiven, SamePart
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import attr_value, functions_in
-from gdsurgeon.graph.facts import Facts, Value, facts_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.journal import Journal
+from gdsurgeon.graph.journal import Journal, Value, journal_of
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import ENTER
@@ -28,26 +28,26 @@ _NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, "var_name", "conta
 
 
 def audit(before: Graph, after: Graph, result: EditResult) -> list[str]:
-    """What differs between the graphs and is not in the journal, a line each; [] where it is complete.
+    """What differs between the graphs and the edit does not say, a line each; [] where it is complete.
 
     Args:
         before: the graph without the edit.
         after: the same graph with it.
         result: of the edit.
     """
-    journal, facts = result.journal, facts_of(after)
-    known = _Known(journal)
+    intent, journal = result.intent, journal_of(after)
+    known = _Known(intent)
     faults = [
-        *_comings_and_goings(facts, after, journal),
-        *_rewirings(facts, after, known),
-        *_alterations(facts, known),
+        *_comings_and_goings(journal, after, intent),
+        *_rewirings(journal, after, known),
+        *_alterations(journal, known),
     ]
-    for name in dict.fromkeys(item.node for item in journal.altered if item.what != "function"):
+    for name in dict.fromkeys(item.node for item in intent.altered if item.what != "function"):
         node = after.find(name)
         faults += known.untrue(node) if node is not None else [f"{quoted(name)} was to be there, and is not"]
-    faults += _functions(facts, after, journal)
+    faults += _functions(journal, after, intent)
     for copies in _copies(before, result):
-        faults += _copied(copies, before, after, journal)
+        faults += _copied(copies, before, after, intent)
     for name, (body, inner) in result.inside.items():
         faults += (f"in the function {quoted(name)} {fault}" for fault in audit(body.pristine(), body, inner))
     return faults
@@ -56,11 +56,11 @@ def audit(before: Graph, after: Graph, result: EditResult) -> list[str]:
 class _Known:
     """What the edit says, for quick questions."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._changed = frozenset(journal.changed)
-        self.rewired = {(slot.node, slot.slot): slot.new for slot in journal.rewired}
+    def __init__(self, intent: Intent) -> None:
+        self._changed = frozenset(intent.changed)
+        self.rewired = {(slot.node, slot.slot): slot.new for slot in intent.rewired}
         self._altered: dict[str, dict[str, Value]] = {}
-        for item in journal.altered:
+        for item in intent.altered:
             if item.what != "function":
                 self._altered.setdefault(item.node, {})[item.what] = item.value
 
@@ -92,9 +92,9 @@ def _now(node: Node, what: str) -> Value:
     return node.op if what == "op" else node.device
 
 
-def _comings_and_goings(facts: Facts, after: Graph, journal: Journal) -> Iterator[str]:
-    added, removed = set(facts.added), set(facts.removed)
-    said_added, said_removed = set(journal.added), set(journal.removed)
+def _comings_and_goings(journal: Journal, after: Graph, intent: Intent) -> Iterator[str]:
+    added, removed = set(journal.added), set(journal.removed)
+    said_added, said_removed = set(intent.added), set(intent.removed)
     for name in sorted(added - said_added):
         yield f"{quoted(name)} was added, and the edit does not say so"
     for name in sorted(said_added - added):
@@ -103,29 +103,29 @@ def _comings_and_goings(facts: Facts, after: Graph, journal: Journal) -> Iterato
         yield f"{quoted(name)} is gone, and the edit does not say so"
     for name in sorted(said_removed - removed):
         yield f"{quoted(name)} was to be removed, and is still there"
-    for old, new in facts.renamed.items():
-        if journal.after(old) != new:
-            yield f"{quoted(old)} is called {quoted(new)}, and the edit does not say so"
     for old, new in journal.renamed.items():
+        if intent.after(old) != new:
+            yield f"{quoted(old)} is called {quoted(new)}, and the edit does not say so"
+    for old, new in intent.renamed.items():
         node = after.find(new)
         if node is None or node.base_name != old:
             yield f"{quoted(old)} was to be called {quoted(new)}, and is not"
 
 
-def _rewirings(facts: Facts, after: Graph, known: _Known) -> Iterator[str]:
-    for name, slot, _, new in facts.rewired:
+def _rewirings(journal: Journal, after: Graph, known: _Known) -> Iterator[str]:
+    for name, slot, _, new in journal.rewired:
         if known.rewired.get((name, slot), new if known.may_differ(name, "inputs") else None) != new:
             yield f"{quoted(name)} reads {quoted(new)} at input {slot}, and the edit does not say so"
-    found = {(slot.node, slot.slot) for slot in facts.rewired}
+    found = {(slot.node, slot.slot) for slot in journal.rewired}
     for (name, slot), new in known.rewired.items():
         node = after.find(name)
         if (name, slot) not in found and node is not None and [r.name for r in node.inputs[slot : slot + 1]] != [new]:
             yield f"{quoted(name)} was to read {quoted(new)} at input {slot}, and does not"
 
 
-def _alterations(facts: Facts, known: _Known) -> Iterator[str]:
+def _alterations(journal: Journal, known: _Known) -> Iterator[str]:
     """What is different about nodes that were there before."""
-    for node, altered in facts.altered.items():
+    for node, altered in journal.altered.items():
         for what, (before, now) in altered.items():
             if not known.may_differ(node, what):
                 yield f"{quoted(node)} {_told(what, before, now)}"
@@ -145,8 +145,8 @@ def _told(what: str, before: Value, now: Value) -> str:
     return f"{verb} {_listed(map(str, has))}, and {did} {_listed(map(str, was))}"
 
 
-def _functions(facts: Facts, after: Graph, journal: Journal) -> Iterator[str]:
-    said, found = journal.functions, facts.functions
+def _functions(journal: Journal, after: Graph, intent: Intent) -> Iterator[str]:
+    said, found = intent.functions, journal.functions
     for name in sorted(set(found.added) - set(said.added)):
         yield f"the function {quoted(name)} was added, and the edit does not say so"
     for name in sorted(name for name in said.added if name not in after.functions):
@@ -157,7 +157,7 @@ def _functions(facts: Facts, after: Graph, journal: Journal) -> Iterator[str]:
         yield f"the function {quoted(name)} was to be removed, and is still there"
     for name in sorted(set(found.changed) - set(said.changed) - set(said.added)):
         yield f"the function {quoted(name)} is another, and the edit does not say so"
-    for item in journal.altered:
+    for item in intent.altered:
         function = after.functions.get(item.node) if item.what == "function" else None
         if function is not None and function.SerializeToString(deterministic=True) != item.value:
             yield f"the function {quoted(item.node)} is not what the edit says"
@@ -187,7 +187,7 @@ class _Copies(NamedTuple):
 
 
 def _copies(before: Graph, result: EditResult) -> Iterator[_Copies]:
-    copied = result.journal.copied
+    copied = result.intent.copied
     for claim in result.claims:
         if isinstance(claim, Preprocessed):
             yield _Copies(claim.pre, copied, {i.part_input: i.name for i in claim.inputs}, False)
@@ -199,7 +199,7 @@ def _copies(before: Graph, result: EditResult) -> Iterator[_Copies]:
             yield _Copies(before, claim.copies, claim.given, True)
 
 
-def _copied(copies: _Copies, before: Graph, after: Graph, journal: Journal) -> Iterator[str]:
+def _copied(copies: _Copies, before: Graph, after: Graph, intent: Intent) -> Iterator[str]:
     """What is different between nodes and their copies, beyond names and what the copies read from outside."""
     frames: dict[str, str] = {}
     made: set[Node] = set()
@@ -209,7 +209,7 @@ def _copied(copies: _Copies, before: Graph, after: Graph, journal: Journal) -> I
             yield f"{quoted(name)} was to be copied as {quoted(copied)}, and was not"
             continue
         made.add(new)
-        yield from _copy(old, new, copies, journal)
+        yield from _copy(old, new, copies, intent)
         if old.op in ENTER:
             frame, its = _text(old, FRAME_NAME), _text(new, FRAME_NAME)
             if frames.setdefault(frame, its) != its:
@@ -217,17 +217,17 @@ def _copied(copies: _Copies, before: Graph, after: Graph, journal: Journal) -> I
     yield from _shared_frames(after, made, set(frames.values()))
     if copies.is_own:
         yield from _shared_resources(before, copies, after)
-    yield from _copied_functions(copies.originals, before, after, journal)
+    yield from _copied_functions(copies.originals, before, after, intent)
 
 
-def _copied_functions(originals: Graph, before: Graph, after: Graph, journal: Journal) -> Iterator[str]:
+def _copied_functions(originals: Graph, before: Graph, after: Graph, intent: Intent) -> Iterator[str]:
     """Functions that have come along with the nodes, but for their names and those that they share resources by."""
-    names = {new: old for old, new in journal.renamed_functions.items()}
-    for name in journal.functions.added:
+    names = {new: old for old, new in intent.renamed_functions.items()}
+    for name in intent.functions.added:
         old, new = originals.functions.get(names.get(name, name)), after.functions.get(name)
         if old is None or new is None or name in before.functions:
             continue
-        if _plain(old, journal.renamed_functions) != _plain(new, {}):
+        if _plain(old, intent.renamed_functions) != _plain(new, {}):
             yield f"the function {quoted(name)} is not what it was copied from"
 
 
@@ -246,9 +246,9 @@ def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
     return out
 
 
-def _copy(old: Node, new: Node, copies: _Copies, journal: Journal) -> Iterator[str]:
+def _copy(old: Node, new: Node, copies: _Copies, intent: Intent) -> Iterator[str]:
     what = f"{quoted(new.name)}, the copy of {quoted(old.name)},"
-    if old.op != new.op and journal.renamed_functions.get(old.op, old.op) != new.op:
+    if old.op != new.op and intent.renamed_functions.get(old.op, old.op) != new.op:
         yield f"{what} is a {printable(new.op)}, not a {printable(old.op)}"
         return
     if old.device != new.device:
@@ -268,7 +268,7 @@ def _copy(old: Node, new: Node, copies: _Copies, journal: Journal) -> Iterator[s
     if None not in together and {other.name for other in new.colocated} != together:
         yield f"{what} is colocated with {_listed(sorted(other.name for other in new.colocated))}"
     for key in new.changed_attrs:
-        if key not in _NAMES and not _same_attr(old, new, key, journal.renamed_functions):
+        if key not in _NAMES and not _same_attr(old, new, key, intent.renamed_functions):
             yield f"{what} has another {quoted(key)}"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import printable
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal
 
 
 class Change(NamedTuple):
@@ -26,9 +26,9 @@ class Change(NamedTuple):
     called: str = "the result"
 
     @property
-    def journal(self) -> Journal:
-        """Which name of the one is which of the other."""
-        return self.result.journal
+    def intent(self) -> Intent:
+        """What the edit says; of two files, which name of the one is which of the other."""
+        return self.result.intent
 
     @property
     def name(self) -> str:

@@ -42,7 +42,7 @@ class TrialContext(NamedTuple):
 
     def after(self, tensor: str) -> str:
         """What TENSOR of the original is called in the edited graph."""
-        return self.change.journal.counterpart(tensor)
+        return self.change.intent.counterpart(tensor)
 
     def has_after(self, tensor: str) -> bool:
         """Whether the edited graph has the counterpart of TENSOR's node."""
@@ -52,7 +52,7 @@ class TrialContext(NamedTuple):
         """The overrides by the names before the edit. Raises UsageError where a name is no input."""
         change = self.change
         known = dict.fromkeys(node.name for node in input_nodes(change.before))
-        after = {new: old for old, new in change.journal.renamed.items() if old in known and new not in known}
+        after = {new: old for old, new in change.intent.renamed.items() if old in known and new not in known}
         overrides = self.overrides.renamed(after)
         theirs = [node.name for node in input_nodes(change.after)]
         check_names(overrides, [*known, *(name for name in theirs if name not in after)])

@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
 from gdsurgeon.analysis.shapes.stated import format_shape
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import Json, printable
-from gdsurgeon.graph.journal import Journal
 from gdsurgeon.operation.edit import Outcome
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
@@ -36,7 +36,7 @@ def _entries(outcome: Outcome) -> Iterator[tuple[str, str]]:
     if outcome.before is not None and outcome.after is not None:
         yield from _interface("input", outcome.before.inputs, outcome.after.inputs, outcome)
         yield from _interface("output", outcome.before.outputs, outcome.after.outputs, outcome)
-    yield from _journal(outcome)
+    yield from _intent(outcome)
     for label, text in outcome.result.told:
         yield label, printable(text)
     for note in outcome.result.notes:
@@ -48,7 +48,7 @@ def _interface(
     label: str, before: tuple[TensorInfo, ...], after: tuple[TensorInfo, ...], outcome: Outcome
 ) -> Iterator[tuple[str, str]]:
     """Each input or output; what has changed of it."""
-    renamed = outcome.result.journal.renamed
+    renamed = outcome.result.intent.renamed
     was = {renamed.get(info.name, info.name): info for info in before} if label == "input" else {}
     old = {info.name: info for info in before} | was
     changed = [info for info in after if old.get(info.name) != info]
@@ -77,16 +77,16 @@ def typed(info: TensorInfo) -> str:
     return dtype_name(base_dtype(info.dtype)) + (f" {format_shape(info.shape)}" if info.shape is not None else "")
 
 
-def _journal(outcome: Outcome) -> Iterator[tuple[str, str]]:
-    journal = outcome.result.journal
-    yield from _names_and_nodes(journal, _gained(outcome))
-    for what, names in asdict(journal.functions).items():
+def _intent(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    intent = outcome.result.intent
+    yield from _names_and_nodes(intent, _gained(outcome))
+    for what, names in asdict(intent.functions).items():
         if names:
             yield what, f"{counted(len(names), 'function')}: {named(names)}"
     for name, (_, inner) in outcome.result.inside.items():
-        yield from ((what, f"in {printable(name)}: {text}") for what, text in _names_and_nodes(inner.journal))
-        yield from ((what, f"in {printable(name)}: {text}") for what, text in _tensors(inner.journal))
-    yield from _tensors(journal)
+        yield from ((what, f"in {printable(name)}: {text}") for what, text in _names_and_nodes(inner.intent))
+        yield from ((what, f"in {printable(name)}: {text}") for what, text in _tensors(inner.intent))
+    yield from _tensors(intent)
 
 
 def _gained(outcome: Outcome) -> dict[str, int] | None:
@@ -97,27 +97,27 @@ def _gained(outcome: Outcome) -> dict[str, int] | None:
     return {op: n - before.get(op, 0) for op, n in after.items() if n > before.get(op, 0)}
 
 
-def _names_and_nodes(journal: Journal, gained: dict[str, int] | None = None) -> Iterator[tuple[str, str]]:
-    for old, new in list(journal.renamed.items())[:MOST_LINES]:
+def _names_and_nodes(intent: Intent, gained: dict[str, int] | None = None) -> Iterator[tuple[str, str]]:
+    for old, new in list(intent.renamed.items())[:MOST_LINES]:
         yield "renamed", f"{printable(old)}  ->  {printable(new)}"
-    if len(journal.renamed) > MOST_LINES:
-        yield "renamed", f"and {len(journal.renamed) - MOST_LINES:,} more"
-    if journal.added:
-        are_all = gained is not None and sum(gained.values()) == len(journal.added)
-        what = ops(gained) if gained is not None and are_all else named(journal.added)
-        yield "added", f"{counted(len(journal.added), 'node')}: {what}"
-    if journal.removed:
-        yield "removed", f"{counted(len(journal.removed), 'node')}: {named(journal.removed)}"
-    if journal.changed:
-        yield "changed", f"{counted(len(journal.changed), 'node')}: {named(journal.changed)}"
+    if len(intent.renamed) > MOST_LINES:
+        yield "renamed", f"and {len(intent.renamed) - MOST_LINES:,} more"
+    if intent.added:
+        are_all = gained is not None and sum(gained.values()) == len(intent.added)
+        what = ops(gained) if gained is not None and are_all else named(intent.added)
+        yield "added", f"{counted(len(intent.added), 'node')}: {what}"
+    if intent.removed:
+        yield "removed", f"{counted(len(intent.removed), 'node')}: {named(intent.removed)}"
+    if intent.changed:
+        yield "changed", f"{counted(len(intent.changed), 'node')}: {named(intent.changed)}"
 
 
-def _tensors(journal: Journal) -> Iterator[tuple[str, str]]:
-    for old, new in list(journal.moved.items())[:MOST_LINES]:
+def _tensors(intent: Intent) -> Iterator[tuple[str, str]]:
+    for old, new in list(intent.moved.items())[:MOST_LINES]:
         yield "moved", f"{printable(old)}  ->  {printable(new)}"
-    if len(journal.moved) > MOST_LINES:
-        yield "moved", f"and {counted(len(journal.moved) - MOST_LINES, 'other tensor')}"
-    rewired = [slot for slot in journal.rewired if slot.old != slot.new]  # not what only has another node of the name
+    if len(intent.moved) > MOST_LINES:
+        yield "moved", f"and {counted(len(intent.moved) - MOST_LINES, 'other tensor')}"
+    rewired = [slot for slot in intent.rewired if slot.old != slot.new]  # not what only has another node of the name
     for slot in rewired[:MOST_LINES]:
         yield "rewired", f"{printable(slot.node)} input {slot.slot}: {printable(slot.old)}  ->  {printable(slot.new)}"
     if len(rewired) > MOST_LINES:
@@ -234,8 +234,8 @@ def equality(proof: Proof) -> str:
 
 def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = None) -> dict[str, Json]:
     """The whole outcome for machines; ERROR is what kept the output from appearing, if something did."""
-    journal = outcome.result.journal
-    inside = {name: _journal_json(inner.journal) for name, (_, inner) in outcome.result.inside.items()}
+    intent = outcome.result.intent
+    inside = {name: _intent_json(inner.intent) for name, (_, inner) in outcome.result.inside.items()}
     return {
         "command": command,
         "passed": error is None,
@@ -249,7 +249,7 @@ def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = No
         "before": signature_json(outcome.before),
         "after": signature_json(outcome.after),
         "edit": {
-            **_journal_json(journal),
+            **_intent_json(intent),
             **({"inside": inside} if inside else {}),
             "notes": outcome.result.notes,
             **outcome.result.facts,
@@ -261,15 +261,15 @@ def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = No
     }
 
 
-def _journal_json(journal: Journal) -> dict[str, Json]:
+def _intent_json(intent: Intent) -> dict[str, Json]:
     return {
-        "renamed": journal.renamed,
-        "added": journal.added,
-        "removed": journal.removed,
-        "rewired": [slot._asdict() for slot in journal.rewired],
-        "changed": journal.changed,
-        "moved": journal.moved,
-        "functions": asdict(journal.functions) | {"renamed": journal.renamed_functions},
+        "renamed": intent.renamed,
+        "added": intent.added,
+        "removed": intent.removed,
+        "rewired": [slot._asdict() for slot in intent.rewired],
+        "changed": intent.changed,
+        "moved": intent.moved,
+        "functions": asdict(intent.functions) | {"renamed": intent.renamed_functions},
     }
 
 

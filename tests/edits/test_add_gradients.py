@@ -35,7 +35,7 @@ def test_of_an_input(lab: Lab) -> None:
     assert made.results == ("gradients/x",)
     assert made.claim.scope == "gradients"
     assert made.claim.ys == ("y",) and made.claim.xs == ("x",) and made.claim.grad_ys == ()
-    assert made.result.journal.changed == [] and made.result.journal.removed == []
+    assert made.result.intent.changed == [] and made.result.intent.removed == []
     facts = made.result.facts["gradients"]
     assert facts["results"] == {"x": "gradients/x"} and facts["by"] == "reverse walk" and facts["unconnected"] == []
 
@@ -220,7 +220,7 @@ def test_devices_and_colocations(lab: Lab) -> None:
         if node.name == "sum":
             node.attr["_class"].list.s.append(b"loc:@w")
     made = lab.same(m.bytes(), ["y"], ["x", "w"], FEEDS)
-    assert not [n.name for n in parsed(made.graph).node if n.name in made.result.journal.added and "_class" in n.attr]
+    assert not [n.name for n in parsed(made.graph).node if n.name in made.result.intent.added and "_class" in n.attr]
 
 
 def test_outputs_may_be_given_as_outputs(lab: Lab) -> None:

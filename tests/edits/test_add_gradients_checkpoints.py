@@ -40,7 +40,7 @@ def test_checkpoints_change_no_bit(lab: Lab, build: Callable[[Any], None]) -> No
     constants = [node.name for node in before.node if node.op == "Const"]
     for checkpoints in ("speed", "memory", ["h2"], ["h0", "h3"], ["h1", "h2", "h3"], ["h3"]):
         made = lab.same(data, ["y"], ["x", "h1"], feeds, checkpoints=checkpoints)
-        added = {node.name: node for node in parsed(made.graph).node if node.name in made.result.journal.added}
+        added = {node.name: node for node in parsed(made.graph).node if node.name in made.result.intent.added}
         prefix = "gradients/recompute/"
         inside = {name: node for name, node in added.items() if name.startswith(prefix)}
         clones = {name: node for name, node in inside.items() if not node.attr["_recomputed"].b}

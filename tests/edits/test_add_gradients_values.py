@@ -81,7 +81,7 @@ def test_loops_and_conditions_of_version_2(lab: Lab, taken: bool, checkpoints: A
     data = lab.built(version_2_flow)
     made = lab.same(data, ["y"], ["x", "h"], {"x": numbers(LONG), "p": taken}, checkpoints=checkpoints)
     flow = {"While", "StatelessWhile", "If", "StatelessIf"}
-    assert {made.graph[name].op for name in made.result.journal.changed} <= flow
+    assert {made.graph[name].op for name in made.result.intent.changed} <= flow
     if checkpoints != "none":
         assert not {made.graph[name].op for name in made.again} & flow
         wanted = lab.run(data, ["y"], {"x": numbers(LONG), "p": taken})

@@ -41,8 +41,8 @@ def test_the_result_is_served_under_the_old_name() -> None:
         "logits": ["logits_raw"],
     }  # fmt: skip
     assert graphs.ops(found)["logits"] == "Softmax"
-    assert result.journal.renamed == {"logits": "logits_raw"}
-    assert result.journal.added == ["logits"]
+    assert result.intent.renamed == {"logits": "logits_raw"}
+    assert result.intent.added == ["logits"]
     assert result.notes == ["the raw value of 'logits' is now 'logits_raw'"]
     (claim,) = result.claims
     assert isinstance(claim, Postprocessed)
@@ -72,7 +72,7 @@ def test_nodes_that_are_not_concerned_keep_their_bytes() -> None:
 def test_a_raw_name_that_is_taken_is_made_unique() -> None:
     found = model(const("logits_raw", [1]))
     result = add_postprocessing(found, post(const("logits_raw_1", [1])))
-    assert result.journal.renamed == {"logits": "logits_raw_1"}
+    assert result.intent.renamed == {"logits": "logits_raw_1"}
     assert inputs(found)["logits"] == ["logits_raw_1"]
     assert len(set(graphs.names(found))) == len(graphs.names(found))
     sound(found)
@@ -197,7 +197,7 @@ def test_unequal_functions_get_a_new_name() -> None:
     found = model(node("f", "F", ["w"]), trailer=library(function("F", body)))
     result = add_postprocessing(found, post(node("g", "Call", ["logits"], f=func("F")),
                                             trailer=library(function("F", other))))  # fmt: skip
-    assert result.journal.renamed_functions == {"F": "F_1"}
+    assert result.intent.renamed_functions == {"F": "F_1"}
     assert graphs.attrs(found, "g")["f"].func.name == "F_1"
     assert graphs.ops(found)["f"] == "F"
 

@@ -68,8 +68,8 @@ def test_what_read_the_placeholder_reads_the_result() -> None:
     image = graphs.attrs(found, "image")
     assert image["dtype"].type == 4
     assert [d.size for d in image["shape"].shape.dim] == [-1, 3]
-    assert result.journal.added == ["image_preprocessed"]
-    assert {(r.node, r.slot, r.old, r.new) for r in result.journal.rewired} == {
+    assert result.intent.added == ["image_preprocessed"]
+    assert {(r.node, r.slot, r.old, r.new) for r in result.intent.rewired} == {
         ("y", 0, "image", "image_preprocessed"), ("z", 0, "image", "image_preprocessed"),
     }  # fmt: skip
     (claim,) = result.claims
@@ -132,7 +132,7 @@ def test_names_that_are_taken_are_made_unique_and_reported() -> None:
     assert sorted(result.notes) == [
         "'w' of pre.pb has become 'w_2': the name was taken", "'y' of pre.pb has become 'y_1': the name was taken",
     ]  # fmt: skip
-    assert result.journal.copied == {"image_preprocessed": "image_preprocessed", "w": "w_2", "y": "y_1", "w_1": "w_1"}
+    assert result.intent.copied == {"image_preprocessed": "image_preprocessed", "w": "w_2", "y": "y_1", "w_1": "w_1"}
     sound(found)
 
 
@@ -159,7 +159,7 @@ def test_a_result_that_is_read_in_several_places_and_slots() -> None:
     found = graph(placeholder("image", FLOAT), add("y", "image", "image"), identity("z", "image:0"))
     result = add_preprocessing(found, pre())
     assert (inputs(found)["y"], inputs(found)["z"]) == (["image_preprocessed"] * 2, ["image_preprocessed"])
-    assert len(result.journal.rewired) == 3
+    assert len(result.intent.rewired) == 3
 
 
 def test_mapped_names() -> None:
@@ -252,7 +252,7 @@ def test_equal_functions_are_there_once() -> None:
     result = add_preprocessing(found, pre(caller("p2", "F"), trailer=library(function("F", BODY))))
     assert [f.signature.name for f in graphs.parsed(found).library.function] == ["F"]
     assert called(found, "p2") == "F"
-    assert result.journal.renamed_functions == {}
+    assert result.intent.renamed_functions == {}
 
 
 def test_unequal_functions_get_a_new_name_and_so_do_those_who_call_them() -> None:
@@ -261,7 +261,7 @@ def test_unequal_functions_get_a_new_name_and_so_do_those_who_call_them() -> Non
     part = pre(caller("p2", "M"), node("p3", "F", ["image_preprocessed"]),
                trailer=library(mid, function("F", NEGATED)))  # fmt: skip
     result = add_preprocessing(found, part)
-    assert result.journal.renamed_functions == {"M": "M_1", "F": "F_1"}
+    assert result.intent.renamed_functions == {"M": "M_1", "F": "F_1"}
     assert (called(found, "y2"), called(found, "p2"), graphs.ops(found)["p3"]) == ("M", "M_1", "F_1")
     assert "'F' of pre.pb has become 'F_1': the name was taken" in result.notes
     assert [f.signature.name for f in graphs.parsed(found).library.function] == ["M", "F", "M_1", "F_1"]
@@ -276,7 +276,7 @@ def test_a_renamed_function_far_inside_a_long_attr_is_followed() -> None:
     part = pre(node("case", "MyCase", ["image_preprocessed"], branches=many),
                trailer=library(*functions, function("F", NEGATED)))  # fmt: skip
     result = add_preprocessing(found, part)
-    assert result.journal.renamed_functions == {"F": "F_1"}
+    assert result.intent.renamed_functions == {"F": "F_1"}
     assert graphs.attrs(found, "case")["branches"].list.func[-1].name == "F_1"
 
 
@@ -289,7 +289,7 @@ def test_on_the_fixtures() -> None:
     assert graphs.attrs(found, interface.name)["dtype"].type == 7
     after = graphs.bodies_by_name(found)
     changed = {n for n in before if before[n] != after[n]}
-    assert changed == {interface.name, *(r.node for r in result.journal.rewired)}
+    assert changed == {interface.name, *(r.node for r in result.intent.rewired)}
     sound(found)
 
 

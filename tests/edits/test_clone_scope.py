@@ -55,7 +55,7 @@ def cloned(records: Sequence[bytes], source: str = "s", target: str = "t", **opt
     data = graphs.written(found)
     before, after = graphs.bodies(graph_bytes(*records)), graphs.bodies(data)
     assert after[: len(before)] == before
-    assert [n.name for n in graphs.parsed(data).node][len(before) :] == result.journal.added
+    assert [n.name for n in graphs.parsed(data).node][len(before) :] == result.intent.added
     assert check(from_bytes(data)).faults == []
     return found, result
 
@@ -305,7 +305,7 @@ def test_constants_can_be_shared() -> None:
     assert "1 node shared with the original" in result.notes
     assert run(found, "t/add", x=[1.0, 2.0]) == [[3.0, 7.0]]
     found, result = cloned(MODEL, share=["w$", "b$"])
-    assert result.journal.added == ["t/mul", "t/add"]
+    assert result.intent.added == ["t/mul", "t/add"]
     assert "2 nodes shared with the original" in result.notes
 
 
@@ -602,9 +602,9 @@ def test_functions_with_state_are_copied_and_others_shared() -> None:
                library(holding, plain)]  # fmt: skip
     found = graph(*records)
     result = clone_scope(found, "s", "t")
-    assert len(result.journal.functions.added) == 1 and len(list(found.functions)) == 3
+    assert len(result.intent.functions.added) == 1 and len(list(found.functions)) == 3
     assert graphs.attrs(found, "t/b")["f"].func.name == "plain"
-    assert graphs.attrs(found, "t/a")["f"].func.name == result.journal.functions.added[0]
+    assert graphs.attrs(found, "t/a")["f"].func.name == result.intent.functions.added[0]
     assert run(found, "y", "t/b", x=[1.0, 2.0]) == [[-1.0, -2.0]] * 2
 
 
@@ -631,8 +631,8 @@ def test_a_clone_leaves_every_byte_of_the_originals(drawn: graphs.Drawn, scope: 
         return
     after = graphs.bodies(found)
     assert after[: len(drawn.message.node)] == graphs.bodies(drawn.data)
-    assert len(result.journal.added) == len(under) == len(after) - len(drawn.message.node)
-    assert set(result.journal.added).isdisjoint(n.name for n in drawn.message.node)
+    assert len(result.intent.added) == len(under) == len(after) - len(drawn.message.node)
+    assert set(result.intent.added).isdisjoint(n.name for n in drawn.message.node)
     assert check(from_bytes(graphs.written(found))).faults == []
 
 

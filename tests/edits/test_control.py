@@ -31,7 +31,7 @@ def test_adding_appends() -> None:
     result = control(found, add=[("foo/bar/h", "^a"), ("foo/bar/h", "foo/d"), ("foo/bar/e", "a")])
     assert inputs(found)["foo/bar/h"] == ["foo/bar/f", "foo/bar/g", "^foo/c", "^a", "^foo/d"]
     assert inputs(found)["foo/bar/e"] == ["foo/c", "foo/d", "^a"]
-    assert result.journal.changed == ["foo/bar/h", "foo/bar/e"]
+    assert result.intent.changed == ["foo/bar/h", "foo/bar/e"]
     assert result.claims == (SameOutputs(),)
     assert result.notes[0] == "foo/bar/h waits for a"
     assert check(from_bytes(graphs.written(found))).faults == []
@@ -46,7 +46,7 @@ def test_removing() -> None:
     after = [*g8()[:-1], graphs.add("foo/bar/h", "foo/bar/f", "foo/bar/g")]
     command = "control --remove foo/bar/h=^foo/c"
     result = expect(g8(), lambda g: control(g, remove=[("foo/bar/h", "^foo/c")]), after, command=command)
-    assert result.journal.changed == ["foo/bar/h"]
+    assert result.intent.changed == ["foo/bar/h"]
     assert result.notes == ["foo/bar/h no longer waits for foo/c"]
 
 
@@ -187,7 +187,7 @@ def test_only_the_nodes_that_wait_are_written_anew() -> None:
     before = graphs.bodies_by_name(found)
     result = control(found, add=[("foo/bar/e", "a")], remove=[("foo/bar/h", "foo/c")])
     after = graphs.bodies_by_name(found)
-    assert {name for name in after if after[name] != before[name]} == set(result.journal.changed)
+    assert {name for name in after if after[name] != before[name]} == set(result.intent.changed)
 
 
 def test_an_edit_and_its_inverse_give_back_the_bytes() -> None:

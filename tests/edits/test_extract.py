@@ -81,8 +81,8 @@ def named(*names: str) -> list[bytes]:
 def test_outputs_alone(worker: Worker) -> None:
     found = graph(*model())
     result = expect(found, lambda g: extract(g, [], ["head"]), named("x", "w", "conv", "relu", "k", "head"))
-    assert result.journal.removed == ["aux", "other", "apart"]
-    assert result.journal.added == result.notes == []
+    assert result.intent.removed == ["aux", "other", "apart"]
+    assert result.intent.added == result.notes == []
     assert result.claims == (SameGiven({}, (("head", "head"),), "edited(x) = original(x)"),)
     assert run(worker, found, "head", fed={"x": float32([[1, -1]])}) == [[[0, 0, 0]]]
 
@@ -139,8 +139,8 @@ def test_a_cut_input_becomes_a_placeholder_of_its_name_dtype_and_shape(worker: W
     result = expect(
         found, lambda g: extract(g, ["relu"], ["head"]), [placeholder("relu", FLOAT, (-1, 3)), *named("k", "head")]
     )
-    assert result.journal.added == ["relu"]
-    assert result.journal.removed == ["x", "w", "conv", "aux", "other", "apart"]
+    assert result.intent.added == ["relu"]
+    assert result.intent.removed == ["x", "w", "conv", "aux", "other", "apart"]
     (claim,) = result.claims
     assert claim == SameGiven({"relu": "relu"}, (("head", "head"),), "edited(x) = original(x, relu given)")
     assert run(worker, found, "head", fed={"relu": float32([[1, 2, 3]])}) == [[[10, 40, 90]]]
@@ -198,7 +198,7 @@ def test_an_input_with_a_default_stays_one() -> None:
 def test_the_same_input_twice_is_cut_once() -> None:
     found = graph(*model())
     result = extract(found, ["relu", "relu:0"], ["head"])
-    assert result.journal.added == ["relu"]
+    assert result.intent.added == ["relu"]
     check_graph(found, placeholder("relu", FLOAT, (-1, 3)), *named("k", "head"))
 
 
@@ -233,7 +233,7 @@ def test_output_1_is_cut_while_output_0_is_still_needed(worker: Worker) -> None:
         lambda g: extract(g, ["s:1"], ["q"]),
         [*split()[:3], placeholder("s_1", FLOAT, (2,)), split()[3], node("q", "Sub", ["s_1", "p"], T=FLOAT)],
     )
-    assert result.journal.added == ["s_1"]
+    assert result.intent.added == ["s_1"]
     assert result.notes == ["'x' stays an input: the outputs depend on it"]
     (claim,) = result.claims
     assert isinstance(claim, SameGiven) and claim.given == {"s:1": "s_1"}
@@ -244,7 +244,7 @@ def test_output_1_is_cut_while_output_0_is_still_needed(worker: Worker) -> None:
 def test_output_0_is_cut_while_output_1_is_still_needed() -> None:
     found = graph(*split())
     result = extract(found, ["s:0"], ["q"])
-    (added,) = result.journal.added
+    (added,) = result.intent.added
     assert added != "s"
     check_graph(found, *split()[:3], placeholder(added, FLOAT, (2,)), node("p", "Neg", [added], T=FLOAT), split()[4])
 
@@ -252,15 +252,15 @@ def test_output_0_is_cut_while_output_1_is_still_needed() -> None:
 def test_both_outputs_are_cut() -> None:
     found = graph(*split())
     result = extract(found, ["s:1", "s"], ["q"])
-    assert sorted(result.journal.added) == ["s", "s_1"]
+    assert sorted(result.intent.added) == ["s", "s_1"]
     assert graphs.inputs(found) == {"s": [], "s_1": [], "p": ["s"], "q": ["s_1", "p"]}
-    assert result.journal.removed == ["x", "axis"]
+    assert result.intent.removed == ["x", "axis"]
 
 
 def test_the_name_of_a_new_placeholder_is_taken() -> None:
     found = graph(*split(), placeholder("s_1", FLOAT, (2,)), add("r", "q", "s_1"))
     result = extract(found, ["s:1"], ["r"])
-    assert result.journal.added == ["s_1_1"]
+    assert result.intent.added == ["s_1_1"]
     assert graphs.inputs(found)["q"] == ["s_1_1", "p"]
     assert graphs.inputs(found)["r"] == ["q", "s_1"]
 
@@ -268,9 +268,9 @@ def test_the_name_of_a_new_placeholder_is_taken() -> None:
 def test_the_name_of_a_new_placeholder_is_that_of_a_node_that_goes() -> None:
     found = graph(*split(), identity("s_1", "x"), identity("s_input", "x"))
     result = extract(found, ["s", "s:1"], ["q"])
-    assert len(set(result.journal.added)) == 2
-    assert sorted(graphs.names(found)) == sorted([*result.journal.added, "p", "q"])
-    assert not set(result.journal.removed) & set(graphs.names(found))
+    assert len(set(result.intent.added)) == 2
+    assert sorted(graphs.names(found)) == sorted([*result.intent.added, "p", "q"])
+    assert not set(result.intent.removed) & set(graphs.names(found))
 
 
 def test_a_tensor_as_input_and_output() -> None:
@@ -316,7 +316,7 @@ def test_what_waits_for_a_cut_tensor_waits_for_its_node() -> None:
                node("y", "Abs", ["a", "^n"], T=FLOAT)]  # fmt: skip
     found = graph(*records)
     result = extract(found, ["a"], ["y"])
-    (added,) = result.journal.added
+    (added,) = result.intent.added
     check_graph(found, *records[:2], placeholder(added, FLOAT, (1,)), records[2],
                  node("y", "Abs", [added, "^n"], T=FLOAT))  # fmt: skip
 
@@ -348,7 +348,7 @@ def test_functions_that_nobody_calls_any_more_leave() -> None:
     trailer = graphs.library(unused, kept, gradients={"Unused": "Kept"}) + graphs.VERSIONS
     found = graph(placeholder("x"), *calls, trailer=trailer)
     result = extract(found, [], ["a"])
-    assert result.journal.functions.removed == ["Unused"]
+    assert result.intent.functions.removed == ["Unused"]
     check_graph(found, placeholder("x"), calls[0], trailer=graphs.library(kept) + graphs.VERSIONS)
 
 
@@ -374,7 +374,7 @@ def table() -> list[bytes]:
 def test_initialisers_of_the_tables_that_stay_stay(worker: Worker) -> None:
     found = graph(*table())
     result = expect(found, lambda g: extract(g, ["key"], ["found_1"]), [*table()[:2], *table()[7:12]])
-    assert "init_0" in result.journal.removed and "init_all" in result.journal.removed
+    assert "init_0" in result.intent.removed and "init_all" in result.intent.removed
     key = np.array([b"a"], object)
     assert run(worker, found, "found_1", fed={"key": key}, first=["init_1"]) == [[6]]
 
@@ -546,7 +546,7 @@ def test_two_long_chains() -> None:
         records += [node(f"{chain}{i}", "Neg", [f"{chain}{i - 1}" if i else "x"], T=FLOAT) for i in range(half)]
     found = graph(*records)
     result = extract(found, [f"a{half // 2}"], [f"a{half - 1}"])
-    assert len(result.journal.removed) == half + half // 2 + 1
+    assert len(result.intent.removed) == half + half // 2 + 1
     assert graphs.written(found) == graph_bytes(
         placeholder(f"a{half // 2}", FLOAT, (1,)), *records[2 + half // 2 : 1 + half]
     )
@@ -714,7 +714,7 @@ def test_any_extraction(case: tuple[graphs.Drawn, list[str], list[str]]) -> None
         assert set(new.attr["_class"].list.s) <= set(entries)
     assert {t.partition(":")[0] for o in outputs for t in [places.get(o, o)]} <= names
     assert check(from_bytes(graphs.written(found))).faults == []
-    assert set(result.journal.removed) == set(old) - names
+    assert set(result.intent.removed) == set(old) - names
 
 
 def place_of(text: str, places: dict[str, str]) -> str:

@@ -103,8 +103,8 @@ def test_placeholders_become_constants_of_their_names_where_they_were(worker: Wo
         made = got.node[i]
         assert (made.op, made.attr["dtype"].type, sorted(made.attr)) == ("Const", number, ["dtype", "value"])
     assert (value_of(found, "keep_prob"), value_of(found, "train")) == (((), [0.5]), ((), [False]))
-    assert result.journal.changed == ["keep_prob", "train"]
-    assert result.journal.added == result.journal.removed == result.journal.rewired == []
+    assert result.intent.changed == ["keep_prob", "train"]
+    assert result.intent.added == result.intent.removed == result.intent.rewired == []
     (claim,) = result.claims
     assert isinstance(claim, SameGiven)
     assert claim.given == {"keep_prob": "keep_prob", "train": "train"}
@@ -469,7 +469,7 @@ def test_constants_get_other_values(tmp_path: Path) -> None:
         overrides=Overrides({"x": "[1, 2]"}),
     )
     assert [(o.after, o.value) for o in outcome.proof.compared] == [("z", "[16, 26]")]
-    assert set(outcome.result.journal.changed) == {"w", "shift", "scale"}
+    assert set(outcome.result.intent.changed) == {"w", "shift", "scale"}
     error = not_frozen(load(str(tmp_path / "out.pb")), {"w": np.ones((1, 2), np.float32)}, "it takes")
     assert "float32 [2]" in error.message
 

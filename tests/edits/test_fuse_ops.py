@@ -31,8 +31,8 @@ from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.errors import EditError
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.select import Selection
 
 # -- plain -------------------------------------------------------------------------------------------------
@@ -46,11 +46,11 @@ def test_the_selection_becomes_a_call() -> None:
     called = call("call", name, ["x", "one"], [FLOAT, FLOAT], [FLOAT])
     check_calls(found, X, const("one", [1, 2]), called, identity("y", "call"))
     assert run(found, "y", x=[3.0, 4.0]) == run(graph(*chain()), "y", x=[3.0, 4.0]) == [[-16.0, -36.0]]
-    journal = result.journal
-    assert journal.added == ["call"] and sorted(journal.removed) == ["mul", "neg", "sum"]
-    assert journal.rewired == [Rewired("y", 0, "mul", "call")]
-    assert journal.moved == {"mul": "call"}
-    assert journal.functions.added == [name]
+    intent = result.intent
+    assert intent.added == ["call"] and sorted(intent.removed) == ["mul", "neg", "sum"]
+    assert intent.rewired == [Rewired("y", 0, "mul", "call")]
+    assert intent.moved == {"mul": "call"}
+    assert intent.functions.added == [name]
     assert result.claims == (SameOutputs(also=("mul",)),)
 
 
@@ -138,7 +138,7 @@ def test_outputs_in_the_middle() -> None:
         "x": [], "call": ["x"], "late": ["call:1"], "early": ["call"], "of_sum": ["call:2"]
     }  # fmt: skip
     assert sorted(only_function(found).ret.values()) == ["s:output:1", "s:output:2", "sum:z:0"]
-    assert result.journal.moved == {"s:1": "call", "s:2": "call:1", "sum": "call:2"}
+    assert result.intent.moved == {"s:1": "call", "s:2": "call:1", "sum": "call:2"}
     fetches = ("late", "early", "of_sum")
     x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     assert run(found, *fetches, x=x) == run(graph(*split()), *fetches, x=x)
@@ -242,8 +242,8 @@ def test_outputs_of_the_graph_keep_their_names() -> None:
         found, X, call("call", name, ["x"], [FLOAT], [FLOAT, FLOAT]), identity("y", "call"), identity("z", "call:1")
     )
     assert run(found, "y", "z", x=[1.0, -2.0]) == [[1.0, -2.0], [1.0, 2.0]]
-    assert result.journal.added == ["y", "z", "call"] and result.journal.removed == ["a"]
-    assert result.journal.moved == {}
+    assert result.intent.added == ["y", "z", "call"] and result.intent.removed == ["a"]
+    assert result.intent.moved == {}
 
 
 @pytest.mark.tensorflow
@@ -277,7 +277,7 @@ def test_names_that_are_to_be_kept() -> None:
         "x": [], "one": [], "call": ["x", "one"], "sum": ["call"], "mul": ["call:1"], "y": ["call:1"]
     }  # fmt: skip
     assert run(found, "sum", "mul", "y", x=[3.0, 4.0]) == [[4.0, 6.0], [-16.0, -36.0], [-16.0, -36.0]]
-    assert result.journal.removed == ["neg"]
+    assert result.intent.removed == ["neg"]
     refused(graph(*chain()), "'y' is to be kept and is not among the selected nodes", "neg", keep=["y"])
     refused(graph(*chain()), "has no node 'nge'", "neg", keep=["nge"])
 
@@ -287,7 +287,7 @@ def test_the_call_may_have_the_name_of_its_first_output() -> None:
     found = graph(X, neg("a", "x"), neg("y", "a"))
     result = fused(found, ["a", "y"], "y")
     check_calls(found, X, call("y", only_function(found).signature.name, ["x"], [FLOAT], [FLOAT]))
-    assert (result.journal.added, result.journal.removed, result.journal.moved) == (["y"], ["a"], {})
+    assert (result.intent.added, result.intent.removed, result.intent.moved) == (["y"], ["a"], {})
     assert run(found, "y", x=[1.0, 2.0]) == [[1.0, 2.0]]
 
 
@@ -296,16 +296,16 @@ def test_the_call_may_have_the_name_of_a_node_that_is_read() -> None:
     found = graph(*split())
     result = fused(found, ["s", "sum"], "s")
     assert graphs.inputs(found)["early"] == ["s"] and graphs.inputs(found)["late"] == ["s:1"]
-    assert result.journal.moved == {"s:1": "s", "s:2": "s:1", "sum": "s:2"}
+    assert result.intent.moved == {"s:1": "s", "s:2": "s:1", "sum": "s:2"}
     x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     assert run(found, "late", "early", "of_sum", x=x) == run(graph(*split()), "late", "early", "of_sum", x=x)
 
 
 def test_the_journal_speaks_of_the_names_that_there_are_in_the_end() -> None:
     found = graph(X, neg("a", "x"), neg("b", "a"), neg("c", "a"))
-    journal = fused(found, ["a", "b"], "a").journal
-    assert {change.new.partition(":")[0] for change in journal.rewired} <= set(graphs.names(found))
-    assert set(journal.moved.values()) <= {"a", "a:1"}
+    intent = fused(found, ["a", "b"], "a").intent
+    assert {change.new.partition(":")[0] for change in intent.rewired} <= set(graphs.names(found))
+    assert set(intent.moved.values()) <= {"a", "a:1"}
 
 
 def test_a_name_that_is_not_to_be_had() -> None:

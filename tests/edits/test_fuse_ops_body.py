@@ -191,11 +191,11 @@ def test_a_body_with_functions_of_its_own() -> None:
     found = graph(X, neg("a", "x"), call("b", "f", ["a"], [FLOAT], [FLOAT]), identity("y", "b"),
                   library(inner("Abs")))  # fmt: skip
     result = fused(found, ["a"], body=body)
-    assert sorted(f.signature.name for f in found.functions) == sorted(["f", *result.journal.functions.added])
-    assert len(result.journal.functions.added) == 2
+    assert sorted(f.signature.name for f in found.functions) == sorted(["f", *result.intent.functions.added])
+    assert len(result.intent.functions.added) == 2
     assert run(found, "y", x=[1.0, -2.0]) == [[1.0, 4.0]]
     again = graph(X, neg("a", "x"), identity("y", "a"), library(inner("Square")))
-    assert len(fused(again, ["a"], body=body).journal.functions.added) == 1
+    assert len(fused(again, ["a"], body=body).intent.functions.added) == 1
 
 
 @pytest.mark.tensorflow
@@ -207,7 +207,7 @@ def test_a_body_with_weights_of_its_own() -> None:
     found = graph(X, neg("n", "x"), identity("y", "n"))
     result = fused(found, ["n"], body=body)
     assert graphs.inputs(found) == {"x": [], "call/weights": [], "call": ["x", "call/weights"], "y": ["call"]}
-    assert "call/weights" in result.journal.added
+    assert "call/weights" in result.intent.added
     assert run(found, "y", x=[1.0, 2.0]) == [[10_001.0, 10_002.0]]
 
 

@@ -119,7 +119,7 @@ def test_control_edges_in_and_out() -> None:
     made = only_function(found)
     assert body_of(made) == {"a": ["x"], "b": ["a:y:0"], "c": ["b:y:0", "^a"]}
     assert set(made.control_ret.values()) == {"a", "c"}
-    assert result.journal.changed == ["after"]
+    assert result.intent.changed == ["after"]
     for fetch in ("y", "after"):
         assert run(found, fetch, x=[1.0, 2.0], ok=True) == run(graph(*records), fetch, x=[1.0, 2.0], ok=True)
         assert "assertion failed" in str(outcome(found, fetch, x=[1.0, 2.0], ok=False))
@@ -218,4 +218,4 @@ def test_colocations_are_mended() -> None:
     assert graphs.colocations(found) == {"c": [b"loc:@x"]}
     assert result.notes[0] == "'c' is no longer colocated with 'a'"
     assert run(found, "z", x=[1.0, 2.0]) == [[1.0, 2.0]]
-    assert "c" in result.journal.changed
+    assert "c" in result.intent.changed

@@ -69,8 +69,8 @@ def test_under_a_scope(worker: Worker) -> None:
             node("o/y", "Sub", ["o/x", "o/k", "^o/ready"], T=FLOAT, device="/cpu:0", _class=["loc:@o/k"]),
         ],
     )
-    assert result.journal.added == ["o/x", "o/k", "o/ready", "o/y"]
-    assert result.journal.copied == {"x": "o/x", "k": "o/k", "ready": "o/ready", "y": "o/y"}
+    assert result.intent.added == ["o/x", "o/k", "o/ready", "o/y"]
+    assert result.intent.copied == {"x": "o/x", "k": "o/k", "ready": "o/ready", "y": "o/y"}
     assert result.notes == result.warnings == []
     assert result.claims == (SameOutputs(), SamePart(other, {}, (("y", "o/y"),)))
     fed = {"x": float32([1, 2]), "o/x": float32([30, 40])}
@@ -194,7 +194,7 @@ def test_what_read_the_placeholder_reads_the_tensor(worker: Worker) -> None:
     )
     assert SameOutputs() in result.claims
     assert SamePart(other, {"x": "y"}, (("y", "o/y"),)) in result.claims
-    assert "x" not in result.journal.copied
+    assert "x" not in result.intent.copied
     assert run(worker, found, "y", "o/y", fed={"x": float32([1, 2])}) == [[-1, -2], [-11, -12]]
 
 
@@ -312,7 +312,7 @@ def other_loop() -> list[bytes]:
 def test_both_loops_of_one_frame_name_run_in_one_session(scope: str, worker: Worker) -> None:
     found = graph(*graphs.loop())
     result = import_graph(found, graph(*other_loop()), scope=scope)
-    names = result.journal.copied
+    names = result.intent.copied
     frames = {n: graphs.attrs(found, n)["frame_name"].s for n, op in graphs.ops(found).items() if op == "Enter"}
     assert frames["w/Enter"] == frames["w/Limit"] == b"w"
     assert frames[names["w/Enter"]] == frames[names["w/Limit"]] != b"w"
@@ -326,7 +326,7 @@ def test_both_loops_of_one_frame_name_run_in_one_session(scope: str, worker: Wor
 @pytest.mark.tensorflow
 def test_a_loop_behind_a_loop_of_its_name(worker: Worker) -> None:
     found = graph(*graphs.loop())
-    names = import_graph(found, graph(*other_loop()), connect=[("out", "n")]).journal.copied
+    names = import_graph(found, graph(*other_loop()), connect=[("out", "n")]).intent.copied
     assert run(worker, found, names["out"], fed={"n": int32(5)}) == [6]
 
 
@@ -360,7 +360,7 @@ def table(number: int, shared_name: str = "t", op: str = "HashTableV2") -> list[
 @pytest.mark.parametrize("scope", ["", "o"])
 def test_tables_of_one_shared_name_keep_their_own_content(scope: str, op: str, worker: Worker) -> None:
     found = graph(*table(5, op=op))
-    names = import_graph(found, graph(*table(6, op=op)), scope=scope).journal.copied
+    names = import_graph(found, graph(*table(6, op=op)), scope=scope).intent.copied
     shared = [graphs.attrs(found, n)["shared_name"].s for n in ("table_5", names["table_6"])]
     assert shared[0] == b"t" != shared[1]
     first = ["init_5", names["init_6"]]
@@ -369,7 +369,7 @@ def test_tables_of_one_shared_name_keep_their_own_content(scope: str, op: str, w
 
 def test_two_tables_of_the_other_graph_that_are_one_stay_one() -> None:
     found = graph(*table(5))
-    names = import_graph(found, graph(*table(6), *table(7))).journal.copied
+    names = import_graph(found, graph(*table(6), *table(7))).intent.copied
     shared = {graphs.attrs(found, names[f"table_{n}"])["shared_name"].s for n in (6, 7)}
     assert len(shared) == 1 and b"t" not in shared
 
@@ -380,7 +380,7 @@ def test_a_shared_name_that_does_not_clash_stays() -> None:
 
 def test_a_new_shared_name_is_none_that_others_have() -> None:
     found = graph(*table(5))
-    names = import_graph(found, graph(*table(6), *table(7, "t_1"))).journal.copied
+    names = import_graph(found, graph(*table(6), *table(7, "t_1"))).intent.copied
     shared = [graphs.attrs(found, n)["shared_name"].s for n in ("table_5", names["table_6"], names["table_7"])]
     assert len(set(shared)) == 3
 
@@ -388,7 +388,7 @@ def test_a_new_shared_name_is_none_that_others_have() -> None:
 @pytest.mark.tensorflow
 def test_tables_without_a_shared_name_keep_their_own_content(worker: Worker) -> None:
     found = graph(*table(5, ""))
-    names = import_graph(found, graph(*table(6, ""))).journal.copied
+    names = import_graph(found, graph(*table(6, ""))).intent.copied
     first = ["init_5", names["init_6"]]
     assert run(worker, found, "found_5", names["found_6"], first=first) == [[5], [6]]
 
@@ -402,7 +402,7 @@ def test_a_table_that_is_shared_by_the_name_of_its_node(worker: Worker) -> None:
     other[0] = node("table_6", "HashTableV2", **kind, shared_name="", use_node_name_sharing=True)
     mine[0] = node("table_5", "HashTableV2", **kind, shared_name="table_6")
     found = graph(*mine)
-    names = import_graph(found, graph(*other)).journal.copied
+    names = import_graph(found, graph(*other)).intent.copied
     first = ["init_5", names["init_6"]]
     assert run(worker, found, "found_5", names["found_6"], first=first) == [[5], [6]]
 
@@ -420,7 +420,7 @@ def resource_variable(name: str, value: float, shared_name: str) -> list[bytes]:
 @pytest.mark.parametrize("scope", ["", "o"])
 def test_resource_variables_keep_their_own_values(scope: str, shared_name: str, worker: Worker) -> None:
     found = graph(*resource_variable("a", 1, shared_name))
-    names = import_graph(found, graph(*resource_variable("b", 2, shared_name)), scope=scope).journal.copied
+    names = import_graph(found, graph(*resource_variable("b", 2, shared_name)), scope=scope).intent.copied
     first = ["a/assign", names["b/assign"]]
     assert run(worker, found, "a/read", names["b/read"], first=first) == [[1], [2]]
 
@@ -434,7 +434,7 @@ def test_variables_keep_their_own_values(shared_name: str, worker: Worker) -> No
                 identity(f"{name}/read", name)]  # fmt: skip
 
     found = graph(*records("a", 1))
-    names = import_graph(found, graph(*records("b", 2))).journal.copied
+    names = import_graph(found, graph(*records("b", 2))).intent.copied
     first = ["a/assign", names["b/assign"]]
     assert run(worker, found, "a/read", names["b/read"], first=first) == [[1], [2]]
 
@@ -456,7 +456,7 @@ def test_functions_of_equal_names_and_other_bodies(worker: Worker) -> None:
     other = graphs.library(graphs.function("F", EXP)) + graphs.VERSIONS
     found = graph(placeholder("x", FLOAT, (1,)), call("a", "F"), trailer=mine)
     result = import_graph(found, graph(placeholder("x", FLOAT, (1,)), call("b", "F"), trailer=other, name="other.pb"))
-    assert result.journal.renamed_functions == {"F": "F_1"}
+    assert result.intent.renamed_functions == {"F": "F_1"}
     assert "'F' of other.pb has become 'F_1': the name was taken" in result.notes
     assert graphs.attrs(found, "a")["f"].func.name == "F"
     assert graphs.attrs(found, "b")["f"].func.name == "F_1"
@@ -469,7 +469,7 @@ def test_equal_functions_are_there_once() -> None:
     trailer = graphs.library(graphs.function("F", NEG)) + graphs.VERSIONS
     found = graph(placeholder("x"), call("a", "F"), trailer=trailer)
     result = import_graph(found, graph(placeholder("x"), call("b", "F"), trailer=trailer))
-    assert result.journal.renamed_functions == {}
+    assert result.intent.renamed_functions == {}
     assert len(graphs.parsed(found).library.function) == 1
     assert graphs.written(found).endswith(trailer)
 

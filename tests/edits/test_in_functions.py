@@ -63,8 +63,8 @@ def test_a_rename_in_a_body() -> None:
     result = in_functions(graph, ["body"], lambda body: rename(body, [("act", "relu"), ("v", "value")]))
     assert body_of(graph)["relu"] == ["value"]
     assert body_of(graph)["mul"] == ["relu:activations:0", "half:output:0"]
-    assert result.journal.functions.changed == ["body"]
-    assert result.inside["body"][1].journal.renamed == {"act": "relu", "v": "value"}
+    assert result.intent.functions.changed == ["body"]
+    assert result.inside["body"][1].intent.renamed == {"act": "relu", "v": "value"}
     assert result.claims == (SameOutputs(),)
 
 

@@ -48,10 +48,10 @@ def test_the_body_takes_the_place_of_the_call() -> None:
     result = expect(
         found, lambda g: inline(g), [X, scalar("c/k", 1), node("c/d", "Sub", ["x", "c/k"], T=FLOAT), neg("y", "c/d")]
     )
-    journal = result.journal
-    assert (journal.added, journal.removed, journal.moved) == (["c/k", "c/d"], ["c"], {"c": "c/d"})
-    assert [tuple(change) for change in journal.rewired] == [("y", 0, "c", "c/d")]
-    assert journal.functions.removed == ["less_one"] and functions_of(found) == []
+    intent = result.intent
+    assert (intent.added, intent.removed, intent.moved) == (["c/k", "c/d"], ["c"], {"c": "c/d"})
+    assert [tuple(change) for change in intent.rewired] == [("y", 0, "c", "c/d")]
+    assert intent.functions.removed == ["less_one"] and functions_of(found) == []
     assert result.claims == (SameOutputs(also=("c",)),)
     same(records, "y", feeds=XS)
 
@@ -103,8 +103,8 @@ def test_a_call_as_an_output_keeps_its_name() -> None:
     found = same(records, "c", feeds=XS)
     assert graphs.inputs(found) == {"x": [], "c/k": [], "c/d": ["x", "c/k"], "c": ["c/d"]}
     assert graphs.ops(found)["c"] == "Identity"
-    journal = inline(graph(*records)).journal
-    assert (journal.added, journal.removed, journal.moved) == (["c/k", "c/d", "c"], [], {})
+    intent = inline(graph(*records)).intent
+    assert (intent.added, intent.removed, intent.moved) == (["c/k", "c/d", "c"], [], {})
 
 
 @pytest.mark.tensorflow
@@ -155,10 +155,10 @@ def test_calls_in_bodies_are_inlined_too() -> None:
     assert graphs.inputs(found) == {
         "x": [], "c/inner/k": [], "c/inner/d": ["x", "c/inner/k"], "c/n": ["c/inner/d"], "y": ["c/n"]
     }  # fmt: skip
-    journal = inline(graph(*records)).journal
-    assert sorted(journal.functions.removed) == ["less_one", "outer"]
-    assert journal.removed == ["c"] and sorted(journal.added) == ["c/inner/d", "c/inner/k", "c/n"]
-    assert journal.moved == {"c": "c/n"}
+    intent = inline(graph(*records)).intent
+    assert sorted(intent.functions.removed) == ["less_one", "outer"]
+    assert intent.removed == ["c"] and sorted(intent.added) == ["c/inner/d", "c/inner/k", "c/n"]
+    assert intent.moved == {"c": "c/n"}
 
 
 @pytest.mark.tensorflow
@@ -329,7 +329,7 @@ def test_only_the_calls_of_some_functions() -> None:
     found = graph(*records)
     result = inline(found, ["twice"])
     assert graphs.inputs(found) == {"x": [], "c/s": ["x", "x"], "d": ["c/s"], "y": ["d"]}
-    assert functions_of(found) == ["less_one"] and result.journal.functions.removed == ["twice"]
+    assert functions_of(found) == ["less_one"] and result.intent.functions.removed == ["twice"]
     found = graph(*records)
     inline(found, ["twice", "less_one"])
     assert functions_of(found) == []

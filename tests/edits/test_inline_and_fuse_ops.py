@@ -131,14 +131,14 @@ def test_random_selections_among_conditionals(
 
 
 def check_journal(before: bytes, found: Graph, result: EditResult) -> None:
-    """The graph is sound, and the journal says what has happened to its names."""
+    """The graph is sound, and the intent says what has happened to its names."""
     assert check(from_bytes(graphs.written(found))).faults == []
     old, new = set(graphs.names(before)), set(graphs.names(found))
-    journal = result.journal
-    assert new - old <= set(journal.added) <= new
-    assert old - new == set(journal.removed)
+    intent = result.intent
+    assert new - old <= set(intent.added) <= new
+    assert old - new == set(intent.removed)
     ports = {f"{n.name}:{i}" if i else n.name for n in found.nodes() for i in range(len(n.output_dtypes or ()))}
-    assert set(journal.moved.values()) <= ports
+    assert set(intent.moved.values()) <= ports
     inputs = {n.name: [r.name for r in n.inputs] for n in found.nodes()}
-    for change in journal.rewired:
+    for change in intent.rewired:
         assert inputs[change.node][change.slot] == change.new

@@ -19,8 +19,8 @@ from gdsurgeon.edits.claims import SameGiven, SamePart
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.errors import EditError
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.client import Worker
@@ -71,11 +71,11 @@ def test_everything_that_read_the_tensor_reads_the_result(worker: Worker) -> Non
             node("z", "Mul", ["out", "out"], T=FLOAT),
         ],
     )
-    assert sorted(result.journal.rewired) == [
+    assert sorted(result.intent.rewired) == [
         Rewired("y", 0, "a", "out"), Rewired("z", 0, "a", "out"), Rewired("z", 1, "a", "out")
     ]  # fmt: skip
-    assert result.journal.added == ["ten", "tens", "one", "out"]
-    assert result.journal.copied == {"ten": "ten", "tens": "tens", "one": "one", "out": "out"}
+    assert result.intent.added == ["ten", "tens", "one", "out"]
+    assert result.intent.copied == {"ten": "ten", "tens": "tens", "one": "one", "out": "out"}
     assert result.notes == result.warnings == []
     (given,) = [c for c in result.claims if isinstance(c, SameGiven)]
     assert SamePart(part, {"in": "a"}, (("out", "out"),)) in result.claims
@@ -158,7 +158,7 @@ def test_the_placeholder_of_the_body_needs_no_name() -> None:
 def test_under_a_scope() -> None:
     found = graph(*model(), const("ten", [10]))
     result = insert(found, "a", graph(*body()), scope="s/")
-    assert result.journal.added == ["s/ten", "s/tens", "s/one", "s/out"]
+    assert result.intent.added == ["s/ten", "s/tens", "s/one", "s/out"]
     assert graphs.inputs(found)["z"] == ["s/out", "s/out"]
     assert graphs.inputs(found)["s/out"] == ["s/tens", "s/one"]
     assert result.notes == []
@@ -178,7 +178,7 @@ def test_under_a_scope_where_a_name_is_taken() -> None:
     except EditError:
         assert graphs.written(found) == graph_bytes(*model(), const("s/ten", [10]))
     else:
-        assert result.journal.copied["ten"] == "s/ten_1"
+        assert result.intent.copied["ten"] == "s/ten_1"
         assert graphs.inputs(found)["s/tens"] == ["a", "s/ten_1"]
 
 
@@ -388,7 +388,7 @@ def test_functions_come_along() -> None:
     part = graph(placeholder("in"), call("out", "in"), trailer=graphs.library(other) + graphs.VERSIONS)
     found = graph(placeholder("x"), call("y", "x"), trailer=graphs.library(mine) + graphs.VERSIONS)
     result = insert(found, "x", part)
-    assert result.journal.renamed_functions == {"F": "F_1"}
+    assert result.intent.renamed_functions == {"F": "F_1"}
     assert graphs.attrs(found, "out")["f"].func.name == "F_1"
     assert graphs.attrs(found, "y")["f"].func.name == "F"
 

@@ -72,7 +72,7 @@ def test_rename(case: tuple[Drawn, dict[str, str]]) -> None:
         assert list(graph.names()) == [n.name for n in drawn.message.node]
         return
     assert legal
-    assert result.journal.renamed == {old: new for old, new in names.items() if old != new}
+    assert result.intent.renamed == {old: new for old, new in names.items() if old != new}
     written = graphs.written(graph)
     check_result(drawn.data, written, expected)
     back = from_bytes(written)
@@ -181,7 +181,7 @@ def test_reroute(drawn: Drawn, data: st.DataObject) -> None:
         assert not graph.is_changed
         return
     assert legal
-    assert len(result.journal.rewired) == count
+    assert len(result.intent.rewired) == count
     written = graphs.written(graph)
     check_result(drawn.data, written, expected)
     assert check(from_bytes(written)).faults == []

@@ -42,8 +42,8 @@ from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.errors import EditError
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.select import Selection
@@ -84,8 +84,8 @@ def chain() -> list[bytes]:
 def test_what_nobody_reads_goes() -> None:
     records = [placeholder("x"), const("k", [1]), identity("y", "x"), node("n", "NoOp", ["^x"])]
     result = expect(records, lambda g: remove(g, named("k", "n")), [records[0], records[2]])
-    assert result.journal.removed == ["k", "n"]
-    assert result.journal.added == result.journal.rewired == result.journal.changed == []
+    assert result.intent.removed == ["k", "n"]
+    assert result.intent.added == result.intent.rewired == result.intent.changed == []
 
 
 def test_a_whole_branch_goes_at_once() -> None:
@@ -95,7 +95,7 @@ def test_a_whole_branch_goes_at_once() -> None:
 def test_nodes_may_be_given_themselves_and_twice() -> None:
     found = graph(*chain())
     result = remove(found, [found["y"], found["c"], found["y"]], allow_outputs=True)
-    assert sorted(result.journal.removed) == ["c", "y"]
+    assert sorted(result.intent.removed) == ["c", "y"]
     check_graph(found, *chain()[:3], chain()[5])
 
 
@@ -190,7 +190,7 @@ def test_bypass_of_one_node(worker: Worker) -> None:
     result = remove(found, named("b"), bypass=True)
     expected = [*chain()[:2], identity("c", "a"), chain()[4], node("z", "Abs", ["a"], T=FLOAT)]
     check_graph(found, *expected)
-    assert sorted(result.journal.rewired) == [Rewired("c", 0, "b", "a"), Rewired("z", 0, "b", "a")]
+    assert sorted(result.intent.rewired) == [Rewired("c", 0, "b", "a"), Rewired("z", 0, "b", "a")]
     assert run(worker, found, "y", "z", fed={"x": float32([-1, 2])}) == [[1, -2], [1, 2]]
 
 
@@ -200,7 +200,7 @@ def test_bypass_of_a_chain() -> None:
         lambda g: remove(g, named("a", "b", "c"), bypass=True),
         [chain()[0], node("y", "Neg", ["x"], T=FLOAT), node("z", "Abs", ["x"], T=FLOAT)],
     )
-    assert sorted(result.journal.rewired) == [Rewired("y", 0, "c", "x"), Rewired("z", 0, "b", "x")]
+    assert sorted(result.intent.rewired) == [Rewired("y", 0, "c", "x"), Rewired("z", 0, "b", "x")]
 
 
 def test_bypass_of_a_long_chain() -> None:
@@ -420,7 +420,7 @@ def test_bypass_where_nobody_reads_is_a_plain_removal() -> None:
 def test_bypass_of_every_slot_that_reads_it() -> None:
     records = [placeholder("x"), identity("a", "x"), add("y", "a", "a")]
     result = expect(records, lambda g: remove(g, named("a"), bypass=True), [records[0], add("y", "x", "x")])
-    assert result.journal.rewired == [Rewired("y", 0, "a", "x"), Rewired("y", 1, "a", "x")]
+    assert result.intent.rewired == [Rewired("y", 0, "a", "x"), Rewired("y", 1, "a", "x")]
 
 
 def test_bypass_leads_to_a_node_that_reads_both() -> None:
@@ -441,7 +441,7 @@ def test_dangling_placeholder_has_the_name_dtype_and_shape(worker: Worker) -> No
         lambda g: remove(g, named("x", "a", "b"), dangling="placeholder"),
         [placeholder("b", FLOAT, (2,)), *chain()[3:]],
     )
-    assert (result.journal.added, result.journal.removed) == (["b"], ["x", "a"])
+    assert (result.intent.added, result.intent.removed) == (["b"], ["x", "a"])
     assert run(worker, found, "y", "z", fed={"b": float32([-1, 2])}) == [[1, -2], [1, 2]]
 
 
@@ -513,8 +513,8 @@ def test_dangling_placeholders_for_several_outputs(worker: Worker) -> None:
     assert graphs.inputs(found) == {"axis": [], "x": [], "s": [], "s_1": [], "p": ["s"], "q": ["s_1"]}
     stated = graphs.attrs(graph(placeholder("k", FLOAT, (2,))), "k")["shape"]
     assert [graphs.attrs(found, n)["shape"] for n in ("s", "s_1")] == [stated] * 2
-    assert result.journal.added == ["s", "s_1"]
-    assert result.journal.removed == []
+    assert result.intent.added == ["s", "s_1"]
+    assert result.intent.removed == []
     assert run(worker, found, "p", "q", fed={"s": float32([1, 2]), "s_1": float32([3, 4])}) == [[1, 2], [3, 4]]
 
 
@@ -522,7 +522,7 @@ def test_dangling_placeholder_for_output_1_alone_leaves_the_name_free() -> None:
     found = graph(*split_model()[:3], split_model()[4])
     result = remove(found, named("s"), dangling="placeholder")
     assert graphs.inputs(found)["q"] == ["s_1"]
-    assert (result.journal.added, result.journal.removed) == (["s_1"], ["s"])
+    assert (result.intent.added, result.intent.removed) == (["s_1"], ["s"])
 
 
 def test_dangling_placeholder_whose_name_is_taken() -> None:
@@ -565,7 +565,7 @@ def test_control_edges_through_a_removed_node_are_kept() -> None:
     records = [placeholder("x"), const("k", [1]), node("first", "NoOp", ["^k"]), node("mid", "NoOp", ["^first"]),
                identity("y", "x", "^mid")]  # fmt: skip
     result = expect(records, lambda g: remove(g, named("mid")), [*records[:3], identity("y", "x", "^first")])
-    assert result.journal.changed == ["y"]
+    assert result.intent.changed == ["y"]
 
 
 def test_control_edges_through_several_removed_nodes_each_once() -> None:
@@ -664,7 +664,7 @@ def test_functions_that_nobody_calls_any_more_leave() -> None:
     records = [placeholder("x"), call("a", "Outer"), call("b", "Shared")]
     found = graph(*records, trailer=trailer)
     result = remove(found, named("a"), allow_outputs=True)
-    assert sorted(result.journal.functions.removed) == ["Inner", "Outer"]
+    assert sorted(result.intent.functions.removed) == ["Inner", "Outer"]
     check_graph(found, records[0], records[2], trailer=library(shared) + graphs.VERSIONS)
 
 
@@ -673,7 +673,7 @@ def test_functions_that_others_call_stay() -> None:
     records = [placeholder("x"), call("a", "F"), call("b", "F")]
     found = graph(*records, trailer=trailer)
     result = remove(found, named("a"), allow_outputs=True)
-    assert result.journal.functions.removed == []
+    assert result.intent.functions.removed == []
     assert graphs.written(found) == graph_bytes(records[0], records[2], trailer=trailer)
 
 
@@ -689,7 +689,7 @@ def test_a_function_called_as_an_op_leaves_with_its_last_call() -> None:
     trailer = library(function("F", BODY)) + graphs.VERSIONS
     found = graph(placeholder("x"), node("a", "F", ["x"]), identity("y", "x"), trailer=trailer)
     result = remove(found, named("a"), allow_outputs=True)
-    assert result.journal.functions.removed == ["F"]
+    assert result.intent.functions.removed == ["F"]
     check_graph(found, placeholder("x"), identity("y", "x"), trailer=graphs.VERSIONS)
 
 
@@ -704,7 +704,7 @@ def test_many_unused_functions_leave_in_linear_time() -> None:
 
     assert is_linear(removal, 100, 800)
     found = with_functions(100)
-    assert len(remove(found, named("k")).journal.functions.removed) == 99
+    assert len(remove(found, named("k")).intent.functions.removed) == 99
     assert graphs.parsed(found).library.function[0].signature.name == "F0"
 
 
@@ -900,7 +900,7 @@ def test_a_removed_call_is_proven(tmp_path: Path) -> None:
     m.node("y", "Neg", ["called"], T="float32")
     outcome = operated(tmp_path, m, lambda g: remove(g, named("called"), bypass=True))
     assert "y" in {o.after for o in outcome.proof.compared}
-    assert outcome.result.journal.functions.removed == ["F"]
+    assert outcome.result.intent.functions.removed == ["F"]
 
 
 # -- any graph -----------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def test_the_index_is_kept() -> None:
              add("adder", "demux", "demux:1")]  # fmt: skip
     command = "rename splitter=demux"
     result = expect(splitter(), lambda g: rename(g, [("splitter", "demux")]), after, command=command)
-    assert result.journal.renamed == {"splitter": "demux"}
+    assert result.intent.renamed == {"splitter": "demux"}
     assert result.claims == (SameOutputs(),)
 
 
@@ -111,7 +111,7 @@ def test_scopes() -> None:
         result = rename(found, scopes=[(old, new)])
         assert graphs.names(found)[4:] == ["baz/e", "baz/f", "baz/g", "baz/h", "foo/barn", "baz"]
         assert inputs(found)["baz/h"] == ["baz/f", "baz/g", "^foo/c"]
-        assert len(result.journal.renamed) == 5
+        assert len(result.intent.renamed) == 5
 
 
 def test_a_scope_is_no_regular_expression() -> None:

@@ -10,8 +10,8 @@ from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.errors import EditError
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes
 
 
@@ -34,15 +34,15 @@ def test_swapping_two_pairs() -> None:
     after = [*before[:2], add("c0", "a1", "b1"), *before[3:5], add("c1", "a0", "b0"), *before[6:]]
     pairs = [("a0", "a1"), ("b0", "b1")]
     result = expect(before, lambda g: reroute(g, pairs, swap=True), after, command="reroute a0=a1 b0=b1 --swap")
-    assert len(result.journal.rewired) == 4
+    assert len(result.intent.rewired) == 4
 
 
 def test_rerouting_two_pairs_and_back_over_them() -> None:
     found = graph(*r3())
-    assert len(reroute(found, [("a1", "a0"), ("b1", "b0")]).journal.rewired) == 2
+    assert len(reroute(found, [("a1", "a0"), ("b1", "b0")]).intent.rewired) == 2
     assert inputs(found)["c0"] == inputs(found)["c1"] == ["a0", "b0"]
     assert {"a1", "b1"} <= set(graphs.names(found))
-    assert len(reroute(found, [("a0", "a1"), ("b0", "b1")]).journal.rewired) == 4
+    assert len(reroute(found, [("a0", "a1"), ("b0", "b1")]).intent.rewired) == 4
     assert inputs(found)["c0"] == inputs(found)["c1"] == ["a1", "b1"]
 
 
@@ -114,15 +114,15 @@ def test_no_consumer_among_those_allowed() -> None:
 def test_every_slot_that_matches_counts() -> None:
     found = graph(*split())
     result = reroute(found, [("s:1", "s:0")])
-    assert len(result.journal.rewired) == 3
+    assert len(result.intent.rewired) == 3
     assert (inputs(found)["p"], inputs(found)["q"]) == (["s", "s"], ["s", "s"])
-    assert result.journal.rewired[0] == Rewired("p", 1, "s:1", "s")
+    assert result.intent.rewired[0] == Rewired("p", 1, "s:1", "s")
 
 
 def test_control_inputs_never_count_and_never_move() -> None:
     found = graph(*g8())
     result = reroute(found, [("foo/c", "a")])
-    assert sorted((r.node, r.slot) for r in result.journal.rewired) == [
+    assert sorted((r.node, r.slot) for r in result.intent.rewired) == [
         ("foo/bar/e", 0), ("foo/bar/f", 0), ("foo/bar/g", 0)
     ]  # fmt: skip
     assert inputs(found)["foo/bar/h"] == ["foo/bar/f", "foo/bar/g", "^foo/c"]
@@ -131,7 +131,7 @@ def test_control_inputs_never_count_and_never_move() -> None:
 
 def test_all_slots_are_decided_from_the_state_before() -> None:
     found = graph(const("p", [1]), const("q", [2]), add("s", "p", "q"))
-    assert len(reroute(found, [("p", "q")], swap=True).journal.rewired) == 2
+    assert len(reroute(found, [("p", "q")], swap=True).intent.rewired) == 2
     assert inputs(found)["s"] == ["q", "p"]
 
 
@@ -147,14 +147,14 @@ def test_pairs_do_not_see_each_others_changes() -> None:
 
 def test_a_swap_with_one_side_unread() -> None:
     found = graph(const("p", [1]), const("q", [2]), identity("s", "p"))
-    assert len(reroute(found, [("p", "q")], swap=True).journal.rewired) == 1
+    assert len(reroute(found, [("p", "q")], swap=True).intent.rewired) == 1
     assert inputs(found)["s"] == ["q"]
 
 
 def test_an_identity_can_take_the_place_of_what_it_reads() -> None:
     found = graph(const("x", [1]), identity("pre", "x"), identity("y", "x"), add("z", "x", "x"))
     result = reroute(found, [("x", "pre")])
-    assert len(result.journal.rewired) == 3
+    assert len(result.intent.rewired) == 3
     assert (inputs(found)["pre"], inputs(found)["y"], inputs(found)["z"]) == (["x"], ["pre"], ["pre", "pre"])
     assert result.notes == ["'pre' keeps reading 'x': 'pre' depends on it"]
     assert check(from_bytes(graphs.written(found))).faults == []
@@ -259,7 +259,7 @@ def test_only_rewired_nodes_are_written_anew() -> None:
     before = graphs.bodies_by_name(found)
     result = reroute(found, [("foo/c", "foo/d")])
     after = graphs.bodies_by_name(found)
-    assert {n for n in after if after[n] != before[n]} == {r.node for r in result.journal.rewired}
+    assert {n for n in after if after[n] != before[n]} == {r.node for r in result.intent.rewired}
 
 
 def test_an_edit_and_its_inverse_give_back_the_bytes() -> None:

@@ -56,7 +56,7 @@ def test_a_value_is_of_the_kind_that_the_op_says() -> None:
     assert list(graphs.attrs(found, "a")["strides"].list.i) == [1, 2, 2, 1]
     assert graphs.attrs(found, "a")["padding"].s == b"VALID"
     assert list(graphs.attrs(found, "b")["strides"].list.i) == [1, 1, 1, 1]
-    assert (result.journal.changed, result.claims, result.warnings) == (["a"], (Unchanged(),), [])
+    assert (result.intent.changed, result.claims, result.warnings) == (["a"], (Unchanged(),), [])
     assert result.notes == ["strides = [1,2,2,1] (was [1,1,1,1]): 'a'", "padding = 'VALID' (was 'SAME'): 'a'"]
 
 
@@ -75,7 +75,7 @@ def test_a_selection_and_what_is_so_already() -> None:
     found = pools()
     set_attr(found, ["a"], [("padding", "VALID")])
     result = set_attr(found, Selection(ops=("MaxPool",)), [("padding", "VALID")])
-    assert result.journal.changed == ["b"]
+    assert result.intent.changed == ["b"]
     assert result.notes == ["padding = 'VALID' (was 'SAME'): 'b'", "1 of the 2 nodes stay as they were"]
     assert set_attr(found, Selection(ops=("MaxPool",)), [("ksize", "1,3,3,1")]).notes == [
         "ksize = [1,3,3,1] (was [1,1,1,1]): 2 nodes"
@@ -84,7 +84,7 @@ def test_a_selection_and_what_is_so_already() -> None:
 
 def test_nodes_of_the_graph_can_be_given() -> None:
     found = pools()
-    assert set_attr(found, [found["a"], "a"], [("padding", "VALID")]).journal.changed == ["a"]
+    assert set_attr(found, [found["a"], "a"], [("padding", "VALID")]).intent.changed == ["a"]
     with pytest.raises(EditError, match="'a' belongs to another graph"):
         set_attr(pools(), [found["a"]], [("padding", "VALID")])
 
@@ -169,7 +169,7 @@ def test_a_chain_changes_its_type_as_one() -> None:
 
 def test_nodes_that_change_together_fit() -> None:
     found = graph(node("u", "MyOp"), identity("x", "u"), identity("y", "x"), identity("z", "y"))
-    assert set_attr(found, Selection(ops=("Identity",)), [("T", "float64")]).journal.changed == ["x", "y", "z"]
+    assert set_attr(found, Selection(ops=("Identity",)), [("T", "float64")]).intent.changed == ["x", "y", "z"]
     refused(found.pristine(), "'y' .* would be int32, and 'z' .* reads it as float32", ["x", "y"], ("T", "int32"))
 
 
@@ -258,7 +258,7 @@ def test_removing() -> None:
     found = graph(placeholder("x"), identity("y", "x", _a=1, _b=2), identity("z", "x"))
     result = set_attr(found, Selection(regexes=(".",)), remove=["_a"])
     assert sorted(graphs.attrs(found, "y")) == ["T", "_b"]
-    assert result.journal.changed == ["y"]
+    assert result.intent.changed == ["y"]
     assert result.notes == ["_a removed (was 1): 'y'", "2 of the 3 nodes stay as they were"]
 
 

@@ -56,7 +56,7 @@ def test_clear() -> None:
     after = [placeholder("x"), *(node(f"n{i}", "Identity", ["x"], T=FLOAT) for i in range(4))]
     before = placed("/gpu:0", "", WORKER, "nonsense")
     result = expect(before, lambda g: set_device(g, clear=True), after, command="set-device --clear")
-    assert result.journal.changed == ["n0", "n2", "n3"]
+    assert result.intent.changed == ["n0", "n2", "n3"]
     assert result.claims == (SameOutputs(even_alone=True),)
     assert result.notes == [
         "/gpu:0  ->  no device: 1 node",
@@ -107,7 +107,7 @@ def test_set() -> None:
     found = placed("/gpu:0", "", "/cpu:0")
     result = set_device(found, device="cpu:0", nodes=["n0", "n1", "n2"])
     assert devices(found) == ["/device:CPU:0", "/device:CPU:0", "/cpu:0"]  # which is the same device
-    assert result.journal.changed == ["n0", "n1"]
+    assert result.intent.changed == ["n0", "n1"]
     assert result.notes == ["/gpu:0  ->  /device:CPU:0: 1 node", "no device  ->  /device:CPU:0: 1 node"]
 
 
@@ -125,12 +125,12 @@ def test_functions() -> None:
     result = set_device(found, pairs=[("/gpu:0", "/cpu:0")])
     assert inner_devices(found) == {"f": ["/device:CPU:0"], "g": ["/cpu:0"], "h": [""]}
     assert devices(found) == ["/job:worker/replica:0/task:1/device:CPU:0"]
-    assert (result.journal.changed, result.journal.functions.changed) == (["call"], ["f"])
+    assert (result.intent.changed, result.intent.functions.changed) == (["call"], ["f"])
     assert result.notes[1] == "/gpu:0  ->  /device:CPU:0: 1 node inside functions"
     found = with_functions()
     result = set_device(found, clear=True)
     assert inner_devices(found) == {"f": [""], "g": [""], "h": [""]}
-    assert result.journal.functions.changed == ["f", "g"]
+    assert result.intent.functions.changed == ["f", "g"]
 
 
 def test_what_is_not_changed_keeps_its_bytes() -> None:

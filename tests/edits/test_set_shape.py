@@ -21,8 +21,8 @@ from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Un
 from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
-from gdsurgeon.graph.facts import Rewired
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import from_numpy
@@ -100,7 +100,7 @@ class TestWhatIsSet:
     def test_the_shape_of_a_placeholder(self, shape: Shape) -> None:
         found = graph(placeholder("x", FLOAT, (1, 3)), identity("y", "x"))
         result = edited(found, "x", shape)
-        assert result.journal.changed == ["x"]
+        assert result.intent.changed == ["x"]
         expected = graph(placeholder("x", FLOAT, shape), identity("y", "x"))
         assert graphs.parsed(found) == graphs.parsed(expected)
 
@@ -112,7 +112,7 @@ class TestWhatIsSet:
         found = graph(placeholder("a", FLOAT, (1, 3)), placeholder("b", FLOAT, (1, 3)), add("y", "a", "b"))
         result = set_shape(found, [("a", (4, 3)), ("b:0", (4, 3))])
         assert [shape_attr(found, name) for name in "ab"] == [(4, 3), (4, 3)]
-        assert result.journal.changed == ["a", "b"]
+        assert result.intent.changed == ["a", "b"]
 
     def test_an_input_with_a_default(self) -> None:
         records = [weights("d", 2, 3), node("x", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(2, 3)),
@@ -135,7 +135,7 @@ class TestWhatIsSet:
         assert {name for name in after if after[name] != before[name]} == {"p", "a", "b", "c"}
         assert [name for name in after if "_output_shapes" in graphs.attrs(found, name)] == ["waits"]
         assert graphs.attrs(found, "a")["_note"].i == 3
-        assert result.journal.changed == ["p", "a", "b", "c"]
+        assert result.intent.changed == ["p", "a", "b", "c"]
         assert result.notes == ["_output_shapes taken from 4 nodes: p, a, b, c"]
 
     def test_all_other_nodes_keep_their_bytes(self) -> None:
@@ -341,7 +341,7 @@ class TestFixBatch:
         after = graphs.bodies_by_name(found)
         assert {name for name in after if after[name] != before.get(name)} == {"x", "shape"}
         assert graphs.attrs(found, "shape")["value"] == attr_value(tensor([-1, 12], INT32))
-        assert (result.journal.changed, result.journal.added) == (["x", "shape"], [])
+        assert (result.intent.changed, result.intent.added) == (["x", "shape"], [])
         assert result.notes == [f"flat reshapes to [-1,12] instead of [{target[0]},{target[1]}]"]
 
     def test_a_constant_that_others_read_stays(self) -> None:
@@ -351,9 +351,9 @@ class TestFixBatch:
         assert graphs.inputs(found)["also"] == ["shape"]
         assert graphs.attrs(found, "shape_1")["value"] == attr_value(tensor([-1, 12], INT32))
         assert graphs.names(found).index("shape_1") == graphs.names(found).index("shape") + 1
-        assert result.journal.added == ["shape_1"]
-        assert result.journal.rewired == [Rewired("flat", 1, "shape", "shape_1")]
-        assert result.journal.changed == ["x"]
+        assert result.intent.added == ["shape_1"]
+        assert result.intent.rewired == [Rewired("flat", 1, "shape", "shape_1")]
+        assert result.intent.changed == ["x"]
 
     def test_reshapes_that_share_a_constant_share_the_new_one(self) -> None:
         records = [placeholder("x", FLOAT, (1, 12)), const("s", [1, -1, 3], INT32), const("t", [1, -1], INT32),
@@ -362,7 +362,7 @@ class TestFixBatch:
                    node("half", "Slice", ["d", "begin", "six"], T=FLOAT, Index=INT32)]  # fmt: skip
         found = graph(*records[:-3])
         result = edited(found, "x", (-1, 12), fix_batch=True)
-        assert result.journal.changed == ["x", "s", "t"]
+        assert result.intent.changed == ["x", "s", "t"]
         assert graphs.attrs(found, "s")["value"] == attr_value(tensor([-1, 4, 3], INT32))
         assert graphs.attrs(found, "t")["value"] == attr_value(tensor([-1, 12], INT32))
 
@@ -375,7 +375,7 @@ class TestFixBatch:
         result = set_shape(found, [("x", (-1, 12)), ("z", (-1, 4))], fix_batch=True)
         assert (graphs.inputs(found)["b"], graphs.inputs(found)["d"]) == (["a", "t_1"], ["c", "t_2"])
         assert graphs.attrs(found, "t_2")["value"] == attr_value(tensor([-1, 4], INT32))
-        assert result.journal.added == ["t_1", "t_2"]
+        assert result.intent.added == ["t_1", "t_2"]
 
     def test_a_shape_that_is_computed_from_constants(self) -> None:
         records = classifier()
@@ -383,7 +383,7 @@ class TestFixBatch:
         found = graph(*records, scalar("one", 1, INT32), scalar("twelve", 12, INT32))
         result = edited(found, "x", (-1, 4, 6, 2), fix_batch=True)
         assert graphs.inputs(found)["flat"] == ["relu", "flat/shape"]
-        assert result.journal.rewired == [Rewired("flat", 1, "shape", "flat/shape")]
+        assert result.intent.rewired == [Rewired("flat", 1, "shape", "flat/shape")]
 
     def test_rows_that_the_batch_counts(self) -> None:
         found = graph(placeholder("x", FLOAT, (2, 3, 4)), const("s", [6, 4], INT32), reshape("rows", "x", "s"),
@@ -432,7 +432,7 @@ def test_very_many_nodes() -> None:
     found = graph(*records)
     refused(found, [("x", (-1, 8))], "2000 nodes do not take", "and 1,900 more")
     result = edited(found, "x", (-1, 8), fix_batch=True)
-    assert result.journal.changed == ["x", "s"]
+    assert result.intent.changed == ["x", "s"]
 
 
 @pytest.fixture(scope="module")

@@ -148,8 +148,8 @@ def test_an_output_that_is_read_must_stay() -> None:
 def test_the_library_says_what_it_did() -> None:
     found = graph(placeholder("x"), unary("Relu"), trailer=graphs.VERSIONS)
     result = gds.swap_op(found, Selection(ops=("Relu",)), "LeakyRelu", [("alpha", "0.5")])
-    assert (result.journal.changed, result.claims) == (["y"], (Unchanged(),))
-    assert [(altered.node, altered.what) for altered in result.journal.altered] == [("y", "op"), ("y", "attr alpha")]
+    assert (result.intent.changed, result.claims) == (["y"], (Unchanged(),))
+    assert [(altered.node, altered.what) for altered in result.intent.altered] == [("y", "op"), ("y", "attr alpha")]
 
 
 def test_an_unknown_dtype_is_taken_as_it_is() -> None:

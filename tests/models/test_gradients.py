@@ -72,7 +72,7 @@ class Subject(NamedTuple):
         added = after.keys() - before.keys()
         assert [name for name in added if not name.startswith(f"{facts['scope']}/")] == []
         assert {name: after.get(name) for name in before} == before
-        assert added == set(made.journal.added) and added >= set(facts["results"].values())
+        assert added == set(made.intent.added) and added >= set(facts["results"].values())
         plan = facts.get("plan", {})
         assert before.keys() >= set(plan.get("recomputed", ()))
         return Variant(out, facts["results"], plan)

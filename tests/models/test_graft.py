@@ -115,7 +115,7 @@ def test_the_graft_with_its_proof(tmp_path: Path) -> None:
     )
     assert post.proof.statement == "edited(x) = post(original(x))"
     assert {"detection_classes", "detection_classes_raw"} <= {o.after for o in post.proof.compared}
-    assert post.result.journal.renamed == {"detection_classes": "detection_classes_raw"}
+    assert post.result.intent.renamed == {"detection_classes": "detection_classes_raw"}
     assert_grafted(tmp_path / "served.pb")
 
 

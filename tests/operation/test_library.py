@@ -11,8 +11,8 @@ from support.tf_graphs import Builder
 import gdsurgeon as gds
 import gdsurgeon.operation.edit  # the room does not hide the function
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, UsageError, ValidationError
-from gdsurgeon.graph.journal import Journal
 
 
 @pytest.fixture
@@ -31,13 +31,13 @@ def renamed(graph: gds.Graph) -> EditResult:
 def wrong(graph: gds.Graph) -> EditResult:
     """An edit that claims what is not so."""
     gds.swap_op(graph, [graph["y"]], "AddV2")
-    return EditResult(Journal(changed=["y"]), (SameOutputs(),))
+    return EditResult(Intent(changed=["y"]), (SameOutputs(),))
 
 
 def test_the_result_is_written(model: str, tmp_path: Path) -> None:
     outcome = gds.operate(model, renamed, out=str(tmp_path / "out.pb"), level="structure")
     assert [node.name for node in gds.load(outcome.out).nodes()] == ["x", "two", "out"]
-    assert (outcome.proof.level, outcome.result.journal.renamed) == ("structure", {"y": "out"})
+    assert (outcome.proof.level, outcome.result.intent.renamed) == ("structure", {"y": "out"})
 
 
 def test_a_dry_run_and_the_default_output(model: str, tmp_path: Path) -> None:

@@ -339,7 +339,7 @@ def falls_over(graph: Graph) -> EditResult:
 def not_an_op(graph: Graph) -> EditResult:
     result = renaming(graph)
     graph.set_op(graph["z"], "NobodyKnowsThisOp")
-    result.journal.changed.append("z")
+    result.intent.changed.append("z")
     return result
 
 

@@ -99,8 +99,8 @@ def other_op(name: str, op: str) -> Spoil:
 
 def journal_says(old: str, new: str) -> Spoil:
     def spoil(_: Graph, result: EditResult) -> None:
-        assert result.journal.renamed[old] != new
-        result.journal.renamed[old] = new
+        assert result.intent.renamed[old] != new
+        result.intent.renamed[old] = new
 
     return spoil
 
@@ -115,8 +115,8 @@ WRONG: dict[str, list[tuple[str, Spoil, str]]] = {
         ("another op", other_op("difference", "AddV2"), DIFFERENT),
         ("a control edge dropped", without_controls("kept"), "the result does not run: "),
         ("reads what is not there", next_output("doubled", 0), "the result does not load: "),
-        ("the journal tells of another node", journal_says("stored", "total"), DIFFERENT),
-        ("the journal tells of no node", journal_says("stored", "nowhere"), "the result does not run: "),
+        ("the intent tells of another node", journal_says("stored", "total"), DIFFERENT),
+        ("the intent tells of no node", journal_says("stored", "nowhere"), "the result does not run: "),
     ],
     "add-preprocessing": [
         ("result taken from another node", reads("halves", 1, "twice"), DIFFERENT),
@@ -274,8 +274,8 @@ def baked(value: str) -> Edit:
         )
         graph.set_op(graph["z"], "Identity")
         graph.set_inputs(graph["z"], [constant.output])
-        result.journal.added.append("baked")
-        result.journal.changed.append("z")
+        result.intent.added.append("baked")
+        result.intent.changed.append("z")
         return result
 
     return edit

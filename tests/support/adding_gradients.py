@@ -95,11 +95,11 @@ class Lab:
         assert check(from_bytes(written(graph))).faults == []
         before, after = bodies_by_name(data), bodies_by_name(graph)
         assert list(after)[: len(before)] == list(before)  # what is new stands behind
-        journal = result.journal
-        assert {name for name in before if after[name] != before[name]} == set(journal.changed)
-        assert set(after) - set(before) == set(journal.added)
+        intent = result.intent
+        assert {name for name in before if after[name] != before[name]} == set(intent.changed)
+        assert set(after) - set(before) == set(intent.added)
         results = set(made.results)
-        assert [n for n in journal.added if n not in results and not n.startswith(f"{made.claim.scope}/")] == []
+        assert [n for n in intent.added if n not in results and not n.startswith(f"{made.claim.scope}/")] == []
         return made
 
     def run(

@@ -1,4 +1,4 @@
-"""Wrong variants of an edited graph: each is one thing done behind the back of the edit's journal.
+"""Wrong variants of an edited graph: each is one thing done behind the back of the edit's intent.
 
 `mutations` finds them: every node and function of the graph after an edit is looked at, and every kind of mutation that
 fits it is given. Nothing here knows the edits.
@@ -20,7 +20,7 @@ from gdsurgeon.ops.dtypes import FLOAT32, INT32, INT64, base_dtype
 from support.tf_graphs import attr, body_node, tensor
 
 ADDED, SAID, TOUCHED, UNTOUCHED = "added", "said to be another", "touched", "untouched"
-"""What the edit has done to a node: made it; listed it in `Journal.changed`; renamed or rewired it or a neighbour."""
+"""What the edit has done to a node: made it; listed it in `Intent.changed`; renamed or rewired it or a neighbour."""
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 A_LITTLE = 1 + 2**-20
@@ -72,7 +72,7 @@ class Mutation(NamedTuple):
 
 def mutations(graph: Graph, result: EditResult) -> Iterator[Mutation]:
     """All mutations of GRAPH, which an edit with RESULT has changed. They are for another such graph."""
-    said, touched = set(result.journal.changed), set(graph.touched())
+    said, touched = set(result.intent.changed), set(graph.touched())
 
     def where(node: Node) -> str:
         if node.base_name is None:
@@ -319,7 +319,7 @@ def _too_many(graph: Graph, result: EditResult) -> Iterator[Mutation]:
     yield Mutation("node too many", "an output", ADDED, output)
     if "true" in graph:
         yield Mutation("node too many", "an Assert", ADDED, check)
-    for name in sorted(set(result.journal.removed)):
+    for name in sorted(set(result.intent.removed)):
         if name not in graph:
             yield Mutation("another node in the place of one that went", name, ADDED, partial(constant, name))
     touched = set(graph.touched())

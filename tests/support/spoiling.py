@@ -1,4 +1,4 @@
-"""Edits done wrong on purpose: what is done to the graph behind the back of the edit's journal."""
+"""Edits done wrong on purpose: what is done to the graph behind the back of the edit's intent."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def value(name: str, new: object, dtype: str = "float32") -> Spoil:
 
 
 def said(name: str) -> Spoil:
-    """The journal says that the node is another: what is left to tell is its value."""
+    """The intent says that the node is another: what is left to tell is its value."""
 
     def spoil(_: Graph, result: EditResult) -> None:
-        result.journal.changed.append(name)
+        result.intent.changed.append(name)
 
     return spoil
 

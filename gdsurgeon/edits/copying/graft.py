@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gdsurgeon.edits.intent import Intent, made
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.journal import Journal, made
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.wire.protos import GraphDef, NodeDef
@@ -32,25 +32,25 @@ def read_of(definition: NodeDef) -> Read:
     return out
 
 
-def graft(graph: Graph, definition: GraphDef) -> Journal:
+def graft(graph: Graph, definition: GraphDef) -> Intent:
     """Adds the nodes of DEFINITION to GRAPH; those whose names are taken take the place of what is there.
 
     Its functions are added to the library. Everything that a node reads is in GRAPH or in DEFINITION.
     """
-    journal = Journal()
+    intent = Intent()
     nodes: dict[str, Node] = {}
     for function in definition.library.function:
         graph.functions.add(function)
-        journal.functions.added.append(function.signature.name)
+        intent.functions.added.append(function.signature.name)
     for item in definition.node:
         there = graph.find(item.name)
         if there is None:
             attrs = {key: value.SerializeToString() for key, value in item.attr.items() if key != COLOCATION_ATTR}
             there = graph.add(item.name, item.op, attrs=attrs, device=item.device)
-            journal.added.append(item.name)
+            intent.added.append(item.name)
         else:
             _become(graph, there, item)
-            journal.changed.append(item.name)
+            intent.changed.append(item.name)
         nodes[item.name] = there
     for item in definition.node:
         read = read_of(item)
@@ -59,8 +59,8 @@ def graft(graph: Graph, definition: GraphDef) -> Journal:
         if read.controls or node.controls:
             graph.set_controls(node, [graph[name] for name in read.controls])
     for node in nodes.values():
-        journal.altered += made(node)
-    return journal
+        intent.altered += made(node)
+    return intent
 
 
 def _become(graph: Graph, node: Node, definition: NodeDef) -> None:

@@ -171,7 +171,7 @@ def _edited(context: TrialContext, parts: Parts, specs: Sequence[InputSpec], unf
 
     The tables of the parts are its own; their initialisers have come along.
     """
-    copied = context.change.journal.copied
+    copied = context.change.intent.copied
     plan = edited_plan(context, parts.model.plan)
     places = parts.model.places()
     for interface in parts.served:
@@ -195,7 +195,7 @@ def _runs(context: TrialContext, parts: Parts, edited: TrialRun) -> list[TrialRu
         names = {i.part_input: context.after(i.name) for i in parts.taken}
         runs.insert(0, TrialRun(parts.pre, reported_as=names))
     if parts.post is not None:
-        copied = context.change.journal.copied
+        copied = context.change.intent.copied
         raw: dict[str, FeedSource] = {i.part_input: Fetch(ORIGINAL, i.name) for i in parts.served}
         raw |= {v.name: SameFeed(EDITED, copied.get(v.name, v.name)) for v in parts.post.variables}
         runs.append(TrialRun(parts.post, raw))

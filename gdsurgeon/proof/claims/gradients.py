@@ -11,12 +11,12 @@ from statistics import median
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
 from gdsurgeon.edits.copying.graft import graft
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable
 from gdsurgeon.gradients.backward_pass import backward_pass
 from gdsurgeon.gradients.request import GradientRequest
 from gdsurgeon.gradients.skeleton import skeleton
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.proof.change import Change, opened_again
@@ -49,7 +49,7 @@ def gradients_trial(context: TrialContext, claim: Gradients) -> Trial:
     data = with_own_gradients(change.before, claim, context.executor.settings.timeout)
     context.executor.load_bytes(ORIGINAL, data)
     before = from_bytes(data, change.before.source_name)
-    context = context._replace(change=Change(before, change.after, EditResult(Journal()), change.called))
+    context = context._replace(change=Change(before, change.after, EditResult(Intent()), change.called))
     served = [node.name for node in output_nodes(change.before)]
     own = {*claim.names}
     same = SameOutputs(rtol=claim.rtol, atol=claim.atol, also=(*served, *claim.names))

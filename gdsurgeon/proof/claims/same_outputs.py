@@ -45,7 +45,7 @@ def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchP
     served = dict.fromkeys(node.name for node in output_nodes(change.before))
     inside = deciding(context, served)
     outputs = list(dict.fromkeys([*served, *claim.also, *inside]))
-    removed = frozenset(change.journal.removed)
+    removed = frozenset(change.intent.removed)
     plan = plan_with(context.executor.settings, change.before, outputs, undrawable=removed)
     barred = _barred(context, plan)
     skipped = [skipped for skipped in plan.skipped if skipped.name in served]
@@ -58,7 +58,7 @@ def side_by_side_trial(context: TrialContext, plan: FetchPlan, claim: SameOutput
     """The trial of what PLAN fetches of the original; the nodes INSIDE are no outputs."""
     change = context.change
     original = context.original(plan)
-    renamed = " under the new names" if change.journal.renamed or change.journal.moved else ""
+    renamed = " under the new names" if change.intent.renamed or change.intent.moved else ""
     statement = f"edited(x) = original(x){renamed}"
     return Trial(
         statement,
@@ -87,22 +87,22 @@ def same_tensors_trial(context: TrialContext, claim: SameTensors) -> Trial:
 
 def _barred(context: TrialContext, plan: FetchPlan) -> dict[str, str]:
     """What must not be run of the edited graph; only where that may depend on ops that it did not depend on before."""
-    journal = context.change.journal
-    if journal.added or journal.changed or journal.functions.added or journal.functions.changed:
+    intent = context.change.intent
+    if intent.added or intent.changed or intent.functions.added or intent.functions.changed:
         return context.barred(plan.fetches)
     return {}
 
 
 def _is_paired(context: TrialContext, tensor: str, served: Collection[str]) -> bool:
     """Whether TENSOR is compared: each output; of the rest what has a counterpart."""
-    node, journal = parse_tensor(tensor).node, context.change.journal
-    return node in served or tensor in journal.moved or journal.after(node) in context.change.after
+    node, intent = parse_tensor(tensor).node, context.change.intent
+    return node in served or tensor in intent.moved or intent.after(node) in context.change.after
 
 
 def _reached(context: TrialContext) -> frozenset[str]:
     """The nodes of the edited graph that the edit reaches: a tolerance is theirs alone."""
-    journal = context.change.journal
-    names = [*journal.added, *journal.changed, *(slot.node for slot in journal.rewired)]
+    intent = context.change.intent
+    names = [*intent.added, *intent.changed, *(slot.node for slot in intent.rewired)]
     return depending_on(context.change.after, names)
 
 

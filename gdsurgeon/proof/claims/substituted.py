@@ -74,12 +74,12 @@ def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
         if node is None or node.op != "Const" or node.attr_bytes("value") != value:
             raise ValidationError(f"the result differs: {quoted(name)} has not the value that it was to get")
     if claim.copies:
-        claim = replace(claim, copies={**change.journal.renamed, **claim.copies})
+        claim = replace(claim, copies={**change.intent.renamed, **claim.copies})
         return _trial(context, Substitution(ORIGINAL, change.before, claim))
-    gone = set(change.journal.removed)
+    gone = set(change.intent.removed)
     kept = [node for node in output_nodes(change.before) if node.name not in gone]
     outputs = (*claim.outputs, *_unlisted(change, claim, kept))
-    claim = replace(claim, copies=change.journal.renamed, outputs=outputs)
+    claim = replace(claim, copies=change.intent.renamed, outputs=outputs)
     nodes = deciding_nodes(change.before[parse_tensor(tensor).node] for tensor, _ in outputs)
     deciding = [pair for pair in _unlisted(change, claim, nodes) if parse_tensor(pair[1]).node in change.after]
     return _trial(context, Substitution(ORIGINAL, change.before, claim, tuple(deciding)))
@@ -89,7 +89,7 @@ def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
     """The graph that was added, on its own."""
     name = printable(os.path.basename(claim.part.source_name))
     statement = f"what came from {name} = {name} on its own"
-    given = SameGiven(claim.inputs, claim.outputs, statement, copies=context.change.journal.copied)
+    given = SameGiven(claim.inputs, claim.outputs, statement, copies=context.change.intent.copied)
     trial = _trial(context, Substitution(PART, claim.part, given))
     context.executor.load_source(PART, claim.part)
     trial.loads = {**trial.loads, PART: f"TensorFlow does not load {printable(claim.part.source_name)}"}
@@ -100,7 +100,7 @@ def _unlisted(change: Change, claim: SameGiven, nodes: Iterable[Node]) -> list[t
     """The outputs of NODES of the original that CLAIM does not list, with their names now."""
     listed = {tensor for tensor, _ in claim.outputs} | claim.given.keys()
     names = [Output(node, index).name for node in nodes for index in range(node.output_count or 1)]
-    return [(name, change.journal.counterpart(name)) for name in names if name not in listed]
+    return [(name, change.intent.counterpart(name)) for name in names if name not in listed]
 
 
 def _trial(context: TrialContext, wanted: Substitution) -> Trial:
@@ -109,7 +109,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     edited = _edited(context, wanted)
     given = _available(context, wanted, edited)
     reference = _reference(context, wanted, edited, given)
-    known = {change.journal.after(node.name) for node in input_nodes(change.before)}
+    known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
     run = TrialRun(edited, accused=change.called, turned=True)
     runs = [run]

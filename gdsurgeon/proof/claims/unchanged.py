@@ -86,9 +86,9 @@ def _blame(edited: Subject) -> Callable[[Refusal], GdsurgeonError]:
 
 def _changed(context: TrialContext) -> frozenset[str]:
     """The nodes of the original that the edit has rewired or changed, or that call a function which it has changed."""
-    journal = context.change.journal
-    callers = calling(context.change.before, journal.functions.changed) if journal.functions.changed else ()
-    names = [*(slot.node for slot in journal.rewired), *journal.changed, *(node.name for node in callers)]
+    intent = context.change.intent
+    callers = calling(context.change.before, intent.functions.changed) if intent.functions.changed else ()
+    names = [*(slot.node for slot in intent.rewired), *intent.changed, *(node.name for node in callers)]
     return frozenset(name for name in names if context.change.before.find(name) is not None)
 
 

@@ -58,7 +58,7 @@ class ModelComparison(NamedTuple):
     """``other(x) = model(x)``, perhaps with a graph before and behind the model; whatever has no partner fails.
 
     Attributes:
-        context: the model as the original, the other one as the edited graph; the journal says which names of the one
+        context: the model as the original, the other one as the edited graph; the intent says which names of the one
             are which of the other.
         parts: what is run of the model, and of what stands around it.
         trial: of the two.
@@ -136,8 +136,8 @@ def _tensors(context: TrialContext, wanted: Sequence[str], served: Collection[st
             )
     if wanted:
         return [name.removesuffix(":0") for name in wanted]
-    journal = context.change.journal
-    before = {parse_tensor(new).node: old for old, new in (*journal.renamed.items(), *journal.moved.items())}
+    intent = context.change.intent
+    before = {parse_tensor(new).node: old for old, new in (*intent.renamed.items(), *intent.moved.items())}
     mine = [node.name for node in output_nodes(model)]
     theirs = [node.name for node in output_nodes(other)]
     partners = {name: before.get(name, name) for name in theirs}
@@ -261,9 +261,9 @@ def _stem(graph: Graph) -> str:
 def divergence_search(comparison: ModelComparison, failure: Failure) -> DivergenceSearch:
     """The search for what is to blame for FAILURE of the comparison; the values are still there."""
     context, parts = comparison.context, comparison.parts
-    journal = context.change.journal
-    back = {theirs: mine for mine, theirs in journal.renamed.items()}
-    moved = {theirs: mine for mine, theirs in journal.moved.items()}
+    intent = context.change.intent
+    back = {theirs: mine for mine, theirs in intent.renamed.items()}
+    moved = {theirs: mine for mine, theirs in intent.moved.items()}
     served = {i.name: i.part_result for i in parts.served}
     taken = {i.name: i.part_result for i in parts.taken}
 

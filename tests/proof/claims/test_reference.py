@@ -17,12 +17,12 @@ from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.freeze_input import freeze_input
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.insert import insert
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.select import Selection
 
@@ -218,7 +218,7 @@ def test_a_wrong_edit_is_caught(name: str, what: str, executor: Executor) -> Non
         return
     assert error.exit_code == 5, error.message
     if said == FAILS and error.message.startswith("the result differs from what the edit says of it"):
-        return  # it does not run, and the journal tells why
+        return  # it does not run, and the intent tells why
     assert error.message.startswith(said), error.message
     if said == DIFFERS:
         assert error.details and all("differ" in detail for detail in error.details)
@@ -768,11 +768,11 @@ def test_the_claim_of_a_part_is_checked_against_the_part(executor: Executor) -> 
 
 
 def test_a_journal_that_knows_no_copies_is_no_fault_of_the_graph(executor: Executor) -> None:
-    """The placeholder `in` has its own name in the result: without a journal it is found by that."""
+    """The placeholder `in` has its own name in the result: without a intent it is found by that."""
 
     def silent(graph: Graph) -> EditResult:
         result = EDITS["import"](graph)
-        result.journal = Journal(added=result.journal.added)
+        result.intent = Intent(added=result.intent.added)
         return result
 
     assert proven(executor, model(), silent).compared

@@ -30,11 +30,11 @@ from gdsurgeon.edits.control import control
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.inline import inline
+from gdsurgeon.edits.intent import Intent
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Journal
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.select import Selection
 
@@ -145,7 +145,7 @@ def in_function(change: Callable[[Any], None], name: str = "") -> Spoil:
     """CHANGE done to the function NAME, or to the one that the edit has added."""
 
     def spoil(graph: Graph, result: EditResult) -> None:
-        found = graph.functions.get(name or result.journal.functions.added[0])
+        found = graph.functions.get(name or result.intent.functions.added[0])
         copy = type(found)()
         copy.CopyFrom(found)
         change(copy)
@@ -183,9 +183,9 @@ def second_result_first(function: Any) -> None:
 
 
 def journal_forgets(graph: Graph, result: EditResult) -> None:
-    assert result.journal.renamed
-    result.journal.renamed.clear()
-    result.journal.moved.clear()
+    assert result.intent.renamed
+    result.intent.renamed.clear()
+    result.intent.moved.clear()
 
 
 MODEL_SPOILS: dict[str, tuple[Spoil, str]] = {
@@ -211,7 +211,7 @@ WRONG: dict[str, dict[str, tuple[Spoil, str]]] = {
     "rename": {
         **{what: spoil for what, spoil in MODEL_SPOILS.items() if what != "the next output of a call"},
         "the next output of a renamed call": (next_output("sum", 0), DIFFERS),
-        "a journal that forgets": (journal_forgets, ""),
+        "a intent that forgets": (journal_forgets, ""),
     },
     "rename --scope": {
         **MODEL_SPOILS,
@@ -457,11 +457,11 @@ def test_a_measured_graph_with_random_ops_and_tables(executor: Executor) -> None
 
 
 def test_a_claim_that_is_not_of_this_journal_is_not_passed(executor: Executor) -> None:
-    """The journal speaks of a node that is not there."""
+    """The intent speaks of a node that is not there."""
 
     def wrong(graph: Graph) -> EditResult:
         result = renaming(graph)
-        result.journal = Journal(renamed={"y": "nowhere", "z": "inner"})
+        result.intent = Intent(renamed={"y": "nowhere", "z": "inner"})
         return result
 
     assert caught(executor, numbers(), wrong).exit_code == 5
