@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from gdsurgeon.select import select_nodes as select_nodes
 
 
-class Command(NamedTuple):
+class Entry(NamedTuple):
     """An entry of the registry.
 
     Attributes:
@@ -75,67 +75,65 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "inspect": Command("Look", "Show what a graph takes and gives.", "cli.inspect"),
-    "select": Command("Look", "Print the nodes that a selection picks.", "cli.select", "select.select_nodes"),
-    "set-shape": Command(
+    "inspect": Entry("Look", "Show what a graph takes and gives.", "cli.inspect"),
+    "select": Entry("Look", "Print the nodes that a selection picks.", "cli.select", "select.select_nodes"),
+    "set-shape": Entry(
         "Inputs and outputs", "Set the shapes that inputs take.", "cli.set_shape", "edits.set_shape.set_shape"
     ),
-    "freeze-input": Command(
+    "freeze-input": Entry(
         "Inputs and outputs", "Make inputs constants.", "cli.freeze_input", "edits.freeze_input.freeze_input"
     ),
-    "add-preprocessing": Command(
+    "add-preprocessing": Entry(
         "Inputs and outputs",
         "Put a graph in front of a model's inputs.",
         "cli.add_preprocessing",
         "edits.add_preprocessing.add_preprocessing",
     ),
-    "add-postprocessing": Command(
+    "add-postprocessing": Entry(
         "Inputs and outputs",
         "Put a graph behind a model's outputs.",
         "cli.add_postprocessing",
         "edits.add_postprocessing.add_postprocessing",
     ),
-    "rename": Command(
-        "Names", "Rename nodes, scopes, or many nodes by a pattern.", "cli.rename", "edits.rename.rename"
-    ),
-    "reroute": Command(
+    "rename": Entry("Names", "Rename nodes, scopes, or many nodes by a pattern.", "cli.rename", "edits.rename.rename"),
+    "reroute": Entry(
         "Wiring", "Have the consumers of one tensor read another.", "cli.reroute", "edits.reroute.reroute"
     ),
-    "insert": Command("Wiring", "Splice a graph into a tensor.", "cli.insert", "edits.insert.insert"),
-    "control": Command("Wiring", "Add and remove control edges.", "cli.control", "edits.control.control"),
-    "remove": Command("Nodes", "Remove the selected nodes.", "cli.remove", "edits.remove.remove"),
-    "set-attr": Command("Nodes", "Set attrs of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
-    "swap-op": Command("Nodes", "Change the op of nodes.", "cli.swap_op", "edits.swap_op.swap_op"),
-    "set-device": Command("Nodes", "Say where nodes ask to run.", "cli.set_device", "edits.set_device.set_device"),
-    "fuse-ops": Command(
+    "insert": Entry("Wiring", "Splice a graph into a tensor.", "cli.insert", "edits.insert.insert"),
+    "control": Entry("Wiring", "Add and remove control edges.", "cli.control", "edits.control.control"),
+    "remove": Entry("Nodes", "Remove the selected nodes.", "cli.remove", "edits.remove.remove"),
+    "set-attr": Entry("Nodes", "Set attrs of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
+    "swap-op": Entry("Nodes", "Change the op of nodes.", "cli.swap_op", "edits.swap_op.swap_op"),
+    "set-device": Entry("Nodes", "Say where nodes ask to run.", "cli.set_device", "edits.set_device.set_device"),
+    "fuse-ops": Entry(
         "Functions", "Make the selected nodes one call of a function.", "cli.fuse_ops", "edits.fuse_ops.fuse_ops"
     ),
-    "inline": Command(
+    "inline": Entry(
         "Functions", "Put the bodies of functions in the place of their calls.", "cli.inline", "edits.inline.inline"
     ),
-    "extract": Command(
+    "extract": Entry(
         "Copies and parts",
         "Take the part of a graph between inputs and outputs.",
         "cli.extract",
         "edits.extract.extract",
     ),
-    "import": Command(
+    "import": Entry(
         "Copies and parts", "Join another graph to a model.", "cli.import", "edits.import_graph.import_graph"
     ),
-    "clone-scope": Command(
+    "clone-scope": Entry(
         "Copies and parts",
         "Copy a name scope, with its own weights, loops and variables.",
         "cli.clone_scope",
         "edits.clone_scope.clone_scope",
     ),
-    "add-gradients": Command(
+    "add-gradients": Entry(
         "Gradients", "Add nodes that compute gradients.", "cli.add_gradients", "edits.add_gradients.add_gradients"
     ),
-    "validate": Command(
+    "validate": Entry(
         "Proof", "Prove that a model runs, or gives what another gives.", "cli.validate", "operation.validate.validate"
     ),
-    "help": Command("This program", "Show the help of a command.", "cli.help"),
-    "completion": Command("This program", "Print a script that has a shell complete commands.", "cli.completion"),
+    "help": Entry("This program", "Show the help of a command.", "cli.help"),
+    "completion": Entry("This program", "Print a script that has a shell complete commands.", "cli.completion"),
 }
 """In the order of the help."""
 

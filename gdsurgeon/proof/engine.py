@@ -31,7 +31,7 @@ from gdsurgeon.proof.trial import (
     FeedSource,
     Fetch,
     Recorded,
-    Refusal,
+    RunRefusal,
     SameFeed,
     Trial,
     TrialRun,
@@ -253,7 +253,7 @@ class Engine:
             else:
                 bound = self._bounds.get(run.name, {})
                 raise run.error(
-                    Refusal(refused.text, refused.error, bound, frozenset(self._omitted))
+                    RunRefusal(refused.text, refused.error, bound, frozenset(self._omitted))
                 ) from refused.__cause__
 
     def _carry_out(self, run: TrialRun, sample: int) -> None:

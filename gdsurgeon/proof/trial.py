@@ -98,7 +98,7 @@ class AnyNumbers(NamedTuple):
 FeedSource = Fetch | SameFeed | AnyNumbers | Tensor | Result
 
 
-class Refusal(NamedTuple):
+class RunRefusal(NamedTuple):
     """A run that TensorFlow refuses.
 
     Attributes:
@@ -114,7 +114,7 @@ class Refusal(NamedTuple):
     omitted: frozenset[str]
 
 
-Blame = Callable[[Refusal], GdsurgeonError]
+Blame = Callable[[RunRefusal], GdsurgeonError]
 """What to raise for a run that TensorFlow refuses."""
 
 
@@ -155,7 +155,7 @@ class TrialRun:
         """What its graph is called in messages."""
         return self.accused or printable(self.subject.graph.source_name)
 
-    def error(self, refusal: Refusal) -> GdsurgeonError:
+    def error(self, refusal: RunRefusal) -> GdsurgeonError:
         """The error for a run that is refused."""
         if self.blame is not None:
             return self.blame(refusal)

@@ -21,7 +21,7 @@ from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError
-from gdsurgeon.runtime.library import Buffer, Library, Output
+from gdsurgeon.runtime.library import Library, TFBuffer, TFOutput
 from gdsurgeon.runtime.library import load as load_library
 from gdsurgeon.runtime.tensor import Tensor
 
@@ -98,7 +98,7 @@ class CApiGraph(CheckedGraph):
             holder = c_char_p(view.tobytes())
         else:
             holder = (c_char * view.nbytes).from_buffer(view)
-        buffer = Buffer(ctypes.cast(holder, c_void_p), view.nbytes, None)
+        buffer = TFBuffer(ctypes.cast(holder, c_void_p), view.nbytes, None)
         options = library.TF_NewImportGraphDefOptions()
         try:
             if default_device:
@@ -172,11 +172,11 @@ class CApiGraph(CheckedGraph):
             raise no_node(name)
         return node
 
-    def _output(self, key: TensorName) -> Output:
+    def _output(self, key: TensorName) -> TFOutput:
         name, index = key
         node = self._node(name)
         check_output(name, index, self._library.TF_OperationNumOutputs(node))
-        return Output(node, index)
+        return TFOutput(node, index)
 
     def _signature(self, key: TensorName) -> TensorSpec:
         library = self._library
@@ -193,13 +193,13 @@ class CApiGraph(CheckedGraph):
         self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool
     ) -> RunResult:
         library = self._library
-        fed = (Output * max(len(feeds), 1))(*map(self._output, feeds))
-        wanted = (Output * max(len(fetches), 1))(*map(self._output, fetches))
+        fed = (TFOutput * max(len(feeds), 1))(*map(self._output, feeds))
+        wanted = (TFOutput * max(len(fetches), 1))(*map(self._output, fetches))
         nodes = (c_void_p * max(len(targets), 1))(*map(self._node, targets))
         got = (c_void_p * max(len(fetches), 1))()
         options = metadata = None
         if trace:
-            options = ctypes.byref(Buffer(ctypes.cast(c_char_p(FULL_TRACE), c_void_p), len(FULL_TRACE), None))
+            options = ctypes.byref(TFBuffer(ctypes.cast(c_char_p(FULL_TRACE), c_void_p), len(FULL_TRACE), None))
             metadata = library.TF_NewBuffer()
         values = (c_void_p * max(len(feeds), 1))()
         try:

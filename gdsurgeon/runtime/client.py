@@ -426,7 +426,7 @@ class Worker:
                 self._note(message)
 
     def _note(self, message: object) -> None:
-        from gdsurgeon.runtime.protocol import Answer, Begun, Refusal
+        from gdsurgeon.runtime.protocol import Answer, Begun, RequestRefused
 
         if isinstance(message, Begun):
             self._ready = True
@@ -434,7 +434,7 @@ class Worker:
             if pending is not None:
                 pending._thread = message.thread
             return
-        assert isinstance(message, (Answer, Refusal))
+        assert isinstance(message, (Answer, RequestRefused))
         pending = self._pending.pop(message.number, None)
         if pending is None:
             return

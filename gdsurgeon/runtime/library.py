@@ -16,21 +16,21 @@ class LibraryUnusable(Exception):
     """TensorFlow is installed, but its libraries are elsewhere, do not load or lack a function."""
 
 
-class Output(ctypes.Structure):
+class TFOutput(ctypes.Structure):
     """TF_Output: one output of an operation."""
 
     _fields_ = (("operation", c_void_p), ("index", c_int))
 
 
-class Buffer(ctypes.Structure):
+class TFBuffer(ctypes.Structure):
     """TF_Buffer: bytes lent to TensorFlow or by it."""
 
     _fields_ = (("data", c_void_p), ("length", c_size_t), ("deallocator", c_void_p))
 
 
 _SIZES = POINTER(c_int64)
-_OUTPUTS = POINTER(Output)
-_BUFFER = POINTER(Buffer)
+_OUTPUTS = POINTER(TFOutput)
+_BUFFER = POINTER(TFBuffer)
 _POINTERS = POINTER(c_void_p)
 
 # name: (result, arguments), from tensorflow/c/c_api.h, tf_tensor.h, tf_tstring.h, tf_status.h, tf_buffer.h.
@@ -51,9 +51,9 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "TF_OperationName": (c_char_p, [c_void_p]),
     "TF_OperationOpType": (c_char_p, [c_void_p]),
     "TF_OperationNumOutputs": (c_int, [c_void_p]),
-    "TF_OperationOutputType": (c_int, [Output]),
-    "TF_GraphGetTensorNumDims": (c_int, [c_void_p, Output, c_void_p]),
-    "TF_GraphGetTensorShape": (None, [c_void_p, Output, _SIZES, c_int, c_void_p]),
+    "TF_OperationOutputType": (c_int, [TFOutput]),
+    "TF_GraphGetTensorNumDims": (c_int, [c_void_p, TFOutput, c_void_p]),
+    "TF_GraphGetTensorShape": (None, [c_void_p, TFOutput, _SIZES, c_int, c_void_p]),
     "TF_NewSessionOptions": (c_void_p, []),
     "TF_DeleteSessionOptions": (None, [c_void_p]),
     "TF_SetConfig": (None, [c_void_p, c_char_p, c_size_t, c_void_p]),

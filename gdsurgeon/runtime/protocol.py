@@ -5,7 +5,7 @@ neither copied into the pickle nor out of it. In front: the size of the pickle a
 then the size of each buffer, all as unsigned little-endian integers of 8 bytes.
 
 Parent to child: `WorkerRequest`. Child to parent, for each request: `Begun` when its work starts, unless it was
-refused before that, then `Answer` or `Refusal`.
+refused before that, then `Answer` or `RequestRefused`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
     value: object
 
 
-class Refusal(NamedTuple):
+class RequestRefused(NamedTuple):
     """The failure of a request: KIND is 'tensorflow', 'missing' or 'other'; CODE goes with the first."""
 
     number: int

@@ -32,7 +32,7 @@ from gdsurgeon.runtime.protocol import (
     Channel,
     Info,
     OutputInfo,
-    Refusal,
+    RequestRefused,
     Result,
     RunSummary,
     WorkerRequest,
@@ -163,7 +163,7 @@ class Child:
 
             traceback.print_exc()  # for the log
             message = f"{type(error).__name__}: {error}"
-        self._channel.send(Refusal(number, kind, code, message))
+        self._channel.send(RequestRefused(number, kind, code, message))
 
     def _load_runtime(self, name: str | None, op_libraries: Sequence[str]) -> None:
         _use_signal_stack()

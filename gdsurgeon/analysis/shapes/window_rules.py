@@ -11,7 +11,7 @@ from gdsurgeon.graph.attrs import Shape
 _FORMATS = ("NHWC", "NCHW", "NDHWC", "NCDHW")
 
 
-class Window:
+class SlidingWindow:
     """How a convolution or pooling moves over a tensor.
 
     Attributes:
@@ -57,7 +57,7 @@ class Window:
 def _convolution(call: Call) -> Sequence[Shape]:
     if call.text("filter_format") not in ("", "HWIO"):
         return []
-    window = Window(call)
+    window = SlidingWindow(call)
     rank = len(window.spatial) + 2
     shape, taps = call.ranked(0, rank), call.ranked(1, rank)
     inside, outside = taps[-2:]
@@ -83,7 +83,7 @@ def _wrong_channels(taps: Shape, inside: int, shape: Shape) -> str:
 
 @rule("DepthwiseConv2dNative _FusedDepthwiseConv2dNative")
 def _depthwise(call: Call) -> Sequence[Shape]:
-    window = Window(call)
+    window = SlidingWindow(call)
     shape, taps = call.ranked(0, 4), call.ranked(1, 4)
     channels, inside = shape[window.channel], taps[2]
     if channels >= 0 and inside >= 0 and channels != inside:
@@ -96,7 +96,7 @@ def _depthwise(call: Call) -> Sequence[Shape]:
 
 @rule("Conv2DBackpropInput Conv3DBackpropInputV2")
 def _transposed_convolution(call: Call) -> Sequence[Shape]:
-    window = Window(call)
+    window = SlidingWindow(call)
     rank = len(window.spatial) + 2
     taps, grad = call.ranked(1, rank), call.ranked(2, rank)
     length = call.length(0)
@@ -121,9 +121,9 @@ def _pool(call: Call) -> Sequence[Shape]:
         sizes, steps = call.value(1), call.value(2)
         if sizes is None or steps is None:
             return [(UNKNOWN,) * 4]
-        extents, window = [size or 0 for size in sizes], Window(call, [step or 0 for step in steps])
+        extents, window = [size or 0 for size in sizes], SlidingWindow(call, [step or 0 for step in steps])
     else:
-        extents, window = call.ints("ksize"), Window(call)
+        extents, window = call.ints("ksize"), SlidingWindow(call)
     rank = len(window.spatial) + 2
     shape = call.ranked(0, rank)
     if not window.moves_in_space or extents[0] != 1 or extents[window.channel] != 1:

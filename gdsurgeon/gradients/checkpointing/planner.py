@@ -65,7 +65,7 @@ class CheckpointPlan(NamedTuple):
     extra: float
 
 
-class Planner:
+class CheckpointPlanner:
     """Proposes plans for one step.
 
     Args:

@@ -13,7 +13,7 @@ from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass
 from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, TensorId, forward_pass
 from gdsurgeon.gradients.checkpointing.peak import peak
-from gdsurgeon.gradients.checkpointing.planner import CheckpointPlan, Planner
+from gdsurgeon.gradients.checkpointing.planner import CheckpointPlan, CheckpointPlanner
 from gdsurgeon.gradients.checkpointing.step import StepGraph, step_of
 from gdsurgeon.gradients.checkpointing.sums import Sums
 from gdsurgeon.gradients.request import tensors_named
@@ -93,7 +93,7 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
     ordered = sums.keep_order(order)
     if sums.come_before_gradients():
         ordered += _end_forward_pass_first(step, made)
-    planner = Planner(found, kept, _results(found, made), _scope(made, step), wanted.threads, sums.prompt())
+    planner = CheckpointPlanner(found, kept, _results(found, made), _scope(made, step), wanted.threads, sums.prompt())
     plan = _chosen(graph, planner, found, wanted, sizes)
     return Checkpointed(
         _rewritten(known, made, step, plan, sizes.signatures, ordered),
@@ -172,7 +172,9 @@ def _results(found: ForwardPass, made: BackwardPass) -> dict[int, int]:
     return out
 
 
-def _chosen(graph: Graph, planner: Planner, found: ForwardPass, wanted: Checkpoints, sizes: Sizes) -> CheckpointPlan:
+def _chosen(
+    graph: Graph, planner: CheckpointPlanner, found: ForwardPass, wanted: Checkpoints, sizes: Sizes
+) -> CheckpointPlan:
     if wanted.budget is not None:
         return _affordable(planner, wanted.budget, sizes)
     if wanted.mode == "memory":
@@ -183,7 +185,7 @@ def _chosen(graph: Graph, planner: Planner, found: ForwardPass, wanted: Checkpoi
     return plan
 
 
-def _affordable(planner: Planner, budget: int, sizes: Sizes) -> CheckpointPlan:
+def _affordable(planner: CheckpointPlanner, budget: int, sizes: Sizes) -> CheckpointPlan:
     plan = planner.under(budget)
     if plan is None:
         least = planner.memory()

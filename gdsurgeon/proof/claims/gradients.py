@@ -25,7 +25,7 @@ from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.models.profile import MeasuredGraph, measured, run_again
 from gdsurgeon.proof.models.trace import peak_bytes
 from gdsurgeon.proof.proof import MemoryUse, Proof
-from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, Refusal, Trial, TrialContext, TrialState
+from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Trial, TrialContext, TrialState
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 from gdsurgeon.text import told_apart
 from gdsurgeon.wire.write import read_chunks
@@ -67,7 +67,7 @@ def gradients_trial(context: TrialContext, claim: Gradients) -> Trial:
     return replace(trial, statement=STATEMENT)
 
 
-def _blame(refusal: Refusal) -> GdsurgeonError:
+def _blame(refusal: RunRefusal) -> GdsurgeonError:
     if _NO_SYMBOLIC_GRADIENT in refusal.text:
         op = refusal.text.partition(_NO_SYMBOLIC_GRADIENT)[2].split()[0].rstrip(".,:;)")
         return ValidationError(

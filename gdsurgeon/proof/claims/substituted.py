@@ -30,7 +30,7 @@ from gdsurgeon.proof.trial import (
     ComparedPair,
     FeedSource,
     Fetch,
-    Refusal,
+    RunRefusal,
     SameFeed,
     Trial,
     TrialContext,
@@ -119,12 +119,12 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         run.fed = {name: Fetch(_OBSERVED, tensor) for name, tensor in stand_for.items()}
         runs.insert(0, TrialRun(observed, reported_as=None, optional="omit"))
 
-    def edits_doing(refusal: Refusal) -> GdsurgeonError:
+    def edits_doing(refusal: RunRefusal) -> GdsurgeonError:
         if refusal.error is None or (not new_inputs and _original_runs(context)):
             return ValidationError(f"the result does not run: {refusal.text}")
         return refusal.error
 
-    def blame(refusal: Refusal) -> GdsurgeonError:
+    def blame(refusal: RunRefusal) -> GdsurgeonError:
         kind = NotValidatedError if new_inputs and (observed is None or refusal.omitted) else ValidationError
         text = f"does not run on what the result has in the place of its inputs: {refusal.text}"
         return kind(f"{printable(wanted.graph.source_name)} {text}", advice=DO_WITHOUT)

@@ -18,7 +18,7 @@ from gdsurgeon.proof.trial import (
     ORIGINAL,
     ComparedPair,
     Fetch,
-    Refusal,
+    RunRefusal,
     SameFeed,
     Trial,
     TrialContext,
@@ -74,8 +74,8 @@ def alone_trial(context: TrialContext, why: str) -> Trial:
     return replace(trial, runs=[run], warnings=[warning], loads={EDITED: "the result does not load"})
 
 
-def _blame(edited: Subject) -> Callable[[Refusal], GdsurgeonError]:
-    def blame(refusal: Refusal) -> GdsurgeonError:
+def _blame(edited: Subject) -> Callable[[RunRefusal], GdsurgeonError]:
+    def blame(refusal: RunRefusal) -> GdsurgeonError:
         # The original ran on feeds for the same inputs: that the result does not is the edit's doing.
         if refusal.error is None or refusal.bound or not edited.specs:
             return ValidationError(f"the result does not run: {refusal.text}")

@@ -25,7 +25,7 @@ from gdsurgeon.proof.trial import (
     ComparedPair,
     Fetch,
     Recorded,
-    Refusal,
+    RunRefusal,
     Trial,
     TrialRun,
     TrialState,
@@ -145,7 +145,7 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
     )
 
 
-def _blame(name: str) -> Callable[[Refusal], GdsurgeonError]:
+def _blame(name: str) -> Callable[[RunRefusal], GdsurgeonError]:
     return lambda refusal: refusal.error or ValidationError(f"{name} does not run: {refusal.text}")
 
 

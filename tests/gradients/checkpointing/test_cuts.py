@@ -24,7 +24,7 @@ from gdsurgeon.gradients.checkpointing.cuts import (
 )
 from gdsurgeon.gradients.checkpointing.forward_pass import ForwardPass, forward_pass
 from gdsurgeon.gradients.checkpointing.peak import peak
-from gdsurgeon.gradients.checkpointing.planner import Planner
+from gdsurgeon.gradients.checkpointing.planner import CheckpointPlanner
 from gdsurgeon.gradients.checkpointing.recompute import recomputed
 from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize
 
@@ -262,8 +262,8 @@ def test_costly_nodes_are_not_computed_again_where_cheap_ones_do() -> None:
 # -- plans --------------------------------------------------------------------------------------------------------
 
 
-def planner(found: ForwardPass) -> Planner:
-    return Planner(found, [len(found.step) - 1], {}, "again")
+def planner(found: ForwardPass) -> CheckpointPlanner:
+    return CheckpointPlanner(found, [len(found.step) - 1], {}, "again")
 
 
 @given(forward_passes())
@@ -314,7 +314,7 @@ def test_a_plan_with_a_late_reader_is_settled() -> None:
         results.append(step.add(f"weight{i}", "Custom", [(before, 0), (backward[-1], 0)], [], size(1), 1e6))
         backward += [results[-1], step.add(f"gradient{i}", "Custom", [(backward[-1], 0)], [], sizes, 2e6)]
     found = forward_pass(step, backward, [step.index["f2"]], [backward[0]], (), lambda _: False)
-    plans = Planner(found, [*results, len(step) - 1], {}, "again")
+    plans = CheckpointPlanner(found, [*results, len(step) - 1], {}, "again")
     plan = plans.memory()
     late = plan.made.step.copy()
     for name in ("weight2", "weight1", "weight0"):
