@@ -145,9 +145,8 @@ def summary(machine: dict[str, Any], args: argparse.Namespace) -> str:
 
 def run(args: argparse.Namespace, folder: str) -> int:
     # As an installer does: otherwise, where bytecode is not cached, every run would compile the package anew.
-    compileall.compile_dir(
-        os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gdsurgeon"), quiet=2
-    )
+    for tree in filter(None, (ROOT, args.before)):
+        compileall.compile_dir(os.path.join(tree, "gdsurgeon"), quiet=2)
     outcomes, machine = measure_all(args, folder)
     print(render(outcomes, machine["floor_rss_bytes"], args.markdown))
     print(f"\n{summary(machine, args)}")
