@@ -101,7 +101,7 @@ class Body:
         gone = set(self.graph.removed())
         for what, nodes in (("argument", self.arguments), ("result", self.results)):
             for node in nodes:
-                rewired = what == "argument" and (node.inputs or node.controls)
+                rewired = node.controls or (what == "argument" and node.inputs)
                 if node in gone or node.changed_attrs or node.op_override or node.device_override or rewired:
                     raise EditError(
                         f"{quoted(node.name)} is {'an argument' if what == 'argument' else 'a result'} of the function "
@@ -226,12 +226,12 @@ class _Reader:
         return [dtype] * (self._value(arg.number_attr).i if arg.number_attr else 1)
 
     def _value(self, key: str) -> AttrValue:
-        if self._values is not None and key in self._values:
+        if self._values is None:
+            raise EditError(f"{self._where} takes its {quoted(key)} from each call: inline it to change what is inside")
+        if key in self._values:
             return self._values[key]
         if key in self._defaults:
             return self._defaults[key]
-        if self._values is None:
-            raise EditError(f"{self._where} takes its {quoted(key)} from each call: inline it to change what is inside")
         raise EditError(f"a call of {self._where} lacks its attr {quoted(key)}")
 
     def _enter(self, name: str, tensors: list[str]) -> None:

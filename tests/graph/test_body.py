@@ -127,3 +127,26 @@ def test_every_function_of_a_real_graph_is_given_back_as_it_was() -> None:
         assert check(body.graph).faults == []
         count += 1
     assert count
+
+
+def test_a_result_cannot_wait_for_a_node() -> None:
+    """A function has no place for that: it would be lost without a word."""
+    found = model()
+    body = Body(found, "twice")
+    body.graph.set_controls(body.results[0], [body.graph["add"]])
+    with pytest.raises(EditError, match="is a result of the function 'twice'"):
+        body.commit()
+    assert not found.is_changed
+
+
+def test_what_a_call_may_give_by_default_is_the_calls() -> None:
+    """Filled in by its default it would be so for every call."""
+    b = Builder()
+    f = b.function("many", {"a": "float32"}, {"out": "float32"})
+    count = f.signature.attr.add(name="N", type="int")
+    count.default_value.i = 2
+    f.signature.input_arg[0].number_attr = "N"
+    body_node(f, "sum", "AddN", ["a"], T="float32", N=2)
+    f.ret["out"] = "sum:sum:0"
+    with pytest.raises(EditError, match="takes its 'N' from each call"):
+        Body(b.graph(), "many")
