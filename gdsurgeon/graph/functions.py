@@ -100,6 +100,21 @@ class FunctionLibrary:
                     pending.append(callee)
         return list(out)
 
+    def reaching(self, names: Iterable[str]) -> set[str]:
+        """NAMES, and the functions that call one of them, directly or not."""
+        callers: dict[str, list[str]] = {}
+        for function in self:
+            for callee in self.calls(function.signature.name):
+                callers.setdefault(callee, []).append(function.signature.name)
+        out = set(names)
+        pending = list(out)
+        while pending:
+            for caller in callers.get(pending.pop(), ()):
+                if caller not in out:
+                    out.add(caller)
+                    pending.append(caller)
+        return out
+
     def gradients(self) -> list[GradientDef]:
         """The GradientDefs (function name, name of its gradient function)."""
         self._all()

@@ -57,7 +57,9 @@ class Journal:
 def journal_of(graph: Graph) -> Journal:
     """What is different about GRAPH; in the time that it takes to look at the nodes that were touched."""
     before = graph.pristine()
-    out = Journal(functions=_function_changes(before, graph))
+    gone = [node.base_name for node in graph.removed() if node.base_name is not None]
+    out = Journal(removed=gone, functions=_function_changes(before, graph))
+    missing = frozenset(gone)
     for node in graph.touched():
         if node.base_name is None:
             out.added.append(node.name)
@@ -66,10 +68,9 @@ def journal_of(graph: Graph) -> Journal:
             out.renamed[node.base_name] = node.name
         old = before[node.base_name]
         out.rewired += _rewired(graph, old, node)
-        altered = {what: (was, now) for what, was, now in _compared(graph, old, node) if was != now}
+        altered = {what: (was, now) for what, was, now in _compared(graph, old, node, missing) if was != now}
         if altered:
             out.altered[node.name] = altered
-    out.removed = [node.base_name for node in graph.removed() if node.base_name is not None]
     return out
 
 
@@ -81,8 +82,8 @@ def _rewired(graph: Graph, old: Node, new: Node) -> Iterator[Rewired]:
                 yield Rewired(new.name, slot, before, now.name)
 
 
-def _compared(graph: Graph, old: Node, new: Node) -> Iterator[tuple[str, Value, Value]]:
-    """What may be different, what it was in the names that there are now, and what it is."""
+def _compared(graph: Graph, old: Node, new: Node, gone: frozenset[str]) -> Iterator[tuple[str, Value, Value]]:
+    """What may be different, what it was in the names that there are now, and what it is; GONE are names before."""
     yield "op", old.op, new.op
     yield "device", old.device, new.device
     if new.has_resolved_inputs:
@@ -95,7 +96,6 @@ def _compared(graph: Graph, old: Node, new: Node) -> Iterator[tuple[str, Value, 
             yield f"attr {key}", old.attr_bytes(key), new.attr_bytes(key)
     if new.has_resolved_colocations:
         # A colocation with what is gone, or never was there, is given up.
-        gone = {node.base_name for node in graph.removed()}
         kept = tuple(other for other in old.colocated if other.exists and other.name not in gone)
         now = tuple(sorted(other.name for other in new.colocated if other.name not in gone))
         yield "colocated", _names(graph, kept), now

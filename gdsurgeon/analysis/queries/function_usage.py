@@ -46,8 +46,8 @@ def used_functions(graph: Graph) -> set[str]:
 
 def calling(graph: Graph, names: Iterable[str]) -> list[Node]:
     """The nodes of GRAPH that call or pass on one of the functions NAMES, directly or through others."""
-    wanted = set(names)
-    return [node for node, called in calling_nodes(graph) if not wanted.isdisjoint(graph.functions.reachable(called))]
+    reaching = graph.functions.reaching(names)
+    return [node for node, called in calling_nodes(graph) if not reaching.isdisjoint(called)]
 
 
 def _may_call(graph: Graph, op: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gdsurgeon.analysis.queries.function_usage import functions_of
@@ -38,7 +38,7 @@ def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared
     if not len(library):
         return FunctionCopies([], {})
     called = library.reachable(name for node in nodes for name in functions_of(node))
-    holding = _holding(library, called, shared)
+    holding = library.reaching(name for name in called if any(held in shared for held in _shared_names(library[name])))
     unique = UniqueNames(lambda name: name in library or op_def(name) is not None)
     renamed = {name: unique(name) for name in called if name in holding}
     added: list[FunctionDef] = []
@@ -75,23 +75,6 @@ def respell_shared_names(functions: Iterable[FunctionDef], shared: Mapping[str, 
 def shared_names_in_functions(library: FunctionLibrary) -> set[str]:
     """The shared names that the functions of a library hold."""
     return {name for function in library for name in _shared_names(function)}
-
-
-def _holding(library: FunctionLibrary, names: Iterable[str], shared: Container[str]) -> set[str]:
-    """Those of NAMES that hold a name of SHARED, or call one that does."""
-    names = list(names)
-    callers: dict[str, list[str]] = {}
-    for name in names:
-        for callee in library.calls(name):
-            callers.setdefault(callee, []).append(name)
-    out = {name for name in names if any(held in shared for held in _shared_names(library[name]))}
-    pending = list(out)
-    while pending:
-        for caller in callers.get(pending.pop(), ()):
-            if caller not in out:
-                out.add(caller)
-                pending.append(caller)
-    return out
 
 
 def _shared_names(function: FunctionDef) -> list[str]:

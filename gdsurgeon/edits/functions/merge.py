@@ -64,17 +64,7 @@ def _unequal(library: FunctionLibrary, other: FunctionLibrary, functions: Mappin
     """The functions whose names LIBRARY uses for something else."""
     unequal = {name for name, function in functions.items() if name in library and library.get(name) != function}
     # A function that calls an unequal one means something else, even where its text is the same.
-    callers: dict[str, list[str]] = {}
-    for name in functions:
-        for callee in other.calls(name):
-            callers.setdefault(callee, []).append(name)
-    pending = list(unequal)
-    while pending:
-        for caller in callers.get(pending.pop(), ()):
-            if caller in library and caller not in unequal:
-                unequal.add(caller)
-                pending.append(caller)
-    return unequal
+    return {name for name in other.reaching(unequal) if name in library}
 
 
 def _gradients(library: FunctionLibrary, other: FunctionLibrary, renamed: Mapping[str, str]) -> list[GradientDef]:
