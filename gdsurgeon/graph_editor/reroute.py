@@ -6,12 +6,12 @@ own `reroute` takes pairs (OLD, NEW).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.reroute import check_acyclic, check_can_replace
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.graph import Graph, graph_of
+from gdsurgeon.graph.graph import Graph, Use, graph_of
 from gdsurgeon.graph.node import Node, Output, check_output
 from gdsurgeon.graph_editor.lists import check_graphs, get_unique_graph, make_list_of_op, make_list_of_t
 from gdsurgeon.graph_editor.refusal import Refusal, refusals
@@ -26,8 +26,8 @@ Slots = dict[Node, dict[int, Output]]
 def swap_ts(ts0: object, ts1: object, can_modify: object = None, cannot_modify: object = None) -> int:
     """Has the consumers of each tensor of TS0 read its counterpart in TS1, and the other way round.
 
-    All input slots are decided from the graph as it is before. What a tensor itself is made of is never made to read
-    it. Control inputs are left alone.
+    All input slots are decided from the graph as it is before. Control inputs are left alone. A tensor and one that is
+    made of it cannot be exchanged, for that one would have to read itself: `swap_ios` exchanges nodes on one path.
 
     Args:
         ts0, ts1: tensors of one graph, as many here as there.
@@ -48,7 +48,8 @@ def swap_ts(ts0: object, ts1: object, can_modify: object = None, cannot_modify: 
 def reroute_ts(ts0: object, ts1: object, can_modify: object = None, cannot_modify: object = None) -> int:
     """Has the consumers of each tensor of TS1 read its counterpart in TS0; see `swap_ts`.
 
-    The tensors of TS1 are left without consumers, and are not removed.
+    What a tensor itself is made of is never made to read it. The tensors of TS1 are left without other consumers, and
+    are not removed.
     """
     return _reroute_ts(ts0, ts1, can_modify, cannot_modify, swap=False)
 
@@ -100,25 +101,45 @@ def planned(pairs: Pairs, allowed: Allowed, *, swap: bool) -> Slots:
     Raises:
         ValueError: a cycle would come about.
     """
-    directed = [way for a, b in pairs if a != b for way in ([(a, b), (b, a)] if swap else [(a, b)])]
-    if not directed:
-        return {}
-    graph = graph_of(directed[0][0].node)
-    topology = topology_of(graph)
+    return _checked(_exchanged(pairs, allowed) if swap else _replaced(pairs, allowed))
+
+
+def _exchanged(pairs: Pairs, allowed: Allowed) -> Slots:
     slots: Slots = {}
-    chained = 0
-    for new, old in directed:
-        uses = [use for use in graph.uses(old) if allowed(use.node, old)]
-        if uses and (new.node.inputs or new.node.controls):
-            # Only what itself depends on something can come to depend on itself.
+    for new, old in _both_ways(pairs):
+        _claim(slots, new, [use for use in graph_of(old.node).uses(old) if new != old and allowed(use.node, old)])
+    return slots
+
+
+def _replaced(pairs: Pairs, allowed: Allowed) -> Slots:
+    """What a tensor is made of keeps reading what it reads."""
+    slots: Slots = {}
+    for new, old in pairs:
+        graph = graph_of(old.node)
+        uses = [use for use in graph.uses(old) if allowed(use.node, old)] if new != old else []
+        if uses and _has_inputs(new):
+            topology = topology_of(graph)
             above = topology.upstream([topology.id_of(new.node)], through_loops=False)
             uses = [use for use in uses if not above[topology.id_of(use.node)]]
-            chained += bool(uses)
-        for use in uses:
-            slots.setdefault(use.node, {}).setdefault(use.slot, new)
-    if chained > 1:
+        _claim(slots, new, uses)
+    return slots
+
+
+def _claim(slots: Slots, new: Output, uses: Iterable[Use]) -> None:
+    for use in uses:
+        slots.setdefault(use.node, {}).setdefault(use.slot, new)
+
+
+def _has_inputs(tensor: Output) -> bool:
+    """Whether TENSOR depends on something: only such a one can come to depend on itself."""
+    return bool(tensor.node.inputs or tensor.node.controls)
+
+
+def _checked(slots: Slots) -> Slots:
+    """SLOTS. Raises ValueError where a cycle would come about."""
+    if any(_has_inputs(new) for changes in slots.values() for new in changes.values()):
         with refusals():
-            check_acyclic(topology, slots)
+            check_acyclic(topology_of(graph_of(next(iter(slots)))), slots)
     return slots
 
 
@@ -159,7 +180,10 @@ def reroute_outputs(sgv0: object, sgv1: object) -> tuple[SubGraphView, SubGraphV
 
 
 def swap_ios(sgv0: object, sgv1: object) -> tuple[SubGraphView, SubGraphView]:
-    """`swap_outputs` and `swap_inputs`."""
+    """`swap_outputs` and `swap_inputs` at once: each of two subgraphs stands where the other stood.
+
+    They may lie on one path, and one may read the other.
+    """
     return _reroute_ios(sgv0, sgv1, swap=True)
 
 
@@ -205,15 +229,30 @@ def _reroute_outputs(sgv0: object, sgv1: object, *, swap: bool) -> tuple[SubGrap
 
 def _reroute_ios(sgv0: object, sgv1: object, *, swap: bool) -> tuple[SubGraphView, SubGraphView]:
     a, b = _views(sgv0, sgv1)
-    paired(a.inputs, b.inputs)
-    slots = planned(paired(a.outputs, b.outputs), may_change_outputs(a, b), swap=swap)
-    before = {node: {slot: node.inputs[slot] for slot in changes} for node, changes in slots.items()}
-    apply(slots)
-    try:
-        return _reroute_inputs(a, b, swap=swap)
-    except Refusal:
-        apply(before)
-        raise
+    inputs, outputs = paired(a.inputs, b.inputs), paired(a.outputs, b.outputs)
+    change = _exchanged if swap else _replaced
+    reading = change(inputs, may_change_inputs(a, b))
+    read = change(outputs, may_change_outputs(a, b))
+    place: dict[Output, Output] = {}
+    if swap:
+        # Where one of the two reads the other, that one is where it was itself; what goes through goes through there.
+        through = {*a.passthroughs, *b.passthroughs}
+        place = {old: new for new, old in _both_ways(outputs) if old not in through}
+        reading = _substituted(reading, place)
+        read = _substituted(read, {old: new for new, old in _both_ways(inputs) if old in through})
+    apply(_checked({node: reading.get(node, {}) | read.get(node, {}) for node in (*reading, *read)}))
+    b.take_inputs([place.get(new, new) for new, _ in inputs])
+    if swap:
+        a.take_inputs([place.get(new, new) for _, new in inputs])
+    return a, b
+
+
+def _both_ways(pairs: Pairs) -> Pairs:
+    return [way for pair in pairs for way in (pair, pair[::-1])]
+
+
+def _substituted(slots: Slots, names: Mapping[Output, Output]) -> Slots:
+    return {node: {slot: names.get(new, new) for slot, new in changes.items()} for node, changes in slots.items()}
 
 
 # Control inputs.

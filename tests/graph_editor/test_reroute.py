@@ -298,6 +298,45 @@ def test_consumers_inside_either_subgraph_are_never_rewired() -> None:
     assert reads(found, "g", "c", "d") == [["a", "c"], ["a", "b"], ["e", "f"]]
 
 
+def path() -> Graph:
+    ops = [node(op.lower(), op, [above], T=FLOAT) for above, op in (("x", "Relu"), ("relu", "Neg"), ("neg", "Tanh"))]
+    return graph(placeholder("x", FLOAT, (2,)), *ops, identity("y", "tanh"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("relu", "tanh", {"tanh": "x", "neg": "tanh", "relu": "neg", "y": "relu"}),
+        ("tanh", "relu", {"tanh": "x", "neg": "tanh", "relu": "neg", "y": "relu"}),
+        ("relu", "neg", {"neg": "x", "relu": "neg", "tanh": "relu", "y": "tanh"}),
+        ("tanh", "neg", {"relu": "x", "tanh": "relu", "neg": "tanh", "y": "neg"}),
+    ],
+)
+def test_subgraphs_on_one_path_stand_where_the_other_stood(first: str, second: str, expected: dict[str, str]) -> None:
+    found = path()
+    a, b = ge.swap_ios(found[first], found[second])
+    assert {name: reads(found, name)[0][0] for name in expected} == expected
+    assert [[t.name for t in view.inputs] for view in (a, b)] == reads(found, first, second)
+    assert sound(found)
+    ge.swap_ios(found[first], found[second])
+    assert graphs.inputs(found) == graphs.inputs(path())
+
+
+@pytest.mark.parametrize("edit", [ge.swap_ts, ge.swap_inputs, ge.swap_outputs])
+def test_half_of_an_exchange_is_not_made(edit: Callable[..., object]) -> None:
+    found = path()
+    ends = (found["relu"], found["tanh"]) if edit is not ge.swap_ts else tuple(ts(found, "relu", "tanh"))
+    refused(found, "would make a cycle", lambda: edit(*ends))
+    found = path()
+    assert ge.reroute_ts(*ts(found, "tanh", "relu")) == 0
+
+
+def test_what_goes_through_goes_through_where_the_other_subgraph_stood() -> None:
+    found = with_outputs()
+    ge.swap_ios(ge.sgv(found.tensor("c0")), ge.sgv(found["o1"]))
+    assert reads(found, "o0", "o1") == [["o1"], ["c0"]]
+
+
 def test_an_output_that_is_given_twice_takes_the_place_of_two() -> None:
     found = graph(*r3(), const("a3", [3, 3]))
     ge.swap_ios(ge.sgv(found["a3"]).remap_outputs([0, 0]), ge.sgv(found["a0"], found["a1"]))
