@@ -100,9 +100,7 @@ def selected(topology: Topology, selection: Selection) -> bytearray:
     """For each node of TOPOLOGY whether SELECTION means it; see `select_nodes`. Linear in nodes and edges."""
     if selection.names_nothing:
         raise EditError("nothing is selected: a selection names nodes, scopes, ops, patterns or walks")
-    flags = bytearray(topology.size)
-    for number in _named(topology, selection) if selection.names_something else topology.numbers():
-        flags[number] = 1
+    flags = topology.flags(_named(topology, selection) if selection.names_something else topology.numbers())
     if selection.constants:
         _add_constants(topology, flags)
     if selection.exclude:

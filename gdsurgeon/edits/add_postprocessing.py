@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
@@ -53,14 +52,11 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     for binding in bindings:
         if binding not in direct and not binding.result.dtype:
             raise EditError(f"the type of {quoted(binding.result.name)} ({_op(binding.result.node)}) is not known here")
-    intent = Intent(renamed={served[b]: raw[b] for b in bindings})
 
     graph.rename({b.node: raw[b] for b in bindings})
     copied = plan.apply(graph)
-    intent.added.extend(node.name for node in copied.nodes.values())
-    intent.copied = {old.name: new.name for old, new in copied.nodes.items()}
-    intent.renamed_functions = copied.renamed_functions
-    intent.functions.added = copied.functions
+    intent = copied.intent()
+    intent.renamed = {served[b]: raw[b] for b in bindings}
     for binding in bindings:
         if binding not in direct:
             _serve_by_identity(graph, served[binding], copied.output(binding.result))
@@ -70,9 +66,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         tuple(Interface(served[b], b.placeholder.name, b.result.name, raw[b]) for b in bindings),
     )
     notes = [f"the raw value of {quoted(served[b])} is now {quoted(raw[b])}" for b in bindings]
-    notes += [f"{quoted(old)} of {printable(post.source_name)} has become {quoted(new)}: the name was taken"
-              for old, new in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
-    return EditResult(intent, (claim,), warnings, notes)
+    return EditResult(intent, (claim,), warnings, notes + copied.notes(post))
 
 
 def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[str]) -> None:
@@ -97,7 +91,7 @@ def _named_directly(bindings: Sequence[Binding]) -> set[Binding]:
         if b.result.index == 0
         and results[b.result.node] == 1
         and b.result.node not in placeholders
-        and len(b.result.node.output_dtypes or (0,)) == 1
+        and len(b.result.node.outputs) == 1
     }
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
 from gdsurgeon.edits.copying.copy_in import copy_in
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.graph.journal import Rewired
@@ -48,10 +47,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
             raise EditError(f"nothing would change: nobody reads {quoted(node.name)} of {printable(graph.source_name)}")
     last = max((b.node for b in bindings), key=lambda node: node.record.start if node.record else 0)
     copied = copy_in(graph, pre, replace={b.placeholder: b.node.output for b in bindings}, after=last)
-    intent = Intent(added=[node.name for node in copied.nodes.values()])
-    intent.copied = {old.name: new.name for old, new in copied.nodes.items()}
-    intent.renamed_functions = copied.renamed_functions
-    intent.functions.added = copied.functions
+    intent = copied.intent()
     for binding in bindings:
         result = copied.output(binding.result)
         for use in uses[binding]:
@@ -65,9 +61,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
             Interface(b.node.name, b.placeholder.name, b.result.name, copied.output(b.result).name) for b in bindings
         ),
     )
-    notes = [f"{quoted(old)} of {printable(pre.source_name)} has become {quoted(new)}: the name was taken"
-             for old, new in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
-    return EditResult(intent, (claim,), warnings, notes)
+    return EditResult(intent, (claim,), warnings, copied.notes(pre))
 
 
 def _take_over(graph: Graph, binding: Binding) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -83,6 +83,12 @@ class SameGiven(Claim):
     copies: Mapping[str, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     constants: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def equation(given: Sequence[str], tail: str = "") -> str:
+    """The statement of a `SameGiven`: the original on the same inputs, and on what is GIVEN of it besides, in words."""
+    shown = ["x", *given[:3], *(["..."] if len(given) > 3 else [])]
+    return f"edited(x) = original({', '.join(shown)}{tail})"
 
 
 @dataclass(frozen=True)

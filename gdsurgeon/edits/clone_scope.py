@@ -126,9 +126,7 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
 
 def _initialisers(topology: Topology, nodes: Sequence[Node]) -> list[Node]:
     """What lies outside and initialises the variables and tables among NODES."""
-    inside = bytearray(topology.size)
-    for node in nodes:
-        inside[topology.id_of(node)] = 1
+    inside = topology.flags(map(topology.id_of, nodes))
     return [topology.node(number) for number in initialisers(topology, inside)]
 
 

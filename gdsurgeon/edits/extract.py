@@ -8,7 +8,7 @@ from gdsurgeon.analysis.queries.initialisers import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
-from gdsurgeon.edits.claims import EditResult, SameGiven
+from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.intent import Intent, made
@@ -40,10 +40,11 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     starts = list(dict.fromkeys(graph.output(item) for item in inputs))
     topology = topology_of(graph)
-    kept = _needed(topology, starts, ends)
+    cut = [output for output in starts if output.node.op not in PLACEHOLDERS]
+    given = {topology.code(output) for output in cut}
+    kept = topology.upstream([topology.id_of(end.node) for end in ends if topology.code(end) not in given], given=given)
     for number in needed_initialisers(topology, kept):
         kept[number] = 1
-    cut = [output for output in starts if output.node.op not in PLACEHOLDERS]
     _check(topology, starts, ends, kept)
     notes = [
         f"{quoted(topology.name(n))} stays an input: the outputs depend on it"
@@ -65,24 +66,10 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     intent.removed = [name for name in intent.removed if name not in set(names.values())]
     intent.altered = [item for node in names for item in made(node)]
     intent.functions.removed = drop_unused_functions(graph)
-    given = dict(zip((output.name for output in cut), names.values(), strict=True))
+    values = dict(zip((output.name for output in cut), names.values(), strict=True))
     pairs = tuple((output.name, output.name) for output in ends if output not in cut)
-    return EditResult(intent, (SameGiven(given, pairs, _statement(given)),), [], notes)
-
-
-def _needed(topology: Topology, starts: Sequence[Output], ends: Sequence[Output]) -> bytearray:
-    """For each node whether it is needed for ENDS when STARTS are given."""
-    given = {(topology.id_of(o.node), o.index) for o in starts if o.node.op not in PLACEHOLDERS}
-    kept = bytearray(topology.size)
-    pending = [topology.id_of(o.node) for o in ends if (topology.id_of(o.node), o.index) not in given]
-    for number in pending:
-        kept[number] = 1
-    while pending:
-        for producer, index in topology.reads(pending.pop()):
-            if not kept[producer] and (producer, index) not in given:
-                kept[producer] = 1
-                pending.append(producer)
-    return kept
+    statement = equation([printable(name) for name in values], " given" if values else "")
+    return EditResult(intent, (SameGiven(values, pairs, statement),), [], notes)
 
 
 def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output], kept: bytearray) -> None:
@@ -142,10 +129,3 @@ def _forget(graph: Graph, going: Sequence[Node]) -> None:
         for other in graph.colocated_with(node):
             if other not in gone:
                 graph.set_colocated(other, [o for o in other.colocated if o not in gone])
-
-
-def _statement(given: dict[str, str]) -> str:
-    if not given:
-        return "edited(x) = original(x)"
-    shown = ", ".join(printable(name) for name in list(given)[:3]) + (", ..." if len(given) > 3 else "")
-    return f"edited(x) = original(x, {shown} given)"

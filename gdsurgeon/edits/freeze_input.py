@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import compatible, format_shape, placeholder_shape
-from gdsurgeon.edits.claims import EditResult, SameGiven
+from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.intent import Altered, Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, type_value
-from gdsurgeon.graph.constants import constant_header, tensor_value
+from gdsurgeon.graph.constants import constant_header, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import BOOL, NUMBERS, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.wire.messages import message
 
 MOST_SHOWN = 60
 """Characters of a value that a message repeats."""
@@ -63,8 +62,7 @@ def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
         intent.altered += [Altered(node.name, what, its) for what, its in now.items()]
     intent.removed = _remove_unread(graph, defaults)
     names = {item.node.name: item.node.name for item in frozen}
-    shown = ", ".join(f"{printable(name)} := its value" for name in list(names)[:3])
-    statement = f"edited(x) = original(x, {shown}{', ...' if len(names) > 3 else ''})"
+    statement = equation([f"{printable(name)} := its value" for name in names])
     constants = {item.node.name: item.value for item in frozen}
     return EditResult(intent, (SameGiven(names, unrenamed_outputs(graph), statement, constants=constants),))
 
@@ -137,13 +135,8 @@ def _from_array(node: Node, dtype: int, array: Any) -> _Frozen:
         raise EditError(f"the array for {quoted(node.name)} is {array.dtype.name}, not {dtype_name(dtype)}")
     shape = tuple(int(size) for size in array.shape) or _filled(node)
     _check_shape(node, shape)
-    value = message("tensorflow.AttrValue")()
-    value.tensor.dtype = dtype
-    value.tensor.tensor_shape.SetInParent()
-    for size in shape:
-        value.tensor.tensor_shape.dim.add(size=size)
-    value.tensor.tensor_content = array.astype(array.dtype.newbyteorder("<")).tobytes()
-    return _Frozen(node, value.SerializeToString(), dtype)
+    content = array.astype(array.dtype.newbyteorder("<")).tobytes()
+    return _Frozen(node, raw_value(dtype, shape, content).SerializeToString(), dtype)
 
 
 def _check_shape(node: Node, shape: tuple[int, ...]) -> None:

@@ -187,10 +187,7 @@ def _is_first(node: Node, outputs: Sequence[Output]) -> bool:
 
 
 def _check_convex(topology: Topology, members: Sequence[Node]) -> None:
-    inside = bytearray(topology.size)
-    for node in members:
-        inside[topology.id_of(node)] = 1
-    path = escape(topology, inside)
+    path = escape(topology, topology.flags(map(topology.id_of, members)))
     if path:
         spelt = " -> ".join(quoted(topology.name(number)) for number in path[:12])
         raise EditError(

@@ -8,7 +8,6 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensors
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
@@ -52,13 +51,7 @@ def import_graph(
     has_outputs = bool(output_nodes(graph))
     names = {node: prefix + node.name for node in other.nodes() if node not in replace} if prefix else {}
     copied = plan_copy(graph, other, replace=replace, names=names).apply(graph)
-    intent = Intent(added=[node.name for node in copied.nodes.values()])
-    intent.copied = {old.name: new.name for old, new in copied.nodes.items()}
-    intent.renamed_functions = copied.renamed_functions
-    intent.functions.added = copied.functions
-    notes = [f"{quoted(old)} of {printable(other.source_name)} has become {quoted(new)}: the name was taken"
-             for old, new in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
-    served = [Output(node, i) for node in output_nodes(other) for i in range(len(node.output_dtypes or (0,)))]
+    served = [output for node in output_nodes(other) for output in node.outputs]
     part = SamePart(
         other,
         {node.name: tensor.name for node, tensor in replace.items()},
@@ -66,7 +59,7 @@ def import_graph(
     )
     read = tuple(dict.fromkeys(tensor.name for tensor in replace.values()))
     claims = (*((SameOutputs(),) if has_outputs else ()), *((SameTensors(read),) if read else ()), part)
-    return EditResult(intent, claims, warnings, notes)
+    return EditResult(copied.intent(), claims, warnings, copied.notes(other))
 
 
 def _placeholder(other: Graph, name: str) -> Node:

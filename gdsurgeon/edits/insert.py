@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
-from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors
+from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Rewired
@@ -31,7 +30,7 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     """
     output = graph.output(tensor)
     placeholders = [node for node in input_nodes(body) if node.op != "PlaceholderWithDefault"]
-    results = [Output(node, i) for node in output_nodes(body) for i in range(len(node.output_dtypes or (0,)))]
+    results = [output for node in output_nodes(body) for output in node.outputs]
     for what, found in (("placeholder", [p.name for p in placeholders]), ("output", [r.name for r in results])):
         if len(found) != 1:
             listed = f" ({', '.join(map(quoted, found[:5]))})" if found else ""
@@ -56,10 +55,7 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     after = output.node
     copied = plan_copy(graph, body, replace={placeholder: output}, names=names).apply(graph, after)
     new = copied.output(result)
-    intent = Intent(added=[node.name for node in copied.nodes.values()])
-    intent.copied = {old.name: node.name for old, node in copied.nodes.items()}
-    intent.renamed_functions = copied.renamed_functions
-    intent.functions.added = copied.functions
+    intent = copied.intent()
     intent.rewired = [Rewired(use.node.name, use.slot, output.name, new.name) for use in uses]
     graph.reroute(uses, new)
     claims = (
@@ -68,9 +64,7 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
         SameGiven(
             {output.name: new.name},
             unrenamed_outputs(graph),
-            f"edited(x) = original(x, {printable(output.name)} := {printable(new.name)})",
+            equation([f"{printable(output.name)} := {printable(new.name)}"]),
         ),
     )
-    notes = [f"{quoted(old)} of {printable(body.source_name)} has become {quoted(now)}: the name was taken"
-             for old, now in (copied.renamed | copied.renamed_functions).items()]  # fmt: skip
-    return EditResult(intent, claims, warnings, notes)
+    return EditResult(intent, claims, warnings, copied.notes(body))

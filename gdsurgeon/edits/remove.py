@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.analysis.traversal.control_flow import Branches, branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.edits.claims import EditResult, SameGiven, SameTensors
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameTensors, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.functions.unused import drop_unused_functions
@@ -78,16 +78,13 @@ def remove(
     _exchange(graph, nodes, read, placeholders, shapes, intent)
     intent.altered += [item for name in intent.added for item in made(graph[name])]
     intent.functions.removed = drop_unused_functions(graph)
-    claim = SameGiven(given, unrenamed_outputs(graph), _statement(given))
+    claim = SameGiven(
+        given,
+        unrenamed_outputs(graph),
+        equation([f"{printable(old)} := {printable(new)}" for old, new in given.items()]),
+    )
     before = tuple(dict.fromkeys(new.name for new in place.values()))
     return EditResult(intent, ((SameTensors(before),) if before else ()) + (claim,))
-
-
-def _statement(given: Mapping[str, str]) -> str:
-    if not given:
-        return "edited(x) = original(x)"
-    shown = ", ".join(f"{printable(old)} := {printable(new)}" for old, new in list(given.items())[:3])
-    return f"edited(x) = original(x, {shown}{', ...' if len(given) > 3 else ''})"
 
 
 Reads = dict[Output, list[tuple[Node, int]]]

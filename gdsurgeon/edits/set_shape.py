@@ -12,7 +12,7 @@ from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit
 from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, format_shape, placeholder_shape
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
-from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Unchanged
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
@@ -83,7 +83,7 @@ def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: b
         return EditResult(intent, (SameOutputs(),), warnings, notes)
     if all(_includes(old[node], shape) for node, shape in new.items()):
         # Whatever the new shape takes, the old one took.
-        claim = SameGiven({}, unrenamed_outputs(graph), "edited(x) = original(x)")
+        claim = SameGiven({}, unrenamed_outputs(graph), equation([]))
         return EditResult(intent, (claim,), warnings, notes)
     return EditResult(intent, (Unchanged(),), warnings, notes)
 

@@ -178,11 +178,7 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -
         fits = isinstance(item, types) and (kind == dtypes.BOOL or not isinstance(item, bool))
         if not fits or (kind.is_integer and isinstance(item, int) and not low <= item <= high):
             raise ValueError(f"is not {kind.name}")
-    value = message("tensorflow.AttrValue")()
-    value.tensor.dtype = dtype
-    value.tensor.tensor_shape.SetInParent()
-    for size in shape:
-        value.tensor.tensor_shape.dim.add(size=size)
+    value = raw_value(dtype, shape)
     items = list(values)
     try:
         if dtype in (dtypes.FLOAT32, dtypes.FLOAT64):
@@ -192,6 +188,17 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -
         getattr(value.tensor, kind.field).extend(items)
     except (ValueError, OverflowError, struct.error):
         raise ValueError(f"is not {kind.name}") from None
+    return value
+
+
+def raw_value(dtype: int, shape: Sequence[int], content: bytes = b"") -> AttrValue:
+    """An AttrValue that holds a tensor whose elements are the bytes CONTENT, as they lie in memory."""
+    value = message("tensorflow.AttrValue")()
+    value.tensor.dtype = dtype
+    value.tensor.tensor_shape.SetInParent()
+    for size in shape:
+        value.tensor.tensor_shape.dim.add(size=size)
+    value.tensor.tensor_content = content
     return value
 
 

@@ -249,6 +249,11 @@ class Node:
         return Output(self, 0)
 
     @property
+    def outputs(self) -> list[Output]:
+        """All outputs; output 0 where the op is unknown, or gives nothing."""
+        return [Output(self, index) for index in range(self.output_count or 1)]
+
+    @property
     def attr_keys(self) -> tuple[str, ...]:
         """The keys of the attrs."""
         keys = dict.fromkeys(self.header.attrs if self.record is not None else ())

@@ -294,7 +294,7 @@ class Engine:
         for name, source in run.fed.items():
             value = self._value(source, sample)
             if value is not None:
-                out[name] = reversed_elements(self._tensor(value)) if turned else value
+                out[name] = reversed_elements(self.executor.fetched(value)) if turned else value
         self._bounds[run.name] = out
         return out
 
@@ -310,14 +310,11 @@ class Engine:
 
     def _any_numbers(self, fetch: Fetch, sample: int) -> Tensor | Result:
         result = Result(*self._place(fetch, sample))
-        value = self._tensor(result)
+        value = self.executor.fetched(result)
         if value.dtype not in _FLOATS:
             return result
         seed = input_seed(self.executor.settings.seed + sample, f"piece {fetch.tensor}")
         return Tensor(value.dtype, value.shape, numbers(value.dtype, value.count, 0, seed, wide=True))
-
-    def _tensor(self, value: Tensor | Result) -> Tensor:
-        return self.executor.tensor(value.result_id, value.index) if isinstance(value, Result) else value
 
     def _place(self, fetch: Fetch, sample: int) -> tuple[str, int]:
         """The result in the executor that holds a tensor, and the place in it."""

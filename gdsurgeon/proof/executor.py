@@ -163,6 +163,10 @@ class Executor:
         """A fetched tensor."""
         return self._wait(self._worker.tensor(result, index))
 
+    def fetched(self, value: Tensor | Result) -> Tensor:
+        """VALUE, fetched where it is still over there."""
+        return self.tensor(value.result_id, value.index) if isinstance(value, Result) else value
+
     def compare(
         self, a: str, b: str, pairs: Sequence[tuple[int, int]], *, rtol: float = 0.0, atol: float = 0.0
     ) -> Pending[list[Comparison]]:

@@ -59,7 +59,7 @@ def signature(graph: Graph) -> Signature:
 
 
 def _signature(graph: Graph) -> Signature:
-    outputs = [Output(node, i) for node in output_nodes(graph) for i in range(len(node.output_dtypes or (0,)))]
+    outputs = [output for node in output_nodes(graph) for output in node.outputs]
     return Signature(tuple(tensor_info(n.output) for n in input_nodes(graph)), tuple(map(tensor_info, outputs)))
 
 

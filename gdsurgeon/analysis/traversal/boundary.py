@@ -47,9 +47,7 @@ class _BoundaryWalk:
     def __init__(self, topology: Topology, members: list[Node]) -> None:
         self.topology = topology
         self.members = [(topology.id_of(node), node) for node in members]
-        self.inside = bytearray(topology.size)
-        for number, _ in self.members:
-            self.inside[number] = 1
+        self.inside = topology.flags(number for number, _ in self.members)
         self.out = Boundary()
         self._single: dict[str, bool] = {}
 
@@ -108,9 +106,7 @@ class _BoundaryWalk:
 
 def served_outputs(topology: Topology, numbers: Sequence[int]) -> list[Output]:
     """What the nodes NUMBERS are there for: their tensors that others read, and output 0 of those that nobody reads."""
-    inside = bytearray(topology.size)
-    for number in numbers:
-        inside[number] = 1
+    inside = topology.flags(numbers)
     out: list[Output] = []
     for number in numbers:
         users = topology.users(number)
@@ -128,9 +124,7 @@ def served_outputs(topology: Topology, numbers: Sequence[int]) -> list[Output]:
 
 def outer_inputs(topology: Topology, numbers: Sequence[int]) -> list[Output]:
     """The tensors of other nodes that the nodes NUMBERS read, in the order of first use."""
-    inside = bytearray(topology.size)
-    for number in numbers:
-        inside[number] = 1
+    inside = topology.flags(numbers)
     reads: dict[tuple[int, int], None] = {}
     for number in numbers:
         reads.update((pair, None) for pair in topology.reads(number) if not inside[pair[0]] and pair[1] >= 0)

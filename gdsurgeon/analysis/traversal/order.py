@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.ops.kinds import MERGE
 
 
 def topological_order(topology: Topology) -> list[int]:
     """The nodes, producers first, edges that close a loop left out.
 
-    What lies on an illegal cycle or behind one is missing. Kahn's algorithm (Kahn, 1962), linear in nodes and edges.
+    What lies on an illegal cycle or behind one is missing; linear in nodes and edges.
     """
-    waiting = [0] * topology.size
-    consumers: list[list[int]] = [[] for _ in range(topology.size)]
+    return producers_first(topology.numbers(), topology.size, _without_loops(topology))
+
+
+def producers_first(numbers: Iterable[int], size: int, producers: Callable[[int], Iterable[int]]) -> list[int]:
+    """NUMBERS, all below SIZE, each after its PRODUCERS, which are among them; Kahn's algorithm (Kahn, 1962).
+
+    What lies on a cycle or behind one is missing.
+    """
+    waiting = [0] * size
+    consumers: list[list[int]] = [[] for _ in range(size)]
     order: list[int] = []
-    for number in topology.numbers():
-        for producer in topology.producers(number):
-            if not topology.is_loop_back(producer, number):
-                waiting[number] += 1
-                consumers[producer].append(number)
+    for number in numbers:
+        for producer in producers(number):
+            waiting[number] += 1
+            consumers[producer].append(number)
         if not waiting[number]:
             order.append(number)
     for number in order:  # grows while it is walked
@@ -27,6 +37,17 @@ def topological_order(topology: Topology) -> list[int]:
             if not waiting[consumer]:
                 order.append(consumer)
     return order
+
+
+def _without_loops(topology: Topology) -> Callable[[int], list[int]]:
+    """What gives the producers of a node, save by edges that close a loop."""
+    heads = frozenset(topology.with_ops(MERGE))
+
+    def producers(number: int) -> list[int]:
+        found = topology.producers(number)
+        return [p for p in found if not topology.is_loop_back(p, number)] if number in heads else found
+
+    return producers
 
 
 def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int]]:
@@ -41,28 +62,19 @@ def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int
     if cycle and (inside is None or all(inside[number] for number in cycle)):
         path = " -> ".join(quoted(topology.name(number)) for number in [*cycle, cycle[0]][:12])
         raise InputError(f"{printable(topology.graph.source_name)} has a cycle: {path}")
-    waiting = [0] * topology.size
-    consumers: dict[int, list[int]] = {}
-    level: list[int] = []
-    for number in topology.numbers():
-        if inside is not None and not inside[number]:
-            continue
-        for producer in topology.producers(number):
-            if (inside is None or inside[producer]) and not topology.is_loop_back(producer, number):
-                waiting[number] += 1
-                consumers.setdefault(producer, []).append(number)
-        if not waiting[number]:
-            level.append(number)
-    out: list[list[int]] = []
-    while level:
-        out.append(level)
-        following: list[int] = []
-        for number in level:
-            for consumer in consumers.get(number, ()):
-                waiting[consumer] -= 1
-                if not waiting[consumer]:
-                    following.append(consumer)
-        level = sorted(following)
+    numbers = [number for number in topology.numbers() if inside is None or inside[number]]
+
+    above = _without_loops(topology)
+
+    def producers(number: int) -> list[int]:
+        return above(number) if inside is None else [p for p in above(number) if inside[p]]
+
+    level: dict[int, int] = {}
+    for number in producers_first(numbers, topology.size, producers):
+        level[number] = 1 + max((level[producer] for producer in producers(number)), default=-1)
+    out: list[list[int]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+    for number in sorted(level):
+        out[level[number]].append(number)
     return out
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from copy import copy
 from functools import cached_property
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table, places
-from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 
 
@@ -42,7 +42,7 @@ class Topology:
     def _resolved(self, node: Node) -> Iterator[int]:
         bits = Table.PORT_BITS
         for output in node.inputs:
-            yield self.id_of(output.node) << bits | output.index if output.node.exists else Table.UNRESOLVED
+            yield self.code(output) if output.node.exists else Table.UNRESOLVED
         for control in node.controls:
             yield self.id_of(control) << bits | Table.CONTROL_PORT if control.exists else Table.UNRESOLVED
 
@@ -195,16 +195,32 @@ class Topology:
         """Whether the edge closes a v1 while loop, legally."""
         return self.op(producer) in NEXT_ITERATION and self.op(consumer) in MERGE
 
-    def upstream(self, numbers: Iterable[int], *, through_loops: bool = True, control: bool = True) -> bytearray:
+    def flags(self, numbers: Iterable[int]) -> bytearray:
+        """For each node whether it is one of NUMBERS."""
+        out = bytearray(self.size)
+        for number in numbers:
+            out[number] = 1
+        return out
+
+    def code(self, output: Output) -> int:
+        """The code of the edges that read OUTPUT."""
+        return self.id_of(output.node) << Table.PORT_BITS | output.index
+
+    def upstream(
+        self,
+        numbers: Iterable[int],
+        *,
+        through_loops: bool = True,
+        control: bool = True,
+        given: Container[int] = (),
+    ) -> bytearray:
         """For each node whether one of NUMBERS depends on it; they are part of the answer.
 
         Without `through_loops` the edges that close a v1 while loop are not followed, without `control`
-        no control edges.
+        no control edges, and none of the codes GIVEN in any case.
         """
-        seen = bytearray(self.size)
         pending = list(numbers)
-        for number in pending:
-            seen[number] = 1
+        seen = self.flags(pending)
         bits, mask, rows = Table.PORT_BITS, 0 if control else Table.CONTROL_PORT, self.rows
         edges, offsets, changed = self.table.edges, self.table.offsets, self._codes
         while pending:
@@ -212,7 +228,7 @@ class Topology:
             known = number < rows and number not in changed
             for code in edges[offsets[number] : offsets[number + 1]] if known else self.inputs(number):
                 producer = code >> bits
-                if code < 0 or seen[producer] or (mask and code & mask == mask):
+                if code < 0 or seen[producer] or (mask and code & mask == mask) or code in given:
                     continue
                 if through_loops or not self.is_loop_back(producer, number):
                     seen[producer] = 1
@@ -221,10 +237,8 @@ class Topology:
 
     def downstream(self, numbers: Iterable[int], consumers: list[list[int]]) -> bytearray:
         """For each node whether it depends on one of NUMBERS; they are part of the answer."""
-        seen = bytearray(self.size)
         pending = list(numbers)
-        for number in pending:
-            seen[number] = 1
+        seen = self.flags(pending)
         while pending:
             for consumer in consumers[pending.pop()]:
                 if not seen[consumer]:

@@ -21,10 +21,12 @@ from gdsurgeon.edits.copying.fresh_names import (
 )
 from gdsurgeon.edits.functions.copies import respell_shared_names, shared_names_in_functions
 from gdsurgeon.edits.functions.merge import FunctionMerge, plan_function_merge, respell_functions
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.edits.intent import Intent
+from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import shape_value, string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.journal import FunctionChanges
 from gdsurgeon.graph.names import UniqueNames, check_name
 from gdsurgeon.graph.node import Node, Output
 
@@ -56,6 +58,21 @@ class Copied:
     def node(self, original: Node) -> Node:
         """Where a node of the other graph is now."""
         return self.replaced[original].node if original in self.replaced else self.nodes[original]
+
+    def intent(self) -> Intent:
+        """What an edit says of the copy."""
+        return Intent(
+            added=[node.name for node in self.nodes.values()],
+            copied={old.name: new.name for old, new in self.nodes.items()},
+            renamed_functions=self.renamed_functions,
+            functions=FunctionChanges(added=self.functions),
+        )
+
+    def notes(self, other: Graph) -> list[str]:
+        """A line for each name of OTHER that was taken."""
+        taken = (self.renamed | self.renamed_functions).items()
+        source = printable(other.source_name)
+        return [f"{quoted(old)} of {source} has become {quoted(new)}: the name was taken" for old, new in taken]
 
 
 @dataclass

@@ -153,7 +153,7 @@ class _BoundaryMap:
 
     def results(self) -> dict[Output, Output]:
         """For each output, the tensor of the body that takes its place."""
-        given = [o for node in output_nodes(self.body) for o in _outputs_of(node)]
+        given = [o for node in output_nodes(self.body) for o in node.outputs]
         found = self._by_name_and_order(self.outputs, given, dict(self.for_output), "output")
         missing = [output for output in self.outputs if output not in found]
         if missing:
@@ -184,10 +184,6 @@ class _BoundaryMap:
 
 def _named(outputs: Sequence[Output]) -> str:
     return ", ".join(quoted(output.name) for output in outputs) or "none"
-
-
-def _outputs_of(node: Node) -> list[Output]:
-    return [Output(node, index) for index in range(len(node.output_dtypes or (0,)))]
 
 
 def _placeholders(body: Graph) -> list[Output]:

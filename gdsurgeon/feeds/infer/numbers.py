@@ -174,10 +174,6 @@ _PIXELS = dtypes.FLOATING | {dtypes.INT32, dtypes.INT64, dtypes.UINT8, dtypes.IN
 """What pixels come as."""
 
 
-_PIXELS = dtypes.FLOATING | {dtypes.INT32, dtypes.INT64, dtypes.UINT8, dtypes.INT16, dtypes.UINT16}
-"""What pixels come as."""
-
-
 def _pixels(start: Outlet, dtype: int) -> Content | None:
     """Numbers in the range of an image, where the consumers show one."""
     if dtype not in _PIXELS:

@@ -69,7 +69,7 @@ class ForwardPass:
         """For each node the backward nodes that read it or wait for it."""
         out: list[list[int]] = [[] for _ in range(len(self.step))]
         for number in self.backward:
-            for producer in dict.fromkeys([p for p, _ in self.step.reads[number]] + self.step.waits[number]):
+            for producer in dict.fromkeys(self.step.producers(number)):
                 out[producer].append(number)
         return out
 

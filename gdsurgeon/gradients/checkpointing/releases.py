@@ -149,9 +149,7 @@ class _Past:
         self._now += 1
         self._readers = self._readers << 1 & _ALL
         self._done[number] = 1
-        for producer, _ in self._step.reads[number]:
-            self.wait(number, producer)
-        for producer in self._step.waits[number]:
+        for producer in self._step.producers(number):
             self.wait(number, producer)
 
     def wait(self, number: int, producer: int) -> None:

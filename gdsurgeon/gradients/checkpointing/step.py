@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import prod, sqrt
 from typing import NamedTuple
 
+from gdsurgeon.analysis.traversal.order import producers_first
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.ops.buffers import ALIASES, SOURCES
 from gdsurgeon.ops.dtypes import element_size
@@ -103,21 +104,12 @@ class StepGraph:
         return self.live is None or number >= len(self.live) or self.live[number]
 
     def order(self) -> list[int]:
-        """The nodes, producers first (Kahn, 1962); what lies on a cycle or behind one is missing."""
-        consumers: list[list[int]] = [[] for _ in self.names]
-        waiting = [0] * len(self)
-        for number in range(len(self)):
-            producers = [p for p, _ in self.reads[number]] + self.waits[number]
-            waiting[number] = len(producers)
-            for producer in producers:
-                consumers[producer].append(number)
-        order = [number for number, count in enumerate(waiting) if not count]
-        for number in order:  # grows while it is walked
-            for consumer in consumers[number]:
-                waiting[consumer] -= 1
-                if not waiting[consumer]:
-                    order.append(consumer)
-        return order
+        """The nodes, producers first; what lies on a cycle or behind one is missing."""
+        return producers_first(range(len(self)), len(self), self.producers)
+
+    def producers(self, number: int) -> list[int]:
+        """The nodes that a node reads or waits for, as often as it does."""
+        return [producer for producer, _ in self.reads[number]] + self.waits[number]
 
     def behind(self, marks: Mapping[int, int], order: Iterable[int], *, control: bool = True) -> list[int]:
         """For each node its own marks and those of all that it depends on.
@@ -131,9 +123,7 @@ class StepGraph:
         for number, mark in marks.items():
             out[number] = mark
         for number in order:
-            for producer, _ in self.reads[number]:
-                out[number] |= out[producer]
-            for producer in self.waits[number] if control else ():
+            for producer in self.producers(number) if control else (p for p, _ in self.reads[number]):
                 out[number] |= out[producer]
         return out
 

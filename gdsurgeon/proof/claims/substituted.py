@@ -10,14 +10,14 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import depending_on
+from gdsurgeon.analysis.traversal.walks import depending_on, members
 from gdsurgeon.edits.claims import SameGiven, SamePart
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.claims.side_by_side import something_compared
 from gdsurgeon.proof.executor import Refused
@@ -99,7 +99,7 @@ def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
 def _unlisted(change: Change, claim: SameGiven, nodes: Iterable[Node]) -> list[tuple[str, str]]:
     """The outputs of NODES of the original that CLAIM does not list, with their names now."""
     listed = {tensor for tensor, _ in claim.outputs} | claim.given.keys()
-    names = [Output(node, index).name for node in nodes for index in range(node.output_count or 1)]
+    names = [output.name for node in nodes for output in node.outputs]
     return [(name, change.intent.counterpart(name)) for name in names if name not in listed]
 
 
@@ -243,15 +243,9 @@ def _reference(context: TrialContext, wanted: Substitution, edited: Subject, giv
 def _needed(graph: Graph, tensors: Iterable[str], given: Iterable[str]) -> frozenset[str]:
     """The nodes that are computed for TENSORS when the tensors GIVEN are fed."""
     topology = topology_of(graph)
-    cut = {(topology.id_of(graph[ref.node]), ref.port) for ref in map(parse_tensor, given)}
-    pending = [topology.id_of(graph[node]) for node in nodes_of(tensors)]
-    seen = set(pending)
-    while pending:
-        for read in topology.reads(pending.pop()):
-            if read not in cut and read[0] not in seen:
-                seen.add(read[0])
-                pending.append(read[0])
-    return frozenset(topology.name(number) for number in seen)
+    cut = {topology.code(graph.tensor(name)) for name in given}
+    needed = topology.upstream([topology.id_of(graph[node]) for node in nodes_of(tensors)], given=cut)
+    return frozenset(map(topology.name, members(needed)))
 
 
 def _fed(wanted: Substitution, edited: TrialRun, reference: Subject, given: Mapping[str, str]) -> dict[str, FeedSource]:

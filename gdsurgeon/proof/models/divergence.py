@@ -12,7 +12,7 @@ from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import Json, NotValidatedError, ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype, element_size
 from gdsurgeon.ops.kinds import PLACEHOLDERS
@@ -165,8 +165,8 @@ class DivergenceSearch:
             pair
             for name in names
             if graph[name].op not in PLACEHOLDERS
-            for theirs in _tensors_of(graph[name])
-            if theirs not in self.feeds and (pair := self._paired(theirs)) is not None
+            for theirs in graph[name].outputs
+            if theirs.name not in self.feeds and (pair := self._paired(theirs.name)) is not None
         ]
         theirs = _fetches(self.executor, graph, [pair.after for pair in partners])
         mine = {
@@ -384,14 +384,10 @@ def frontier(graph: Graph, end: str, known: Container[str]) -> tuple[list[str], 
     return list(found), pending[1:]
 
 
-def _tensors_of(node: Node) -> list[str]:
-    return [format_input(node.name, index) for index in range(len(node.output_dtypes or (0,)))]
-
-
 def _has(graph: Graph, tensor: str) -> bool:
     ref = parse_tensor(tensor)
     node = graph.find(ref.node)
-    return node is not None and ref.port < len(node.output_dtypes or (0,))
+    return node is not None and ref.port < len(node.outputs)
 
 
 def _fetches(executor: Executor, graph: Graph, tensors: Sequence[str]) -> dict[str, int]:

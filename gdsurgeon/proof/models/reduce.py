@@ -10,7 +10,7 @@ from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.errors import EditError, Json, NotValidatedError, quoted
 from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.constants import tensor_value
+from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input, parse_tensor
@@ -23,8 +23,6 @@ from gdsurgeon.proof.models.divergence import DivergenceSearch, Guilty, ModelSid
 from gdsurgeon.proof.proof import agrees, difference
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.write import read_chunks
 
 PIECE = "piece"
@@ -146,10 +144,7 @@ def _piece(search: DivergenceSearch, guilty: Guilty, starts: _Starts) -> Reduced
 
 
 def _tensors(search: DivergenceSearch, feeds: Mapping[str, Tensor | Result]) -> dict[str, Tensor]:
-    return {
-        name: search.executor.tensor(value.result_id, value.index) if isinstance(value, Result) else value
-        for name, value in feeds.items()
-    }
+    return {name: search.executor.fetched(value) for name, value in feeds.items()}
 
 
 def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[str, Tensor]) -> bytes:
@@ -184,20 +179,11 @@ def _make_constant(graph: Graph, node: Node, value: Tensor) -> None:
         if key not in ("dtype", "_class"):
             graph.set_attr(node, key, None)
     graph.set_attr(node, "dtype", type_value(value.dtype).SerializeToString())
-    graph.set_attr(node, "value", _constant(value).SerializeToString())
-
-
-def _constant(value: Tensor) -> AttrValue:
-    """An AttrValue with VALUE, bit for bit."""
     if isinstance(value.data, list):
-        return tensor_value(STRING, value.shape, value.data)
-    out = message("tensorflow.AttrValue")()
-    out.tensor.dtype = value.dtype
-    out.tensor.tensor_shape.SetInParent()
-    for size in value.shape:
-        out.tensor.tensor_shape.dim.add(size=size)
-    out.tensor.tensor_content = value.tobytes()
-    return out
+        content = tensor_value(STRING, value.shape, value.data)
+    else:
+        content = raw_value(value.dtype, value.shape, value.tobytes())
+    graph.set_attr(node, "value", content.SerializeToString())
 
 
 def _difference(search: DivergenceSearch, piece: Reduced) -> str:
