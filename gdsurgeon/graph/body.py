@@ -46,6 +46,8 @@ class Body:
         owner: has the function in its library.
         name: of the function.
         values: AttrValues for the attrs of the function, as a call gives them; with them there is nothing to commit.
+        lenient: whether to read as much as can be read: of an op that is not known the outputs are taken to be those
+            that are read, and an attr that the call lacks is empty.
 
     Attributes:
         graph: the body. It shares the library with the owner. Nodes have the names that they have in the function.
@@ -58,7 +60,9 @@ class Body:
             VALUES) how many tensors an argument stands for depends on the call.
     """
 
-    def __init__(self, owner: Graph, name: str, values: Mapping[str, AttrValue] | None = None) -> None:
+    def __init__(
+        self, owner: Graph, name: str, values: Mapping[str, AttrValue] | None = None, *, lenient: bool = False
+    ) -> None:
         function = owner.functions.get(name)
         if function is None:
             known = [function.signature.name for function in owner.functions]
@@ -66,7 +70,7 @@ class Body:
         self.name = name
         self._owner = owner
         self._function = function
-        reader = _Reader(owner, function, values)
+        reader = _Reader(owner, function, values, lenient)
         data = reader.graph_def().SerializeToString(deterministic=True)
         source = BytesSource(data, f"the function {name} of {owner.source_name}")
         self.graph = Graph(source, functions=owner.functions)
@@ -155,10 +159,13 @@ class Body:
 class _Reader:
     """Reads a FunctionDef; see `Body`."""
 
-    def __init__(self, owner: Graph, function: FunctionDef, values: Mapping[str, AttrValue] | None) -> None:
+    def __init__(
+        self, owner: Graph, function: FunctionDef, values: Mapping[str, AttrValue] | None, lenient: bool
+    ) -> None:
         self._owner = owner
         self._function = function
         self._values = values
+        self._lenient = lenient
         self._where = f"the function {quoted(function.signature.name)}"
         self._defaults = {a.name: a.default_value for a in function.signature.attr if a.HasField("default_value")}
         self._tensors: dict[str, list[str]] = {}  # by the function's spelling: the graph's
@@ -232,6 +239,8 @@ class _Reader:
             return self._values[key]
         if key in self._defaults:
             return self._defaults[key]
+        if self._lenient:
+            return message("tensorflow.AttrValue")()
         raise EditError(f"a call of {self._where} lacks its attr {quoted(key)}")
 
     def _enter(self, name: str, tensors: list[str]) -> None:
@@ -242,6 +251,8 @@ class _Reader:
     def _enter_outputs(self, node: NodeDef) -> None:
         definition = self._owner.op_def(node.op)
         where = f"{quoted(node.name)} in {self._where}"
+        if definition is None and self._lenient:
+            return
         if definition is None:
             raise EditError(f"{where}: the op {quoted(node.op)} is not known here")
         if not is_valid_name(node.name):
@@ -272,6 +283,9 @@ class _Reader:
     def _named(self, text: str) -> list[str]:
         """What an input or a ret of the body names: one tensor, or all of an argument."""
         tensors = self._tensors.get(text)
+        if tensors is None and self._lenient:
+            name, *rest = text.split(":")
+            return [format_input(name, int(rest[-1]) if rest and rest[-1].isdecimal() else 0)]
         if tensors is None:
             raise EditError(f"{self._where} has no tensor {quoted(text)}")
         return tensors
