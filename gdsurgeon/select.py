@@ -12,7 +12,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss, parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, READS_SHAPE, is_random
 
 Boundary = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -239,4 +239,17 @@ def is_constant(topology: Topology) -> bytearray:
         out[number] = op == "Const" or (
             bool(producers) and not stateful[op] and all(out[producer] for producer in producers)
         )
+    return out
+
+
+def depends_on_feeds(topology: Topology) -> bytearray:
+    """For each node whether it depends on values that a run is fed, or on a state: not on shapes and chance alone."""
+    consumers = topology.consumers(control=False)
+    out = bytearray(topology.size)
+    pending = [n for n in topology.numbers() if not topology.data_producers(n) and topology.op(n) != "Const"]
+    pending = [n for n in pending if not is_random(topology.op(n))]
+    for number in pending:  # grows while it is walked
+        if not out[number] and topology.op(number) not in READS_SHAPE:
+            out[number] = 1
+            pending += consumers[number]
     return out

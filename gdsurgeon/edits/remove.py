@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.analysis.traversal.control_flow import Branches, branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.edits.claims import EditResult, SameGiven, SameTensors, equation
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.functions.unused import drop_unused_functions
@@ -18,8 +19,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, same_dtype
-from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, SWITCH
-from gdsurgeon.select import Selection, is_constant, nodes_of
+from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, PASSES_ON, SWITCH
+from gdsurgeon.select import Selection, depends_on_feeds, is_constant, nodes_of
 from gdsurgeon.text import first_lines
 
 
@@ -40,7 +41,8 @@ def remove(
     Args:
         graph: changed in place.
         selection: which nodes.
-        bypass: what reads a removed node reads the node's input instead: its only input that is not a constant.
+        bypass: what reads a removed node reads the node's input instead: its only input that is not a constant, or of
+            several the only one that depends on what the graph is fed, and not on shapes and chance alone.
         bypass_input: with BYPASS, the input that is meant, counted from 0.
         dangling: ``placeholder``: what reads a removed node reads a placeholder of that dtype and shape instead.
         allow_outputs: whether outputs of the graph may be removed.
@@ -58,13 +60,16 @@ def remove(
         _check_unread(read)
     if not allow_outputs:
         _check_no_outputs(graph, members)
+    lost = any(node in members for node in output_nodes(graph))
     intent = Intent(removed=[node.name for node in nodes])
-    place = _Bypass(graph, members, bypass_input).of(read) if bypass else {}
+    around = _Bypass(graph, members, bypass_input)
+    place = around.of(read) if bypass else {}
     placeholders = _placeholder_names(graph, read) if dangling is not None and not bypass else {}
     waiting = _mended_controls(graph, members, bypass)
     _check_control_flow(graph, members, read, place, waiting)
     shapes = known_shapes(graph, placeholders)
-    given = {output.name: new.name for output, new in place.items()} | {o.name: n for o, n in placeholders.items()}
+    changing = {output: new for output, new in place.items() if output not in around.handed_on}
+    given = {output.name: new.name for output, new in changing.items()} | {o.name: n for o, n in placeholders.items()}
 
     for user, controls in waiting.items():
         graph.set_controls(user, controls)
@@ -78,12 +83,14 @@ def remove(
     _exchange(graph, nodes, read, placeholders, shapes, intent)
     intent.altered += [item for name in intent.added for item in made(graph[name])]
     intent.functions.removed = drop_unused_functions(graph)
+    if place and not given and not lost:
+        return EditResult(intent, (SameOutputs(),))
     claim = SameGiven(
         given,
         unrenamed_outputs(graph),
         equation([f"{printable(old)} := {printable(new)}" for old, new in given.items()]),
     )
-    before = tuple(dict.fromkeys(new.name for new in place.values()))
+    before = tuple(dict.fromkeys(new.name for new in changing.values()))
     return EditResult(intent, ((SameTensors(before),) if before else ()) + (claim,))
 
 
@@ -135,6 +142,11 @@ class _Bypass:
         self.topology = topology_of(graph)
         self.constant = is_constant(self.topology)
         self.found: dict[Output, Output] = {}
+        self.handed_on: set[Output] = set()  # those of `found` that have the value of what takes their place
+
+    @cached_property
+    def _fed(self) -> bytearray:
+        return depends_on_feeds(self.topology)
 
     def of(self, outputs: Iterable[Output]) -> dict[Output, Output]:
         """For each of OUTPUTS what takes its place. Raises EditError where nothing can."""
@@ -148,16 +160,19 @@ class _Bypass:
         return out
 
     def _end(self, start: Output) -> Output:
-        path: dict[Output, None] = {}
+        path: dict[Output, Output] = {}
         output = start
         while output.node in self.members and output not in self.found:
             if output in path:
                 raise EditError(f"{quoted(start.name)} cannot be bypassed: it is a loop of removed nodes")
-            path[output] = None
-            output = self._input_of(output)
-        output = self.found.get(output, output)
-        self.found.update(dict.fromkeys(path, output))
-        return output
+            path[output] = output = self._input_of(output)
+        end = self.found.get(output, output)
+        for step, new in reversed(path.items()):
+            self.found[step] = end
+            same = _hands_on(step.node) or (step.node.op in PASSES_ON and new == step.node.inputs[0])
+            if same and (new in self.handed_on or new.node not in self.members):
+                self.handed_on.add(step)
+        return end
 
     def _input_of(self, output: Output) -> Output:
         node = output.node
@@ -178,6 +193,8 @@ class _Bypass:
         found = list(node.inputs)
         if len(found) > 1:
             found = [read for read in found if not self.constant[self.topology.id_of(read.node)]]
+        if len(found) > 1:
+            found = [read for read in found if self._fed[self.topology.id_of(read.node)]] or found
         if output.index:
             raise EditError(f"{where} cannot be bypassed: its output {output.index} is no input's counterpart")
         if len(found) != 1:

@@ -23,6 +23,7 @@ from support.graphs import (
     INT64,
     add,
     const,
+    dtypes,
     func,
     function,
     graph,
@@ -38,7 +39,8 @@ from support.tf_graphs import Builder, body_node, function_attr, operated
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.hints import hint_of
-from gdsurgeon.edits.claims import SameGiven
+from gdsurgeon.edits.claims import SameGiven, SameOutputs
+from gdsurgeon.edits.in_functions import in_functions
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.errors import EditError
 from gdsurgeon.feeds.overrides import Overrides
@@ -101,10 +103,27 @@ def test_nodes_may_be_given_themselves_and_twice() -> None:
 
 def test_the_claim_names_what_is_left() -> None:
     found = graph(*chain())
-    (claim,) = [c for c in remove(found, named("c"), bypass=True).claims if isinstance(c, SameGiven)]
-    assert dict(claim.given) == {"c": "b"}
+    (claim,) = [c for c in remove(found, named("b"), bypass=True).claims if isinstance(c, SameGiven)]
+    assert dict(claim.given) == {"b": "a"}
     assert sorted(claim.outputs) == [("y", "y"), ("z", "z")]
-    assert claim.statement == "edited(x) = original(x, c := b)"
+    assert claim.statement == "edited(x) = original(x, b := a)"
+
+
+def test_nothing_becomes_another_where_what_passes_on_is_bypassed() -> None:
+    """In a function too: what is claimed of its body is claimed of the whole then."""
+    records = [placeholder("x", FLOAT, (2,)), node("s", "StopGradient", ["x"], T=FLOAT),
+               node("i", "IdentityN", ["s", "x"], T=dtypes(FLOAT, FLOAT)), add("y", "i:1", "i")]  # fmt: skip
+    assert remove(graph(*records), named("s", "i"), bypass=True).claims == (SameOutputs(),)
+    (both,) = remove(graph(*records, node("z", "Neg", ["s"], T=FLOAT)), named("s", "z"), bypass=True,
+                     allow_outputs=True).claims  # fmt: skip
+    assert isinstance(both, SameGiven) and not both.given
+
+
+def test_what_passes_on_is_bypassed_in_functions_and_changes_nothing() -> None:
+    body = function("f", node("i", "Identity", ["x"], T=FLOAT), node("y", "Neg", ["i:output:0"], T=FLOAT))
+    found = graph(placeholder("x"), node("c", "f", ["x"]), trailer=library(body) + graphs.VERSIONS)
+    result = in_functions(found, ["f"], lambda inner: remove(inner, named("i"), bypass=True))
+    assert result.claims == (SameOutputs(),)
 
 
 def test_a_graph_of_no_nodes_is_none() -> None:
@@ -285,13 +304,9 @@ def test_bypass_of_dropout_as_tensorflow_writes_it() -> None:
         T=FLOAT), node("y", "Neg", ["drop/mul"], T=FLOAT),
     ]  # fmt: skip
     scope = Selection(scopes=("drop",))
-    found = graph(*records)
-    with pytest.raises(EditError, match=r"'drop/mul' \(Mul\) cannot be bypassed: it has several inputs"):
-        remove(found, scope, bypass=True)
-    assert graphs.written(found) == graph_bytes(*records)
-    expect(
-        found, lambda g: remove(g, scope, bypass=True, bypass_input=0), [records[0], node("y", "Neg", ["x"], T=FLOAT)]
-    )
+    for options in ({}, {"bypass_input": 0}):
+        expect(records, lambda g, o=options: remove(g, scope, bypass=True, **o), [records[0], node("y", "Neg", ["x"],
+               T=FLOAT)])  # fmt: skip
 
 
 def test_bypass_of_a_constant_is_refused() -> None:
@@ -937,7 +952,7 @@ def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
         unknown = any(old[parts(t)[0]].op == "MyCustomOp" for t in reads)
         assert not names or gone == set(old) or (reads and not how) or (how == "placeholder" and unknown)
         return
-    (claim,) = [c for c in result.claims if isinstance(c, SameGiven)]
+    given = {old: new for c in result.claims if isinstance(c, SameGiven) for old, new in c.given.items()}
 
     def bypassed(text: str) -> str:
         while parts(text)[0] in gone:
@@ -947,7 +962,7 @@ def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
     def place_of(text: str) -> str:
         if parts(text)[0] not in gone:
             return text
-        return bypassed(text) if how == "bypass" else claim.given[text]
+        return bypassed(text) if how == "bypass" else given[text]
 
     def above(name: str) -> set[str]:
         """What is waited for in the place of NAME."""
@@ -957,7 +972,7 @@ def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
         return {before for t in reads for before in above(parts(t)[0])}
 
     written = graphs.parsed(found)
-    added = set(claim.given.values()) if how == "placeholder" else set()
+    added = set(given.values()) if how == "placeholder" else set()
     assert {n.name for n in written.node} == (set(old) - gone) | added
     assert len(written.node) == len({n.name for n in written.node})
     for new in written.node:

@@ -234,6 +234,7 @@ def _reference(context: TrialContext, wanted: Substitution, edited: Subject, giv
     tensors = [tensor for tensor, after in wanted.pairs if after in places]
     plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     needed = _needed(graph, tensors, given)
+    plan = replace(plan.only(tensors), draws=[draw for draw in plan.draws if parse_tensor(draw).node in needed])
     options = SubjectOptions(bound=frozenset(plan.placeholders) - needed, salt="reference")
     subject = Subject(context.executor, wanted.key, graph, plan=plan, options=options)
     subject.variables = [variable for variable in subject.variables if variable.name in needed]
