@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from string import Formatter
 from typing import TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """What errors and reports tell a machine."""
+
+
+class Line(str):
+    """A line for a person that names arguments of the library: the command line calls those by its options.
+
+    Attributes:
+        template: the line, with a field in braces for each fact, and for each argument that is no fact.
+        facts: what fills it in; printable, or lines themselves.
+    """
+
+    template: str
+    facts: Mapping[str, str]
+
+    def __new__(cls, template: str, **facts: str) -> Line:
+        self = super().__new__(cls, _filled(template, facts, {}))
+        self.template = template
+        self.facts = facts
+        return self
+
+    def naming(self, options: Mapping[str, str]) -> str:
+        """The line with arguments called what OPTIONS call them."""
+        return _filled(self.template, self.facts, options)
+
+
+def _filled(template: str, facts: Mapping[str, str], options: Mapping[str, str]) -> str:
+    fields = {name for _, name, _, _ in Formatter().parse(template) if name}
+    words = {
+        name: (fact.naming(options) if isinstance(fact, Line) else fact)
+        for name in fields
+        for fact in (facts.get(name, options.get(name, name)),)
+    }
+    return template.format_map(words)
+
+
+def joined(separator: str, lines: Iterable[str]) -> Line:
+    """LINES as one, made printable."""
+    facts = {f"line_{number}": printable(line) for number, line in enumerate(lines)}
+    return Line(separator.join(f"{{{name}}}" for name in facts), **facts)
 
 
 class GdsurgeonError(Exception):
@@ -14,7 +53,7 @@ class GdsurgeonError(Exception):
 
     Attributes:
         exit_code: what the command line exits with.
-        message: the line itself, without ``Error:`` in front.
+        message: the line itself, without ``Error:`` in front; a `Line` where it names arguments.
         code: a short name of what is wrong, which stays the same where the words change; that of the class, unless
             whoever raises it knows a narrower one.
         advice: codes of what helps. The command line has the words, in which its options are named
@@ -96,6 +135,8 @@ class NotValidatedError(GdsurgeonError):
 
 def printable(text: str) -> str:
     """TEXT with control characters, newlines and lone surrogates escaped: a node's name is data, not markup."""
+    if isinstance(text, Line):
+        return text  # its facts are printable
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import backward_walk, between, forward_walk, members
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Line, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss, parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
@@ -118,19 +118,18 @@ def _named(topology: Topology, selection: Selection) -> Iterator[int]:
     for name in selection.nodes:
         yield topology.id_of(graph[name])
     for pattern in selection.regexes:
-        yield from _some(_matching_any(topology, [pattern], topology.numbers()), f"--select {quoted(pattern)}")
+        yield from _some(_matching_any(topology, [pattern], topology.numbers()), "regexes", quoted(pattern))
     for op in selection.ops:
-        found = (n for n in topology.numbers() if topology.op(n) == op)
-        yield from _some(found, f"--op {quoted(op)}", op, _ops(topology))
+        of_op = (n for n in topology.numbers() if topology.op(n) == op)
+        yield from _some(of_op, "ops", quoted(op), op, _ops(topology))
     for scope in selection.scopes:
-        yield from _some(
-            under_scope(topology, scope), f"--scope {quoted(scope)}", scope_prefix(scope)[:-1], scopes(topology)
-        )
+        found = under_scope(topology, scope)
+        yield from _some(found, "scopes", quoted(scope), scope_prefix(scope)[:-1], scopes(topology))
     for start, end in selection.between:
         sources = [_tensor(topology, text) for text in start]
         targets = [_tensor(topology, text)[0] for text in end]
         flags = between(topology, sources, targets, control=selection.control)
-        yield from _some(members(flags), f"--between {quoted(','.join(start))}={quoted(','.join(end))}")
+        yield from _some(members(flags), "between", f"{quoted(','.join(start))}={quoted(','.join(end))}")
     seeds = [_node(topology, text) for text in selection.forward]
     if seeds:
         yield from members(forward_walk(topology, seeds, control=selection.control))
@@ -139,14 +138,15 @@ def _named(topology: Topology, selection: Selection) -> Iterator[int]:
         yield from members(backward_walk(topology, seeds, control=selection.control))
 
 
-def _some(found: Iterable[int], what: str, name: str = "", known: Iterable[str] = ()) -> Iterator[int]:
-    """FOUND, if it is not empty."""
+def _some(found: Iterable[int], part: str, text: str, name: str = "", known: Iterable[str] = ()) -> Iterator[int]:
+    """FOUND, if it is not empty, for TEXT in PART of a selection; NAME may be a slip for one that is KNOWN."""
     count = 0
     for number in found:
         count += 1
         yield number
     if not count:
-        raise EditError(f"{what} matched 0 nodes.{near_miss(name, known) if name else ''}".rstrip("."))
+        near = near_miss(name, known) if name else ""
+        raise EditError(Line(f"{{{part}}} {{text}} matched 0 nodes{{near}}", text=text, near=near and f".{near}"))
 
 
 def scopes(topology: Topology) -> list[str]:

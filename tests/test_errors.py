@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import string
 from collections.abc import Iterator
@@ -10,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import gdsurgeon
-from gdsurgeon.cli.hints import HINTS, error_json, hint_of
-from gdsurgeon.errors import EditError, InputError, UsageError
+from gdsurgeon.cli.hints import HINTS, OPTIONS, error_json, hint_of, worded
+from gdsurgeon.errors import EditError, InputError, Line, UsageError, joined
 
 PACKAGE = Path(gdsurgeon.__file__).parent
-ADVICE = re.compile(r"(?:advice=|advice = |advice \+= |DO_WITHOUT = |HOW_TO_PAIR = )([^\n]*)")
+ADVICE = re.compile(r"(?:advice=|advice = |advice \+= |DO_WITHOUT = |HOW_TO_PAIR = |Obstacle\()([^\n]*)")
 
 
 def below() -> Iterator[tuple[Path, str]]:
@@ -60,6 +61,69 @@ def test_a_hint_is_filled_in(code: str) -> None:
     assert found and "{" not in found
 
 
-def test_no_hint_below_the_command_line_names_an_option() -> None:
-    wrong = [(path.name, hint) for path, text in below() for hint in re.findall(r'hint=f?"[^"]*--[a-z][^"]*"', text)]
-    assert wrong == []
+def test_a_line_names_arguments_and_the_command_line_its_options() -> None:
+    line = Line("{reasons}; {seen}", reasons=joined("; ", ["a{b", Line("{allow_ops} runs {it}", it="'{x}'")]), seen="y")
+    assert line == "a{b; allow_ops runs '{x}'; y"
+    assert worded(line) == "a{b; --allow-ops runs '{x}'; y"
+    assert error_json(UsageError(line, details=(line,)))["details"] == [worded(line)]
+
+
+def literals(source: str) -> Iterator[ast.Constant]:
+    """The strings of a module, without those that say what something is."""
+    tree = ast.parse(source)
+    docstrings = {item.value for item in ast.walk(tree) if isinstance(item, ast.Expr)}
+    for item in ast.walk(tree):
+        if isinstance(item, ast.Constant) and isinstance(item.value, str) and item not in docstrings:
+            yield item
+
+
+FLAG = re.compile(r"--[a-z]|(^| |\()-[a-z][ ,)]| -[a-z]$")
+
+
+def flags(source: str) -> list[str]:
+    return [item.value for item in literals(source) if FLAG.search(item.value)]
+
+
+def test_no_line_below_the_command_line_names_an_option() -> None:
+    assert [(path.name, line) for path, text in below() for line in flags(text)] == []
+
+
+@pytest.mark.parametrize("line", ["--golden", "without -i", "-o PATH", "give {x} (--top)", "say --op-lib x"])
+def test_an_option_in_a_line_is_found(line: str) -> None:
+    assert flags(f'def f(x):\n    """--in-docs"""\n    g(f{line!r})') == [
+        part for part in re.split(r"\{x\}", line) if "-" in part
+    ]
+
+
+def in_order(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from in_order(child)
+
+
+def arguments(source: str) -> Iterator[str]:
+    """The arguments that the lines of a module name: the fields of their templates that are no facts."""
+    texts: dict[str, ast.expr] = {}
+    for item in in_order(ast.parse(source)):
+        if isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):
+            texts[item.targets[0].id] = item.value
+        if isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and item.func.id == "Line":
+            template = texts.get(item.args[0].id) if isinstance(item.args[0], ast.Name) else item.args[0]
+            if (
+                isinstance(template, ast.Constant)
+                and isinstance(template.value, str)
+                and all(keyword.arg for keyword in item.keywords)
+            ):
+                fields = {name for _, name, _, _ in string.Formatter().parse(template.value) if name}
+                yield from fields - {keyword.arg for keyword in item.keywords}
+
+
+def test_every_argument_in_a_line_has_an_option_and_all_options_are_used() -> None:
+    assert {name for _, text in below() for name in arguments(text)} <= set(OPTIONS)
+    said = {name for _, text in below() for item in literals(text) for name in re.findall("[a-z_]+", item.value)}
+    assert set(OPTIONS) <= said
+
+
+def test_the_arguments_of_a_line_are_found() -> None:
+    source = "line = 'the {a} of {b}'\nLine(line, b=1)\nLine('{c}', **facts)\nLine('{d}')"
+    assert set(arguments(source)) == {"a", "d"}

@@ -78,7 +78,7 @@ def test_patterns_are_searched_and_not_anchored() -> None:
 
 
 def test_a_pattern_without_a_match_is_named() -> None:
-    assert refused(g8(), regexes=("a", "^bar")) == "--select '^bar' matched 0 nodes"
+    assert refused(g8(), regexes=("a", "^bar")) == "regexes '^bar' matched 0 nodes"
 
 
 @pytest.mark.parametrize("key", ["regexes", "exclude"])
@@ -91,12 +91,12 @@ def test_ops_are_taken_exactly() -> None:
     assert picked(g8(), ops=("AddV2",)) == short("cefgh")
     assert picked(g8(), ops=("AddV2", "Const")) == short("abcdefgh")
     for op in ("Add", "const", "AddV2 ", "Add.*"):
-        assert refused(g8(), ops=(op,)).startswith(f"--op '{op}' matched 0 nodes")
+        assert refused(g8(), ops=(op,)).startswith(f"ops '{op}' matched 0 nodes")
 
 
 def test_a_missing_op_is_said_with_the_nearest_that_is_there() -> None:
-    assert refused(g8(), ops=("Addv2",)) == "--op 'Addv2' matched 0 nodes. Did you mean 'AddV2'?"
-    assert refused(g8(), ops=("Conv2D",)) == "--op 'Conv2D' matched 0 nodes"
+    assert refused(g8(), ops=("Addv2",)) == "ops 'Addv2' matched 0 nodes. Did you mean 'AddV2'?"
+    assert refused(g8(), ops=("Conv2D",)) == "ops 'Conv2D' matched 0 nodes"
 
 
 def test_scopes() -> None:
@@ -115,12 +115,12 @@ def test_the_node_named_like_the_scope_belongs_to_it_and_names_that_begin_like_i
 def test_scopes_are_literal() -> None:
     records = [const(n, [1]) for n in ("a.b/y", "axb/y", "a.b", "axb", "c-d/y")]
     assert picked(records, scopes=("a.b",)) == ["a.b/y", "a.b"]
-    assert refused(records, scopes=("a.",)).startswith("--scope 'a.' matched 0 nodes")
-    assert refused(records, scopes=(".*",)).startswith("--scope '.*' matched 0 nodes")
+    assert refused(records, scopes=("a.",)).startswith("scopes 'a.' matched 0 nodes")
+    assert refused(records, scopes=(".*",)).startswith("scopes '.*' matched 0 nodes")
 
 
 def test_a_missing_scope_is_said_with_the_nearest() -> None:
-    assert refused(g8(), scopes=("foo/baz",)) == "--scope 'foo/baz' matched 0 nodes. Did you mean 'foo/bar'?"
+    assert refused(g8(), scopes=("foo/baz",)) == "scopes 'foo/baz' matched 0 nodes. Did you mean 'foo/bar'?"
 
 
 # -- paths -------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_between_several() -> None:
 
 def test_between_an_end_that_no_path_leads_to_is_left_out() -> None:
     assert picked(g8(), between=((("foo/d",), ("foo/bar/e", "foo/bar/g")),)) == short("e")
-    assert refused(g8(), between=((("foo/d",), ("foo/bar/g",)),)) == ("--between 'foo/d'='foo/bar/g' matched 0 nodes")
+    assert refused(g8(), between=((("foo/d",), ("foo/bar/g",)),)) == ("between 'foo/d'='foo/bar/g' matched 0 nodes")
     assert refused(g8(), between=((("foo/bar/h",), ("foo/c",)),)).endswith("matched 0 nodes")
 
 

@@ -1,10 +1,50 @@
-"""The words of hints: below the command line an error says what helps by a code, and here are its options."""
+"""The command line's words: below it an error says what helps by a code, and names arguments of the library."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from gdsurgeon.errors import GdsurgeonError, Json
+from gdsurgeon.errors import GdsurgeonError, Json, Line
+
+if TYPE_CHECKING:
+    from gdsurgeon.proof.proof import Proof
+
+OPTIONS: Mapping[str, str] = {
+    "allow_ops": "--allow-ops",
+    "archive": "--feeds",
+    "as_json": "--json",
+    "atol": "--atol",
+    "backup": "--backup",
+    "between": "--between",
+    "checkpoints": "--checkpoints",
+    "feeds": "--feed",
+    "first_divergence": "--first-divergence",
+    "golden": "--golden",
+    "in_place": "-i",
+    "level": "--level",
+    "lockstep": "--lockstep",
+    "names": "--map",
+    "op_libraries": "--op-lib",
+    "ops": "--op",
+    "out": "-o",
+    "post": "--post",
+    "post_map": "--post-map",
+    "pre": "--pre",
+    "pre_map": "--pre-map",
+    "reduce": "--reduce",
+    "regexes": "--select",
+    "report": "--report",
+    "rtol": "--rtol",
+    "save_feeds": "--save-feeds",
+    "save_outputs": "--save-outputs",
+    "scopes": "--scope",
+    "shapes": "--shape",
+    "share": "--share",
+    "target": "--target",
+    "top": "--top",
+}
+"""The option for each argument of the library that a `Line` names."""
 
 HINTS: Mapping[str, str] = {
     "allow-difference": "--rtol and --atol allow a difference, --no-grappler leaves the optimiser out",
@@ -28,6 +68,7 @@ HINTS: Mapping[str, str] = {
     "give-others": "--feed NAME=VALUE or --feeds FILE.npz give others",
     "inline-first": "gdsurgeon inline MODEL brings out what is inside functions",
     "longer": "--timeout gives it longer",
+    "make-writable": "make it writable, or name another output with -o",
     "map-boundary": "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body",
     "map-name": "{option} {form} names it where the names differ",
     "map-result": "{option} {form} names the result where the graph does not follow the convention",
@@ -42,9 +83,12 @@ HINTS: Mapping[str, str] = {
     "put-in-front": "--pre PRE.pb names a graph that makes the one of the other",
     "remove-attr": "--remove {key} takes them away",
     "repair": "{level} none lets an edit through that repairs it",
+    "replace-model": "-i replaces MODEL",
+    "replace-path": "-o PATH replaces PATH",
     "same-feeds": "--feeds FILE.npz has it fed what --save-feeds has kept, where seed and samples are not the same",
     "structure-only": "{level} structure does without running",
     "unique-scope": "--unique takes a fresh one: the name and a number",
+    "write-elsewhere": "-o FILE, or a pipe",
     "zeros": "--unconnected zero gives zeros for them",
 }
 """By the code of the advice. In braces are facts of the error; {level} is the option that says how far to go."""
@@ -56,17 +100,30 @@ EDITS_ONLY = frozenset(("repair",))
 def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
     """The second line of ERROR, as COMMAND says it; None where there is nothing to say."""
     validates = command == "validate"
-    words = {"option": "--map", "level": "--level" if validates else "--validate", **error.facts}
+    option = OPTIONS[str(error.facts.get("argument", "names"))]
+    words = {"option": option, "level": "--level" if validates else "--validate", **error.facts}
     codes = [code for code in error.advice if not (validates and code in EDITS_ONLY)]
     return "; ".join(filter(None, [error.hint, *(HINTS[code].format_map(words) for code in codes)])) or None
+
+
+def worded(line: str) -> str:
+    """LINE as the command line says it."""
+    return line.naming(OPTIONS) if isinstance(line, Line) else line
+
+
+def word_proof(proof: Proof) -> None:
+    """Has PROOF give its reasons as the command line says them."""
+    proof.skipped = [(name, worded(reason)) for name, reason in proof.skipped]
+    for output in proof.outputs:
+        output.reason = worded(output.reason)
 
 
 def error_json(error: GdsurgeonError, command: str = "") -> dict[str, Json]:
     """ERROR for machines."""
     return {
         "code": error.code,
-        "message": error.message,
-        "details": list(error.details),
+        "message": worded(error.message),
+        "details": [worded(detail) for detail in error.details],
         "hint": hint_of(error, command),
         "facts": error.facts,
         "exit": error.exit_code,

@@ -6,6 +6,7 @@ import click
 
 from gdsurgeon.cli.bodies import in_body, opened
 from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.hints import worded
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError
@@ -75,7 +76,7 @@ def command(
 
         lines = [json.dumps(inspection.as_json(found), indent=2)]
     else:
-        lines = inspection.lines(found)
+        lines = [worded(line) for line in inspection.lines(found)]
     terminal.answer("\n".join(lines))
     terminal.warn(findings.warnings)
     if findings.fault_count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from gdsurgeon.cli.hints import error_json
+from gdsurgeon.cli.hints import error_json, word_proof, worded
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, Json, OutputError, UsageError
 
@@ -29,6 +29,8 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
         OutputFile(request.report)  # refused now rather than after the work
 
     def report(outcome: Outcome, error: GdsurgeonError | None = None) -> None:
+        outcome.warnings = [worded(warning) for warning in outcome.warnings]
+        word_proof(outcome.proof)
         if request.report is not None:
             from gdsurgeon.view.summary import report as make_report
 
@@ -73,7 +75,7 @@ def report_failure(request: Request, command: str, error: GdsurgeonError) -> Non
                 "error": error_json(error, command),
                 "model": request.model,
                 "output": None,
-                "warnings": list(error.warnings),
+                "warnings": [worded(warning) for warning in error.warnings],
             },
         )
     except (UsageError, OutputError) as other:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.hints import hint_of
+from gdsurgeon.cli.hints import hint_of, worded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,9 +73,9 @@ class Terminal:
     def error(self, error: GdsurgeonError) -> None:
         """One line for the error; details and a hint, where there are some, under it."""
         self.warn(dict.fromkeys(error.warnings))
-        self.say(f"{self.styled('Error:', 'error')} {error.message}")
+        self.say(f"{self.styled('Error:', 'error')} {worded(error.message)}")
         for detail in error.details:
-            self.say(f"  {detail}")
+            self.say(f"  {worded(detail)}")
         hint = hint_of(error, self.command)
         if hint:
             self.say(f"{self.styled('Hint:', 'hint')} {hint}")
@@ -83,7 +83,7 @@ class Terminal:
     def warn(self, warnings: Iterable[str]) -> None:
         """Warnings, a line each."""
         for warning in warnings:
-            self.say(f"{self.styled('Warning:', 'warning')} {warning}")
+            self.say(f"{self.styled('Warning:', 'warning')} {worded(warning)}")
 
     def summary(self, lines: list[str]) -> None:
         """The closing summary."""

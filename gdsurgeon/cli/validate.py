@@ -125,10 +125,13 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
 
 def _show(verdict: Verdict, as_json: bool, error: GdsurgeonError | None) -> None:
     """The verdict: JSON on standard output, or lines for people."""
-    from gdsurgeon.cli.hints import error_json
+    from gdsurgeon.cli.hints import error_json, word_proof, worded
     from gdsurgeon.view.verdict import verdict_json, verdict_lines
 
-    terminal.warn(dict.fromkeys(verdict.warnings))
+    verdict.warnings = list(dict.fromkeys(map(worded, verdict.warnings)))
+    for proof in filter(None, (verdict.proof, verdict.optimized)):
+        word_proof(proof)
+    terminal.warn(verdict.warnings)
     if as_json:
         import json
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.edits.copying.graft import graft
-from gdsurgeon.errors import EditError, UsageError, quoted
+from gdsurgeon.errors import EditError, Line, UsageError, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass, backward_pass
 from gdsurgeon.gradients.checkpointing.rewrite import MODES, Checkpointed, Checkpoints, checkpointed
 from gdsurgeon.gradients.early_sums import many_partial_gradients, with_early_sums
@@ -180,7 +180,7 @@ def _sizes(
 
 def _warnings(known: GraphDef, plan: Checkpoints, found: Checkpointed | None) -> Iterator[str]:
     if found is not None and found.plan.peak.nbytes > found.plain_peak:
-        yield "these checkpoints take more memory than none at all: --checkpoints memory finds better ones"
+        yield Line("these checkpoints take more memory than none at all: {checkpoints} memory finds better ones")
     compiled = [n.name for n in known.node if XLA in n.attr and n.attr[XLA].b] if plan.wanted else []
     if compiled:
         yield f"XLA compiles {quoted(compiled[0])} as a whole: what is inside is kept or computed again as XLA decides"

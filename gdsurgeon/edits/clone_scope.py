@@ -11,7 +11,7 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, plan_copy_nodes
 from gdsurgeon.edits.intent import Intent
 from gdsurgeon.edits.reroute import check_can_replace
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import EditError, Line, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, near_miss, scope_prefix
 from gdsurgeon.graph.node import Node, Output
@@ -116,7 +116,7 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
         search = compiled(pattern).search
         found = [node for node in nodes if search(node.name)]
         if not found:
-            raise EditError(f"--share {quoted(pattern)} matched 0 nodes of the scope")
+            raise EditError(Line("{share} {pattern} matched 0 nodes of the scope", pattern=quoted(pattern)))
         for node in found:
             if not constant[topology.id_of(node)]:
                 raise EditError(f"{quoted(node.name)} cannot be shared: it depends on more than constants")

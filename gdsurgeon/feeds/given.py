@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.errors import Line, UsageError, printable, quoted
 from gdsurgeon.feeds.archive import Archive, of_dtype, split_key
 from gdsurgeon.feeds.make.numbers import BYTES, INTEGERS
 from gdsurgeon.feeds.overrides import Overrides
@@ -34,9 +34,8 @@ def check_names(overrides: Overrides, known: Iterable[str]) -> None:
             keys = archive.keys
         if not wanted.intersection(split_key(key)[0] for key in keys):
             has = ", ".join(map(quoted, keys[:5])) or "nothing"
-            raise UsageError(
-                f"--feeds {printable(overrides.archive)} has {has}, and no placeholder of that name is there"
-            )
+            line = "{archive} {file} has {keys}, and no placeholder of that name is there"
+            raise UsageError(Line(line, file=printable(overrides.archive), keys=has))
 
 
 def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> tuple[Tensor, ...]:
@@ -71,9 +70,9 @@ def _from_archive(name: str, dtype: int, path: str, called: str) -> tuple[Tensor
         if not keys:
             return ()
         if 0 not in keys:
-            raise UsageError(
-                f"--feeds {printable(path)} has {quoted(keys[min(keys)])}, and no {quoted(called)} for the first sample"
-            )
+            line = "{archive} {file} has {key}, and no {first} for the first sample"
+            key = quoted(keys[min(keys)])
+            raise UsageError(Line(line, file=printable(path), key=key, first=quoted(called)))
         found = {sample: _from_array(name, dtype, archive.read(key)) for sample, key in keys.items()}
     return tuple(found.get(sample, found[0]) for sample in range(max(found) + 1))
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from gdsurgeon.analysis.shapes.stated import compatible, format_shape, placeholder_shape
-from gdsurgeon.errors import NotValidatedError, UsageError, quoted
+from gdsurgeon.errors import Line, NotValidatedError, UsageError, quoted
 from gdsurgeon.feeds.given import given_feeds, packed
 from gdsurgeon.feeds.infer.consumers import outlet_of
 from gdsurgeon.feeds.infer.content import Content
@@ -108,7 +108,12 @@ def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
         return spec
     if not compatible(shape, spec.stated):
         raise UsageError(
-            f"{quoted(spec.name)} takes {format_shape(spec.stated)}, and --shape says {format_shape(shape)}"
+            Line(
+                "{name} takes {stated}, and {shapes} says {given}",
+                name=quoted(spec.name),
+                stated=format_shape(spec.stated),
+                given=format_shape(shape),
+            )
         )
     return spec._replace(shapes=(shape,))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import placeholder_shape
-from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.errors import Line, UsageError, printable, quoted
 from gdsurgeon.gradients.checkpointing.step import TensorSize, tensor_size
 from gdsurgeon.gradients.skeleton import with_shapes
 from gdsurgeon.graph.attrs import functions_in
@@ -81,10 +81,11 @@ def tensor_sizes(
     warnings: list[str] = []
     if is_open:
         names = ", ".join(map(quoted, is_open[:3]))
-        warnings.append(f"the plan takes the open dimensions of {names} for 1: --shape gives others")
+        warnings.append(Line("the plan takes the open dimensions of {names} for 1: {shapes} gives others", names=names))
     if shapeless and unknown:
         names = ", ".join(map(quoted, shapeless[:3]))
-        warnings.append(f"the plan knows no shape of {names}, nor of what comes of it: --shape gives one")
+        line = "the plan knows no shape of {names}, nor of what comes of it: {shapes} gives one"
+        warnings.append(Line(line, names=names))
     elif unknown:
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
         warnings.append(f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}")

@@ -158,7 +158,7 @@ def _operate(
     graph = load(request.model)
     text = _is_text(request, graph, output)
     if not text and not request.dry_run and output.is_terminal():
-        raise UsageError("the result is binary and the output is a terminal", hint="-o FILE, or a pipe")
+        raise UsageError("the result is binary and the output is a terminal", advice="write-elsewhere")
     if proving is not None:
         proving.begin(graph)
     progress(Event("checking"))

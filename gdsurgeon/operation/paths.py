@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from gdsurgeon.errors import OutputError, UsageError, printable
+from gdsurgeon.errors import Line, OutputError, UsageError, printable
 from gdsurgeon.wire.output import STANDARD_OUTPUT, same_file
 from gdsurgeon.wire.source import STANDARD_INPUT
 
@@ -18,14 +18,14 @@ def output_path(model: str, out: str | None, *, in_place: bool, backup: str | No
         UsageError: the options contradict each other, or the output is the input and `in_place` was not asked for.
     """
     if backup is not None and not in_place:
-        raise UsageError("--backup keeps the file that --in-place replaces; without -i there is none")
+        raise UsageError(Line("{backup} keeps the file that {in_place} replaces; without it there is none"))
     if backup is not None and not backup:
-        raise UsageError("--backup takes a suffix, such as .bak")
+        raise UsageError(Line("{backup} takes a suffix, such as .bak"))
     if in_place:
         if out is not None:
-            raise UsageError("-i replaces MODEL, and -o names another output: give one of them")
+            raise UsageError(Line("{in_place} replaces MODEL, and {out} names another output: give one of them"))
         if model in STANDARD_INPUT:
-            raise UsageError("standard input cannot be replaced: -i needs a file")
+            raise UsageError(Line("standard input cannot be replaced: {in_place} needs a file"))
         return model
     if out is None:
         if model in STANDARD_INPUT or not _is_regular(model):
@@ -33,10 +33,10 @@ def output_path(model: str, out: str | None, *, in_place: bool, backup: str | No
         stem, suffix = os.path.splitext(model)
         out = f"{stem}.edited{suffix}"
         if os.path.lexists(out) and not dry_run:
-            raise UsageError(f"{printable(out)} is already there", hint="-o PATH replaces PATH")
+            raise UsageError(f"{printable(out)} is already there", advice="replace-path")
         return out
     if _is_same(model, out):
-        raise UsageError(f"{printable(out)} is MODEL itself ({printable(model)})", hint="-i replaces MODEL")
+        raise UsageError(f"{printable(out)} is MODEL itself ({printable(model)})", advice="replace-model")
     return out
 
 
@@ -62,10 +62,12 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
     if report is None:
         return
     if report in STANDARD_OUTPUT and out in STANDARD_OUTPUT:
-        raise UsageError("the graph and the --report cannot both go to standard output")
+        raise UsageError(Line("the graph and the {report} cannot both go to standard output"))
     for path in (model, out, *others, *((backup,) if backup else ())):
         if path not in STANDARD_OUTPUT and _collide(path, report):
-            raise UsageError(f"--report {printable(report)} would replace {printable(path)}")
+            raise UsageError(
+                Line("{report} {file} would replace {other}", file=printable(report), other=printable(path))
+            )
 
 
 def is_text_name(path: str) -> bool:
@@ -74,18 +76,20 @@ def is_text_name(path: str) -> bool:
 
 
 def check_written(written: Sequence[tuple[str, str]], read: Sequence[str]) -> None:
-    """Sees to it that no file that is written (option, path) is one that is read, or is written twice.
+    """Sees to it that no file that is written (argument, path) is one that is read, or is written twice.
 
     Raises:
         UsageError: one is.
     """
-    for i, (option, path) in enumerate(written):
+    for i, (argument, path) in enumerate(written):
+        facts = {"argument": Line(f"{{{argument}}}"), "file": printable(path)}
         for other in read:
             if _collide(other, path):
-                raise UsageError(f"{option} {printable(path)} would replace {printable(other)}, which is read")
-        for other_option, other in written[:i]:
+                line = "{argument} {file} would replace {other}, which is read"
+                raise UsageError(Line(line, **facts, other=printable(other)))
+        for other_argument, other in written[:i]:
             if _collide(other, path):
-                raise UsageError(f"{option} and {other_option} would both write {printable(path)}")
+                raise UsageError(Line(f"{{argument}} and {{{other_argument}}} would both write {{file}}", **facts))
 
 
 def _collide(path: str, written: str) -> bool:

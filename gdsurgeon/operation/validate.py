@@ -16,6 +16,7 @@ from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
+    Line,
     NotValidatedError,
     OutputError,
     UsageError,
@@ -194,46 +195,48 @@ def _check(request: ValidateRequest) -> None:
     if sources.count("-") > 1:
         raise UsageError("only one graph can come from standard input")
     is_other, has_tolerance = request.other is not None, two or request.golden is not None
-    for option, given, is_there, needed in (
-        ("--first-divergence", request.first_divergence, two, "two models"),
-        ("--reduce", request.reduce is not None, two, "two models"),
-        ("--map", bool(request.names), is_other, "two models"),
-        ("--pre", request.pre is not None, is_other, "two models"),
-        ("--post", request.post is not None, is_other, "two models"),
-        ("--pre-map", bool(request.pre_map), request.pre is not None, "--pre"),
-        ("--post-map", bool(request.post_map), request.post is not None, "--post"),
-        ("--rtol", request.rtol is not None, has_tolerance, "two models, or --golden"),
-        ("--atol", request.atol is not None, has_tolerance, "two models, or --golden"),
-        ("--lockstep", request.lockstep, request.first_divergence or request.reduce is not None, "--first-divergence"),
+    for argument, given, is_there, needed in (
+        ("first_divergence", request.first_divergence, two, "two models"),
+        ("reduce", request.reduce is not None, two, "two models"),
+        ("names", bool(request.names), is_other, "two models"),
+        ("pre", request.pre is not None, is_other, "two models"),
+        ("post", request.post is not None, is_other, "two models"),
+        ("pre_map", bool(request.pre_map), request.pre is not None, "{pre}"),
+        ("post_map", bool(request.post_map), request.post is not None, "{post}"),
+        ("rtol", request.rtol is not None, has_tolerance, "two models, or {golden}"),
+        ("atol", request.atol is not None, has_tolerance, "two models, or {golden}"),
+        ("lockstep", request.lockstep, request.first_divergence or request.reduce is not None, "{first_divergence}"),
     ):
         if given and not is_there:
-            raise UsageError(f"{option} needs {needed}")
-    for option, tolerance in (("--rtol", request.rtol), ("--atol", request.atol)):
+            raise UsageError(Line(f"{{{argument}}} needs {needed}"))
+    for argument, tolerance in (("rtol", request.rtol), ("atol", request.atol)):
         if tolerance is not None and not math.isfinite(tolerance):
-            raise UsageError(f"{option} {tolerance}: a tolerance is a number")
+            raise UsageError(Line(f"{{{argument}}} {tolerance}: a tolerance is a number"))
     if request.devices and request.other is not None:
         raise UsageError("two devices compare a model with itself: give one MODEL, or one device")
     if request.golden is not None and two:
-        raise UsageError("--golden compares one model with recorded outputs")
+        raise UsageError(Line("{golden} compares one model with recorded outputs"))
     idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
     if request.level != "run" and (two or any(idle)):
-        raise UsageError(f"--level {request.level} runs nothing, so that nothing can be compared, measured or saved")
+        line = f"{{level}} {request.level} runs nothing, so that nothing can be compared, measured or saved"
+        raise UsageError(Line(line))
     outputs = (
-        ("--reduce", request.reduce),
-        ("--save-outputs", request.save_outputs),
-        ("--save-feeds", request.save_feeds),
+        ("reduce", request.reduce),
+        ("save_outputs", request.save_outputs),
+        ("save_feeds", request.save_feeds),
     )
-    written = [(option, path) for option, path in outputs if path is not None]
-    streams = [option for option, path in written if path in STANDARD_OUTPUT] + ["--json"] * request.as_json
+    written = [(argument, path) for argument, path in outputs if path is not None]
+    streams = [argument for argument, path in written if path in STANDARD_OUTPUT] + ["as_json"] * request.as_json
     if len(streams) > 1:
-        raise UsageError(f"{' and '.join(streams)} cannot all go to standard output")
+        names = " and ".join(f"{{{argument}}}" for argument in streams)
+        raise UsageError(Line(f"{names} cannot all go to standard output"))
     read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
     check_written(written, [path for path in read if path != "-"])
     if request.settings.target:
         try:
             parse_target(request.settings.target)
         except TensorFlowError as error:
-            raise UsageError(f"--target: {error.message}") from error
+            raise UsageError(Line("{target}: {reason}", reason=error.message)) from error
 
 
 def _settings(request: ValidateRequest) -> Settings:
@@ -386,8 +389,8 @@ class _Validation:
                 request.outputs,
                 request.rtol or 0.0,
                 request.atol or 0.0,
-                Preprocessed(self.pre, self._ends(self.pre, "--pre-map")) if self.pre is not None else None,
-                Postprocessed(self.post, self._ends(self.post, "--post-map")) if self.post is not None else None,
+                Preprocessed(self.pre, self._ends(self.pre, "pre_map")) if self.pre is not None else None,
+                Postprocessed(self.post, self._ends(self.post, "post_map")) if self.post is not None else None,
                 judged=not request.devices or request.rtol is not None or request.atol is not None,
                 recording=self.recording,
             ),
@@ -402,17 +405,17 @@ class _Validation:
             intent.moved[mine.name] = theirs.name
             partner = theirs.node.name
             if mine.index == theirs.index == 0 and intent.renamed.setdefault(mine.node.name, partner) != partner:
-                raise UsageError(f"--map pairs {quoted(mine.node.name)} with two nodes")
+                raise UsageError(Line("{names} pairs {node} with two nodes", node=quoted(mine.node.name)))
         return Change(self.model, self.other, EditResult(intent), printable(self.other.source_name))
 
-    def _ends(self, part: Graph, option: str) -> tuple[Interface, ...]:
-        """What PART, which stands before or behind the model, takes and gives; OPTION says it where names do not."""
-        is_front = option == "--pre-map"
+    def _ends(self, part: Graph, argument: str) -> tuple[Interface, ...]:
+        """What PART, which stands before or behind the model, takes and gives; ARGUMENT says it where names do not."""
+        is_front = argument == "pre_map"
         suffix = "_preprocessed" if is_front else "_postprocessed"
         try:
             bindings = bind(self.model, part, suffix, self.request.pre_map if is_front else self.request.post_map)
         except EditError as error:
-            facts = {**error.facts, "option": option}
+            facts = {**error.facts, "argument": argument}
             raise ValidationError(error.message, advice=error.advice, facts=facts, hint=error.hint) from error
         return tuple(Interface(b.node.name, b.placeholder.name, b.result.name, "") for b in bindings)
 

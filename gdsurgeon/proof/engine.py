@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable
 from gdsurgeon.feeds.input_spec import input_seed
 from gdsurgeon.feeds.make.numbers import numbers
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
@@ -159,8 +159,9 @@ class Engine:
         if not lead.plan.fetches:
             raise nothing_to_run(lead, self._runs[self.trial.lead].called)
         if not self.trial.pairs:
-            reasons = "; ".join(dict.fromkeys(reason for _, reason in self.proof.skipped)) or "there is no output"
-            raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", advice=DO_WITHOUT)
+            reasons = joined("; ", dict.fromkeys(reason for _, reason in self.proof.skipped)) or "there is no output"
+            line = Line("nothing could be compared: {reasons}", reasons=reasons)
+            raise NotValidatedError(line, advice=DO_WITHOUT)
         count = len(lead.plan.variables)
         if count:
             values = "variable, whose value is" if count == 1 else "variables, whose values are"
@@ -433,7 +434,7 @@ class Engine:
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
     """The error for a graph of which no output can be run."""
     reasons = list(dict.fromkeys(s.reason for s in subject.plan.skipped))
-    why = "; ".join(reasons[:3]) if reasons else "none gives a value that can be fetched"
-    advice = ["custom-ops"] if any("not known here" in reason for reason in reasons) else []
-    advice += ["allow-ops"] if any("--allow-ops" in reason for reason in reasons) else []
-    return NotValidatedError(f"no output of {name} can be run here: {why}", advice=(*advice, DO_WITHOUT))
+    why = joined("; ", reasons[:3]) if reasons else "none gives a value that can be fetched"
+    line = Line("no output of {name} can be run here: {why}", name=name, why=why)
+    advice = sorted({s.advice for s in subject.plan.skipped if s.advice}, reverse=True)
+    return NotValidatedError(line, advice=(*advice, DO_WITHOUT))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TypeVar
 
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.input_spec import Feed, Jpeg
 from gdsurgeon.feeds.make import encoded
 from gdsurgeon.graph.graph import Graph
@@ -16,7 +15,14 @@ from gdsurgeon.ops.dtypes import STRING, UINT8
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.settings import Settings, is_cpu
 from gdsurgeon.runtime.base import SessionOptions
-from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
+from gdsurgeon.runtime.client import (
+    Pending,
+    RuntimeFailure,
+    TensorFlowError,
+    TensorFlowMissing,
+    Worker,
+    WorkerTimeout,
+)
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.statistics import Statistics
@@ -236,7 +242,9 @@ class Executor:
         except TensorFlowError as error:
             for library in self.settings.op_libraries:
                 if error.message.startswith(os.path.abspath(library)):
-                    raise UsageError(f"--op-lib {printable(library)} cannot be loaded: {error.message}") from error
+                    line = "{op_libraries} {library} cannot be loaded: {reason}"
+                    facts = {"library": printable(library), "reason": error.message}
+                    raise UsageError(Line(line, **facts)) from error
             if self.settings.target and error.code in _UNREACHABLE:
                 raise NotValidatedError(printable(first_line(error.message))) from error
             raise Refused(error) from error
@@ -247,12 +255,7 @@ class Executor:
 def _translated(failure: RuntimeFailure, called: Mapping[str, str] = MappingProxyType({})) -> GdsurgeonError:
     if isinstance(failure, TensorFlowMissing):
         return NotValidatedError(f"{failure}: the result cannot be run here", advice="do-without-tensorflow")
-
-    def its_name(match: re.Match[str]) -> str:
-        return f"{match[1]} {printable(called.get(match[2], match[2]))}"
-
-    text = re.sub(r"\b(loading|unloading|inspecting|running) (.+?)(?= or | within |$)", its_name, str(failure))
-    return ValidationError(text, advice="longer" if "did not finish" in text else ())
+    return ValidationError(failure.told(called), advice="longer" if isinstance(failure, WorkerTimeout) else ())
 
 
 def first_line(message: str) -> str:

@@ -10,7 +10,7 @@ from gdsurgeon.analysis.queries.side_effects import is_seeded, ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.errors import Line, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.ops import dtypes
@@ -30,11 +30,19 @@ from gdsurgeon.ops.kinds import (
 from gdsurgeon.proof.settings import Settings
 
 
+class Obstacle(NamedTuple):
+    """What keeps a node from being run, and the code of the advice that helps, if any does."""
+
+    reason: str
+    advice: str = ""
+
+
 class Skipped(NamedTuple):
-    """An output that is not run, and why."""
+    """An output that is not run, why, and the code of what helps."""
 
     name: str
     reason: str
+    advice: str = ""
 
 
 @dataclass
@@ -128,7 +136,7 @@ class Planner:
         self.flow: ControlFlow = control_flow_of(graph)
         self.allow_ops = allow_ops
         self.custom_ops = custom_ops
-        self.obstacles: dict[int, str] = {}
+        self.obstacles: dict[int, Obstacle] = {}
         self.random: list[int] = []
         self.repeatable: set[int] = set()  # those of them that give equal sessions the same
         self._look_at_ops()
@@ -154,18 +162,19 @@ class Planner:
         where = f"{quoted(node.name)} ({printable(op)})"
         if node.op_def is None:
             if not self.custom_ops:
-                self.obstacles[number] = f"{where} is an op that is not known here"
+                self.obstacles[number] = Obstacle(f"{where} is an op that is not known here", "custom-ops")
             return
         if op in RESOURCE_VARIABLES:
-            self.obstacles[number] = f"{where} is a variable, whose value is not in the file"
+            self.obstacles[number] = Obstacle(f"{where} is a variable, whose value is not in the file")
             return
         inside = ops_in_functions(node)
         for name in (op, *sorted(inside)):
             if name in OUTSIDE_WORLD and not self.allow_ops:
-                self.obstacles[number] = f"{where} reaches outside ({name}); --allow-ops runs it"
+                line = Line("{node} reaches outside ({op}); {allow_ops} runs it", node=where, op=name)
+                self.obstacles[number] = Obstacle(line, "allow-ops")
                 return
             if is_blocking(name):
-                self.obstacles[number] = f"{where} may wait for ever ({name})"
+                self.obstacles[number] = Obstacle(f"{where} may wait for ever ({name})")
                 return
         # Seeds inside functions are not looked at: what depends on such a call is run and not compared. A seeded op
         # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
@@ -194,13 +203,13 @@ class Planner:
         wanted: list[int] = []
         for node in nodes:
             number = self.top.id_of(node)
-            reason = self._why_not(number)
-            if reason is None and number in self.blocked:
-                reason = self.obstacles[self.blocked[number]]
-            if reason is None:
+            obstacle = self._why_not(number)
+            if obstacle is None and number in self.blocked:
+                obstacle = self.obstacles[self.blocked[number]]
+            if obstacle is None:
                 wanted.append(number)
-            elif reason:
-                plan.skipped.append(Skipped(node.name, reason))
+            elif obstacle.reason:
+                plan.skipped.append(Skipped(node.name, *obstacle))
         by_chance = [n for n in self.random if not trust_seeds or n not in self.repeatable]
         beside = self._mark_random(wanted, by_chance, undrawable, plan)
         plan.beside = [name for number in beside for name in self._tensors(number)]
@@ -211,19 +220,20 @@ class Planner:
         self._add_needs(plan, above)
         return plan
 
-    def _why_not(self, number: int) -> str | None:
-        """Why a node cannot be fetched; '' for what nobody would call an output; None where it can."""
+    def _why_not(self, number: int) -> Obstacle | None:
+        """Why a node cannot be fetched; no reason for what nobody would call an output; None where it can."""
         if self.flow.frames[number]:
-            return "inside a while loop"
+            return Obstacle("inside a while loop")
         if self.flow.branches[number]:
-            return "in a branch that may not be taken"
+            return Obstacle("in a branch that may not be taken")
         found = self.top.node(number).output_dtypes
         if found is None:
-            return None if self.custom_ops else f"op {quoted(self.top.op(number))} is not known here"
+            op = quoted(self.top.op(number))
+            return None if self.custom_ops else Obstacle(f"op {op} is not known here", "custom-ops")
         if all(dtype > dtypes.REF for dtype in found):
-            return ""
+            return Obstacle("")
         if all(dtype in (dtypes.RESOURCE, dtypes.VARIANT) for dtype in found):
-            return "a resource or variant, which cannot be fetched"
+            return Obstacle("a resource or variant, which cannot be fetched")
         return None
 
     def _downstream_with_origin(self, origins: Iterable[int]) -> dict[int, int]:

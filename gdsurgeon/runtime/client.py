@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from gdsurgeon.runtime.failures import (
     RuntimeFailure,
+    Stage,
     TensorFlowError,
     TensorFlowMissing,
     WorkerDied,
@@ -44,30 +45,33 @@ main({runtime}, {op_libraries}, {cpu_only})
 """
 _TAIL_BYTES = 1 << 16
 _GRACE = 2.0  # seconds for a process to end whose socket is closed
+_STARTING = Stage("starting")
+
 _STAGES = {
-    "load": "loading {key}",
-    "unload": "unloading {key}",
-    "signature": "inspecting {key}",
-    "operations": "inspecting {key}",
-    "run": "running {key}",
-    "put": "taking over tensors",
-    "tensor": "handing over a result",
-    "compare": "comparing results",
-    "statistics": "measuring a result",
-    "devices": "listing devices",
-    "derive": "making gradients",
-    "load_op_library": "loading {path}",
+    "load": Stage("loading", "key"),
+    "unload": Stage("unloading", "key"),
+    "signature": Stage("inspecting", "key"),
+    "operations": Stage("inspecting", "key"),
+    "run": Stage("running", "key"),
+    "put": Stage("taking over tensors"),
+    "tensor": Stage("handing over a result"),
+    "compare": Stage("comparing results"),
+    "statistics": Stage("measuring a result"),
+    "devices": Stage("listing devices"),
+    "derive": Stage("making gradients"),
+    "load_op_library": Stage("loading", "path"),
 }
+"""By the method; the key is that of the argument that says of what."""
 
 
 class Pending(Generic[T]):
     """The answer to a request, which may still have to come.
 
     Attributes:
-        stage: what the child is doing when it works on it, such as 'loading edited'.
+        stage: what the child is doing when it works on it.
     """
 
-    def __init__(self, worker: Worker, stage: str, key: object) -> None:
+    def __init__(self, worker: Worker, stage: Stage, key: object) -> None:
         self.stage = stage
         self._worker = worker
         self._key = key
@@ -268,7 +272,9 @@ class Worker:
 
         if self._pid is None and self._failure is None:
             self.start()
-        stage = _STAGES.get(method, "starting").format(**arguments)
+        stage = _STAGES.get(method, _STARTING)
+        if stage.key:
+            stage = stage._replace(key=str(arguments[stage.key]))
         pending: Pending[object] = Pending(self, stage, arguments.get("key"))
         if self._failure is not None or self._channel is None:
             pending._done, pending._error = True, self._failure
@@ -454,7 +460,7 @@ class Worker:
             stage = wanted.stage
         else:  # it waits for another: the one before it for the same graph, or whichever it is
             same = [p for p in begun if p._key == wanted._key]
-            stage = (same or begun)[0].stage if begun else wanted.stage if self._ready else "starting"
+            stage = (same or begun)[0].stage if begun else wanted.stage if self._ready else _STARTING
         self._end(WorkerTimeout(seconds, stage))
 
     def _bury(self) -> None:
@@ -465,8 +471,8 @@ class Worker:
         guilty = [p for p in begun if p._thread == crashed] or begun
         stages = list(dict.fromkeys(p.stage for p in guilty))
         if not stages:
-            stages = ["waiting" if self._ready or not self._pending else "starting"]
-        self._end(WorkerDied(status, " or ".join(stages)))
+            stages = [Stage("waiting") if self._ready or not self._pending else _STARTING]
+        self._end(WorkerDied(status, stages))
 
 
 def _crashed_thread(log: str) -> int | None:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from gdsurgeon.errors import printable
 
 # The names of TensorFlow's status codes, by number (error_codes.proto).
 CODES = (
@@ -40,6 +45,11 @@ def code_name(number: int) -> str:
 class RuntimeFailure(Exception):
     """Base of everything that keeps TensorFlow from giving an answer; its text is one sentence."""
 
+    def told(self, called: Mapping[str, str]) -> str:
+        """The sentence, in which graphs and the like are called what CALLED calls them."""
+        del called
+        return str(self)
+
 
 class TensorFlowError(RuntimeFailure):
     """TensorFlow, or a check made on its behalf, refuses a request.
@@ -55,6 +65,17 @@ class TensorFlowError(RuntimeFailure):
         self.message = message
 
 
+class Stage(NamedTuple):
+    """What the process is doing: ``running``, and of what, by its key; '' where that says all."""
+
+    doing: str
+    key: str = ""
+
+    def told(self, called: Mapping[str, str] = MappingProxyType({})) -> str:
+        """``running edited``, where CALLED has no other name for it."""
+        return f"{self.doing} {printable(called.get(self.key, self.key))}" if self.key else self.doing
+
+
 class TensorFlowMissing(RuntimeFailure):
     """TensorFlow is not installed here, or is installed and cannot be loaded."""
 
@@ -65,14 +86,18 @@ class WorkerDied(RuntimeFailure):
     Attributes:
         exit_status: its exit code, or minus the number of the signal that killed it, or None if unknown.
         signal_name: 'SIGSEGV' and the like, or None.
-        stage: what it was doing, such as 'loading edited'.
+        stages: what it was doing.
     """
 
-    def __init__(self, exit_status: int | None, stage: str) -> None:
+    def __init__(self, exit_status: int | None, stages: Sequence[Stage]) -> None:
         self.exit_status = exit_status
         self.signal_name = _signal_name(exit_status)
-        self.stage = stage
-        super().__init__(f"{_manner_of_death(exit_status, self.signal_name)} while {stage}")
+        self.stages = stages
+        super().__init__(self.told({}))
+
+    def told(self, called: Mapping[str, str]) -> str:
+        stages = " or ".join(stage.told(called) for stage in self.stages)
+        return f"{_manner_of_death(self.exit_status, self.signal_name)} while {stages}"
 
 
 class WorkerTimeout(RuntimeFailure):
@@ -80,13 +105,16 @@ class WorkerTimeout(RuntimeFailure):
 
     Attributes:
         seconds: how long was waited.
-        stage: what it was doing, such as 'running edited'.
+        stage: what it was doing.
     """
 
-    def __init__(self, seconds: float, stage: str) -> None:
+    def __init__(self, seconds: float, stage: Stage) -> None:
         self.seconds = seconds
         self.stage = stage
-        super().__init__(f"TensorFlow did not finish {stage} within {seconds:g} s")
+        super().__init__(self.told({}))
+
+    def told(self, called: Mapping[str, str]) -> str:
+        return f"TensorFlow did not finish {self.stage.told(called)} within {self.seconds:g} s"
 
 
 def _signal_name(exit_status: int | None) -> str | None:

@@ -12,7 +12,7 @@ from gdsurgeon.analysis.queries.op_usage import OpUsage, op_counts
 from gdsurgeon.analysis.queries.signature import Signature
 from gdsurgeon.analysis.queries.strings import Strings
 from gdsurgeon.analysis.shapes.stated import format_shape
-from gdsurgeon.errors import Json, printable, quoted
+from gdsurgeon.errors import Json, Line, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
@@ -170,7 +170,7 @@ def _string_lines(found: Sequence[Strings], most: int) -> Iterator[str]:
             width = min(max(len(where) for where, _ in rows), WIDEST_PLACE)
             yield from (f"    {where:<{width}}  {text}" for where, text in rows)
             if len(places) > most:
-                yield f"    and {counted(len(places) - most, 'more place')} (--top)"
+                yield Line("    and {more} ({top})", more=counted(len(places) - most, "more place"))
     if others:
         binary = sum(place.binary for place in others)
         unread = sum(place.unread_bytes for place in others)

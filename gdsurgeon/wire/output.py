@@ -86,7 +86,7 @@ class OutputFile:
         if not found.st_mode & 0o222 or not os.access(target, os.W_OK):
             raise OutputError(
                 f"{printable(path)} cannot be written: the file is read-only",
-                hint="make it writable, or name another output with -o",
+                advice="make-writable",
             )
         self._mode, self._group = stat.S_IMODE(found.st_mode), found.st_gid
         return False

@@ -322,8 +322,8 @@ def test_what_is_computed_from_constants_can_be_shared() -> None:
     [
         (["mul"], "'s/mul' cannot be shared: it depends on more than constants"),
         (["."], "'s/mul' cannot be shared"),
-        (["w$", "nothing"], "--share 'nothing' matched 0 nodes of the scope"),
-        (["^x$"], "--share '^x$' matched 0 nodes of the scope"),
+        (["w$", "nothing"], "share 'nothing' matched 0 nodes of the scope"),
+        (["^x$"], "share '^x$' matched 0 nodes of the scope"),
         (["("], "is not a regular expression"),
     ],
 )

@@ -387,7 +387,7 @@ def test_the_working_of_a_loop_cannot_be_fused(name: str) -> None:
 
 def test_an_empty_selection() -> None:
     found = graph(*chain())
-    refused(found, "--select 'nothing' matched 0 nodes", "nothing")
+    refused(found, "regexes 'nothing' matched 0 nodes", "nothing")
     refused(found, "nothing is selected", [])
     with pytest.raises(EditError, match="nothing is selected"):
         fuse_ops(found, [], "call")

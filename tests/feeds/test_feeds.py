@@ -506,7 +506,7 @@ def test_samples_may_have_shapes_of_their_own_and_all_must_fit(tmp_path: Path) -
 def test_a_later_sample_without_the_first_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "feeds.npz", **{"x@1": np.zeros((2, 3), "float32")})
     error = given_wrong(identity("float32"), archive=tmp_path / "feeds.npz")
-    assert error.message == f"--feeds {tmp_path / 'feeds.npz'} has 'x@1', and no 'x' for the first sample"
+    assert error.message == f"archive {tmp_path / 'feeds.npz'} has 'x@1', and no 'x' for the first sample"
 
 
 def test_a_feed_on_the_command_line_is_for_all_samples() -> None:

@@ -222,7 +222,7 @@ def reads_a_file() -> Builder:
 
 
 def test_a_file_is_read_only_where_that_is_allowed() -> None:
-    reason = "'content' (ReadFile) reaches outside (ReadFile); --allow-ops runs it"
+    reason = "'content' (ReadFile) reaches outside (ReadFile); allow_ops runs it"
     assert skipped(plan_of(reads_a_file())) == {"y": reason}
     plan = plan_of(reads_a_file(), allow_ops=True)
     assert (plan.fetches, plan.skipped, plan.placeholders) == (["y"], [], ["path"])
@@ -317,7 +317,7 @@ def vocabulary(path: str) -> Builder:
 def test_a_table_from_a_file_is_said_to_reach_outside() -> None:
     plan = plan_of(vocabulary("words.txt"))
     assert plan.fetches == []
-    assert "reaches outside (InitializeTableFromTextFileV2); --allow-ops runs it" in skipped(plan)["y"]
+    assert "reaches outside (InitializeTableFromTextFileV2); allow_ops runs it" in skipped(plan)["y"]
 
 
 @pytest.mark.tensorflow

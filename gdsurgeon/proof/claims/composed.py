@@ -10,7 +10,7 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import placeholder_shape
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import Interface, Postprocessed, Preprocessed
-from gdsurgeon.errors import NotValidatedError, printable, quoted
+from gdsurgeon.errors import Line, NotValidatedError, joined, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec
 from gdsurgeon.proof.claims.side_by_side import (
     counterpart_pairs,
@@ -126,8 +126,9 @@ def _back(context: TrialContext, back: Postprocessed, model: FetchPlan) -> Subje
 def _begun(part: Subject, unserved: Sequence[Skipped] = ()) -> Subject:
     """PART, which begins to be loaded; it can be run whole, and UNSERVED, what it takes and is not run, is nothing."""
     name = printable(part.graph.source_name)
-    for output, reason in (*unserved, *part.plan.skipped):
-        raise NotValidatedError(f"{quoted(output)} of {name} cannot be run here: {reason}", advice=DO_WITHOUT)
+    for output, reason, _ in (*unserved, *part.plan.skipped):
+        line = Line("{output} of {part} cannot be run here: {reason}", output=quoted(output), part=name, reason=reason)
+        raise NotValidatedError(line, advice=DO_WITHOUT)
     if part.plan.random or part.plan.draws:
         raise NotValidatedError(f"{name} is random: what it gives twice cannot be compared", advice=DO_WITHOUT)
     part.executor.load_source(part.key, part.graph)
@@ -217,9 +218,9 @@ def _served_compared(parts: Parts, proof: Proof) -> None:
     names = {i.name for i in parts.served}
     for output in proof.outputs:
         if output.after in names and output.comparison is None:
-            raise NotValidatedError(
-                f"{quoted(output.after)} could not be compared: {printable(output.reason)}", advice=DO_WITHOUT
-            )
+            line = "{output} could not be compared: {reason}"
+            facts = {"output": quoted(output.after), "reason": printable(output.reason)}
+            raise NotValidatedError(Line(line, **facts), advice=DO_WITHOUT)
 
 
 def _inputs_reached(parts: Parts, proof: Proof) -> None:
@@ -228,8 +229,6 @@ def _inputs_reached(parts: Parts, proof: Proof) -> None:
     compared.update(nodes_of(o.before for o in proof.compared if not o.before.startswith("post(")))
     for interface in parts.taken:
         if compared.isdisjoint(depending_on(parts.model.graph, [interface.name])):
-            reasons = "; ".join(dict.fromkeys(reason for _, reason in proof.skipped)) or "there is none"
-            raise NotValidatedError(
-                f"no output that depends on {quoted(interface.name)} could be compared: {printable(reasons)}",
-                advice=DO_WITHOUT,
-            )
+            reasons = joined("; ", dict.fromkeys(reason for _, reason in proof.skipped)) or "there is none"
+            line = "no output that depends on {input} could be compared: {reasons}"
+            raise NotValidatedError(Line(line, input=quoted(interface.name), reasons=reasons), advice=DO_WITHOUT)

@@ -12,7 +12,7 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
 from gdsurgeon.edits.copying.graft import graft
 from gdsurgeon.edits.intent import Intent
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, printable
 from gdsurgeon.gradients.backward_pass import backward_pass
 from gdsurgeon.gradients.request import GradientRequest
 from gdsurgeon.gradients.skeleton import skeleton
@@ -86,11 +86,16 @@ def _compared(claim: Gradients, proof: Proof) -> None:
     left = [name for name in claim.names if name not in compared]
     if not left:
         return
-    why = f"{printable(left[0])}: {printable(reasons.get(left[0], 'not run'))}"
-    more = f" and {len(left) - 1:,} more" if len(left) > 1 else ""
+    facts = {
+        "name": printable(left[0]),
+        "reason": printable(reasons.get(left[0], "not run")),
+        "more": f" and {len(left) - 1:,} more" if len(left) > 1 else "",
+    }
     if len(left) == len(claim.names):
-        raise NotValidatedError(f"no gradient could be compared ({why}{more})", advice=DO_WITHOUT)
-    proof.warnings.append(f"not all gradients were compared ({why}{more})")
+        raise NotValidatedError(
+            Line("no gradient could be compared ({name}: {reason}{more})", **facts), advice=DO_WITHOUT
+        )
+    proof.warnings.append(Line("not all gradients were compared ({name}: {reason}{more})", **facts))
 
 
 # -- what they cost -------------------------------------------------------------------------------------------

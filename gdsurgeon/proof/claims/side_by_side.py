@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
-from gdsurgeon.errors import NotValidatedError, printable
+from gdsurgeon.errors import Line, NotValidatedError, joined
 from gdsurgeon.feeds.input_spec import InputSpec
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.proof.plan import FetchPlan
@@ -102,8 +102,8 @@ def counterpart_pairs(
 def something_compared(proof: Proof) -> None:
     """Raises NotValidatedError where nothing was compared; a pass has to rest on something."""
     if not any(not output.inside for output in proof.compared):
-        reasons = "; ".join(dict.fromkeys(o.reason for o in proof.outputs if o.reason))
-        raise NotValidatedError(f"nothing could be compared: {printable(reasons)}", advice=DO_WITHOUT)
+        reasons = joined("; ", dict.fromkeys(o.reason for o in proof.outputs if o.reason))
+        raise NotValidatedError(Line("nothing could be compared: {reasons}", reasons=reasons), advice=DO_WITHOUT)
     empty = [o.after for o in proof.compared if not proof.elements.get(o.after)]
     if len(empty) == len(proof.compared):
         raise NotValidatedError(
@@ -115,7 +115,6 @@ def something_compared(proof: Proof) -> None:
     for names, what in ((empty, "{} no elements"), (nan, "{} NaN throughout")):
         if names:
             verbs = ("has", "have") if names is empty else ("is", "are")
-            proof.warnings.append(
-                f"on these feeds {named(names, 5)} {what.format(verbs[len(names) > 1])}: there is nothing in "
-                f"{'it' if len(names) == 1 else 'them'} to compare (--feed gives others)"
-            )
+            line = "on these feeds {names} {what}: there is nothing in {them} to compare ({feeds} gives others)"
+            facts = {"what": what.format(verbs[len(names) > 1]), "them": "it" if len(names) == 1 else "them"}
+            proof.warnings.append(Line(line, names=named(names, 5), **facts))

@@ -12,7 +12,7 @@ from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on, members
 from gdsurgeon.edits.claims import SameGiven, SamePart
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -224,7 +224,8 @@ def _available(context: TrialContext, wanted: Substitution, edited: Subject) -> 
             if parse_tensor(tensor).node in reached:
                 after = wanted.claim.given[tensor]
                 why = reasons.get(parse_tensor(after).node, "its value cannot be fetched")
-                raise NotValidatedError(f"nothing could be compared: {quoted(after)}: {why}", advice=DO_WITHOUT)
+                line = Line("nothing could be compared: {tensor}: {why}", tensor=quoted(after), why=why)
+                raise NotValidatedError(line, advice=DO_WITHOUT)
     return {tensor: after for tensor, after in wanted.claim.given.items() if after in places}
 
 

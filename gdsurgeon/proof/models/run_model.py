@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.walks import depending_on
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -189,10 +189,9 @@ def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: 
 
 def _something_compared(golden: Golden, proof: Proof) -> None:
     if not any(proof.elements.get(o.after) for o in proof.compared if not o.inside):
-        reasons = "; ".join(dict.fromkeys(o.reason for o in proof.outputs if o.reason)) or "no elements"
-        raise NotValidatedError(
-            f"nothing could be compared with {golden.name}: {printable(reasons)}", advice=DO_WITHOUT
-        )
+        reasons = joined("; ", dict.fromkeys(o.reason for o in proof.outputs if o.reason)) or "no elements"
+        line = Line("nothing could be compared with {golden}: {reasons}", golden=golden.name, reasons=reasons)
+        raise NotValidatedError(line, advice=DO_WITHOUT)
 
 
 def _chance(subject: Subject) -> dict[str, str]:
