@@ -17,6 +17,7 @@ from gdsurgeon.analysis.shapes.call import (
     merge,
     merge_all,
     rule,
+    rules,
 )
 from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.graph.attrs import Shape, shape_of
@@ -67,8 +68,8 @@ def format_target(target: Value) -> str:
 
 @rule("Squeeze")
 def _squeeze(call: Call) -> Sequence[Shape]:
-    shape, axes = call.shape(0), call.ints("squeeze_dims")
-    if shape is None or (not axes and UNKNOWN in shape):
+    shape, axes = call.known(0), call.ints("squeeze_dims")
+    if not axes and UNKNOWN in shape:
         return []
     gone = {axis_of(axis, len(shape)) for axis in axes} or {i for i, dim in enumerate(shape) if dim == 1}
     out = tuple(dim for i, dim in enumerate(shape) if i not in gone)
@@ -79,9 +80,7 @@ def _squeeze(call: Call) -> Sequence[Shape]:
 
 @rule("ExpandDims")
 def _expand_dims(call: Call) -> Sequence[Shape]:
-    shape, axis = call.shape(0), call.scalar(1)
-    if shape is None:
-        return []
+    shape, axis = call.known(0), call.scalar(1)
     if axis is None:
         return [(UNKNOWN,) * (len(shape) + 1)]
     at = axis_of(axis, len(shape) + 1)
@@ -103,20 +102,15 @@ def _transpose(call: Call) -> Sequence[Shape]:
 
 @rule("Bitcast")
 def _bitcast(call: Call) -> Sequence[Shape]:
-    shape = call.shape(0)
+    shape = call.known(0)
     before, after = (element_size(base_dtype(call.number(key))) for key in ("T", "type"))
-    if shape is None or not before or not after:
+    if not before or not after:
         return []
     if before >= after:
         return [shape if before == after else (*shape, before // after)]
     if shape[-1:] != (after // before,) and shape[-1:] != (UNKNOWN,):
         raise Misfit(f"{after // before} numbers become one, and its input is {format_shape(shape)}")
     return [shape[:-1]]
-
-
-@rule("InvertPermutation")
-def _invert_permutation(call: Call) -> Sequence[Shape]:
-    return [call.ranked(0, 1)]
 
 
 # Joined and taken apart.
@@ -166,8 +160,8 @@ def _pack(call: Call) -> Sequence[Shape]:
 
 @rule("Unpack")
 def _unpack(call: Call) -> Sequence[Shape]:
-    shape, number = call.shape(0), call.number("num")
-    if shape is None or number > MOST_OUTPUTS:
+    shape, number = call.known(0), call.number("num")
+    if number > MOST_OUTPUTS:
         return []
     at = axis_of(call.number("axis"), len(shape))
     part = shape[:at] + shape[at + 1 :]
@@ -178,8 +172,8 @@ def _unpack(call: Call) -> Sequence[Shape]:
 
 @rule("Split")
 def _split(call: Call) -> Sequence[Shape]:
-    axis, shape, number = call.scalar(0), call.shape(1), call.number("num_split")
-    if shape is None or not 0 < number <= MOST_OUTPUTS:
+    axis, shape, number = call.scalar(0), call.known(1), call.number("num_split")
+    if not 0 < number <= MOST_OUTPUTS:
         return []
     if axis is None:
         return [(UNKNOWN,) * len(shape)] * number
@@ -192,8 +186,8 @@ def _split(call: Call) -> Sequence[Shape]:
 
 @rule("SplitV")
 def _split_v(call: Call) -> Sequence[Shape]:
-    shape, sizes, axis, number = call.shape(0), call.value(1), call.scalar(2), call.number("num_split")
-    if shape is None or not 0 < number <= MOST_OUTPUTS:
+    shape, sizes, axis, number = call.known(0), call.value(1), call.scalar(2), call.number("num_split")
+    if not 0 < number <= MOST_OUTPUTS:
         return []
     if axis is None:
         return [(UNKNOWN,) * len(shape)] * number
@@ -273,10 +267,7 @@ def _slice(call: Call) -> Sequence[Shape]:
 
 @rule("StridedSlice")
 def _strided_slice(call: Call) -> Sequence[Shape]:
-    shape = call.shape(0)
-    spec = slice_spec(call)
-    if shape is None or spec is None:
-        return []
+    shape, spec = call.known(0), slice_spec(call)
     out: list[int] = []
     at = 0
     for item in spec:
@@ -296,16 +287,16 @@ def _strided_slice(call: Call) -> Sequence[Shape]:
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 
-def slice_spec(call: Call) -> list[slice | int | str | None] | None:
-    """What a StridedSlice does to its dims, one after another; None where that is not known.
+def slice_spec(call: Call) -> list[slice | int | str | None]:
+    """What a StridedSlice does to its dims, one after another. Raises LookupError where that is not known.
 
     A slice cuts a dim, ``new`` makes one, an int (None where it is not known) takes one element and so a dim away. A
     bound that is not known is the string ``?``.
     """
-    shape = call.shape(0)
+    shape = call.known(0)
     length = next((n for n in map(call.length, (1, 2, 3)) if n is not None), None)
-    if length is None or shape is None:
-        return None
+    if length is None:
+        raise LookupError("what is cut")
     begins, ends, strides = (call.value(i) or (None,) * length for i in (1, 2, 3))
     begin_mask, end_mask, ellipsis, new_axis, shrink = (call.number(f"{key}_mask") for key in _MASKS)
     out: list[slice | int | str | None] = []
@@ -336,18 +327,10 @@ def _interval(dim: int, cut: slice) -> int:
 # Looked up.
 
 
-@rule("Gather")
-def _gather(call: Call) -> Sequence[Shape]:
-    table, indices = call.shape(0), call.shape(1)
-    return [None if table is None or indices is None else indices + table[1:]]
-
-
 @rule("GatherV2")
 def _gather_v2(call: Call) -> Sequence[Shape]:
-    table, indices, axis = call.shape(0), call.shape(1), call.scalar(2)
+    table, indices, axis = call.known(0), call.known(1), call.scalar(2)
     batch = call.number("batch_dims")
-    if table is None or indices is None:
-        return []
     if batch < 0:
         batch += len(indices)
     if axis is None:
@@ -359,31 +342,19 @@ def _gather_v2(call: Call) -> Sequence[Shape]:
 
 @rule("GatherNd")
 def _gather_nd(call: Call) -> Sequence[Shape]:
-    table, indices = call.shape(0), call.shape(1)
-    if table is None or not indices or indices[-1] < 0:
+    table, indices = call.known(0), call.shape(1)
+    if not indices or indices[-1] < 0:
         return []
     if indices[-1] > len(table):
         raise Misfit(f"indices {format_shape(indices)} into {format_shape(table)}")
     return [indices[:-1] + table[indices[-1] :]]
 
 
-@rule("ScatterNd")
-def _scatter_nd(call: Call) -> Sequence[Shape]:
-    return [call.dims(2)]
-
-
-@rule("SparseToDense")
-def _sparse_to_dense(call: Call) -> Sequence[Shape]:
-    return [call.dims(1)]
-
-
 @rule("OneHot")
 def _one_hot(call: Call) -> Sequence[Shape]:
-    shape, depth = call.shape(0), call.scalar(1)
-    if shape is None:
-        return []
+    shape = call.known(0)
     at = axis_of(call.number("axis", -1), len(shape) + 1)
-    return [(*shape[:at], UNKNOWN if depth is None else depth, *shape[at:])]
+    return [(*shape[:at], call.size(1), *shape[at:])]
 
 
 @rule("Range")
@@ -394,54 +365,19 @@ def _range(call: Call) -> Sequence[Shape]:
     return [(len(range(start, limit, delta)),)]
 
 
-@rule("LinSpace")
-def _lin_space(call: Call) -> Sequence[Shape]:
-    number = call.scalar(2)
-    return [(UNKNOWN if number is None else number,)]
-
-
 @rule("TopK TopKV2")
 def _top_k(call: Call) -> Sequence[Shape]:
-    shape, k = call.shape(0), call.number("k", UNKNOWN) if call.op == "TopK" else call.scalar(1)
-    if shape is None:
-        return []
+    shape, k = call.known(0), call.number("k", UNKNOWN) if call.op == "TopK" else call.scalar(1)
     last = shape[axis_of(-1, len(shape))]
     if k is not None and 0 <= last < k:
         raise Misfit(f"it takes the best {k} of {format_shape(shape)}", [(*shape[:-1], k)] * 2)
     return [(*shape[:-1], UNKNOWN if k is None else k)] * 2
 
 
-@rule("Where")
-def _where(call: Call) -> Sequence[Shape]:
-    shape = call.shape(0)
-    return [(UNKNOWN, UNKNOWN if shape is None else len(shape))]
-
-
-@rule("Unique")
-def _unique(call: Call) -> Sequence[Shape]:
-    return [(UNKNOWN,), call.shape(0)]
-
-
-@rule("BroadcastGradientArgs")
-def _broadcast_gradient_args(_call: Call) -> Sequence[Shape]:
-    return [(UNKNOWN,), (UNKNOWN,)]
-
-
 @rule("DynamicPartition")
 def _dynamic_partition(call: Call) -> Sequence[Shape]:
-    data, places = call.shape(0), call.shape(1)
     number = call.number("num_partitions")
-    if data is None or places is None or number > MOST_OUTPUTS:
-        return []
-    return [(UNKNOWN, *data[len(places) :])] * number
-
-
-@rule("UnsortedSegmentSum UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd")
-def _unsorted_segment(call: Call) -> Sequence[Shape]:
-    data, segments, number = call.shape(0), call.shape(1), call.scalar(2)
-    if data is None or segments is None:
-        return []
-    return [(UNKNOWN if number is None else number, *data[len(segments) :])]
+    return [(UNKNOWN, *call.known(0)[len(call.known(1)) :])] * number if number <= MOST_OUTPUTS else []
 
 
 @rule("NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5")
@@ -454,26 +390,29 @@ def _non_max_suppression(call: Call) -> Sequence[Shape]:
     return [found, found, ()] if call.op.endswith("V5") else [found]
 
 
-@rule("NonMaxSuppressionWithOverlaps")
-def _non_max_suppression_with_overlaps(_call: Call) -> Sequence[Shape]:
-    return [(UNKNOWN,)]
-
-
-# Arrays of tensors: a handle, of which nothing is stated, and a flow.
-
-
-@rule("TensorArrayV3")
-def _tensor_array(_call: Call) -> Sequence[Shape]:
-    return [None, ()]
-
-
-@rule("TensorArrayWriteV3 TensorArrayScatterV3 TensorArraySplitV3")
-def _tensor_array_flow(_call: Call) -> Sequence[Shape]:
-    return [()]
-
-
 @rule("TensorArrayGatherV3")
 def _tensor_array_gather(call: Call) -> Sequence[Shape]:
     places, element = call.ranked(1, 1), call.node.attr("element_shape")
     shape = shape_of(element.shape) if element is not None else None
     return [None if shape is None else places + shape]
+
+
+rules(
+    {
+        "InvertPermutation": lambda call: [call.ranked(0, 1)],
+        "Gather": lambda call: [call.known(1) + call.known(0)[1:]],
+        "ScatterNd": lambda call: [call.dims(2)],
+        "SparseToDense": lambda call: [call.dims(1)],
+        "LinSpace": lambda call: [(call.size(2),)],
+        "Where": lambda call: [(UNKNOWN, UNKNOWN if call.shape(0) is None else len(call.known(0)))],
+        "Unique": lambda call: [(UNKNOWN,), call.shape(0)],
+        "BroadcastGradientArgs": lambda _: [(UNKNOWN,), (UNKNOWN,)],
+        "UnsortedSegmentSum UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd": lambda call: [
+            (call.size(2), *call.known(0)[len(call.known(1)) :])
+        ],
+        "NonMaxSuppressionWithOverlaps": lambda _: [(UNKNOWN,)],
+        # Arrays of tensors: a handle, of which nothing is stated, and a flow.
+        "TensorArrayV3": lambda _: [None, ()],
+        "TensorArrayWriteV3 TensorArrayScatterV3 TensorArraySplitV3": lambda _: [()],
+    }
+)

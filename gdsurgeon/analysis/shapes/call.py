@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
@@ -107,6 +107,26 @@ class Call:
         """The shape of a data input; unknown where there is no such input."""
         return self.shapes[index] if -len(self.shapes) <= index < len(self.shapes) else None
 
+    def known(self, index: int) -> tuple[int, ...]:
+        """The shape of a data input. Raises LookupError where its rank is unknown: nothing is stated then."""
+        shape = self.shape(index)
+        if shape is None:
+            raise LookupError(f"input {index}")
+        return shape
+
+    def elements(self, index: int) -> tuple[int | None, ...]:
+        """The value of a data input. Raises LookupError where not even its size is known: nothing is stated then."""
+        value = self.value(index)
+        if value is None:
+            raise LookupError(f"input {index}")
+        return value
+
+    def vector(self, index: int) -> tuple[int | None, ...]:
+        """The same of one that must have one dim, else nothing is stated."""
+        if len(self.known(index)) != 1:
+            raise LookupError(f"input {index}")
+        return self.elements(index)
+
     def value(self, index: int) -> Value:
         """The value of a data input."""
         return self.values[index] if -len(self.values) <= index < len(self.values) else None
@@ -115,6 +135,11 @@ class Call:
         """The value of a data input that has one element."""
         value = self.value(index)
         return value[0] if value is not None and len(value) == 1 else None
+
+    def size(self, index: int) -> int:
+        """The dim that is the value of a data input."""
+        value = self.scalar(index)
+        return UNKNOWN if value is None else value
 
     def dims(self, index: int) -> Shape:
         """The shape that a data input holds as its value; what is unknown of it, or below 0, is an unknown dim."""
@@ -256,3 +281,9 @@ def rule(ops: str) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+def rules(table: Mapping[str, Rule]) -> None:
+    """Makes functions the rules of ops: by what `rule` takes."""
+    for ops, function in table.items():
+        rule(ops)(function)

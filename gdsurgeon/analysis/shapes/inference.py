@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -30,6 +31,8 @@ __all__ = ["Conflict", "Settle", "Shapes", "Value", "infer_shapes"]
 
 _REGISTERED = (shape_array_rules, shape_rules, shape_window_rules)  # importing them fills RULES
 _LARGEST = (1 << 63) - 1
+_UNSAID = (InputError, ArithmeticError, LookupError, TypeError, ValueError)
+"""What rules raise for inputs of which too little is known, and for a broken node, whose attrs can be of any kind."""
 
 
 class Conflict(NamedTuple):
@@ -148,11 +151,10 @@ class _Inference:
         text: str | None = None
         shapes: Sequence[Shape] = ()
         try:
-            shapes = rule(call)
+            with suppress(*_UNSAID):
+                shapes = rule(call)
         except Misfit as misfit:
             shapes, text = misfit.shapes, str(misfit)
-        except (InputError, ArithmeticError, LookupError, TypeError, ValueError):
-            pass  # a broken node, whose attrs can be of any kind and whose inputs can be missing
         if self.settle is not None:
             shapes, text = self.settle(call, shapes, text)
         if text is not None:
@@ -181,13 +183,13 @@ class _Inference:
         if rule is None or all(size is None or size > MOST_ELEMENTS for size in sizes):
             return
         call.results = shapes
-        try:
+        values: Sequence[Value] = ()
+        with suppress(*_UNSAID):
             values = rule(call)
+        with suppress(*_UNSAID):
             self.found._values[number] = [
                 fitting(values[i] if i < len(values) else None, shape, call.dtype(i)) for i, shape in enumerate(shapes)
             ]
-        except (InputError, ArithmeticError, LookupError, TypeError, ValueError):
-            pass  # a broken node, as above
 
     def _set(self, number: int, shapes: Iterable[Shape]) -> None:
         clean = tuple(map(_clean, shapes))

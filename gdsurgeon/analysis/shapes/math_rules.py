@@ -17,21 +17,12 @@ from gdsurgeon.analysis.shapes.call import (
     merge_dims,
     ranked,
     rule,
+    rules,
 )
 from gdsurgeon.analysis.shapes.stated import compatible, format_shape, placeholder_shape
 from gdsurgeon.graph.attrs import Shape, shape_of
 
 # Where tensors come from.
-
-
-@rule("Const")
-def _const(call: Call) -> Sequence[Shape]:
-    return [call.constant[1]]
-
-
-@rule("Placeholder PlaceholderV2")
-def _placeholder(call: Call) -> Sequence[Shape]:
-    return [placeholder_shape(call.node)]
 
 
 @rule("PlaceholderWithDefault")
@@ -49,84 +40,69 @@ def _variable(call: Call) -> Sequence[Shape]:
     return [None if shape == () and call.op == "Variable" else shape]  # there a scalar's may mean an unknown one
 
 
-@rule("Assign")
-def _assign(call: Call) -> Sequence[Shape]:
-    return [merge(call.shape(0), call.shape(1)) if call.attr("validate_shape") else call.shape(1)]
-
-
-@rule("RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt ParameterizedTruncatedNormal Fill Empty")
-@rule("StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt")
-def _of_stated_shape(call: Call) -> Sequence[Shape]:
-    return [call.dims(0)]
-
-
-@rule("Multinomial")
-def _multinomial(call: Call) -> Sequence[Shape]:
-    samples = call.scalar(1)
-    return [(call.ranked(0, 2)[0], UNKNOWN if samples is None else samples)]
+rules(
+    {
+        "Const": lambda call: [call.constant[1]],
+        "Placeholder PlaceholderV2": lambda call: [placeholder_shape(call.node)],
+        "Assign": lambda call: [merge(call.shape(0), call.shape(1)) if call.attr("validate_shape") else call.shape(1)],
+        """
+        RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt ParameterizedTruncatedNormal Fill Empty
+        StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt
+        """: lambda call: [call.dims(0)],
+        "Multinomial": lambda call: [(call.ranked(0, 2)[0], call.size(1))],
+    }
+)
 
 
 # Element by element.
 
 
-@rule(
-    """
-    Abs Acos Acosh Angle AsString Asin Asinh Atan Atanh BesselI0e BesselI1e Bucketize Cast Ceil CheckNumerics
-    CheckNumericsV2 ClipByValue Conj Cos Cosh Cumprod Cumsum DebugGradientIdentity DecodeBase64 DeepCopy Dequantize
-    Digamma Elu EncodeBase64 Enter Erf Erfc Erfinv Exit Exp Expm1 FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars
-    FakeQuantWithMinMaxVarsPerChannel Floor Identity Imag Inv Invert IsFinite IsInf IsNan LRN LeakyRelu Lgamma Log
-    Log1p LogSoftmax LogicalNot MatrixBandPart Ndtri Neg NextIteration OnesLike OptimizedIdentity
-    PopulationCount PreventGradient Print QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3
-    QuantizeAndDequantizeV4 Real Reciprocal RefEnter RefExit RefIdentity RefNextIteration RegexReplace Relu Relu6
-    Reverse ReverseSequence ReverseV2 Rint Roll Round Rsqrt Selu Sigmoid Sign Sin Sinh Snapshot Softmax Softplus
-    Softsign Sqrt Square StaticRegexFullMatch StaticRegexReplace StopGradient StringLength StringLower StringStrip
-    StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper Tan Tanh
-    TensorScatterAdd TensorScatterSub TensorScatterUpdate ZerosLike
-    InvGrad ReciprocalGrad RsqrtGrad SigmoidGrad SqrtGrad TanhGrad
-    """
+rules(
+    {
+        """
+        Abs Acos Acosh Angle AsString Asin Asinh Atan Atanh BesselI0e BesselI1e Bucketize Cast Ceil CheckNumerics
+        CheckNumericsV2 ClipByValue Conj Cos Cosh Cumprod Cumsum DebugGradientIdentity DecodeBase64 DeepCopy Dequantize
+        Digamma Elu EncodeBase64 Enter Erf Erfc Erfinv Exit Exp Expm1 FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars
+        FakeQuantWithMinMaxVarsPerChannel Floor Identity Imag Inv Invert IsFinite IsInf IsNan LRN LeakyRelu Lgamma Log
+        Log1p LogSoftmax LogicalNot MatrixBandPart Ndtri Neg NextIteration OnesLike OptimizedIdentity
+        PopulationCount PreventGradient Print QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3
+        QuantizeAndDequantizeV4 Real Reciprocal RefEnter RefExit RefIdentity RefNextIteration RegexReplace Relu Relu6
+        Reverse ReverseSequence ReverseV2 Rint Roll Round Rsqrt Selu Sigmoid Sign Sin Sinh Snapshot Softmax Softplus
+        Softsign Sqrt Square StaticRegexFullMatch StaticRegexReplace StopGradient StringLength StringLower StringStrip
+        StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper Tan Tanh
+        TensorScatterAdd TensorScatterSub TensorScatterUpdate ZerosLike
+        InvGrad ReciprocalGrad RsqrtGrad SigmoidGrad SqrtGrad TanhGrad
+        AdjustContrastv2 AdjustHue AdjustSaturation RGBToHSV HSVToRGB
+        """: lambda call: [call.shape(0)],
+        """
+        Add AddV2 Atan2 BitwiseAnd BitwiseOr BitwiseXor Complex Div DivNoNan FloorDiv FloorMod Greater GreaterEqual
+        Igamma Igammac LeftShift Less LessEqual LogicalAnd LogicalOr Maximum Minimum Mod Mul MulNoNan NextAfter
+        Polygamma Pow RealDiv RightShift SquaredDifference Sub TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta
+        """: lambda call: [broadcast(call.shape(0), call.shape(1))],
+        """
+        AddN AccumulateNV2 ApproximateEqual ReluGrad Relu6Grad EluGrad SeluGrad LeakyReluGrad SoftplusGrad
+        SoftsignGrad
+        """: lambda call: [merge_all(call.shapes)],
+        "Select": lambda call: [merge(call.shape(1), call.shape(2))],
+        "SelectV2": lambda call: [broadcast(call.shape(0), broadcast(call.shape(1), call.shape(2)))],
+        "Switch RefSwitch": lambda call: [call.shape(0)] * 2,
+        "_SwitchN": lambda call: [call.shape(0)] * min(call.number("num_outs"), MOST_OUTPUTS),
+    }
 )
-def _unary(call: Call) -> Sequence[Shape]:
-    return [call.shape(0)]
-
-
-@rule(
-    """
-    Add AddV2 Atan2 BitwiseAnd BitwiseOr BitwiseXor Complex Div DivNoNan FloorDiv FloorMod Greater GreaterEqual Igamma
-    Igammac LeftShift Less LessEqual LogicalAnd LogicalOr Maximum Minimum Mod Mul MulNoNan NextAfter Polygamma Pow
-    RealDiv RightShift SquaredDifference Sub TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta
-    """
-)
-def _broadcast(call: Call) -> Sequence[Shape]:
-    return [broadcast(call.shape(0), call.shape(1))]
 
 
 @rule("Equal NotEqual")
 def _equal(call: Call) -> Sequence[Shape]:
-    a, b = call.shape(0), call.shape(1)
+    a, b = call.known(0), call.known(1)
     if call.attr("incompatible_shape_error") is not False:
         return [broadcast(a, b)]
     # Shapes that do not fit are allowed, and give a scalar.
-    if a is None or b is None or UNKNOWN in a or UNKNOWN in b:
+    if UNKNOWN in a or UNKNOWN in b:
         return []
     try:
         return [broadcast(a, b)]
     except Misfit:
         return []
-
-
-@rule("AddN AccumulateNV2 ApproximateEqual ReluGrad Relu6Grad EluGrad SeluGrad LeakyReluGrad SoftplusGrad SoftsignGrad")
-def _same_shapes(call: Call) -> Sequence[Shape]:
-    return [merge_all(call.shapes)]
-
-
-@rule("Select")
-def _select(call: Call) -> Sequence[Shape]:
-    return [merge(call.shape(1), call.shape(2))]
-
-
-@rule("SelectV2")
-def _select_v2(call: Call) -> Sequence[Shape]:
-    return [broadcast(call.shape(0), broadcast(call.shape(1), call.shape(2)))]
 
 
 @rule("EnsureShape")
@@ -149,16 +125,6 @@ def _broadcast_to(call: Call) -> Sequence[Shape]:
 
 
 # Control flow.
-
-
-@rule("Switch RefSwitch")
-def _switch(call: Call) -> Sequence[Shape]:
-    return [call.shape(0)] * 2
-
-
-@rule("_SwitchN")
-def _switch_n(call: Call) -> Sequence[Shape]:
-    return [call.shape(0)] * min(call.number("num_outs"), MOST_OUTPUTS)
 
 
 @rule("Merge RefMerge")
@@ -197,9 +163,7 @@ def _mat_mul(call: Call) -> Sequence[Shape]:
 
 @rule("BatchMatMul BatchMatMulV2 BatchMatMulV3")
 def _batch_mat_mul(call: Call) -> Sequence[Shape]:
-    a, b = call.shape(0), call.shape(1)
-    if a is None or b is None:
-        return []
+    a, b = call.known(0), call.known(1)
     if min(len(a), len(b)) < 2:
         raise Misfit(f"{format_shape(a)} times {format_shape(b)}")
     batch = merge(a[:-2], b[:-2]) if call.op == "BatchMatMul" else broadcast(a[:-2], b[:-2])
@@ -265,10 +229,8 @@ def _sparse_softmax_cross_entropy(call: Call) -> Sequence[Shape]:
 
 @rule("Sum Mean Prod Max Min All Any EuclideanNorm")
 def _reduce(call: Call) -> Sequence[Shape]:
-    shape, axes = call.shape(0), call.value(1)
+    shape, axes = call.known(0), call.value(1)
     keep = bool(call.attr("keep_dims"))
-    if shape is None:
-        return []
     if axes is None or None in axes:
         if axes == () or call.length(1) == 0:
             return [shape]
@@ -281,29 +243,18 @@ def _reduce(call: Call) -> Sequence[Shape]:
 
 @rule("ArgMax ArgMin")
 def _arg_max(call: Call) -> Sequence[Shape]:
-    shape, axis = call.shape(0), call.scalar(1)
-    if shape is None:
-        return []
+    shape, axis = call.known(0), call.scalar(1)
     if axis is None:
         return [(UNKNOWN,) * (len(shape) - 1)] if shape else []
     at = axis_of(axis, len(shape))
     return [shape[:at] + shape[at + 1 :]]
 
 
-@rule("Size Rank L2Loss LoopCond TensorArraySize TensorArraySizeV2 TensorArraySizeV3 IsVariableInitialized")
-def _scalar(_call: Call) -> Sequence[Shape]:
-    return [()]
-
-
-@rule("Shape")
-def _shape(call: Call) -> Sequence[Shape]:
-    return [_rank(call.shape(0))]
-
-
-@rule("ShapeN")
-def _shape_n(call: Call) -> Sequence[Shape]:
-    return [_rank(shape) for shape in call.shapes]
-
-
-def _rank(shape: Shape) -> Shape:
-    return (UNKNOWN if shape is None else len(shape),)
+rules(
+    {
+        "Size Rank L2Loss LoopCond TensorArraySize TensorArraySizeV2 TensorArraySizeV3 IsVariableInitialized": (
+            lambda _: [()]
+        ),
+        "Shape ShapeN": lambda call: [(UNKNOWN if shape is None else len(shape),) for shape in call.shapes],
+    }
+)

@@ -10,7 +10,7 @@ from gdsurgeon.analysis.shapes.array_rules import slice_spec
 from gdsurgeon.analysis.shapes.call import MOST_ELEMENTS, Call, Value, axis_of, count
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.ops.dtypes import INT32, INT64
-from gdsurgeon.ops.kinds import PASSES_ON, RESHAPES, SWITCH
+from gdsurgeon.ops.kinds import PASSES_ON, RESHAPES
 
 ValueRule = Callable[[Call], Sequence[Value]]
 """States the values of a node's outputs; of those that are missing at the end nothing is known.
@@ -52,20 +52,10 @@ def _const(call: Call) -> Sequence[Value]:
     return [call.constant[2]]
 
 
-@_rule(" ".join(PASSES_ON - SWITCH | RESHAPES))
+@_rule(" ".join(PASSES_ON | RESHAPES | {"Cast"}))
 def _same(call: Call) -> Sequence[Value]:
-    return [call.value(0)]
-
-
-@_rule("Switch RefSwitch")
-def _switch(call: Call) -> Sequence[Value]:
-    return [call.value(0)] * 2
-
-
-@_rule("Cast")
-def _cast(call: Call) -> Sequence[Value]:
-    # Values that the new type does not hold are wrapped: `fitting` leaves them unknown.
-    return [call.value(0)]
+    # Values that the type of a Cast does not hold are wrapped: `fitting` leaves them unknown.
+    return [call.value(0)] * len(call.results)
 
 
 @_rule("Shape ShapeN")
@@ -80,8 +70,7 @@ def _size(call: Call) -> Sequence[Value]:
 
 @_rule("Rank")
 def _rank(call: Call) -> Sequence[Value]:
-    shape = call.shape(0)
-    return [(None if shape is None else len(shape),)]
+    return [(len(call.known(0)),)]
 
 
 # Arithmetic, element by element.
@@ -108,8 +97,8 @@ _BINARY: dict[str, Callable[[int, int], int | None]] = {
 
 @_rule(" ".join(_BINARY))
 def _binary(call: Call) -> Sequence[Value]:
-    a, b = call.value(0), call.value(1)
-    if a is None or b is None or any(shape is None or len(shape) > 1 for shape in call.shapes):
+    a, b = call.elements(0), call.elements(1)
+    if any(shape is None or len(shape) > 1 for shape in call.shapes):
         return []
     if len(a) != len(b) and 1 not in (len(a), len(b)):
         return []
@@ -122,8 +111,7 @@ def _binary(call: Call) -> Sequence[Value]:
 
 @_rule("Neg")
 def _negative(call: Call) -> Sequence[Value]:
-    value = call.value(0)
-    return [None if value is None else tuple(None if x is None else -x for x in value)]
+    return [tuple(None if x is None else -x for x in call.elements(0))]
 
 
 _REDUCTIONS: dict[str, Callable[[int, int], int]] = {
@@ -136,8 +124,8 @@ _REDUCTIONS: dict[str, Callable[[int, int], int]] = {
 
 @_rule(" ".join(_REDUCTIONS))
 def _reduce(call: Call) -> Sequence[Value]:
-    value, shape, axes = call.value(0), call.shape(0), call.value(1)
-    if value is None or shape is None or len(shape) != 1 or axes is None or len(axes) != 1 or axes[0] not in (0, -1):
+    value = call.vector(0)
+    if call.elements(1) not in ((0,), (-1,)):
         return []
     known = [item for item in value if item is not None]
     if len(known) < len(value):
@@ -177,15 +165,12 @@ def _concat(call: Call) -> Sequence[Value]:
 
 @_rule("Unpack")
 def _unpack(call: Call) -> Sequence[Value]:
-    value, shape = call.value(0), call.shape(0)
-    return [(item,) for item in value] if value is not None and shape is not None and len(shape) == 1 else []
+    return [(item,) for item in call.vector(0)]
 
 
 @_rule("Split SplitV")
 def _split(call: Call) -> Sequence[Value]:
-    value, shape = (call.value(1), call.shape(1)) if call.op == "Split" else (call.value(0), call.shape(0))
-    if value is None or shape is None or len(shape) != 1:
-        return []
+    value = call.vector(1 if call.op == "Split" else 0)
     out: list[Value] = []
     at = 0
     for part in call.results:
@@ -198,10 +183,8 @@ def _split(call: Call) -> Sequence[Value]:
 
 @_rule("StridedSlice")
 def _strided_slice(call: Call) -> Sequence[Value]:
-    value, shape, spec = call.value(0), call.shape(0), slice_spec(call)
-    if value is None or shape is None or spec is None or len(shape) != 1:
-        return []
-    for item in spec:
+    value = call.vector(0)
+    for item in slice_spec(call):
         if isinstance(item, slice):
             return [] if "?" in (item.start, item.stop, item.step) else [value[item]]
         if item != "new":
@@ -211,18 +194,18 @@ def _strided_slice(call: Call) -> Sequence[Value]:
 
 @_rule("Slice")
 def _slice(call: Call) -> Sequence[Value]:
-    value, shape, begin, size = call.value(0), call.shape(0), call.scalar(1), call.scalar(2)
-    if value is None or shape is None or len(shape) != 1 or begin is None or size is None or begin < 0:
+    value, begin, size = call.vector(0), call.scalar(1), call.scalar(2)
+    if begin is None or size is None or begin < 0:
         return []
     return [value[begin:] if size < 0 else value[begin : begin + size]]
 
 
 @_rule("Gather GatherV2")
 def _gather(call: Call) -> Sequence[Value]:
-    value, shape, places = call.value(0), call.shape(0), call.value(1)
-    if value is None or shape is None or len(shape) != 1 or places is None or call.attr("batch_dims"):
+    value = call.vector(0)
+    if call.attr("batch_dims"):
         return []
-    return [tuple(None if i is None or not 0 <= i < len(value) else value[i] for i in places)]
+    return [tuple(None if i is None or not 0 <= i < len(value) else value[i] for i in call.elements(1))]
 
 
 @_rule("Range")

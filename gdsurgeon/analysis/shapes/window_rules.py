@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.shapes.call import UNKNOWN, Call, Misfit, known_product, merge_dims, rule
+from gdsurgeon.analysis.shapes.call import UNKNOWN, Call, Misfit, known_product, merge_dims, rule, rules
 from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.graph.attrs import Shape
 
@@ -137,9 +137,7 @@ def _pool(call: Call) -> Sequence[Shape]:
 
 @rule("SpaceToBatchND BatchToSpaceND")
 def _space_and_batch(call: Call) -> Sequence[Shape]:
-    shape, blocks, pads = call.shape(0), call.value(1), call.value(2)
-    if shape is None:
-        return []
+    shape, blocks, pads = call.known(0), call.value(1), call.value(2)
     if blocks is None or pads is None or None in blocks:
         changed = 1 + (length if (length := call.length(1)) is not None else len(shape))
         return [(UNKNOWN,) * len(shape[:changed]) + shape[changed:]]
@@ -191,16 +189,18 @@ def _space_and_depth(call: Call) -> Sequence[Shape]:
 @rule("ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea")
 def _resize(call: Call) -> Sequence[Shape]:
     batch, _, _, channels = call.ranked(0, 4)
-    sizes = call.dims(1)
-    height, width = sizes if sizes is not None and len(sizes) == 2 else (UNKNOWN, UNKNOWN)
-    return [(batch, height, width, channels)]
+    return [(batch, *_height_and_width(call, 1), channels)]
 
 
 @rule("CropAndResize")
 def _crop_and_resize(call: Call) -> Sequence[Shape]:
-    (boxes, _), sizes = call.ranked(1, 2), call.dims(3)
-    height, width = sizes if sizes is not None and len(sizes) == 2 else (UNKNOWN, UNKNOWN)
-    return [(merge_dims(boxes, call.ranked(2, 1)[0]), height, width, call.ranked(0, 4)[3])]
+    boxes = merge_dims(call.ranked(1, 2)[0], call.ranked(2, 1)[0])
+    return [(boxes, *_height_and_width(call, 3), call.ranked(0, 4)[3])]
+
+
+def _height_and_width(call: Call, index: int) -> tuple[int, ...]:
+    sizes = call.dims(index)
+    return sizes if sizes is not None and len(sizes) == 2 else (UNKNOWN, UNKNOWN)
 
 
 @rule("DecodeJpeg DecodePng DecodeBmp DecodeAndCropJpeg")
@@ -211,25 +211,14 @@ def _decode_image(call: Call) -> Sequence[Shape]:
     return [(UNKNOWN if height is None else height, UNKNOWN if width is None else width, channels)]
 
 
-@rule("DecodeGif")
-def _decode_gif(_call: Call) -> Sequence[Shape]:
-    return [(UNKNOWN, UNKNOWN, UNKNOWN, 3)]
-
-
-@rule("DecodeRaw")
-def _decode_raw(call: Call) -> Sequence[Shape]:
-    shape = call.shape(0)
-    return [None if shape is None else (*shape, UNKNOWN)]
-
-
-@rule("EncodeJpeg EncodeWav ReadFile")
-def _one_string(_call: Call) -> Sequence[Shape]:
-    return [()]
-
-
-@rule("AdjustContrastv2 AdjustHue AdjustSaturation RGBToHSV HSVToRGB")
-def _adjust(call: Call) -> Sequence[Shape]:
-    return [call.shape(0)]
+rules(
+    {
+        "DecodeGif": lambda _: [(UNKNOWN, UNKNOWN, UNKNOWN, 3)],
+        "DecodeRaw": lambda call: [(*call.known(0), UNKNOWN)],
+        "EncodeJpeg EncodeWav ReadFile": lambda _: [()],
+        "Mfcc": lambda call: [(*call.ranked(0, 3)[:2], call.number("dct_coefficient_count") or UNKNOWN)],
+    }
+)
 
 
 @rule("ExtractImagePatches")
@@ -263,9 +252,3 @@ def _spectrogram(call: Call) -> Sequence[Shape]:
     length = UNKNOWN if samples < 0 else 0 if samples < size else 1 + (samples - size) // stride
     # A Fourier transform over the next power of two gives half of it, and the constant.
     return [(channels, length, 1 + (1 << (size - 1).bit_length()) // 2)]
-
-
-@rule("Mfcc")
-def _mfcc(call: Call) -> Sequence[Shape]:
-    channels, length, _ = call.ranked(0, 3)
-    return [(channels, length, call.number("dct_coefficient_count") or UNKNOWN)]
