@@ -25,7 +25,7 @@ settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
 
 # Fixtures that start TensorFlow: a test that asks for one is one of those that do.
-STARTING = frozenset(("differentiator", "executor", "tf"))
+STARTING = frozenset(("differentiator", "executor", "tf", "worker"))
 
 
 def pytest_configure() -> None:
@@ -65,6 +65,13 @@ def executor() -> Iterator[Executor]:
         lend_workers(patch, lend=False)  # whoever asks for it first: it is never given back
         started = Executor(Settings(timeout=120)).start()
     with started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Worker]:
+    """TensorFlow in a process that lives through all tests: they must not kill it."""
+    with Worker() as started:
         yield started
 
 

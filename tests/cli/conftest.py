@@ -1,10 +1,11 @@
-"""Desks on which models to validate lie."""
+"""Desks on which graphs lie."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from support.commands import FILES
 from support.desk import Desk
 from support.validating import CLASSIFIER, DECODE, LOOKUP, Bench
 from support.workers import lend_workers
@@ -16,6 +17,14 @@ from gdsurgeon.wire.messages import message
 @pytest.fixture
 def bench(desk: Desk) -> Bench:
     return Bench(desk)
+
+
+@pytest.fixture
+def files(desk: Desk) -> Desk:
+    """A desk on which a graph lies for every command, and those that are added to it."""
+    for name, data in FILES.items():
+        desk.put(name, data)
+    return desk
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +25,6 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.client import Worker
 
 pytestmark = pytest.mark.usefixtures("one_worker")
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker() as started:
-        yield started
 
 
 def refused(found: Graph, tensor: str | Output, body: Graph, words: str, *, scope: str = "") -> EditError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -433,12 +432,6 @@ def test_very_many_nodes() -> None:
     refused(found, [("x", (-1, 8))], "2000 nodes do not take", "and 1,900 more")
     result = edited(found, "x", (-1, 8), fix_batch=True)
     assert result.intent.changed == ["x", "s"]
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker() as started:
-        yield started
 
 
 @pytest.mark.tensorflow

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,14 +10,6 @@ from support.paths import TESTS
 
 import gdsurgeon as gds
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.runtime.client import Worker
-
-
-@pytest.fixture(scope="session")
-def worker() -> Iterator[Worker]:
-    """TensorFlow in a process that lives through all tests: they must not kill it."""
-    with Worker() as started:
-        yield started
 
 
 @pytest.fixture(scope="session")

@@ -1,84 +1,29 @@
-"""What goes wrong around the proof: crashes, hangs, kills, no TensorFlow, no GPU; and what is published."""
+"""What becomes of a proof where a process dies, hangs, or is not there."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.failing import children, command, crashing, renaming, simple
 from support.paths import ROOT
-from support.tf_graphs import Builder, attr, body_node, counting_loop, operated, refused
+from support.tf_graphs import counting_loop, operated, refused
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.edit import Request, operate
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
-from gdsurgeon.wire.text import to_binary
 
-pytestmark = pytest.mark.tensorflow
-
-
-def children() -> list[int]:
-    """The processes that this one has started and that are still there, zombies included."""
-    found: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            found += [int(pid) for pid in (task / "children").read_text().split()]
-        except OSError:
-            pass  # the thread has ended since it was listed; its children are another's now
-    return found
-
-
-@pytest.fixture(autouse=True)
-def no_child_is_left() -> Any:
-    before = set(children())
-    yield
-    assert set(children()) <= before
-
-
-def simple() -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (1, 3))
-    m.node("y", "Neg", ["x"], T="float32")
-    return m
-
-
-def renaming(graph: Graph) -> EditResult:
-    return gds.rename(graph, [("y", "z")])
-
-
-def crashing(graph: Graph) -> EditResult:
-    """Adds a call of a function that calls itself: TensorFlow's loader overflows its stack."""
-    result = renaming(graph)
-    library = Builder()
-    function = library.function("endless", {}, {})
-    body_node(function, "again", "endless")
-    graph.functions.add(function)
-    graph.add("call", "endless")
-    return result
-
-
-def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gdsurgeon", *arguments],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        timeout=120,
-        check=False,
-        **options,
-    )
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("no_child_is_left")]
 
 
 def one_sentence(error: gds.GdsurgeonError) -> bool:
@@ -319,201 +264,3 @@ def test_a_device_that_is_not_there(device: str, wanted: str, tmp_path: Path) ->
 def test_the_cpu_by_its_device_name(tmp_path: Path) -> None:
     outcome = operated(tmp_path, simple(), renaming, device="/device:CPU:0")
     assert outcome.proof.device == "CPU:0" and outcome.proof.compared
-
-
-# -- levels --------------------------------------------------------------------------------------------------
-
-
-def falls_over(graph: Graph) -> EditResult:
-    """A result that loads, and fails whenever it is run."""
-    result = renaming(graph)
-    kind = {"T": attr("float32").SerializeToString()}
-    minus = graph.add("minus", "Neg", [graph.tensor("x")], attrs=kind)
-    log = graph.add("log", "Log", [minus.output], attrs=kind)
-    graph.set_op(graph["z"], "CheckNumerics")
-    graph.set_attr(graph["z"], "message", attr(b"not a number").SerializeToString())
-    graph.set_inputs(graph["z"], [log.output])
-    return result
-
-
-def not_an_op(graph: Graph) -> EditResult:
-    result = renaming(graph)
-    graph.set_op(graph["z"], "NobodyKnowsThisOp")
-    result.intent.changed.append("z")
-    return result
-
-
-def not_a_dtype(graph: Graph) -> EditResult:
-    result = renaming(graph)
-    graph.set_attr(graph["z"], "T", b"\x30\x07")
-    return result
-
-
-def test_loading_shows_only_that_it_loads(tmp_path: Path) -> None:
-    outcome = operated(tmp_path, simple(), falls_over, level="load")
-    assert outcome.proof.level == "load" and outcome.proof.outputs == []
-    (tmp_path / "out.pb").unlink()
-    error = refused(tmp_path, simple(), falls_over, level="run")
-    assert error.exit_code == 5
-    assert error.message.startswith("the result does not run: ")
-
-
-@pytest.mark.parametrize("level", ["load", "run"])
-def test_what_does_not_load_is_found_by_loading(level: str, tmp_path: Path) -> None:
-    error = refused(tmp_path, simple(), not_a_dtype, level=level)
-    assert error.exit_code == 5
-    assert error.message.startswith("the result does not load: ")
-    assert hint_of(error) is None
-
-
-@pytest.mark.parametrize("level", ["load", "run"])
-def test_an_op_that_this_tensorflow_lacks(level: str, tmp_path: Path) -> None:
-    error = refused(tmp_path, simple(), not_an_op, level=level)
-    assert error.exit_code == 7
-    assert "NobodyKnowsThisOp" in error.message
-    assert hint_of(error) is not None and "--op-lib" in hint_of(error)
-
-
-@pytest.mark.parametrize("level", ["none", "structure"])
-def test_the_lower_levels_start_no_process(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(_: Executor) -> Executor:
-        raise AssertionError("TensorFlow was started")
-
-    monkeypatch.setattr(Executor, "start", start)
-    outcome = operated(tmp_path, simple(), crashing, level=level)
-    assert (outcome.proof.level, outcome.proof.runtime) == (level, "")
-    assert (tmp_path / "out.pb").is_file()
-
-
-def test_an_original_that_does_not_run_is_not_blamed_on_the_edit(tmp_path: Path) -> None:
-    m = simple()
-    m.node("log", "Log", ["y"], T="float32")
-    m.node("w", "CheckNumerics", ["log"], T="float32", message=b"not a number")
-    error = refused(tmp_path, m, lambda g: gds.rename(g, [("w", "v")]))
-    assert error.exit_code == 7
-    assert error.message.startswith(f"{tmp_path / 'model.pb'} does not run on the feeds made for it (x [1,3]): ")
-
-
-# -- what is published -----------------------------------------------------------------------------------------
-
-
-def staged_hashes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Notes the hash of what TensorFlow is given as the edited graph."""
-    seen: list[str] = []
-    load_file, load_bytes = Executor.load_file, Executor.load_bytes
-
-    def file(self: Executor, key: str, path: str) -> None:
-        if key == EDITED:
-            seen.append(hashlib.sha256(Path(path).read_bytes()).hexdigest())
-        load_file(self, key, path)
-
-    def data(self: Executor, key: str, content: bytes) -> None:
-        if key == EDITED:
-            seen.append(hashlib.sha256(content).hexdigest())
-        load_bytes(self, key, content)
-
-    monkeypatch.setattr(Executor, "load_file", file)
-    monkeypatch.setattr(Executor, "load_bytes", data)
-    return seen
-
-
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def test_the_bytes_that_were_proven_are_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = staged_hashes(monkeypatch)
-    operated(tmp_path, simple(), renaming)
-    assert seen == [sha256((tmp_path / "out.pb").read_bytes())]
-
-
-def test_in_place_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = staged_hashes(monkeypatch)
-    path = simple().write(tmp_path / "model.pb")
-    operate(Request(path, in_place=True, backup=".old"), renaming)
-    assert seen == [sha256(Path(path).read_bytes())] != [sha256(simple().bytes())]
-    assert Path(path + ".old").read_bytes() == simple().bytes()
-
-
-def test_and_of_a_text_what_a_reader_of_the_text_will_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = staged_hashes(monkeypatch)
-    path = simple().write(tmp_path / "model.pb")
-    operate(Request(path, out=str(tmp_path / "out.pbtxt")), renaming)
-    written = (tmp_path / "out.pbtxt").read_bytes()
-    assert b'name: "z"' in written
-    assert seen == [sha256(to_binary(written, "out.pbtxt"))]
-
-
-def test_and_on_standard_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    seen = staged_hashes(monkeypatch)
-    path = simple().write(tmp_path / "model.pb")
-    operate(Request(path, out="-"), renaming)
-    assert seen == [sha256(capfdbinary.readouterr().out)]
-
-
-def test_a_dry_run_proves_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = staged_hashes(monkeypatch)
-    outcome = operated(tmp_path, simple(), renaming, dry_run=True)
-    assert outcome.proof.compared and len(seen) == 1
-    assert [p.name for p in tmp_path.iterdir()] == ["model.pb"]
-    operated(tmp_path, simple(), renaming)
-    assert seen[0] == seen[1] == sha256((tmp_path / "out.pb").read_bytes())
-
-
-def test_an_earlier_output_stays_where_the_proof_fails(tmp_path: Path) -> None:
-    (tmp_path / "out.pb").write_bytes(b"an earlier output")
-    refused(tmp_path, simple(), falls_over)
-    assert (tmp_path / "out.pb").read_bytes() == b"an earlier output"
-
-
-def test_nothing_is_at_the_output_before_the_proof_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[bool] = []
-    comparisons = Executor.comparisons
-
-    def looking(self: Executor, pending: Any) -> Any:
-        found.append((tmp_path / "out.pb").exists())
-        return comparisons(self, pending)
-
-    monkeypatch.setattr(Executor, "comparisons", looking)
-    operated(tmp_path, simple(), renaming)
-    assert found and not any(found)
-    assert (tmp_path / "out.pb").exists()
-
-
-def test_an_input_that_changes_meanwhile_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def changing(graph: Graph) -> EditResult:
-        result = renaming(graph)
-        with open(tmp_path / "model.pb", "ab") as file:
-            file.write(b"\x0a\x00")
-        return result
-
-    simple().write(tmp_path / "model.pb")
-    with pytest.raises(gds.GdsurgeonError) as caught:
-        operated(tmp_path, simple(), changing)
-    assert caught.value.exit_code == 3
-    assert not (tmp_path / "out.pb").exists()
-
-
-def test_tensorflow_says_nothing_on_the_way(tmp_path: Path) -> None:
-    model = simple().write(tmp_path / "model.pb")
-    done = command("rename", model, "y=z", "-o", str(tmp_path / "out.pb"), "-q")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_threads_of_this_process_are_not_needed(tmp_path: Path) -> None:
-    """The proof is made from whatever thread asks for it."""
-    caught: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            operated(tmp_path, simple(), renaming)
-        except BaseException as error:
-            caught.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join(120)
-    assert not thread.is_alive() and caught == []
-    assert (tmp_path / "out.pb").is_file()

@@ -1,4 +1,4 @@
-"""Texts for an input by what consumes it: bytes, lines, examples, tables, and texts inside texts."""
+"""Texts for an input by what consumes it: bytes, lines, tables, and texts inside texts."""
 
 from __future__ import annotations
 
@@ -13,40 +13,28 @@ from typing import Any
 import numpy as np
 import pytest
 from support.feeding import feed_of, returned, spec_of
-from support.tf_graphs import Builder, Shape, body_node, function_attr, tensor
+from support.inferring_texts import (
+    CALL,
+    LINES,
+    inside,
+    made,
+    parse_single,
+    reshaped,
+    sequences,
+    table_of,
+    text_input,
+    texts,
+)
+from support.tf_graphs import Builder, Shape, body_node, function_attr
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError
-from gdsurgeon.feeds.input_spec import description, input_seed, make_feed, overridden
+from gdsurgeon.feeds.input_spec import input_seed, make_feed, overridden
 from gdsurgeon.feeds.make import encoded
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.runtime.tensor import Tensor
-
-CALL: dict[str, Any] = {"config": b"", "config_proto": b"", "executor_type": b""}
-
-
-def texts(m: Builder, seed: int = 0) -> list[bytes]:
-    data = feed_of(m, seed).data
-    assert isinstance(data, list)
-    return data
-
-
-def made(m: Builder) -> str:
-    return description(spec_of(m.graph()))
-
-
-def text_input(shape: tuple[int, ...] = ()) -> Builder:
-    m = Builder()
-    m.placeholder("x", "string", shape)
-    return m
-
-
-def reshaped(m: Builder, source: str, dims: list[int], dtype: str) -> str:
-    m.const(f"dims_of_{source}", dims, "int32")
-    return m.node("y", "Reshape", [source, f"dims_of_{source}"], T=dtype, Tshape="int32")
-
 
 # -- bytes -------------------------------------------------------------------------------------------------
 
@@ -146,26 +134,6 @@ def test_a_serialised_tensor_of_the_shape_that_is_made_sure_of(executor: Executo
 # -- lines -------------------------------------------------------------------------------------------------
 
 
-def line(types: list[str], **attrs: Any) -> Builder:
-    m = text_input((3,))
-    for i, dtype in enumerate(types):
-        m.const(f"default_{i}", [], dtype)
-    defaults = [f"default_{i}" for i in range(len(types))]
-    listed: dict[str, Any] = {"OUT_TYPE": types, "field_delim": b",", "use_quote_delim": True, "na_value": b""}
-    m.node("csv", "DecodeCSV", ["x", *defaults], **{**listed, "select_cols": [], **attrs})
-    for i, dtype in enumerate(types):
-        m.node(f"y{i}", "Identity", [f"csv:{i}" if i else "csv"], T=dtype)
-    return m
-
-
-LINES: dict[str, Builder] = {
-    "plain": line(["float32", "int32", "string", "int64", "float64"]),
-    "semicolons": line(["float32", "string"], field_delim=b";"),
-    "spaces": line(["int32", "string", "float32"], field_delim=b" "),
-    "columns": line(["float32", "int32"], select_cols=[1, 4]),
-}
-
-
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("how", sorted(LINES))
 def test_a_line_has_the_fields_that_are_asked_for(how: str, executor: Executor) -> None:
@@ -191,15 +159,6 @@ def test_digits_that_become_an_index(executor: Executor) -> None:
 
 
 # -- texts inside texts ------------------------------------------------------------------------------------
-
-
-def inside(op: str, **attrs: Any) -> Builder:
-    """What OP takes out of a text is a float32 [2,3] of raw bytes."""
-    m = text_input()
-    m.node("opened", op, ["x"], **attrs)
-    m.node("raw", "DecodeRaw", ["opened"], out_type="float32", little_endian=True)
-    reshaped(m, "raw", [2, 3], "float32")
-    return m
 
 
 @pytest.mark.tensorflow
@@ -237,246 +196,7 @@ def test_an_image_inside_another_text(op: str, executor: Executor) -> None:
     assert returned(executor, m)["y"].numpy().std() > 20
 
 
-# -- examples ----------------------------------------------------------------------------------------------
-
-
-def parse_single(*dense: tuple[str, str, tuple[int, ...]], batch: int | None = None) -> Builder:
-    """A ParseExample (of a BATCH) or ParseSingleExample of dense features (key, dtype, shape) without defaults."""
-    m = text_input(() if batch is None else (batch,))
-    keys = [key for key, _, _ in dense]
-    for key, dtype, _ in dense:
-        m.const(f"no_{key}", [], dtype)
-    attrs = {"Tdense": [dtype for _, dtype, _ in dense], "dense_shapes": [Shape(shape) for _, _, shape in dense]}
-    defaults = [f"no_{key}" for key in keys]
-    if batch is None:
-        more = {"num_sparse": 0, "sparse_keys": [], "sparse_types": [], "dense_keys": [key.encode() for key in keys]}
-        m.node("parsed", "ParseSingleExample", ["x", *defaults], **attrs, **more)
-    else:
-        m.const("names", [], "string")
-        m.const("nothing", [], "string")
-        m.const("keys", keys, "string")
-        more = {"num_sparse": 0, "sparse_types": [], "ragged_value_types": [], "ragged_split_types": []}
-        inputs = ["x", "names", "nothing", "keys", "nothing", *defaults]
-        m.node("parsed", "ParseExampleV2", inputs, **attrs, **more)
-    return m
-
-
-def output(i: int) -> str:
-    return f"parsed:{i}" if i else "parsed"
-
-
-@pytest.mark.tensorflow
-def test_features_of_an_example_are_what_they_are_used_for(executor: Executor) -> None:
-    """An image that is decoded, an index into a table, pixels, and the key of another table."""
-    features = [("image", "string", ()), ("id", "int64", (9,)), ("raw", "float32", (300,)), ("label", "string", ())]
-    m = parse_single(*features)  # type: ignore[arg-type]
-    m.node("decoded", "DecodeJpeg", [output(0)], channels=3)
-    m.const("rows", [[1.0], [2.0]])
-    m.const("axis", 0, "int32")
-    m.node("emb", "GatherV2", ["rows", output(1), "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
-    m.const("c", 255.0)
-    m.node("scaled", "RealDiv", [output(2), "c"], T="float32")
-    table = table_of(m, ["cat", "dog"])
-    m.const("unknown", -1, "int64")
-    m.node("found", "LookupTableFindV2", [table, output(3), "unknown"], Tin="string", Tout="int64")
-    found = returned(executor, m)
-    assert found["decoded"].shape == (96, 128, 3)
-    assert set(found["emb"].numpy().reshape(-1)) == {1.0, 2.0}
-    assert 0.5 < found["scaled"].numpy().max() <= 1
-    assert spec_of(m.graph()).content.features[3].content.choices == (b"cat", b"dog")
-    assert made(m) == "tf.Example with image, id, raw, label, for ParseSingleExample 'parsed'"
-
-
-@pytest.mark.tensorflow
-def test_features_inside_a_function_are_what_they_are_used_for_there(executor: Executor) -> None:
-    """Outputs have names in a body: the second dense feature is an index, and so are the values of the sparse one."""
-    m = text_input()
-    f = m.function("serve", {"text": "string"}, {"dense": "float32", "sparse": "float32"})
-    for name, value, dtype in (
-        ("no_a", [], "float32"),
-        ("no_b", [], "int64"),
-        ("rows", [[1.0], [2.0]], "float32"),
-        ("axis", 0, "int32"),
-    ):
-        body_node(f, name, "Const", dtype=dtype, value=tensor(value, dtype))
-    body_node(
-        f,
-        "parsed",
-        "ParseSingleExample",
-        ["text", "no_a:output:0", "no_b:output:0"],
-        num_sparse=2,
-        sparse_keys=[b"r", b"s"],
-        sparse_types=["float32", "int64"],
-        dense_keys=[b"a", b"b"],
-        Tdense=["float32", "int64"],
-        dense_shapes=[Shape(()), Shape((20,))],
-    )
-    types = {"Tparams": "float32", "Tindices": "int64", "Taxis": "int32"}
-    for out, index in (("dense", "parsed:dense_values:1"), ("sparse", "parsed:sparse_values:1")):
-        body_node(f, out, "GatherV2", ["rows:output:0", index, "axis:output:0"], **types)
-        f.ret[out] = f"{out}:output:0"
-    call: dict[str, Any] = {"Tin": ["string"], "Tout": ["float32", "float32"], "f": function_attr("serve"), **CALL}
-    m.node("y", "PartitionedCall", ["x"], **call)
-    assert set(returned(executor, m)["y"].numpy().reshape(-1)) == {1.0, 2.0}
-    made_for = {feature.key: feature.content.made for feature in spec_of(m.graph()).content.features}
-    assert made_for["b"] == "indices below 2, for GatherV2 'dense'"
-    assert made_for["s"] == "indices below 2, for GatherV2 'sparse'"
-    assert made_for["a"].startswith("numbers from 0 to 1")
-
-
-def test_only_the_first_keys_are_listed() -> None:
-    m = parse_single(*((f"k{i}", "float32", ()) for i in range(8)))
-    assert made(m) == "tf.Example with k0, k1, k2, k3, k4 and 3 more, for ParseSingleExample 'parsed'"
-
-
-@pytest.mark.tensorflow
-def test_a_dense_feature_of_a_length_of_its_own(executor: Executor) -> None:
-    m = parse_single(("rows", "float32", (-1, 3)), ("one", "int64", ()), batch=2)
-    m.graph_def.node[1].attr["value"].tensor.tensor_shape.Clear()  # the padding: one number
-    m.graph_def.node[1].attr["value"].tensor.tensor_shape.SetInParent()
-    m.graph_def.node[1].attr["value"].tensor.float_val.append(0.0)
-    m.node("y", "Identity", ["parsed"], T="float32")
-    found = returned(executor, m)["y"].numpy()
-    assert found.shape == (2, 1, 3) and (found > 0).all()
-    assert len(set(found.reshape(-1))) == 6
-
-
-@pytest.mark.tensorflow
-def test_two_features_of_one_dtype_differ(executor: Executor) -> None:
-    m = parse_single(("a", "float32", (4,)), ("b", "float32", (4,)))
-    for i in range(2):
-        m.node(f"y{i}", "Identity", [output(i)], T="float32")
-    found = returned(executor, m)
-    assert found["y0"].numpy().tolist() != found["y1"].numpy().tolist()
-
-
-@pytest.mark.tensorflow
-def test_ragged_features_have_values(executor: Executor) -> None:
-    m = text_input((2,))
-    for name, keys in (("names", []), ("nothing", []), ("keys", ["words", "ids"])):
-        m.const(name, keys, "string")
-    m.node(
-        "parsed",
-        "ParseExampleV2",
-        ["x", "names", "nothing", "nothing", "keys"],
-        num_sparse=0,
-        sparse_types=[],
-        Tdense=[],
-        dense_shapes=[],
-        ragged_value_types=["string", "int64"],
-        ragged_split_types=["int64", "int32"],
-    )
-    m.const("rows", [[1.0], [2.0]])
-    m.const("axis", 0, "int32")
-    m.node("emb", "GatherV2", ["rows", "parsed:1", "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
-    m.node("words", "Identity", ["parsed:0"], T="string")
-    m.node("splits", "Identity", ["parsed:2"], T="int64")
-    found = returned(executor, m)
-    assert found["words"].shape == (4,) and found["emb"].shape == (4, 1)
-    assert found["splits"].numpy().tolist() == [0, 2, 4]
-
-
-@pytest.mark.tensorflow
-def test_an_example_as_json(executor: Executor) -> None:
-    m = parse_single(("weight", "float32", (2,)), ("count", "int64", (3,)), ("label", "string", ()), batch=2)
-    m.node("binary", "DecodeJSONExample", ["x"])
-    parsed = next(node for node in m.graph_def.node if node.name == "parsed")
-    parsed.input[0] = "binary"
-    for i, dtype in enumerate(("float32", "int64", "string")):
-        m.node(f"y{i}", "Identity", [output(i)], T=dtype)
-    found = returned(executor, m)
-    assert [found[f"y{i}"].shape for i in range(3)] == [(2, 2), (2, 3), (2,)]
-    assert (found["y0"].numpy() > 0).all()
-    assert all(text.startswith(b"text ") for text in found["y2"].numpy())
-    assert made(m) == "tf.Example with weight, count, label, as JSON, for DecodeJSONExample 'binary'"
-
-
-DENSE = [("width", "float32", (2,)), ("label", "string", ())]
-LISTS = [("frames", "float32", (4,)), ("words", "int64", ())]
-
-
-def sequences(op: str) -> Builder:
-    """Asks for two dense features, two feature lists, and one sparse of both sorts; none has a default."""
-    single = op == "ParseSingleSequenceExample"
-    m = text_input(() if single else (2,))
-    for key, dtype, _ in DENSE:
-        m.const(f"no_{key}", [], dtype)
-    defaults = [f"no_{key}" for key, _, _ in DENSE]
-    m.const("name", "" if single else [], "string")
-    m.const("none", [], "string")
-    keys = {
-        "context_sparse": ["tags"],
-        "context_dense": [key for key, _, _ in DENSE],
-        "feature_list_sparse": ["marks"],
-        "feature_list_dense": [key for key, _, _ in LISTS],
-    }
-    attrs: dict[str, Any] = {
-        "context_sparse_types": ["string"],
-        "Tcontext_dense": [dtype for _, dtype, _ in DENSE],
-        "context_dense_shapes": [Shape(shape) for _, _, shape in DENSE],
-        "feature_list_sparse_types": ["int64"],
-        "feature_list_dense_types": [dtype for _, dtype, _ in LISTS],
-        "feature_list_dense_shapes": [Shape(shape) for _, _, shape in LISTS],
-    }
-    if op != "ParseSequenceExampleV2" or single:
-        attrs |= {"Ncontext_sparse": 1, "Ncontext_dense": 2, "Nfeature_list_sparse": 1, "Nfeature_list_dense": 2}
-    if op == "ParseSequenceExample":
-        attrs |= {f"{kind}_keys": [key.encode() for key in found] for kind, found in keys.items()}
-        attrs["feature_list_dense_missing_assumed_empty"] = []
-        m.node("parsed", op, ["x", "name", *defaults], **attrs)
-    elif op == "ParseSequenceExampleV2":
-        ragged = {"context_ragged": [], "feature_list_ragged": ["parts"]}
-        order = ["context_sparse", "context_dense", "context_ragged"]
-        order += ["feature_list_sparse", "feature_list_dense", "feature_list_ragged"]
-        for kind, found in {**keys, **ragged}.items():
-            m.const(kind, found, "string")
-        m.const("missing", [False, False], "bool")
-        attrs |= {"context_ragged_value_types": [], "context_ragged_split_types": []}
-        attrs |= {"feature_list_ragged_value_types": ["int64"], "feature_list_ragged_split_types": ["int64"]}
-        attrs |= {"Ncontext_sparse": 1, "Nfeature_list_sparse": 1, "Nfeature_list_dense": 2}
-        m.node("parsed", op, ["x", "name", *order, "missing", *defaults], **attrs)
-    else:
-        parts = [m.const(f"key_{kind}_{key}", key, "string") for kind, found in keys.items() for key in found]
-        m.node("parsed", op, ["x", "none", *parts, *defaults, "name"], **attrs)
-    m.node("tags", "Identity", ["parsed:1"], T="string")
-    m.node("width", "Identity", ["parsed:3"], T="float32")
-    m.node("label", "Identity", ["parsed:4"], T="string")
-    m.node("marks", "Identity", ["parsed:6"], T="int64")
-    m.node("frames", "Identity", ["parsed:8"], T="float32")
-    m.const("rows", [[1.0], [2.0]])
-    m.const("axis", 0, "int32")
-    m.node("emb", "GatherV2", ["rows", "parsed:9", "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
-    if op == "ParseSequenceExampleV2":
-        m.const("few", [[5.0], [6.0]])
-        m.node("parts", "GatherV2", ["few", "parsed:12", "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
-    return m
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("op", ["ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleSequenceExample"])
-def test_a_sequence_has_the_features_and_the_lists_that_are_asked_for(op: str, executor: Executor) -> None:
-    found = returned(executor, sequences(op))
-    batch = () if op == "ParseSingleSequenceExample" else (2,)
-    assert found["width"].shape == (*batch, 2) and found["label"].shape == batch
-    assert found["frames"].shape == (*batch, 3, 4)
-    assert len(set(found["frames"].numpy().reshape(-1))) > 11  # the steps differ
-    assert found["emb"].shape == (*batch, 3, 1)
-    assert found["tags"].shape == (batch or (1,)) and found["marks"].shape[0] == 3 * (batch or (1,))[0]
-    if op == "ParseSequenceExampleV2":
-        assert found["parts"].shape == (2 * 3 * 2, 1)
-    assert made(sequences(op)).startswith("tf.SequenceExample with tags, width, label, marks, frames and ")
-
-
 # -- tables ------------------------------------------------------------------------------------------------
-
-
-def table_of(m: Builder, keys: list[str], name: str = "labels") -> str:
-    attrs = {"key_dtype": "string", "value_dtype": "int64", "container": b"", "use_node_name_sharing": False}
-    m.node(name, "HashTableV2", shared_name=f"{name} {len(keys)}".encode(), **attrs)
-    m.const(f"{name}_keys", keys, "string")
-    m.const(f"{name}_values", list(range(len(keys))), "int64")
-    m.node(f"{name}_init", "InitializeTableV2", [name, f"{name}_keys", f"{name}_values"], Tkey="string", Tval="int64")
-    return name
 
 
 @pytest.mark.tensorflow

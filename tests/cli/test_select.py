@@ -1,0 +1,231 @@
+"""select on the command line: nodes, tensors and levels, as lines and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support import graphs
+from support.graphs import FLOAT, add, const, g8, identity, node, placeholder
+from support.selecting import short, split
+
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.cli.terminal import terminal
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Select:
+    """`gdsurgeon select` in a folder that holds model.pb."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.capsys, self.patch = folder, capsys, patch
+        self.put(*g8())
+
+    def put(self, *records: bytes) -> None:
+        (self.folder / "model.pb").write_bytes(graphs.graph_bytes(*records))
+
+    def __call__(self, *options: str, stdin: bytes | None = None, model: str = "model.pb") -> Ran:
+        if stdin is not None:
+            self.patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        self.capsys.readouterr()
+        code = exit_code(["select", model, *options])
+        out, err = self.capsys.readouterr()
+        assert "Traceback" not in err and "internal fault" not in err
+        assert (code == 0) == (not err), err
+        return Ran(code, out, err)
+
+    def lines(self, *options: str, stdin: bytes | None = None) -> list[str]:
+        ran = self(*options, stdin=stdin)
+        assert ran.code == 0, ran.err
+        assert ran.out == "" or ran.out.endswith("\n")
+        return ran.out.splitlines()
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Select]:
+    monkeypatch.chdir(tmp_path)
+    terminal.__init__()  # type: ignore[misc]
+    yield Select(tmp_path, capsys, monkeypatch)
+    terminal.__init__()  # type: ignore[misc]
+
+
+def test_names_one_a_line(command: Select) -> None:
+    assert command.lines("--scope", "foo/bar") == short("efgh")
+    assert command.lines() == short("abcdefgh")
+    assert command.lines("--select", "^a$", "--select", "h$", "--op", "Const", "--exclude", "foo/b$") == short("adh")
+    assert command.lines("--between", "a,foo/d=foo/bar/e,foo/bar/g") == short("ceg")
+    assert command.lines("--forward", "foo/bar/e,foo/bar/g") == short("egh")
+    assert command.lines("--backward", "foo/c", "--backward", "foo/d") == short("abcd")
+    assert command.lines("--node", "a", "--node", "foo/d") == short("ad")
+    assert command.lines("--node", "foo/bar/g", "--with-consts") == short("g")
+
+
+def test_control_edges_on_the_command_line(command: Select) -> None:
+    command.put(const("a", [1]), node("w", "NoOp", ["^a"]))
+    assert command.lines("--forward", "a") == ["a"]
+    assert command.lines("--forward", "a", "--control-edges") == ["a", "w"]
+
+
+def test_tensors(command: Select) -> None:
+    command.put(*split())
+    assert command.lines("--op", "Split", "--tensors") == ["s", "s:1", "s:2"]
+    assert command.lines("--node", "w", "--node", "q", "--tensors") == ["q"]
+
+
+def test_nothing_to_print_is_no_line(command: Select) -> None:
+    """What is read line by line must not see a name that is empty."""
+    command.put(*split())
+    assert command("--node", "w", "--tensors").out == ""
+    command.put()
+    assert command().out == ""
+
+
+def test_levels_one_a_line(command: Select) -> None:
+    assert command.lines("--toposort") == ["a foo/b foo/d", "foo/c", "foo/bar/e foo/bar/f foo/bar/g", "foo/bar/h"]
+    assert command.lines("--toposort", "--scope", "foo/bar") == ["foo/bar/e foo/bar/f foo/bar/g", "foo/bar/h"]
+    assert command.lines("--toposort", "--scope", "foo/bar", "--tensors")[-1] == "foo/bar/h"
+
+
+def test_a_single_level_is_one_line(command: Select) -> None:
+    assert command.lines("--toposort", "--op", "Const") == ["a foo/b foo/d"]
+
+
+def test_json(command: Select) -> None:
+    found = json.loads(command("--node", "foo/bar/h", "--node", "a", "--json").out)
+    assert found == [
+        {"name": "a", "op": "Const", "inputs": [], "outputs": [{"name": "a", "dtype": "float32", "shape": [2]}]},
+        {
+            "name": "foo/bar/h",
+            "op": "AddV2",
+            "inputs": ["foo/bar/f", "foo/bar/g", "^foo/c"],
+            "outputs": [{"name": "foo/bar/h", "dtype": "float32", "shape": None}],
+        },
+    ]
+
+
+def test_json_of_what_is_not_known(command: Select) -> None:
+    command.put(node("u", "MyOp", ["p"]), placeholder("p", FLOAT, (-1, 2)), node("n", "NoOp", ["^u"]))
+    found = {n["name"]: n for n in json.loads(command("--json").out)}
+    assert found["u"]["outputs"] == [{"name": "u", "dtype": None, "shape": None}]
+    assert found["p"]["outputs"] == [{"name": "p", "dtype": "float32", "shape": [None, 2]}]
+    assert (found["n"]["outputs"], found["n"]["inputs"]) == ([], ["^u"])
+
+
+def test_json_of_levels_is_a_list_of_lists(command: Select) -> None:
+    found = json.loads(command("--json", "--toposort").out)
+    assert [[n["name"] for n in level] for level in found] == [short("abd"), short("c"), short("efg"), short("h")]
+    found = json.loads(command("--json", "--toposort", "--op", "Const").out)
+    assert [[n["name"] for n in level] for level in found] == [short("abd")]
+
+
+def test_json_of_an_empty_graph(command: Select) -> None:
+    command.put()
+    assert json.loads(command("--json").out) == []
+
+
+def test_names_from_a_file(command: Select, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_bytes(b"\xef\xbb\xbffoo/d\r\n\n  foo/bar/h:0  \na:1\n")
+    assert command.lines("--nodes", "names.txt") == short("adh")
+    assert command.lines("--nodes", "names.txt", "--op", "Const", "--exclude", "^a$") == short("bdh")
+
+
+def test_names_from_standard_input(command: Select) -> None:
+    assert command.lines("--nodes", "-", stdin=b"foo/c\nfoo/bar/e\n") == short("ce")
+
+
+def test_what_it_prints_it_reads(command: Select, tmp_path: Path) -> None:
+    command.put(*split())
+    for options in (["--op", "Split"], ["--op", "Split", "--tensors"], ["--exclude", "s"]):
+        printed = command(*options).out
+        assert command(*options[:2]).out == command("--nodes", "-", stdin=printed.encode()).out
+
+
+def test_the_model_and_the_names_cannot_both_come_from_standard_input(command: Select) -> None:
+    ran = command("--nodes", "-", model="-", stdin=b"")
+    assert ran.code == 2 and "MODEL and --nodes cannot both come from standard input" in ran.err
+
+
+def test_an_empty_list_of_names_selects_nothing(command: Select, tmp_path: Path) -> None:
+    """Where a pipe has found nothing to select, everything is not what is meant."""
+    for options in ([], ["--exclude", "foo"]):
+        ran = command("--nodes", "-", *options, stdin=b"\n")
+        assert ran.code in (2, 4), ran.out
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00a"])
+def test_a_list_of_names_that_cannot_be_read(command: Select, tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "names.txt").write_bytes(content)
+    ran = command("--nodes", "names.txt")
+    assert ran.code == 2 and "--nodes names.txt" in ran.err
+
+
+def test_what_standard_input_holds_is_no_text(command: Select) -> None:
+    ran = command("--nodes", "-", stdin=b"\xff\xfe\n")
+    assert ran.code in (2, 4)
+
+
+def test_a_name_in_a_file_that_is_missing(command: Select, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("foo/bar/x\n")
+    ran = command("--nodes", "names.txt")
+    assert ran.code == 4 and ran.err.startswith("Error: model.pb has no node 'foo/bar/x'")
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "words"),
+    [
+        (4, ["--op", "Convolution"], "--op 'Convolution' matched 0 nodes"),
+        (4, ["--scope", "bar"], "--scope 'bar' matched 0 nodes"),
+        (4, ["--select", "["], "is not a regular expression"),
+        (4, ["--exclude", "."], "the selection is empty"),
+        (4, ["--between", "foo/bar/h=a"], "--between 'foo/bar/h'='a' matched 0 nodes"),
+        (4, ["--node", "foo/bar"], "has no node 'foo/bar'"),
+        (4, ["--forward", "a:1"], "'a:1': node 'a' (Const) has 1 output"),
+        (2, ["--between", "a"], "--between 'a' is not IN,...=OUT,..."),
+        (2, ["--between", "=a"], "is not IN,...=OUT,..."),
+        (2, ["--between", "a="], "is not IN,...=OUT,..."),
+        (2, ["--between", ",=a"], "is not IN,...=OUT,..."),
+        (2, ["--frobnicate"], "--frobnicate"),
+    ],
+)
+def test_errors(command: Select, code: int, options: list[str], words: str) -> None:
+    ran = command(*options)
+    assert ran.code == code and words in ran.err and ran.out == ""
+    assert ran.err.startswith("Error: ") and ran.err.count("Error:") == 1
+
+
+def test_a_file_that_is_no_graph(command: Select, tmp_path: Path) -> None:
+    (tmp_path / "model.pb").write_bytes(b"no graph at all")
+    assert command("--op", "Const").code == 3
+    assert command(model="missing.pb").code == 3
+
+
+def test_a_graph_that_is_broken_can_be_looked_at(command: Select) -> None:
+    """It must be possible to find what is to be repaired."""
+    command.put(const("a", [1]), add("b", "a", "gone"), add("c", "b", "c"), identity("p", "q"), identity("q", "p"))
+    assert command.lines("--op", "AddV2") == ["b", "c"]
+    assert command.lines("--forward", "a") == ["a", "b", "c"]
+    assert command.lines("--backward", "b") == ["a", "b"]
+
+
+def test_a_cycle_has_no_levels(command: Select) -> None:
+    """A graph of which some nodes come in no order is not printed as if they were not there."""
+    command.put(const("a", [1]), identity("p", "q"), identity("q", "p"))
+    ran = command("--toposort")
+    assert ran.code != 0 or {"p", "q"} <= set(ran.out.split())
+
+
+def test_several_nodes_of_one_name(command: Select) -> None:
+    command.put(const("a", [1]), const("a", [2]), identity("b", "a"))
+    ran = command("--node", "a")
+    assert ran.code == 3 and "several nodes named 'a'" in ran.err

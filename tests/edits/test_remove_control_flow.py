@@ -1,0 +1,238 @@
+"""remove inside loops and branches, and from any graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import graphs
+from support.drawing import pick, pick_some
+from support.expecting import check_graph
+from support.graph_editor_running import run
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    add,
+    graph,
+    graph_bytes,
+    identity,
+    node,
+    placeholder,
+    scalar,
+)  # fmt: skip
+from support.removing import named, refused
+
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.edits.claims import SameGiven
+from gdsurgeon.edits.remove import remove
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.runtime.client import Worker
+
+pytestmark = pytest.mark.usefixtures("one_worker")
+
+
+# -- control flow --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_bypass_inside_a_loop(worker: Worker) -> None:
+    records = graphs.loop()
+    found = graph(*records)
+    remove(found, named("w/Identity"), bypass=True)
+    inputs = graphs.inputs(found)
+    assert inputs["w/Add"] == ["w/Switch:1", "w/one"]
+    assert check(from_bytes(graphs.written(found))).faults == []
+    assert run(worker, found, "out", fed={"n": np.int32(5)}) == [5]
+
+
+@pytest.mark.parametrize("name", ["w/Enter", "w/Limit", "w/Merge", "w/Switch", "w/NextIteration"])
+def test_what_makes_a_loop_is_not_bypassed(name: str) -> None:
+    """TensorFlow does not take what would be left, or waits for ever: the loop is named instead."""
+    refused(graph(*graphs.loop()), "loop 'w'", name, bypass=True, bypass_input=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["w/Enter", "w/Limit", "w/Merge", "w/Less", "w/LoopCond", "w/Switch", "w/one", "w/Add", "w/NextIteration"]
+)
+def test_a_placeholder_cannot_stand_inside_a_loop(name: str) -> None:
+    """It would run outside of the frame in which it is read, which TensorFlow refuses."""
+    refused(graph(*graphs.loop()), "loop 'w'", name, dangling="placeholder")
+
+
+@pytest.mark.tensorflow
+def test_a_whole_loop_goes(worker: Worker) -> None:
+    found = graph(*graphs.loop())
+    names = [n for n in graphs.names(found) if n.startswith("w/")]
+    remove(found, named(*names), dangling="placeholder")
+    check_graph(found, *graphs.loop()[:2], placeholder("w/Exit", INT32, graphs_shape(found, "w/Exit")),
+                 graphs.loop()[-1])  # fmt: skip
+    assert run(worker, found, "out", fed={"w/Exit": np.int32(7)}) == [7]
+
+
+def graphs_shape(found: Graph, name: str) -> tuple[int, ...] | None:
+    shape = graphs.attrs(found, name)["shape"].shape
+    return None if shape.unknown_rank else tuple(d.size for d in shape.dim)
+
+
+def conditional() -> list[bytes]:
+    """x + 10 where p, else x - 1, as TensorFlow 1 writes it: constants are pinned to their branch by a control edge."""
+    return [
+        placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()),
+        node("cond/Switch", "Switch", ["p", "p"], T=BOOL), identity("cond/switch_t", "cond/Switch:1", kind=BOOL),
+        identity("cond/switch_f", "cond/Switch", kind=BOOL),
+        node("cond/ten", "Const", ["^cond/switch_t"], dtype=FLOAT, value=graphs.tensor([10], FLOAT, ())),
+        node("cond/one", "Const", ["^cond/switch_f"], dtype=FLOAT, value=graphs.tensor([1], FLOAT, ())),
+        node("cond/Merge", "Merge", ["cond/one", "cond/ten"], T=FLOAT, N=2),
+        node("y", "Sub", ["x", "cond/Merge"], T=FLOAT),
+    ]  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("p", [True, False])
+@pytest.mark.parametrize("bypass", [True, False])
+@pytest.mark.parametrize("name", ["cond/switch_t", "cond/switch_f"])
+def test_a_branch_stays_a_branch_when_its_pivot_goes(name: str, bypass: bool, p: bool, worker: Worker) -> None:
+    """To wait for output 1 of a Switch is not to wait for the Switch: that runs whatever is decided."""
+    found = graph(*conditional())
+    try:
+        remove(found, named(name), bypass=bypass, allow_outputs=True)
+    except EditError:
+        assert graphs.written(found) == graph_bytes(*conditional())
+        return
+    for _ in range(5):
+        fed = {"p": np.bool_(p), "x": np.float32(100)}
+        assert run(worker, found, "y", fed=fed) == [90.0 if p else 99.0]
+
+
+def summing() -> list[bytes]:
+    """x + 10 where p, else x - 1, of constants that are not pinned to their branch."""
+    return [
+        placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()), scalar("ten", 10), scalar("one", 1),
+        node("s", "Switch", ["x", "p"], T=FLOAT), add("more", "s:1", "ten"), node("less", "Sub", ["s", "one"], T=FLOAT),
+        node("m", "Merge", ["less", "more"], T=FLOAT, N=2), node("y", "Neg", ["m"], T=FLOAT),
+    ]  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("p", [True, False])
+@pytest.mark.parametrize("name", ["more", "less"])
+def test_a_merge_does_not_read_what_is_always_there(name: str, p: bool, worker: Worker) -> None:
+    """A constant that takes the place of a branch's result would be there whichever branch is taken."""
+    found = graph(*summing())
+    try:
+        remove(found, named(name), bypass=True, bypass_input=1)
+    except EditError:
+        assert graphs.written(found) == graph_bytes(*summing())
+        return
+    expected = {("more", True): -10, ("more", False): -99, ("less", True): -110, ("less", False): -1}[name, p]
+    for _ in range(5):
+        assert run(worker, found, "y", fed={"p": np.bool_(p), "x": np.float32(100)}) == [expected]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("p", [True, False])
+@pytest.mark.parametrize("name", ["more", "less"])
+def test_a_merge_does_not_read_a_placeholder(name: str, p: bool, worker: Worker) -> None:
+    found = graph(*summing())
+    try:
+        remove(found, named(name), dangling="placeholder")
+    except EditError:
+        assert graphs.written(found) == graph_bytes(*summing())
+        return
+    expected = {("more", True): -7, ("more", False): -99, ("less", True): -110, ("less", False): -7}[name, p]
+    for _ in range(5):
+        fed = {"p": np.bool_(p), "x": np.float32(100), name: np.float32(7)}
+        assert run(worker, found, "y", fed=fed) == [expected]
+
+
+@pytest.mark.tensorflow
+def test_what_a_branch_reads_first_may_take_the_place_of_its_result(worker: Worker) -> None:
+    found = graph(*summing())
+    remove(found, named("more"), bypass=True)
+    assert graphs.inputs(found)["m"] == ["less", "s:1"]
+    for p, expected in ((True, -100), (False, -99)):
+        assert run(worker, found, "y", fed={"p": np.bool_(p), "x": np.float32(100)}) == [expected]
+
+
+# -- any graph -----------------------------------------------------------------------------------------------
+
+
+@st.composite
+def removals(draw: st.DrawFn) -> tuple[graphs.Drawn, list[str], str]:
+    """A graph, some of its nodes, and what is to take their place; bypassed are nodes with one input."""
+    drawn = draw(graphs.random_graphs())
+    how = pick(draw, ["", "bypass", "placeholder"])
+    names = [n.name for n in drawn.message.node if how != "bypass" or n.op == "Identity"]
+    return drawn, pick_some(draw, names, least=1, unique=True) if names else [], how
+
+
+def parts(text: str) -> tuple[str, str]:
+    """The node of an input, and what is behind it."""
+    name, colon, index = text.partition(":")
+    return name, colon + index
+
+
+@settings(max_examples=300)
+@given(removals())
+def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
+    drawn, names, how = case
+    found = from_bytes(drawn.data)
+    old = {n.name: n for n in drawn.message.node}
+    gone = set(names)
+    reads = [t for n in old.values() if n.name not in gone for t in n.input if t[0] != "^" and parts(t)[0] in gone]
+    try:
+        result = remove(found, [found[name] for name in names], bypass=how == "bypass", allow_outputs=True,
+                        dangling=how if how == "placeholder" else None)  # fmt: skip
+    except EditError:
+        assert graphs.written(found) == drawn.data
+        unknown = any(old[parts(t)[0]].op == "MyCustomOp" for t in reads)
+        assert not names or gone == set(old) or (reads and not how) or (how == "placeholder" and unknown)
+        return
+    given = {old: new for c in result.claims if isinstance(c, SameGiven) for old, new in c.given.items()}
+
+    def bypassed(text: str) -> str:
+        while parts(text)[0] in gone:
+            text = next(t for t in old[parts(text)[0]].input if t[0] != "^")
+        return text
+
+    def place_of(text: str) -> str:
+        if parts(text)[0] not in gone:
+            return text
+        return bypassed(text) if how == "bypass" else given[text]
+
+    def above(name: str) -> set[str]:
+        """What is waited for in the place of NAME."""
+        if name not in gone:
+            return {name}
+        reads = [t.lstrip("^") for t in old[name].input if t[0] == "^" or how == "bypass"]
+        return {before for t in reads for before in above(parts(t)[0])}
+
+    written = graphs.parsed(found)
+    added = set(given.values()) if how == "placeholder" else set()
+    assert {n.name for n in written.node} == (set(old) - gone) | added
+    assert len(written.node) == len({n.name for n in written.node})
+    for new in written.node:
+        if new.name in added:
+            assert new.op == "Placeholder" and not new.input
+            continue
+        before = old[new.name]
+        assert (new.op, new.device) == (before.op, before.device)
+        assert [t for t in new.input if t[0] != "^"] == [place_of(t) for t in before.input if t[0] != "^"]
+        waits = {t[1:] for t in new.input if t[0] == "^"}
+        assert {b for t in before.input if t[0] == "^" for b in above(t[1:])} - {new.name} <= waits
+        if not any(parts(t.lstrip("^"))[0] in gone for t in before.input):
+            assert waits == {t[1:] for t in before.input if t[0] == "^"}
+        entries = before.attr["_class"].list.s if "_class" in before.attr else []
+        wanted = [s for s in entries if s[5:].decode() not in gone]
+        assert list(new.attr["_class"].list.s) == wanted if "_class" in new.attr else not wanted
+    if not written.node:
+        return
+    assert check(from_bytes(graphs.written(found))).faults == []
+    bodies, old_bodies = graphs.bodies_by_name(found), graphs.bodies_by_name(drawn.data)
+    for new in written.node:
+        if new.name in old and new == old[new.name]:
+            assert bodies[new.name] == old_bodies[new.name]

@@ -1,0 +1,315 @@
+"""Feeds that a user gives: texts, arrays, archives, and what does not fit."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.feeding import feed_of, identity, returned, spec_of
+from support.tf_graphs import Builder, Shape, refused
+
+import gdsurgeon as gds
+from gdsurgeon.errors import UsageError
+from gdsurgeon.feeds.input_spec import description, make_feed, overridden
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.runtime.tensor import Tensor
+
+
+def given(m: Builder, text: str | None = None, archive: Path | None = None) -> Tensor:
+    overrides = Overrides({} if text is None else {"x": text}, None if archive is None else str(archive))
+    spec = overridden(spec_of(m.graph()), overrides)
+    assert len(spec.given) == 1 and spec.shapes == (spec.given[0].shape,)
+    return spec.given[0]
+
+
+def given_wrong(m: Builder, text: str | None = None, archive: Path | None = None) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        given(m, text, archive)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "text", "expected"),
+    [
+        ("float32", (), "1.5", 1.5),
+        ("float32", (1,), "1.5", [1.5]),
+        ("float32", (1, 1), "-3", [[-3.0]]),
+        ("float32", None, "[[1, 2], [3, 4.5]]", [[1.0, 2.0], [3.0, 4.5]]),
+        ("float64", (-1, 2), "[[1, 2]]", [[1.0, 2.0]]),
+        ("float32", (2,), "[1e3, -1E-3]", [1000.0, np.float32(-0.001)]),
+        ("float32", (0,), "[]", []),
+        ("int64", (), "9007199254740993", 9007199254740993),
+        ("int8", (2,), "[-128, 127]", [-128, 127]),
+        ("uint8", (2,), "[0, 255]", [0, 255]),
+        ("bool", (), "true", True),
+        ("bool", (2,), "[false, True]", [False, True]),
+        ("uint64", (1,), "[18446744073709551615]", [18446744073709551615]),
+        ("float16", (2,), "[1.5, -2]", [1.5, -2.0]),
+        ("bfloat16", (), "0.5", 0.5),
+        ("float8_e5m2", (), "0.5", 0.5),
+        ("complex64", (), "1.5", 1.5 + 0j),
+        ("quint8", (2,), "[3, 255]", [3, 255]),
+        ("float32", (), "nan", np.nan),
+        ("float32", (2,), "[NaN, -Infinity]", [np.nan, -np.inf]),
+        ("float32", (), "inf", np.inf),
+    ],
+)
+def test_numbers_as_text(dtype: str, shape: tuple[int, ...] | None, text: str, expected: object) -> None:
+    tensor = given(identity(dtype, shape), text)
+    assert tensor.dtype == NUMBERS[dtype]
+    wanted = np.asarray(expected)
+    assert tensor.shape == wanted.shape
+    found = tensor.numpy()
+    same = found.astype(np.float64) if found.dtype.kind not in "iubc" else found
+    assert np.array_equal(same, wanted, equal_nan=wanted.dtype.kind == "f")
+
+
+@pytest.mark.parametrize(
+    ("shape", "text", "expected"),
+    [
+        ((), "hello", [b"hello"]),
+        ((1,), "hello", [b"hello"]),
+        ((), "", [b""]),
+        ((2,), '["a", "b"]', [b"a", b"b"]),
+        ((), "gr\u00fc\u00df", ["gr\u00fc\u00df".encode()]),
+        ((), "raw \udcff byte", [b"raw \xff byte"]),
+        ((), "{not json}", [b"{not json}"]),
+        ((), "UPPER", [b"UPPER"]),
+    ],
+)
+def test_texts_as_text(shape: tuple[int, ...], text: str, expected: list[bytes]) -> None:
+    tensor = given(identity("string", shape), text)
+    assert tensor.data == expected and tensor.shape == ((2,) if len(expected) == 2 else shape)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "said"),
+    [
+        ("float32", "hello", "the feed 'hello' for 'x' is not a number, or a list such as [0.6, 0.7]"),
+        ("float32", "", "the feed '' for 'x' is not a number, or a list such as [0.6, 0.7]"),
+        ("float32", "[1, [2]]", "the feed '[1, [2]]' for 'x' is a ragged list"),
+        ("float32", "[[1, 2], [3]]", "the feed '[[1, 2], [3]]' for 'x' is a ragged list"),
+        ("float32", "[1, 2]", "the feed for 'x' is float32 [2], and it takes float32 [2,3]"),
+        ("float32", "null", "the feed 'null' for 'x' is not float32"),
+        ("float32", '"1"', "the feed '\"1\"' for 'x' is not float32"),
+        ("int32", "1.5", "the feed '1.5' for 'x' is not int32"),
+        ("int8", "128", "the feed '128' for 'x' is not int8"),
+        ("uint8", "-1", "the feed '-1' for 'x' is not uint8"),
+        ("uint8", "256", "the feed '256' for 'x' is not uint8"),
+        ("string", "[1, 2]", "the feed '[1, 2]' for 'x' is not string"),
+    ],
+)
+def test_a_text_that_does_not_fit(dtype: str, text: str, said: str) -> None:
+    error = given_wrong(identity(dtype), text)
+    assert (error.exit_code, error.message) == (2, said)
+
+
+def test_a_broken_list_of_texts_is_not_said_to_want_numbers() -> None:
+    error = given_wrong(identity("string"), "[broken")
+    assert error.message.startswith("the feed '[broken' for 'x' is not ") and "number" not in error.message
+
+
+def test_brackets_without_end_are_refused_in_a_sentence() -> None:
+    error = given_wrong(identity("float32"), "[" * 100_000)
+    assert error.exit_code == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "uint8", "float16", "bfloat16", "quint8", "complex64"])
+def test_an_array_file(dtype: str, tmp_path: Path) -> None:
+    wanted = feed_of(identity(dtype))
+    if dtype == "bfloat16":
+        pytest.skip("numpy files cannot hold bfloat16")
+    np.save(tmp_path / "x.npy", wanted.numpy())
+    found = given(identity(dtype), f"@{tmp_path / 'x.npy'}")
+    assert (found.dtype, found.shape, bytes(found.data)) == (wanted.dtype, wanted.shape, bytes(wanted.data))
+
+
+def test_an_array_file_of_texts(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([b"one", b"three"]))
+    found = given(identity("string", (2,)), f"@{tmp_path / 'x.npy'}")
+    assert (found.dtype, found.shape, found.data) == (7, (2,), [b"one", b"three"])
+
+
+def test_an_array_in_another_order_or_byte_order_means_the_same(tmp_path: Path) -> None:
+    values = np.arange(6, dtype="float32").reshape(2, 3)
+    for array in (np.asfortranarray(values), values.astype(">f4")):
+        np.save(tmp_path / "x.npy", array)
+        assert (given(identity("float32"), f"@{tmp_path / 'x.npy'}").numpy() == values).all()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_raw_bytes_are_one_text(shape: tuple[int, ...], tmp_path: Path) -> None:
+    content = base64.b85encode(b"x") + b"\x00\xff\n"
+    (tmp_path / "photo.jpg").write_bytes(content)
+    found = given(identity("string", shape), f"@{tmp_path / 'photo.jpg'}")
+    assert (found.shape, found.data) == (shape, [content])
+
+
+def test_an_archive_feeds_by_name(tmp_path: Path) -> None:
+    values = np.arange(6, dtype="float32").reshape(2, 3)
+    np.savez(tmp_path / "feeds.npz", x=values)
+    assert (given(identity("float32"), archive=tmp_path / "feeds.npz").numpy() == values).all()
+
+
+def test_a_feed_of_its_own_comes_before_the_archive(tmp_path: Path) -> None:
+    np.savez(tmp_path / "feeds.npz", x=np.zeros((1,), "float32"))
+    assert float(given(identity("float32", (1,)), "7", tmp_path / "feeds.npz").numpy()[0]) == 7.0
+
+
+def test_an_input_that_the_archive_lacks_is_made_up(tmp_path: Path) -> None:
+    np.savez(tmp_path / "feeds.npz", other=np.zeros((1,), "float32"))
+    spec = overridden(spec_of(identity("float32").graph()), Overrides(archive=str(tmp_path / "feeds.npz")))
+    assert spec.given == ()
+
+
+def test_an_archive_has_a_value_for_each_sample(tmp_path: Path) -> None:
+    """Of the sample that is left out, and of those beyond the last, the first one's is taken."""
+    arrays = [np.full((1, 3), k, "float32") for k in range(4)]
+    np.savez(tmp_path / "feeds.npz", **{"x": arrays[0], "x@1": arrays[1], "x@3": arrays[3]})
+    spec = overridden(spec_of(identity("float32", (-1, 3)).graph()), Overrides(archive=str(tmp_path / "feeds.npz")))
+    assert len(spec.given) == 4 and spec.shapes == ((1, 3),)
+    fed = [make_feed(spec, (1, 3), 0, sample=sample) for sample in range(6)]
+    assert [float(tensor.numpy()[0, 0]) for tensor in fed if isinstance(tensor, Tensor)] == [0, 1, 0, 3, 0, 0]
+    assert description(spec) == "given"
+
+
+def test_samples_may_have_shapes_of_their_own_and_all_must_fit(tmp_path: Path) -> None:
+    m = identity("float32", (-1, 3))
+    np.savez(tmp_path / "feeds.npz", **{"x": np.zeros((1, 3), "float32"), "x@1": np.zeros((5, 3), "float32")})
+    spec = overridden(spec_of(m.graph()), Overrides(archive=str(tmp_path / "feeds.npz")))
+    assert [tensor.shape for tensor in spec.given] == [(1, 3), (5, 3)] and spec.shapes == ((1, 3),)
+    np.savez(tmp_path / "feeds.npz", **{"x": np.zeros((1, 3), "float32"), "x@1": np.zeros((5, 2), "float32")})
+    error = given_wrong(m, archive=tmp_path / "feeds.npz")
+    assert error.message == "the feed for 'x', sample 1, is float32 [5,2], and it takes float32 [?,3]"
+
+
+def test_a_later_sample_without_the_first_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "feeds.npz", **{"x@1": np.zeros((2, 3), "float32")})
+    error = given_wrong(identity("float32"), archive=tmp_path / "feeds.npz")
+    assert error.message == f"archive {tmp_path / 'feeds.npz'} has 'x@1', and no 'x' for the first sample"
+
+
+def test_a_feed_on_the_command_line_is_for_all_samples() -> None:
+    spec = overridden(spec_of(identity("float32", ()).graph()), Overrides({"x": "2.5"}))
+    fed = [make_feed(spec, (), seed, wide=seed == 1, sample=seed) for seed in range(2)]
+    assert [float(tensor.numpy()) for tensor in fed if isinstance(tensor, Tensor)] == [2.5, 2.5]
+
+
+WRONG_CONTENT = {"empty": b"", "cut": b"PK\x03\x04 and then nothing", "something else": b"something else"}
+
+
+@pytest.mark.parametrize("content", sorted(WRONG_CONTENT))
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_a_broken_file_of_arrays_is_a_sentence(suffix: str, content: str, tmp_path: Path) -> None:
+    file = tmp_path / f"feeds.{suffix}"
+    file.write_bytes(WRONG_CONTENT[content])
+    error = given_wrong(identity("float32"), f"@{file}") if suffix == "npy" else (
+        given_wrong(identity("float32"), archive=file)
+    )  # fmt: skip
+    what = f"the feed {file} for 'x'" if suffix == "npy" else f"the feeds {file}"
+    assert error.exit_code == 2 and error.message.startswith(f"{what} cannot be read: ")
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "jpg"])
+def test_a_file_that_is_not_there(suffix: str, tmp_path: Path) -> None:
+    file = tmp_path / f"nowhere.{suffix}"
+    error = given_wrong(identity("string"), archive=file) if suffix == "npz" else (
+        given_wrong(identity("string"), f"@{file}")
+    )  # fmt: skip
+    assert error.exit_code == 2 and "cannot be read: " in error.message and str(file) in error.message
+
+
+def test_an_array_file_in_the_place_of_an_archive(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 3), "float32"))
+    error = given_wrong(identity("float32"), archive=tmp_path / "x.npy")
+    assert error.exit_code == 2 and "x.npy" in error.message
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.zeros((2, 3), "float64"), "the feed for 'x' is float64 [2,3], and it takes float32 [2,3]"),
+        (np.zeros((3, 2), "float32"), "the feed for 'x' is float32 [3,2], and it takes float32 [2,3]"),
+    ],
+)
+def test_an_array_that_does_not_fit(array: Any, said: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", array)
+    assert given_wrong(identity("float32"), f"@{tmp_path / 'x.npy'}").message == said
+    np.savez(tmp_path / "feeds.npz", x=array)
+    assert given_wrong(identity("float32"), archive=tmp_path / "feeds.npz").message == said
+
+
+def test_an_array_that_no_tensor_can_be(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(3, "datetime64[s]"))
+    error = given_wrong(identity("float32"), f"@{tmp_path / 'x.npy'}")
+    assert error.exit_code == 2 and error.message.startswith("the feed for 'x' does not fit: ")
+
+
+def test_an_array_of_python_objects_is_not_unpickled(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([{"a": 1}], object), allow_pickle=True)
+    error = given_wrong(identity("float32"), f"@{tmp_path / 'x.npy'}")
+    assert error.exit_code == 2 and "cannot be read: " in error.message
+
+
+def test_raw_bytes_are_for_texts_only(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(bytes(24))
+    error = given_wrong(identity("float32"), f"@{tmp_path / 'x.bin'}")
+    assert error.message == "'x' takes float32: a feed from a file must be .npy, raw bytes are for string inputs"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "overrides", [Overrides({"nobody": "1"}), Overrides(shapes={"nobody": (1,)}), Overrides({"y": "1"})]
+)
+def test_a_name_that_is_no_input_is_refused(overrides: Overrides, tmp_path: Path) -> None:
+    error = refused(tmp_path, identity("float32"), lambda g: gds.rename(g, [("y", "z")]), overrides=overrides)
+    name = next(iter({**overrides.values, **overrides.shapes}))
+    assert (error.exit_code, error.message) == (2, f"there is no placeholder '{name}' to feed")
+
+
+@pytest.mark.tensorflow
+def test_an_archive_of_which_no_name_is_an_input_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "feeds.npz", X=np.zeros((2, 3), "float32"))
+    overrides = Overrides(archive=str(tmp_path / "feeds.npz"))
+    error = refused(tmp_path, identity("float32"), lambda g: gds.rename(g, [("y", "z")]), overrides=overrides)
+    assert error.exit_code == 2 and "'X'" in error.message
+
+
+def with_default() -> Builder:
+    m = Builder()
+    m.const("usual", [1.0, 2.0])
+    m.node("x", "PlaceholderWithDefault", ["usual"], dtype="float32", shape=Shape((2,)))
+    m.node("y", "Neg", ["x"], T="float32")
+    return m
+
+
+@pytest.mark.tensorflow
+def test_a_placeholder_with_a_default_takes_it(executor: Executor) -> None:
+    assert returned(executor, with_default())["y"].numpy().tolist() == [-1.0, -2.0]
+
+
+@pytest.mark.tensorflow
+def test_a_placeholder_with_a_default_takes_a_feed_that_is_given(executor: Executor) -> None:
+    found = returned(executor, with_default(), Overrides({"x": "[7, 8]"}))
+    assert found["y"].numpy().tolist() == [-7.0, -8.0]
+
+
+@pytest.mark.tensorflow
+def test_a_feed_that_is_given_is_what_is_fed(executor: Executor) -> None:
+    found = returned(executor, identity("float32"), Overrides({"x": "[[1, 2, 3], [4, 5, 6]]"}))
+    assert found["y"].numpy().tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.tensorflow
+def test_the_made_up_feeds_of_two_inputs_differ(executor: Executor) -> None:
+    m = Builder()
+    for name in ("a", "b"):
+        m.placeholder(name, "float32", (8,))
+        m.node(f"{name}_out", "Identity", [name], T="float32")
+    found = returned(executor, m)
+    assert bytes(found["a_out"].data) != bytes(found["b_out"].data)

@@ -1,0 +1,303 @@
+"""The proof of edits that change no value (SameOutputs): what is compared, how nearly, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.same_outputs import (
+    EDITS,
+    claiming,
+    in_function,
+    model,
+    node_of,
+    numbers,
+    renaming,
+    stateful,
+)
+from support.spoiling import (
+    Edit,
+    caught,
+    exchanged,
+    proven,
+    said,
+    spoilt,
+    value,
+)
+from support.tf_graphs import Builder, body_node, function_attr, tensor
+
+from gdsurgeon.cli.hints import hint_of
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.clone_scope import clone_scope
+from gdsurgeon.edits.control import control
+from gdsurgeon.edits.fuse_ops import fuse_ops
+from gdsurgeon.edits.import_graph import import_graph
+from gdsurgeon.edits.intent import Intent
+from gdsurgeon.edits.rename import rename
+from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.select import Selection
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
+
+
+# -- what a claim says -----------------------------------------------------------------------------------------
+
+
+ONES = Overrides({"x": "[1, 1]"})
+
+
+def test_what_is_named_besides_is_compared_too(executor: Executor) -> None:
+    """Nothing that is served tells: only the shape of `z` is looked at."""
+    wrong = spoilt(renaming, value("k", [3.0, 4.0]), said("k"))
+    assert proven(executor, numbers(), wrong).compared
+    error = caught(executor, numbers(), claiming(wrong, also=("z",)))
+    assert error.exit_code == 5
+    assert [detail.split(":")[0] for detail in error.details] == ["inner"]
+    proof = proven(executor, numbers(), claiming(renaming, also=("z", "hidden", "x", "z")))
+    assert [o.after for o in proof.compared].count("inner") == 1
+
+
+def test_what_is_named_besides_and_is_gone_is_left_out(executor: Executor) -> None:
+    m = model()
+    proof = proven(executor, m, claiming(EDITS["fuse-ops"], also=("t/scaled", "t/difference", "sum")))
+    names = {o.before for o in proof.compared}
+    assert "sum" in names and "t/scaled" not in names
+
+
+def test_what_a_fusion_gives_inside_is_compared(executor: Executor) -> None:
+    """The function's result is wrong, and by chance nothing that is served depends on it."""
+    m = numbers()
+    edit: Edit = lambda g: fuse_ops(g, Selection(nodes=("z", "k")), "f")  # noqa: E731
+
+    def other(function: Any) -> None:
+        node_of(function, "Const").attr["value"].CopyFrom(tensor([3.0, 4.0], "float32"))
+
+    assert "z" in {o.before for o in proven(executor, m, edit).compared}
+    error = caught(executor, m, spoilt(edit, in_function(other)))
+    assert error.exit_code == 5
+
+
+def test_a_tolerance_is_absolute_or_relative(executor: Executor) -> None:
+    wrong = spoilt(renaming, value("one", [1.0, 1.5]), said("one"))  # 2.5 in the place of 2
+    for passes in ({"atol": 0.5}, {"rtol": 0.2}, {"atol": 0.25, "rtol": 0.1}, {"rtol": 0.15, "atol": 0.15}):
+        proof = proven(executor, numbers(), claiming(wrong, **passes), ONES)
+        assert (proof.rtol, proof.atol) == (passes.get("rtol", 0), passes.get("atol", 0))
+        assert proof.largest_difference == 0.5
+        (output,) = [o for o in proof.compared if o.after == "served"]
+        assert output.comparison is not None and output.comparison.close and not output.comparison.equal
+    for fails in ({"atol": 0.49}, {"rtol": 0.19}, {"atol": 0.24, "rtol": 0.1}, {}):
+        error = caught(executor, numbers(), claiming(wrong, **fails), ONES)
+        assert error.exit_code == 5
+        assert error.details == (
+            "served: 1 of 2 elements differs, by up to 0.5 (a tolerance of 0.143 would have passed)",
+        )
+
+
+def test_a_tolerance_is_none_for_integers_texts_and_what_is_no_number(executor: Executor) -> None:
+    loose = {"rtol": 1e9, "atol": 1e9}
+    m = Builder()
+    m.placeholder("x", "int32", (2,))
+    m.const("k", [1, 2], "int32")
+    m.node("y", "AddV2", ["x", "k"], T="int32")
+    edit: Edit = lambda g: rename(g, [("y", "z")])  # noqa: E731
+    error = caught(executor, m, claiming(spoilt(edit, value("k", [1, 3], "int32")), **loose))
+    assert error.exit_code == 5 and "tolerance" not in error.details[0]
+    m = Builder()
+    m.placeholder("x", "string", (2,))
+    m.const("k", ["a", "b"], "string")
+    m.node("y", "StringJoin", ["x", "k"], N=2, separator=b"")
+    error = caught(executor, m, claiming(spoilt(edit, value("k", ["a", "c"], "string")), **loose))
+    assert error.exit_code == 5 and error.details == ("z: 1 of 2 elements differs",)
+    m = numbers()
+    error = caught(executor, m, claiming(spoilt(renaming, value("one", [1.0, float("nan")])), **loose))
+    assert error.exit_code == 5 and "inf" in error.details[0] and "tolerance" not in error.details[0]
+    error = caught(executor, m, claiming(spoilt(renaming, value("one", [1.0, float("inf")])), **loose))
+    assert error.exit_code == 5
+
+
+def test_other_shapes_and_dtypes_are_never_equal(executor: Executor) -> None:
+    loose = {"rtol": 1e9, "atol": 1e9}
+    error = caught(executor, numbers(), claiming(spoilt(renaming, value("one", [[1.0, 1.0]])), **loose))
+    assert (error.exit_code, error.details) == (5, ("served: shape [2] against [1,2]",))
+
+
+def test_nan_equals_nan(executor: Executor) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.node("y", "Log", ["x"], T="float32")
+    overrides = Overrides({"x": "[-1, 1]"})
+    edit: Edit = lambda g: fuse_ops(g, Selection(nodes=("y",)), "f")  # noqa: E731
+    assert proven(executor, m, edit, overrides).compared
+    error = caught(executor, m, spoilt(edit, lambda g, _: g.set_op(g["y"], "Exp")), overrides)
+    assert error.exit_code == 5
+
+
+def test_bit_for_bit_tells_the_two_zeros_apart(executor: Executor) -> None:
+    """Without a tolerance the summary says that the outputs are bit-identical."""
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("k", [0.0, 0.0])
+    m.node("y", "Mul", ["x", "k"], T="float32")
+    wrong = spoilt(lambda g: rename(g, [("y", "z")]), value("k", [-0.0, -0.0]), said("k"))
+    assert caught(executor, m, wrong).exit_code == 5
+    assert proven(executor, m, claiming(wrong, atol=1e-9)).compared
+
+
+def test_an_output_that_is_excepted_is_run_and_not_compared(executor: Executor) -> None:
+    wrong = claiming(spoilt(renaming, value("one", [1.0, 1.5]), said("one")), except_for={"y": "it is meant to differ"})
+    proof = proven(executor, numbers(), wrong)
+    assert [(o.after, o.reason) for o in proof.outputs if o.comparison is None] == [("served", "it is meant to differ")]
+    assert [o.after for o in proof.compared] == ["size"]
+
+
+def test_where_all_outputs_are_excepted_nothing_is_passed(executor: Executor) -> None:
+    edit = claiming(renaming, except_for={"y": "it is meant to differ", "size": "so is this"})
+    error = caught(executor, numbers(), edit)
+    assert error.exit_code == 7
+    assert error.message == "nothing could be compared: it is meant to differ; so is this"
+
+
+def test_both_graphs_are_measured_where_that_is_asked_for(executor: Executor) -> None:
+    proof = proven(executor, numbers(), claiming(renaming, measured=True))
+    assert proof.timing is not None
+    assert proof.timing.original > 0 and proof.timing.edited > 0 and 3 <= proof.timing.runs <= 15
+    assert proof.as_json()["timing"]["runs"] == proof.timing.runs
+    assert proven(executor, numbers(), renaming).timing is None
+
+
+def test_a_measured_graph_with_random_ops_and_tables(executor: Executor) -> None:
+    """What is drawn, and who has initialised what, is the same in the runs that are measured."""
+    m = stateful()
+    m.const("shape", [1], "int32")
+    m.node("noise", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=4)
+    m.node("noisy", "Mul", ["noise", "t/result"], T="float32")
+    proof = proven(executor, m, claiming(lambda g: rename(g, [("y", "z")]), measured=True))
+    assert proof.timing is not None and {"z", "noisy"} <= {o.after for o in proof.compared}
+
+
+def test_a_claim_that_is_not_of_this_journal_is_not_passed(executor: Executor) -> None:
+    """The intent speaks of a node that is not there."""
+
+    def wrong(graph: Graph) -> EditResult:
+        result = renaming(graph)
+        result.intent = Intent(renamed={"y": "nowhere", "z": "inner"})
+        return result
+
+    assert caught(executor, numbers(), wrong).exit_code == 5
+
+
+# -- nothing to compare ----------------------------------------------------------------------------------------
+
+
+def only(op: str, **attrs: Any) -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.node("t/same", "Identity", ["x"], T="float32")
+    m.node("y", op, ["t/same"], **attrs)
+    return m
+
+
+def noise() -> Builder:
+    m = Builder()
+    function = m.function("noise", {"a": "float32"}, {"out": "float32"})
+    body_node(function, "shape", "Shape", ["a"], T="float32", out_type="int32")
+    body_node(function, "draw", "RandomUniform", ["shape:output:0"], T="int32", dtype="float32", seed=0, seed2=0)
+    function.ret["out"] = "draw:output:0"
+    function.signature.is_stateful = True
+    m.placeholder("x", "float32", (2,))
+    m.node("t/same", "Identity", ["x"], T="float32")
+    m.node("y", "StatefulPartitionedCall", ["t/same"], Tin=["float32"], Tout=["float32"], f=function_attr("noise"))
+    return m
+
+
+NOTHING = {
+    "random": noise(),
+    "unknown op": only("MyOwnOp"),
+    "outside world": only("PyFunc", Tin=["float32"], Tout=["float32"], token=b"t"),
+}
+
+
+SMALL_EDITS: dict[str, Edit] = {
+    "rename": lambda g: rename(g, [("y", "z")]),
+    "fuse-ops": lambda g: fuse_ops(g, Selection(nodes=("t/same",)), "f"),
+    "control": lambda g: control(g, add=[("y", "^x")]),
+    "clone-scope": lambda g: clone_scope(g, "t", "u"),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_EDITS)
+@pytest.mark.parametrize("what", NOTHING)
+def test_where_no_output_can_be_compared_nothing_is_passed(what: str, name: str, executor: Executor) -> None:
+    """What was fused is compared, and its clone; of what the model gives nothing is."""
+    try:
+        proof = proven(executor, NOTHING[what], SMALL_EDITS[name])
+    except GdsurgeonError as error:
+        assert error.exit_code == 7, error.message
+        assert hint_of(error) is not None and "--validate" in hint_of(error)
+    else:
+        assert name == "fuse-ops" and [o.before for o in proof.compared] == ["t/same"]
+        assert "y" in {o.before for o in proof.outputs if o.comparison is None} | {s for s, _ in proof.skipped}
+
+
+# -- chance, variables, tables -----------------------------------------------------------------------------------
+
+
+def dice(seed: int) -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("shape", [2], "int32")
+    m.node("t/draw", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=seed)
+    m.node("t/sum", "Sub", ["x", "t/draw"], T="float32")
+    m.node("other", "RandomStandardNormal", ["shape"], T="int32", dtype="float32", seed=seed)
+    m.node("y", "Sub", ["t/sum", "other"], T="float32")
+    return m
+
+
+DICE_EDITS: dict[str, Edit] = {
+    "rename": lambda g: rename(g, [("y", "z"), ("t/draw", "d")]),
+    "fuse beside the draw": lambda g: fuse_ops(g, Selection(nodes=("t/sum",)), "f"),
+    "control": lambda g: control(g, add=[("t/draw", "^x")]),
+    "clone-scope": lambda g: clone_scope(g, "t", "u"),
+}
+
+
+@pytest.mark.parametrize("seed", [0, 5], ids=["unseeded", "seeded"])
+@pytest.mark.parametrize("name", DICE_EDITS)
+def test_random_ops_draw_the_same_for_both_graphs(name: str, seed: int, executor: Executor) -> None:
+    proof = proven(executor, dice(seed), DICE_EDITS[name])
+    assert "y" in {o.before for o in proof.compared}
+    error = caught(executor, dice(seed), spoilt(DICE_EDITS[name], exchanged("z" if name == "rename" else "y")))
+    assert error.exit_code == 5
+
+
+@pytest.mark.parametrize("seed", [0, 5], ids=["unseeded", "seeded"])
+def test_a_draw_that_is_fused_is_not_compared(seed: int, executor: Executor) -> None:
+    """Inside a function its value cannot be fed."""
+    edit: Edit = lambda g: fuse_ops(g, Selection(nodes=("t/draw", "t/sum")), "f")  # noqa: E731
+    try:
+        proof = proven(executor, dice(seed), edit)
+    except GdsurgeonError as error:
+        assert error.exit_code in (4, 7), error.message
+    else:
+        assert "y" not in {o.before for o in proof.compared}
+
+
+STATEFUL_EDITS: dict[str, Edit] = {
+    "rename": lambda g: rename(g, [("y", "z"), ("table", "words"), ("init", "start"), ("v", "weights")]),
+    "fuse-ops": lambda g: fuse_ops(g, Selection(nodes=("y",)), "f"),
+    "control": lambda g: control(g, add=[("y", "^key")]),
+    "clone-scope": lambda g: clone_scope(g, "t", "u"),
+    "import": lambda g: import_graph(g, stateful().graph("part.pb"), scope="p"),
+}
+
+
+@pytest.mark.parametrize("name", STATEFUL_EDITS)
+def test_tables_and_variables_are_the_same_for_both_graphs(name: str, executor: Executor) -> None:
+    proof = proven(executor, stateful(), STATEFUL_EDITS[name])
+    assert "y" in {o.before for o in proof.compared}
+    assert any("variable" in warning for warning in proof.warnings)
+    for spoil in (exchanged("t/result"), value("values", [3.5, 4.5])):
+        assert caught(executor, stateful(), spoilt(STATEFUL_EDITS[name], spoil)).exit_code == 5

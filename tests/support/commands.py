@@ -1,0 +1,155 @@
+"""Every command, and a call of it that does something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from gdsurgeon.registry import COMMANDS
+from support import graphs
+from support.desk import Desk
+from support.graphs import FLOAT, add, const, graph_bytes, identity, node, placeholder, scalar
+
+QUICK = ("--validate", "structure")
+
+
+EARLIER = b"an earlier output"
+
+
+QUERIES = ("inspect", "select", "validate")
+
+
+THERE = [name for name, entry in COMMANDS.items() if entry.group != "This program"]
+
+
+EDITING = [name for name in THERE if name not in QUERIES]
+
+
+for_each = pytest.mark.parametrize("name", THERE)
+
+
+def marked(names: Sequence[str]) -> list[Any]:
+    """NAMES, those marked that have TensorFlow work for them whatever is to be proven."""
+    return [pytest.param(n, marks=pytest.mark.tensorflow) if n in ("add-gradients", "validate") else n for n in names]
+
+
+for_each_edit = pytest.mark.parametrize("name", marked(EDITING))
+
+
+def model() -> bytes:
+    call = node("called", "PartitionedCall", ["tower/same"], f=graphs.func("F"), Tin=graphs.dtypes(FLOAT),
+                Tout=graphs.dtypes(FLOAT))  # fmt: skip
+    library = graphs.library(graphs.function("F", node("y", "Neg", ["x"], T=FLOAT)))
+    return graph_bytes(
+        placeholder("image", FLOAT, (-1, 2)), placeholder("keep_prob", FLOAT, ()), const("tower/scale", [2, 3]),
+        node("tower/scaled", "Mul", ["image", "tower/scale"], T=FLOAT), identity("tower/same", "tower/scaled"), call,
+        node("guard", "NoOp", ["^keep_prob"]), node("kept", "Mul", ["called", "keep_prob"], T=FLOAT, device="/cpu:0"),
+        node("scores", "Abs", ["kept", "^guard"], T=FLOAT), trailer=library + graphs.VERSIONS,
+    )  # fmt: skip
+
+
+def part(name: str, result: str, shape: tuple[int, ...] = (-1, 2)) -> bytes:
+    """A graph from NAME to RESULT, with a constant."""
+    return graph_bytes(placeholder(name, FLOAT, shape), scalar("seven", 7), add(result, name, "seven"))
+
+
+FILES = {
+    "model.pb": model(),
+    "pre.pb": part("image", "image_preprocessed"),
+    "post.pb": part("scores", "scores_postprocessed"),
+    "other.pb": part("picture", "points"),
+    "wrong.pb": part("imagge", "imagge_preprocessed"),
+    "wrong_post.pb": part("score", "score_postprocessed"),
+}
+
+
+class Case(NamedTuple):
+    """How a command is called.
+
+    Attributes:
+        good: arguments with which it does something.
+        poor: calls that lack an argument.
+        unknown: arguments that name what is not there, and what is said.
+    """
+
+    good: tuple[str, ...]
+    poor: tuple[tuple[str, ...], ...]
+    unknown: tuple[tuple[str, ...], str] | None
+    code: int = 4
+
+
+MODEL = "model.pb"
+
+
+CASES = {
+    "add-gradients": Case(
+        (MODEL, "--ys", "tower/same", "--xs", "image"),
+        ((MODEL,), (MODEL, "--ys", "scores"), (MODEL, "--xs", "image")),
+        ((MODEL, "--ys", "tower/same", "--xs", "imag"), "'image'"),
+    ),
+    "add-postprocessing": Case((MODEL, "post.pb"), ((MODEL,),), ((MODEL, "wrong_post.pb"), "'scores'")),
+    "add-preprocessing": Case((MODEL, "pre.pb"), ((MODEL,),), ((MODEL, "wrong.pb"), "'image'")),
+    "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "'tower'")),
+    "control": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "'guard'")),
+    "extract": Case(
+        (MODEL, "--inputs", "tower/scaled", "--outputs", "scores"),
+        ((MODEL,), (MODEL, "--inputs", "image")),
+        ((MODEL, "--inputs", "tower/scald", "--outputs", "scores"), "'tower/scaled'"),
+    ),
+    "freeze-input": Case((MODEL, "keep_prob=0.5"), ((MODEL,),), ((MODEL, "keep_prb=0.5"), "'keep_prob'")),
+    "fuse-ops": Case(
+        (MODEL, "--node", "tower/scaled", "--node", "tower/same", "--name", "fused"),
+        ((MODEL, "--name", "fused"), (MODEL, "--node", "tower/same")),
+        ((MODEL, "--node", "tower/sam", "--name", "fused"), "'tower/same'"),
+    ),
+    "import": Case(
+        (MODEL, "other.pb", "--scope", "o", "--connect", "image=picture"),
+        ((MODEL,),),
+        ((MODEL, "other.pb", "--connect", "imag=picture"), "'image'"),
+    ),
+    "inline": Case((MODEL,), (), ((MODEL, "--function", "G"), "'G'")),
+    "insert": Case(
+        (MODEL, "tower/scaled", "other.pb"),
+        ((MODEL,), (MODEL, "tower/scaled")),
+        ((MODEL, "tower/scald", "other.pb"), "'tower/scaled'"),
+    ),
+    "inspect": Case((MODEL,), (), None),
+    "remove": Case(
+        (MODEL, "--node", "tower/same", "--bypass"), ((MODEL,),), ((MODEL, "--node", "tower/sam"), "'tower/same'")
+    ),
+    "rename": Case((MODEL, "scores=classes"), ((MODEL,),), ((MODEL, "score=classes"), "'scores'")),
+    "reroute": Case((MODEL, "tower/same=tower/scaled"), ((MODEL,),), ((MODEL, "tower/sam=image"), "'tower/same'")),
+    "validate": Case((MODEL,), (), ((MODEL, "--outputs", "score"), "'scores'")),
+    "select": Case((MODEL, "--op", "Mul"), (), ((MODEL, "--op", "Mull"), "'Mul'")),
+    "set-attr": Case(
+        (MODEL, "tower/same", "_note:string=hello"),
+        ((MODEL,), (MODEL, "tower/same"), (MODEL, "_note:string=hello")),
+        ((MODEL, "tower/sam", "_note:string=hello"), "'tower/same'"),
+    ),
+    "swap-op": Case(
+        (MODEL, "--node", "tower/same", "Neg"), ((MODEL,), (MODEL, "Neg")), ((MODEL, "--op", "Mul", "Mull"), "'Mul'")
+    ),
+    "set-device": Case((MODEL, "--clear"), ((MODEL,),), ((MODEL, "--set", "/cpu:0", "--node", "kep"), "'kept'")),
+    "set-shape": Case((MODEL, "image=4,2"), ((MODEL,),), ((MODEL, "imag=4,2"), "'image'")),
+}
+
+
+def good(name: str, model: str = MODEL) -> tuple[str, ...]:
+    """A call that does something, on MODEL."""
+    return (name, *(model if word == MODEL else word for word in CASES[name].good))
+
+
+def edited(desk: Desk, name: str) -> bytes:
+    """What the command makes of the model."""
+    ran = desk.run(*good(name), "-o", "first.pb", *QUICK)
+    assert ran.code == 0, ran.err
+    data = desk.files()["first.pb"]
+    assert isinstance(data, bytes)
+    (desk.folder / "first.pb").unlink()
+    return data
+
+
+def apart_from(desk: Desk, *names: str) -> dict[str, bytes | str]:
+    return {name: data for name, data in desk.files().items() if name not in names}

@@ -1,0 +1,59 @@
+"""Edits of which the proof fails, or the process that runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gdsurgeon as gds
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.graph.graph import Graph
+from support.paths import ROOT
+from support.tf_graphs import Builder, body_node
+
+
+def children() -> list[int]:
+    """The processes that this one has started and that are still there, zombies included."""
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found += [int(pid) for pid in (task / "children").read_text().split()]
+        except OSError:
+            pass  # the thread has ended since it was listed; its children are another's now
+    return found
+
+
+def simple() -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", (1, 3))
+    m.node("y", "Neg", ["x"], T="float32")
+    return m
+
+
+def renaming(graph: Graph) -> EditResult:
+    return gds.rename(graph, [("y", "z")])
+
+
+def crashing(graph: Graph) -> EditResult:
+    """Adds a call of a function that calls itself: TensorFlow's loader overflows its stack."""
+    result = renaming(graph)
+    library = Builder()
+    function = library.function("endless", {}, {})
+    body_node(function, "again", "endless")
+    graph.functions.add(function)
+    graph.add("call", "endless")
+    return result
+
+
+def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gdsurgeon", *arguments],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        **options,
+    )

@@ -1,0 +1,88 @@
+"""Edits to be proven, and what is wrong with others."""
+
+from __future__ import annotations
+
+import gdsurgeon as gds
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.graph.graph import Graph
+from support.spoiling import Edit, Spoil
+from support.tf_graphs import Builder
+
+
+def model() -> Builder:
+    """`x` -> `y` and `total` by arithmetic that no exchange leaves as it is, and `stored` by way of a TensorArray."""
+    m = Builder()
+    m.placeholder("x", "float32", (1, 4))
+    m.const("axis", 1, "int32")
+    m.node("halves", "Split", ["axis", "x"], T="float32", num_split=2)
+    m.const("scale", [2.0, 3.0])
+    m.node("scaled", "Mul", ["halves:1", "scale"], T="float32")
+    m.node("difference", "Sub", ["halves", "scaled"], T="float32")
+    m.node("y", "Neg", ["difference"], T="float32")
+    m.node("doubled", "AddV2", ["y", "y"], T="float32")
+    m.node("total", "Sub", ["doubled", "halves:1"], T="float32")
+    m.const("size", 1, "int32")
+    m.const("zero", 0, "int32")
+    m.node("array", "TensorArrayV3", ["size"], dtype="float32", clear_after_read=False)
+    m.node("write", "TensorArrayWriteV3", ["array", "zero", "y", "array:1"], T="float32")
+    m.node("stored", "TensorArrayReadV3", ["array", "zero", "array:1", "^write"], dtype="float32")
+    # What reads the write as data and serves nothing, so that nobody fetches it: the control edge alone has it run.
+    m.const("true", True, "bool")
+    m.node("check", "Assert", ["true", "write"], T=["float32"], summarize=3)
+    return m
+
+
+def pre() -> Builder:
+    """x -> 2 x - 7."""
+    p = Builder()
+    p.placeholder("x", "float32", (1, 4))
+    p.const("two", 2.0)
+    p.node("twice", "Mul", ["x", "two"], T="float32")
+    p.const("seven", 7.0)
+    p.node("x_preprocessed", "Sub", ["twice", "seven"], T="float32")
+    return p
+
+
+def post() -> Builder:
+    """y -> 10 - 3 y."""
+    p = Builder()
+    p.placeholder("y", "float32", (1, 2))
+    p.const("three", 3.0)
+    p.node("thrice", "Mul", ["y", "three"], T="float32")
+    p.const("ten", 10.0)
+    p.node("y_postprocessed", "Sub", ["ten", "thrice"], T="float32")
+    return p
+
+
+def renaming(graph: Graph) -> EditResult:
+    return gds.rename(graph, [("x", "input"), ("y", "result"), ("stored", "kept")])
+
+
+def preprocessing(graph: Graph) -> EditResult:
+    return gds.add_preprocessing(graph, pre().graph("pre.pb"))
+
+
+def postprocessing(graph: Graph) -> EditResult:
+    return gds.add_postprocessing(graph, post().graph("post.pb"))
+
+
+def rerouting(graph: Graph) -> EditResult:
+    return gds.reroute(graph, [("scaled", "halves")], only="^difference$")
+
+
+EDITS: dict[str, Edit] = {
+    "rename": renaming,
+    "add-preprocessing": preprocessing,
+    "add-postprocessing": postprocessing,
+    "reroute": rerouting,
+}
+
+
+def other_op(name: str, op: str) -> Spoil:
+    def spoil(graph: Graph, _: EditResult) -> None:
+        graph.set_op(graph[name], op)
+
+    return spoil
+
+
+DIFFERENT = "the result differs: "

@@ -1,0 +1,173 @@
+"""Edits that change no value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.clone_scope import clone_scope
+from gdsurgeon.edits.control import control
+from gdsurgeon.edits.fuse_ops import fuse_ops
+from gdsurgeon.edits.import_graph import import_graph
+from gdsurgeon.edits.inline import inline
+from gdsurgeon.edits.rename import rename
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.select import Selection
+from support.spoiling import (
+    Edit,
+    Spoil,
+)
+from support.tf_graphs import Builder, Shape, body_node, function_attr, tensor
+
+DIFFERS, FAILS, UNLOADABLE = "the result differs: ", "the result does not run: ", "the result does not load: "
+
+
+def model() -> Builder:
+    """`x` -> a scope `t`, calls of functions, an array -> `y` and `called`; `apart` beside it."""
+    m = Builder()
+    m.placeholder("x", "float32", (1, 4))
+    m.const("axis", 1, "int32")
+    m.node("halves", "Split", ["axis", "x"], T="float32", num_split=2)
+    m.const("t/scale", [2.0, 3.0])
+    m.node("t/scaled", "Mul", ["halves:1", "t/scale"], T="float32")
+    m.node("t/difference", "Sub", ["halves", "t/scaled"], T="float32")
+    m.node("t/parts", "Split", ["axis", "t/difference"], T="float32", num_split=2)
+    m.node("t/joined", "ConcatV2", ["t/parts:1", "t/parts", "axis"], T="float32", N=2, Tidx="int32")
+    _functions(m)
+    call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": function_attr("outer")}
+    m.node("called", "PartitionedCall", ["t/joined", "halves"], **call)
+    m.node("sum", "Sub", ["called", "called:1"], T="float32")
+    m.const("size", 1, "int32")
+    m.const("first", 0, "int32")
+    m.node("array", "TensorArrayV3", ["size"], dtype="float32", clear_after_read=False)
+    m.node("write", "TensorArrayWriteV3", ["array", "first", "sum", "array:1"], T="float32")
+    m.node("stored", "TensorArrayReadV3", ["array", "first", "array:1", "^write"], dtype="float32")
+    # What reads the write as data serves nothing, so that nobody fetches it: the control edge alone has it run.
+    m.const("true", True, "bool")
+    m.node("check", "Assert", ["true", "write"], T=["float32"], summarize=3)
+    m.node("y", "Neg", ["stored"], T="float32")
+    m.const("k", 5.0)
+    m.node("apart", "Sub", ["x", "k"], T="float32")
+    return m
+
+
+def _functions(m: Builder) -> None:
+    """outer(a, b) = (inner(a) - b, b); inner(a) = 7 - a."""
+    inner = m.function("inner", {"a": "float32"}, {"out": "float32"})
+    body_node(inner, "seven", "Const", dtype="float32", value=tensor(7.0, "float32"))
+    body_node(inner, "r", "Sub", ["seven:output:0", "a"], T="float32")
+    inner.ret["out"] = "r:z:0"
+    outer = m.function("outer", {"a": "float32", "b": "float32"}, {"first": "float32", "second": "float32"})
+    body_node(outer, "in", "PartitionedCall", ["a"], Tin=["float32"], Tout=["float32"], f=function_attr("inner"))
+    body_node(outer, "minus", "Sub", ["in:output:0", "b"], T="float32")
+    outer.ret["first"], outer.ret["second"] = "minus:z:0", "b"
+
+
+def body() -> Builder:
+    """What `t/scaled` and `t/difference` come to: a - b (2, 3)."""
+    p = Builder()
+    p.placeholder("b", "float32", (1, 2))
+    p.placeholder("a", "float32", (1, 2))
+    p.const("w", [2.0, 3.0])
+    p.node("times", "Mul", ["b", "w"], T="float32")
+    p.node("result", "Sub", ["a", "times"], T="float32")
+    return p
+
+
+def part() -> Builder:
+    p = Builder()
+    p.placeholder("in", "float32", (1, 4))
+    p.node("out", "Neg", ["in"], T="float32")
+    return p
+
+
+FUSED = Selection(nodes=("t/scaled", "t/difference"))
+
+
+MAPPED = [("halves:1", "b"), ("halves", "a")]
+
+
+EDITS: dict[str, Edit] = {
+    "rename": lambda g: rename(g, [("y", "z"), ("t/difference", "d"), ("called", "c")]),
+    "rename --scope": lambda g: rename(g, scopes=[("t", "u")]),
+    "fuse-ops": lambda g: fuse_ops(g, FUSED, "f"),
+    "fuse-ops --inline": lambda g: fuse_ops(g, FUSED, "f", inline=True),
+    "fuse-ops of outputs": lambda g: fuse_ops(g, Selection(nodes=("apart", "k")), "f"),
+    "fuse-ops --with": lambda g: fuse_ops(g, FUSED, "f", body=body().graph("body.pb"), mapped=MAPPED),
+    "inline": lambda g: inline(g),
+    "inline --keep-names": lambda g: inline(g, keep_names=True),
+    "control --add": lambda g: control(g, add=[("apart", "^sum")]),
+    "control --remove": lambda g: control(g, remove=[("apart", "^true")]),
+    "clone-scope": lambda g: clone_scope(g, "t", "u"),
+    "import": lambda g: import_graph(g, part().graph("part.pb"), connect=[("x", "in")]),
+}
+
+
+def model_for(name: str) -> Builder:
+    m = model()
+    if name == "control --remove":
+        next(n for n in m.graph_def.node if n.name == "apart").input.append("^true")
+    return m
+
+
+def claiming(edit: Edit, **changes: Any) -> Edit:
+    """EDIT, with CHANGES to what it claims."""
+
+    def claimed(graph: Graph) -> EditResult:
+        result = edit(graph)
+        result.claims = tuple(replace(c, **changes) if isinstance(c, SameOutputs) else c for c in result.claims)
+        return result
+
+    return claimed
+
+
+def in_function(change: Callable[[Any], None], name: str = "") -> Spoil:
+    """CHANGE done to the function NAME, or to the one that the edit has added."""
+
+    def spoil(graph: Graph, result: EditResult) -> None:
+        found = graph.functions.get(name or result.intent.functions.added[0])
+        copy = type(found)()
+        copy.CopyFrom(found)
+        change(copy)
+        assert copy != found
+        graph.functions.replace(copy)
+
+    return spoil
+
+
+def node_of(function: Any, op: str) -> Any:
+    return next(node for node in function.node_def if node.op == op)
+
+
+def numbers() -> Builder:
+    """y = x + 1, z = x k, of which only `y` is an output."""
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("one", [1.0, 1.0])
+    m.const("k", [3.0, 3.0])
+    m.node("z", "Mul", ["x", "k"], T="float32")
+    m.node("hidden", "Shape", ["z"], T="float32", out_type="int32")
+    m.node("y", "AddV2", ["x", "one"], T="float32")
+    m.node("size", "Neg", ["hidden"], T="int32")
+    return m
+
+
+def renaming(graph: Graph) -> EditResult:
+    return rename(graph, [("y", "served"), ("z", "inner")])
+
+
+def stateful() -> Builder:
+    m = Builder()
+    m.placeholder("key", "string", (1,))
+    m.const("default", -1.0)
+    m.node("table", "HashTableV2", key_dtype="string", value_dtype="float32", shared_name=b"t")
+    m.const("keys", ["a", "b"], "string")
+    m.const("values", [3.0, 4.0])
+    m.node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey="string", Tval="float32")
+    m.node("t/found", "LookupTableFindV2", ["table", "key", "default"], Tin="string", Tout="float32")
+    m.node("v", "VariableV2", shape=Shape((1,)), dtype="float32", container=b"", shared_name=b"v")
+    m.node("t/result", "Sub", ["t/found", "v"], T="float32")
+    m.node("y", "Neg", ["t/result"], T="float32")
+    return m

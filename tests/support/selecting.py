@@ -1,0 +1,50 @@
+"""Selects from the graph of eight nodes, and looks at what that gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.select import Selection, select_nodes
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node
+
+STEADY = settings(max_examples=150)
+
+
+def names(found: Graph, **selection: Any) -> list[str]:
+    return [n.name for n in select_nodes(found, Selection(**selection))]
+
+
+def picked(records: list[bytes], **selection: Any) -> list[str]:
+    return names(graph(*records), **selection)
+
+
+def refused(records: list[bytes], **selection: Any) -> str:
+    found = graph(*records)
+    with pytest.raises(EditError) as caught:
+        select_nodes(found, Selection(**selection))
+    assert not found.is_changed
+    return caught.value.message
+
+
+def short(text: str) -> list[str]:
+    """Names on G8 with the scope prefixes dropped."""
+    full = {"a": "a", "b": "foo/b", "c": "foo/c", "d": "foo/d", **{x: f"foo/bar/{x}" for x in "efgh"}}
+    return [full[x] for x in text]
+
+
+def split() -> list[bytes]:
+    return [
+        const("axis", [0], INT32, ()),
+        const("v", [1, 2, 3]),
+        node("s", "Split", ["axis", "v"], T=FLOAT, num_split=3),
+        identity("p", "s"),
+        identity("q", "s:1"),
+        add("r", "s:1", "s:2"),
+        node("w", "NoOp", ["^s"]),
+        add("z", "p", "r"),
+    ]

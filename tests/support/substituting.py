@@ -1,0 +1,97 @@
+"""Edits that substitute values."""
+
+from __future__ import annotations
+
+from gdsurgeon.edits.clone_scope import clone_scope
+from gdsurgeon.edits.extract import extract
+from gdsurgeon.edits.freeze_input import freeze_input
+from gdsurgeon.edits.import_graph import import_graph
+from gdsurgeon.edits.insert import insert
+from gdsurgeon.edits.remove import remove
+from gdsurgeon.select import Selection
+from support.spoiling import Edit, Spoil, exchanged, next_output, value, without_controls
+from support.tf_graphs import Builder, loop
+
+DIFFERS, FAILS, UNLOADABLE = "the result differs: ", "the result does not run: ", "the result does not load: "
+
+
+def model() -> Builder:
+    """`x` -> `t/..` -> `y` and `stored`, of which no exchange leaves the value; `apart` beside it."""
+    m = Builder()
+    m.placeholder("x", "float32", (1, 4))
+    m.placeholder("x2", "float32", (1, 4))
+    m.placeholder("z", "float32", (1, 2))
+    m.const("axis", 1, "int32")
+    m.node("t/halves", "Split", ["axis", "x"], T="float32", num_split=2)
+    m.const("t/scale", [2.0, 3.0])
+    m.node("t/scaled", "Mul", ["t/halves:1", "t/scale"], T="float32")
+    m.node("t/difference", "Sub", ["t/halves", "t/scaled"], T="float32")
+    looped = loop(m, "t/while", "t/difference")
+    m.node("t/while/done_i", "Exit", ["t/while/switch_i"], T="int32")
+    m.const("t/size", 1, "int32")
+    m.const("t/first", 0, "int32")
+    m.node("t/array", "TensorArrayV3", ["t/size"], dtype="float32", clear_after_read=False)
+    m.node("t/write", "TensorArrayWriteV3", ["t/array", "t/first", looped, "t/array:1"], T="float32")
+    m.node("t/stored", "TensorArrayReadV3", ["t/array", "t/first", "t/array:1", "^t/write"], dtype="float32")
+    # What reads the write as data serves nothing, so that nobody fetches it: the control edge alone has it run.
+    m.const("true", True, "bool")
+    m.node("t/check", "Assert", ["true", "t/write"], T=["float32"], summarize=3)
+    m.node("t/result", "Sub", ["t/stored", "t/scaled"], T="float32")
+    m.node("y", "Sub", ["t/result", "z"], T="float32")
+    m.const("k", 5.0)
+    m.node("apart", "Sub", ["z", "k"], T="float32")
+    return m
+
+
+def part() -> Builder:
+    """in -> 2 in - 7, where the name of the constant is one that the model has."""
+    p = Builder()
+    p.placeholder("in", "float32", (1, 2))
+    p.const("two", 2.0)
+    p.node("twice", "Mul", ["in", "two"], T="float32")
+    p.const("k", 7.0)
+    p.node("out", "Sub", ["twice", "k"], T="float32")
+    return p
+
+
+def named(*names: str) -> Selection:
+    return Selection(nodes=names)
+
+
+EDITS: dict[str, Edit] = {
+    "clone": lambda g: clone_scope(g, "t", "u"),
+    "clone --input": lambda g: clone_scope(g, "t", "u", inputs=[("x", "x2")]),
+    "remove --bypass": lambda g: remove(g, named("t/scaled"), bypass=True),
+    "remove --dangling": lambda g: remove(g, named("t/scaled"), dangling="placeholder"),
+    "extract": lambda g: extract(g, ["t/scaled"], ["y"]),
+    "extract output 1": lambda g: extract(g, ["t/halves:1"], ["y", "t/result"]),
+    "import": lambda g: import_graph(g, part().graph("part.pb")),
+    "import --connect": lambda g: import_graph(g, part().graph("part.pb"), connect=[("z", "in")], scope="p"),
+    "insert": lambda g: insert(g, "t/scaled", part().graph("part.pb")),
+    "insert into an input": lambda g: insert(g, "z", part().graph("part.pb"), scope="p"),
+    "freeze-input": lambda g: freeze_input(g, {"z": "[[1, -2]]"}),
+}
+
+
+MODEL_SPOILS: dict[str, tuple[Spoil, str]] = {
+    "inputs of the model exchanged": (exchanged("t/result"), DIFFERS),
+    "a weight of the model": (value("t/scale", [2.000002, 3.0]), DIFFERS),
+    "an output beside it": (exchanged("apart"), DIFFERS),
+    "a control edge of the model": (without_controls("t/stored"), FAILS),
+    "the next output": (next_output("t/difference", 0), DIFFERS),
+    "rounds of a loop": (value("t/while/rounds", 4, "int32"), DIFFERS),
+}
+
+
+def part_of_one() -> Builder:
+    p = Builder()
+    p.placeholder("in", "float32", (2,))
+    p.node("out", "Neg", ["in"], T="float32")
+    return p
+
+
+def negative() -> Builder:
+    p = Builder()
+    p.placeholder("in", "float32", (1,))
+    p.node("out", "Neg", ["in"], T="float32")
+    return p
