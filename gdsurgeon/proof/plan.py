@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.chance import drawing_nodes
 from gdsurgeon.analysis.queries.side_effects import is_seeded, ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
@@ -139,6 +140,7 @@ class Planner:
         self.obstacles: dict[int, Obstacle] = {}
         self.random: list[int] = []
         self.repeatable: set[int] = set()  # those of them that give equal sessions the same
+        self._drawing = frozenset(drawing_nodes(graph))
         self._look_at_ops()
         self._look_at_tables()
         self.blocked = self._downstream_with_origin(self.obstacles)
@@ -179,10 +181,9 @@ class Planner:
         # Seeds inside functions are not looked at: what depends on such a call is run and not compared. A seeded op
         # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
         # from run to run.
-        is_inside = any(is_random(name) for name in inside)
-        if is_random(op) or is_inside:
+        if number in self._drawing:
             self.random.append(number)
-            if not is_inside and not self.flow.runs_once(number) and is_seeded(node):
+            if is_random(op) and not self.flow.runs_once(number) and is_seeded(node):
                 self.repeatable.add(number)
 
     def _look_at_tables(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.desk import Desk
-from support.graphs import FLOAT, INT32, add, graph_bytes, identity, node, placeholder, scalar
+from support.graphs import BOOL, FLOAT, INT32, add, graph_bytes, identity, node, placeholder, scalar, tensor
 from support.v1_control_flow import while_loop
 
 pytestmark = pytest.mark.tensorflow
@@ -57,3 +57,35 @@ def test_dropout_is_bypassed(desk: Desk, options: tuple[str, ...]) -> None:
     records += dropout("a", "drop", scalar("drop/keep", 0.5))
     desk.put("model.pb", graph_bytes(*records, node("y", "Neg", ["drop/mul"], T=FLOAT)))
     check_proven(desk, "remove", "model.pb", "--scope", "drop", "--bypass", *options, words="drop/mul := a")
+
+
+def conditional() -> list[bytes]:
+    """y = -(dropout(x) where is_training, else x)."""
+    return [
+        placeholder("is_training", BOOL, ()),
+        placeholder("x", FLOAT, (-1, 4)),
+        node("c/Switch", "Switch", ["is_training", "is_training"], T=BOOL),
+        identity("c/t", "c/Switch:1", kind=BOOL),
+        node("c/xt", "Switch", ["x", "is_training"], T=FLOAT),
+        node("c/xf", "Switch", ["x", "is_training"], T=FLOAT),
+        *dropout("c/xt:1", "c", node("c/keep", "Const", ["^c/t"], dtype=FLOAT, value=tensor([0.5], FLOAT, ()))),
+        identity("c/x", "c/xf"),
+        node("c/Merge", "Merge", ["c/x", "c/mul"], T=FLOAT, N=2),
+        node("y", "Neg", ["c/Merge"], T=FLOAT),
+    ]
+
+
+def test_chance_in_a_branch_that_is_not_taken_any_more_is_none(desk: Desk) -> None:
+    desk.put("model.pb", graph_bytes(*conditional()))
+    check_proven(desk, "freeze-input", "model.pb", "is_training=false")
+    ran = desk.run("freeze-input", "model.pb", "is_training=true", "-o", "out.pb")
+    assert ran.code == 7 and "random: c/uniform" in ran.err, ran.err
+
+
+def test_inputs_and_constants_alone_are_imported(desk: Desk) -> None:
+    desk.put("model.pb", graph_bytes(placeholder("x", FLOAT, (-1, 4)), node("y", "Neg", ["x"], T=FLOAT)))
+    desk.put("input.pb", graph_bytes(placeholder("z", FLOAT, (-1, 4))))
+    desk.put("constant.pb", graph_bytes(scalar("a", 3)))
+    check_proven(desk, "import", "model.pb", "input.pb")
+    check_proven(desk, "import", "model.pb", "constant.pb", words="constant.pb on its own: 2 outputs")
+    check_proven(desk, "rename", "constant.pb", "a=b", words="returned b  float32 [] = 3")

@@ -32,7 +32,7 @@ def functions_of(node: Node) -> list[str]:
 def calling_nodes(graph: Graph) -> Iterator[tuple[Node, list[str]]]:
     """The nodes that call functions or pass some on, and which."""
     topology = topology_of(graph)
-    for number in topology.with_ops(op for op in topology.ops() if _may_call(graph, op)):
+    for number in topology.with_ops(op for op in topology.ops() if may_call(graph, op)):
         node = topology.node(number)
         called = functions_of(node)
         if called:
@@ -50,7 +50,7 @@ def calling(graph: Graph, names: Iterable[str]) -> list[Node]:
     return [node for node, called in calling_nodes(graph) if not reaching.isdisjoint(called)]
 
 
-def _may_call(graph: Graph, op: str) -> bool:
+def may_call(graph: Graph, op: str) -> bool:
     """Whether a node of OP can call a function: it is one, an attr holds one, or nothing is known of its attrs."""
     definition = graph.op_def(op)
     return definition is None or op in graph.functions or definition.takes_functions

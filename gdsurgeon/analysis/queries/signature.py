@@ -39,8 +39,8 @@ def input_nodes(graph: Graph) -> list[Node]:
 def output_nodes(graph: Graph) -> list[Node]:
     """The nodes that give something and whose outputs nobody reads: what a frozen graph is there for.
 
-    Constants and placeholders that nobody reads are not outputs; nor is what has no output (NoOp, Assert). The outputs
-    of a function's body are its results.
+    Constants and placeholders that nobody reads are not outputs, unless constants are all that the graph could be there
+    for; nor is what has no output (NoOp, Assert). The outputs of a function's body are its results.
     """
     if graph.is_body:
         return [node for node in graph.ends if node.inputs]
@@ -49,8 +49,10 @@ def output_nodes(graph: Graph) -> list[Node]:
 
 def _output_nodes(graph: Graph) -> list[Node]:
     topology = topology_of(graph)
-    found = [topology.node(n) for n in topology.unread() if topology.op(n) not in _NOT_SERVED]
-    return [node for node in found if node.output_dtypes is None or node.output_dtypes]
+    unread = topology.unread()
+    found = [topology.node(n) for n in unread if topology.op(n) not in _NOT_SERVED]
+    served = [node for node in found if node.output_dtypes is None or node.output_dtypes]
+    return served or [topology.node(n) for n in unread if topology.op(n) == "Const"]
 
 
 def signature(graph: Graph) -> Signature:

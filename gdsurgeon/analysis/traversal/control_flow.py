@@ -42,14 +42,14 @@ def control_flow(topology: Topology) -> ControlFlow:
     frames, branches = [0] * size, [0] * size
     if not topology.ops() & CONTROL_FLOW:
         return ControlFlow(frames, branches)
-    loop_heads = _loop_heads(topology)
+    heads = loop_heads(topology)
     sides: list[frozenset[_Side]] = [frozenset()] * size
     for number in topological_order(topology):
         op = topology.op(number)
         reads = [(p, port) for p, port in topology.reads(number) if not topology.is_loop_back(p, number)]
         frame = max((frames[p] for p, _ in reads), default=0) + (op in ENTER) - (op in EXIT)
         entered = [sides[p] | _side(topology, p, port, frames[p]) for p, port in reads]
-        if op in MERGE and number not in loop_heads and entered:
+        if op in MERGE and number not in heads and entered:
             taken = frozenset.intersection(*entered)
         else:
             taken = frozenset().union(*entered)
@@ -76,7 +76,7 @@ def _side(topology: Topology, producer: int, port: int, depth: int) -> frozenset
     return frozenset((_Side(_predicate(topology, producer), port, depth),))
 
 
-def _loop_heads(topology: Topology) -> set[int]:
+def loop_heads(topology: Topology) -> set[int]:
     """The Merge nodes at which loops close."""
     return {
         number
@@ -186,7 +186,7 @@ class _Branching:
         self._depths = {-1: 0}
 
     def run(self) -> Branches:
-        heads = _loop_heads(self.topology)
+        heads = loop_heads(self.topology)
         for number in topological_order(self.topology):
             op = self.topology.op(number)
             entered = self._entered(number)

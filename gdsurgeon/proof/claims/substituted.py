@@ -90,6 +90,8 @@ def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
     name = printable(os.path.basename(claim.part.source_name))
     statement = f"what came from {name} = {name} on its own"
     given = SameGiven(claim.inputs, claim.outputs, statement, copies=context.change.intent.copied)
+    if not claim.outputs:  # it computes nothing
+        return Trial(statement, [], [], both_load(context.change))
     trial = _trial(context, Substitution(PART, claim.part, given))
     context.executor.load_source(PART, claim.part)
     trial.loads = {**trial.loads, PART: f"TensorFlow does not load {printable(claim.part.source_name)}"}
