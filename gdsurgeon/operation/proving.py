@@ -57,6 +57,7 @@ class Proving:
             ValidationError, NotValidatedError, UsageError: see `prove` and `prove_loads`.
         """
         self._executor.progress(Event("proving"))
+        self._executor.is_barred(EDITED, graph)
         if isinstance(edited, bytes):
             self._executor.load_bytes(EDITED, edited)
         else:

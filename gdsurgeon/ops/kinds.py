@@ -1,7 +1,8 @@
 """What kind an op is, by its name.
 
 What TensorFlow says of an op is in its table, see `op_defs`. What it does not say stands here, once; what decides
-whether an op belongs to a kind stands with it. What ops do with memory is in `buffers`.
+whether an op belongs to a kind stands with it. What ops do with memory is in `buffers`, and what they reach outside of
+the graph in `reach`.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def holds_state(op: str) -> bool:
     return op in VARIABLES or op in RESOURCE_VARIABLES or is_table(op)
 
 
-# Chance, waiting, and the world outside.
+# Chance and waiting.
 
 _DRAWS_WITHOUT_SEED = frozenset(
     """
@@ -137,23 +138,6 @@ def is_blocking(op: str) -> bool:
     """Whether the op may wait for something that never comes."""
     return re.search(_BLOCKING, op) is not None  # compiled when it is first asked for, and not at each start
 
-
-OUTSIDE_WORLD = frozenset(
-    """
-    ReadFile WriteFile MatchingFiles Save SaveSlices SaveV2 Restore RestoreSlice RestoreV2 MergeV2Checkpoints
-    ShardedFilename PyFunc PyFuncStateless EagerPyFunc ImmutableConst InitializeTableFromTextFile
-    InitializeTableFromTextFileV2 WholeFileReader WholeFileReaderV2 TextLineReader TextLineReaderV2 TFRecordReader
-    TFRecordReaderV2 FixedLengthRecordReader FixedLengthRecordReaderV2 LMDBReader IdentityReader IdentityReaderV2
-    TextLineDataset TFRecordDataset TFRecordDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2
-    LMDBDataset SqlDataset ExperimentalSqlDataset ExperimentalLMDBDataset MatchingFilesDataset
-    ExperimentalMatchingFilesDataset SaveDataset SaveDatasetV2 LoadDataset SnapshotDataset SnapshotDatasetV2
-    CacheDataset CacheDatasetV2 CreateSummaryFileWriter CreateSummaryDbWriter WriteSummary WriteScalarSummary
-    DebugIdentity DebugIdentityV2 DebugIdentityV3 Abort RpcCall TryRpc BigQueryReader GenerateBigQueryReaderPartitions
-    DataServiceDataset DataServiceDatasetV2 DataServiceDatasetV3 DataServiceDatasetV4 RegisterDataset
-    DisableCopyOnRead LoadAndRemapMatrix GenerateVocabRemapping
-    """.split()
-)
-"""Ops that read or write files, open connections, call Python, or end the process. Not run unless allowed."""
 
 # Arithmetic.
 

@@ -12,6 +12,7 @@ from gdsurgeon.feeds.input_spec import Feed, Jpeg
 from gdsurgeon.feeds.make import encoded
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import STRING, UINT8
+from gdsurgeon.proof.plan import Obstacle, why_not_loaded
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.settings import Settings, is_cpu
 from gdsurgeon.runtime.base import SessionOptions
@@ -55,6 +56,7 @@ class Executor:
         self.settings = settings
         self._worker = Worker(settings.device, settings.op_libraries, verbose=settings.verbose)
         self._loads: dict[str, Pending[None]] = {}
+        self._barred: dict[str, Obstacle] = {}
         self.progress: Progress = silent
         self.called: dict[str, str] = {}  # what graphs are called in messages, where that is not their key
 
@@ -93,6 +95,8 @@ class Executor:
         DEVICE is that of the settings where it is None. With OPTIMIZE TensorFlow optimises the graph (Grappler) before
         it runs it, as it does in deployment; else it is run as it is written.
         """
+        if self.is_barred(key, graph):
+            return
         source = graph.source
         if source.path is not None:
             self._load(key, path=source.path, device=device, optimize=optimize)
@@ -116,6 +120,8 @@ class Executor:
         device: str | None = None,
         optimize: bool = False,
     ) -> None:
+        if key in self._barred:
+            return
         settings = self.settings
         device = settings.device if device is None else device
         self._loads[key] = self._worker.load(
@@ -126,8 +132,30 @@ class Executor:
             options=SessionOptions(optimize=optimize, cpu_only=is_cpu(device), target=settings.target),
         )
 
+    def is_barred(self, key: str, graph: Graph) -> bool:
+        """Whether GRAPH must not be loaded as KEY: TensorFlow might evaluate there what reaches outside.
+
+        Then nothing is loaded under that name, and `loaded` says why.
+        """
+        self._barred.pop(key, None)
+        if not self.settings.allow_ops:
+            obstacle = why_not_loaded(graph)
+            if obstacle is not None:
+                self._barred[key] = obstacle
+        return key in self._barred
+
     def loaded(self, key: str) -> None:
-        """Waits until the graph KEY is loaded. Raises Refused where TensorFlow does not take it."""
+        """Waits until the graph KEY is loaded.
+
+        Raises:
+            Refused: TensorFlow does not take it.
+            NotValidatedError: it was not handed to TensorFlow, see `is_barred`.
+        """
+        if key in self._barred:
+            reason, advice = self._barred[key]
+            name = printable(self.called.get(key, key))
+            line = Line("loading {graph} may evaluate it: {reason}", graph=name, reason=reason)
+            raise NotValidatedError(line, advice=(advice, "do-without-running"))
         self._wait(self._loads[key])
 
     def unload(self, key: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.chance import drawing_nodes
+from gdsurgeon.analysis.queries.outside import outside_of
 from gdsurgeon.analysis.queries.side_effects import is_seeded, ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
@@ -14,10 +15,10 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import Line, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.node import Node
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import (
     MERGE,
-    OUTSIDE_WORLD,
     PLACEHOLDERS,
     RESOURCE_VARIABLES,
     TABLE_INITIALIZERS,
@@ -28,6 +29,7 @@ from gdsurgeon.ops.kinds import (
     is_random,
     is_table,
 )
+from gdsurgeon.ops.reach import UNKNOWN, reach_of
 from gdsurgeon.proof.settings import Settings
 
 
@@ -94,6 +96,24 @@ class FetchPlan:
         return replace(self, groups=[names for names in groups if names])
 
 
+def why_not_loaded(graph: Graph) -> Obstacle | None:
+    """What keeps GRAPH from being as much as loaded: TensorFlow may evaluate a node then that reaches outside."""
+    found = next(outside_of(graph).evaluated_at_load(), None)
+    return None if found is None else _reaches(*found)
+
+
+def _reaches(node: Node, op: str) -> Obstacle:
+    """The obstacle that NODE is, which reaches outside by OP."""
+    if reach_of(op).kind == UNKNOWN:
+        return Obstacle(f"{_called(node)} runs an op that is not known here ({printable(op)})", "custom-ops")
+    line = Line("{node} reaches outside ({op}); {allow_ops} runs it", node=_called(node), op=op)
+    return Obstacle(line, "allow-ops")
+
+
+def _called(node: Node) -> str:
+    return f"{quoted(node.name)} ({printable(node.op)})"
+
+
 def plan_with(
     settings: Settings,
     graph: Graph,
@@ -135,6 +155,7 @@ class Planner:
         self.graph = graph
         self.top = topology_of(graph)
         self.flow: ControlFlow = control_flow_of(graph)
+        self.outside = outside_of(graph, trusts_unknown=custom_ops)
         self.allow_ops = allow_ops
         self.custom_ops = custom_ops
         self.obstacles: dict[int, Obstacle] = {}
@@ -155,13 +176,13 @@ class Planner:
 
     def _is_suspicious(self, op: str) -> bool:
         definition = self.graph.op_def(op)
-        if definition is None or op in RESOURCE_VARIABLES or op in OUTSIDE_WORLD or is_blocking(op) or is_random(op):
+        if definition is None or op in RESOURCE_VARIABLES or is_blocking(op) or is_random(op):
             return True
-        return op in self.graph.functions or definition.takes_functions
+        return self.outside.may_reach(op) or op in self.graph.functions or definition.takes_functions
 
     def _look_at(self, number: int, op: str) -> None:
         node = self.top.node(number)
-        where = f"{quoted(node.name)} ({printable(op)})"
+        where = _called(node)
         if node.op_def is None:
             if not self.custom_ops:
                 self.obstacles[number] = Obstacle(f"{where} is an op that is not known here", "custom-ops")
@@ -169,12 +190,12 @@ class Planner:
         if op in RESOURCE_VARIABLES:
             self.obstacles[number] = Obstacle(f"{where} is a variable, whose value is not in the file")
             return
+        reached = "" if self.allow_ops else self.outside.reached_by(node)
+        if reached:
+            self.obstacles[number] = _reaches(node, reached)
+            return
         inside = ops_in_functions(node)
         for name in (op, *sorted(inside)):
-            if name in OUTSIDE_WORLD and not self.allow_ops:
-                line = Line("{node} reaches outside ({op}); {allow_ops} runs it", node=where, op=name)
-                self.obstacles[number] = Obstacle(line, "allow-ops")
-                return
             if is_blocking(name):
                 self.obstacles[number] = Obstacle(f"{where} may wait for ever ({name})")
                 return

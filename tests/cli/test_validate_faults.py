@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+from pathlib import Path
 
 import numpy as np
 import pytest
 from support.desk import check_said
+from support.reaching import CONTENT, SECRET, read_for_a_shape
 from support.runtime_graphs import CRASHING, hanging
 from support.servers import free_port, running_server
 from support.validating import EARLIER, Bench, calling_chance, deep, guilty, noisy, scaled
@@ -218,3 +220,13 @@ def test_binary_does_not_go_to_a_terminal(bench: Bench, arguments: tuple[str, ..
         os.close(end)
         os.close(terminal)
     assert ran.code == 2
+
+
+@pytest.mark.parametrize("level", ["load", "run"])
+def test_what_loading_would_evaluate_is_not_loaded(bench: Bench, level: str, tmp_path: Path) -> None:
+    bench.put(m=read_for_a_shape(tmp_path))
+    ran = bench.run("m.pb", "--level", level)
+    assert ran.code == 7
+    check_said(ran, "loading m.pb may evaluate it: 'r' (ReadFile) reaches outside (ReadFile); --allow-ops runs it")
+    (tmp_path / SECRET).write_text(CONTENT)
+    assert bench.run("m.pb", "--level", level, "--allow-ops").code == 0

@@ -13,9 +13,10 @@ from gdsurgeon.graph.node import Node
 
 def functions_of(node: Node) -> list[str]:
     """The functions that NODE calls or passes on, each once; the library may not have them."""
-    found = [node.op] if node.op in node.graph.functions else []
+    is_call = node.op in node.graph.functions
+    found = [node.op] if is_call else []
     definition = node.op_def
-    if definition is not None and not definition.takes_functions:
+    if definition is not None and not definition.takes_functions and not is_call:  # a function may take it from there
         return found
     for key in node.attr_keys:
         kind = definition.attrs[key].kind if definition is not None and key in definition.attrs else ""

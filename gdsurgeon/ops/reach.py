@@ -1,0 +1,83 @@
+"""What an op reaches outside of the graph: files, networks, other processes, Python. From a table kept as package data.
+
+The table has every op of the TensorFlow that it was made from, with what somebody found who looked at it: what is not
+in it was not looked at, and counts as reaching. It is made and checked by ``scripts/make_reach_table.py``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from gdsurgeon.wire.messages import DATA
+
+NONE, UNKNOWN = "none", "unknown"
+KINDS = (NONE, "file read", "file write", "network", "process", "python")
+"""What an op may reach. ``process`` stands for whatever runs code that is not the graph's: a program in a string, a
+device that several processes share, the end of this one. Who writes a file may read it."""
+
+
+class OpReach(NamedTuple):
+    """What an op reaches.
+
+    Attributes:
+        kind: one of `KINDS`, or `UNKNOWN` for an op that is not in the table.
+        attr: an attr that keeps it from reaching anything, or ''.
+        harmless: the values of that attr with which it does not; an empty list is harmless for any.
+    """
+
+    kind: str
+    attr: str = ""
+    harmless: tuple[str, ...] = ()
+
+
+@cache
+def _table() -> str:
+    with open(os.path.join(DATA, "reach.txt"), encoding="utf-8") as file:
+        return file.read()
+
+
+@cache
+def reach_of(op: str) -> OpReach:
+    """What nodes of OP reach."""
+    table = _table()
+    start = table.find(f"\n{op}\t") if "\t" not in op and "\n" not in op else -1
+    if start < 0:
+        return OpReach(UNKNOWN)
+    begin = start + len(op) + 2
+    return _parsed(table[begin : table.index("\n", begin)])
+
+
+def reaches() -> Iterator[tuple[str, OpReach]]:
+    """Each op of the table, and what it reaches."""
+    for line in _table().splitlines()[1:]:
+        op, _, rest = line.partition("\t")
+        yield op, _parsed(rest)
+
+
+def _parsed(row: str) -> OpReach:
+    kind, *condition = row.split("\t")
+    if not condition:
+        return OpReach(kind)
+    import json
+
+    return OpReach(kind, condition[0], tuple(json.loads(condition[1])))
+
+
+def is_pure(op: str, attrs: Mapping[str, object]) -> bool:
+    """Whether a node of OP reaches nothing outside of the graph, whatever the functions do that it calls.
+
+    Args:
+        op: its op; library functions are none.
+        attrs: the plain values of its attrs. One that is absent has its default, which is harmless; one that is
+            there without a plain value, for it is taken from the function's caller, is not.
+    """
+    reach = reach_of(op)
+    if reach.kind == NONE or not reach.attr:
+        return reach.kind == NONE
+    if reach.attr not in attrs:
+        return True
+    value = attrs[reach.attr]
+    return value == [] or (isinstance(value, bytes) and value.decode("utf-8", "replace") in reach.harmless)

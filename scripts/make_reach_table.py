@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Keeps gdsurgeon/data/reach.txt, the table of what TensorFlow's ops reach, in step with the TensorFlow installed.
+
+    python scripts/make_reach_table.py            write gdsurgeon/data/reach.txt, and say what is to be looked at
+    python scripts/make_reach_table.py --check    exit 1 where something is
+
+What an op reaches is no part of what TensorFlow says of it: somebody has to look at its kernel. The table is where that
+is kept, one op a line, sorted: the name, a tab, and
+
+    none        it computes from its inputs and attrs, or keeps state in the process
+    file read   it reads files, by a name in an input or an attr
+    file write  it writes files, or may both read and write them
+    network     it opens connections, listens, or sends to other processes
+    process     it runs code that is not the graph's: a program in a string, a native function by its name; acts on a
+                device that several processes share; or ends the process
+    python      it calls Python
+    unknown     nobody has looked: it counts as reaching
+
+then, where one attr keeps it from reaching anything, another tab, the attr, a tab and the harmless values as JSON. The
+first line is "#", a tab and the TensorFlow version.
+
+Ops of the installed TensorFlow that the table lacks are added as ``unknown``, those that are gone are dropped. What
+the check complains of besides: an op that counts as ``none`` though a word of its name, its inputs or its attrs speaks
+of the world outside, unless it is listed here with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+TABLE = Path(__file__).resolve().parent.parent / "gdsurgeon" / "data" / "reach.txt"
+
+WORLDLY = frozenset(
+    """
+    address checkpoint client command configuration connect debug descriptor dir directory download dump
+    environment file filename filenames filepattern files filespec folder ftp grpc hdfs host http library listen
+    load module path paths pipe plugin port programs python reader receive recv remote restore rpc save saver
+    send server service shell snapshot socket subprocess target tpu upload uri url urls vocab vocabulary worker
+    write writer
+    """.split()
+)
+LOOKED_AT: dict[str, str] = {
+    # A regular expression for names of ops, and why those that it matches reach nothing all the same.
+    r"AnonymousMutableDenseHashTable|MutableDenseHashTable(V2)?": "max_load_factor is how full a table in memory gets",
+    r"ApproxTopK": "recall_target is a number",
+    r"CTCBeamSearchDecoder": "top_paths is a count",
+    r"Copy|CopyHost": "debug_ops_spec only decides whether a copy is made",
+    r"ConvertToSparseCore.*|GetMinibatch.*|(Sort|GetStatsFrom)ListOfSparseCoreCooTensors": "sizes and keys",
+    r"ComputeDedupData.*": "a mark on a graph, without a kernel here",
+    r"BoostedTreesExampleDebugOutputs|DebugGradient(Ref)?Identity|DebugNumericSummaryV2": "it computes for debugging",
+    r"CudnnRNNBackpropV[23]": "host_reserved is memory",
+    r"InTopK(V2)?": "targets are classes",
+    r"(_Device|_Host|Host)(Const|Cast|Arg|Retval)|_CopyFrom(Gpu|Host)To(Gpu|Host)": "the host's memory",
+    r"_Fused.*|_MklNativeFused.*|_QuantizedMatMul": "inputs in the host's memory",
+    r"IdentityReader(V2)?": "hands on its work as if it were read",
+    r"Reader(Num|Read|Reset|Restore|Serialize).*": "acts on a reader, which another op has to have made",
+    r"DisableCopyOnRead|ReadVariable.*|_ReadVariablesOp": "variables in memory",
+    r"ParseSequenceExample(V2)?|ParseSingleSequenceExample|VarHandleOp|_XlaAotOnlyVarHandleOp": "debug_name is a label",
+    r"RemoteCall": "runs a function on a device of the session; the function is looked at",
+    r"ShardedFile(name|spec)": "makes a string",
+    r"Snapshot": "a copy of a tensor",
+    r"SparseCross.*|NegTrain": "counts",
+    r"TensorArray(Read|Write)(V[23])?": "tensors in memory",
+    r"TensorSliceDataset": "is_files is a hint for the optimiser",
+    r"TPU(Annotate|CopyWith|Dummy|Partitioned(In|Out)|Replic).*|_TPUReplicate": "a mark on a graph, no kernel",
+}
+
+
+def lines_of(ops: Any, version: str, known: dict[str, str]) -> list[str]:
+    """The lines of the table for OPS; KNOWN has what follows the name of each op that was looked at."""
+    return [f"#\t{version}", *(f"{name}\t{known.get(name, 'unknown')}" for name in sorted(op.name for op in ops))]
+
+
+def complaints(ops: Any, known: dict[str, str]) -> list[str]:
+    """What somebody has to look at."""
+    out = []
+    for op in sorted(ops, key=lambda op: op.name):
+        row = known.get(op.name, "unknown").split("\t")
+        words = {word for name in names_of(op) for word in words_in(name)} & WORLDLY
+        if row[0] == "unknown":
+            out.append(f"{op.name}: nobody has looked at it")
+        elif row[0] == "none" and words and not any(re.fullmatch(pattern, op.name) for pattern in LOOKED_AT):
+            out.append(f"{op.name}: none, though it speaks of {', '.join(sorted(words))}")
+        if len(row) > 1 and row[1] not in {attr.name for attr in op.attr}:
+            out.append(f"{op.name}: has no attr {row[1]}")
+    return out
+
+
+def names_of(op: Any) -> list[str]:
+    """The names of an op, its inputs and its attrs."""
+    return [op.name, *(arg.name for arg in op.input_arg), *(attr.name for attr in op.attr)]
+
+
+def words_in(name: str) -> list[str]:
+    """The words of which a name is made: MatchingFiles is matching and files."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Keep the table of what ops reach in step with TensorFlow.")
+    parser.add_argument("--check", action="store_true", help="compare only; exit 1 where something is to be done")
+    arguments = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import tensorflow as tf
+    from tensorflow.core.framework import op_def_pb2
+    from tensorflow.python.client import pywrap_tf_session
+
+    ops = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())).op
+    known = dict(line.split("\t", 1) for line in TABLE.read_text().splitlines()[1:])
+    lines = lines_of(ops, tf.version.VERSION, known)
+    text = "\n".join(lines) + "\n"
+    differs = text != TABLE.read_text()
+    if not arguments.check:
+        TABLE.write_text(text)
+    found = complaints(ops, known)
+    print("\n".join([f"reach.txt: {'differs' if differs else 'up to date'}", *found]))
+    return int(bool(found) or (arguments.check and differs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""What a graph reaches outside of it, whatever the way to it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.graphs import FLOAT, STRING, dtypes, func, function, graph, identity, library, node, placeholder
+from support.reaching import PLACEHOLDER_W, REACHING, SECRET, calls, text, writer, yes
+
+from gdsurgeon.analysis.queries.function_usage import functions_of
+from gdsurgeon.analysis.queries.outside import outside_of
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.plan import plan_with, why_not_loaded
+from gdsurgeon.proof.settings import Settings
+
+FOLDER = Path("/nowhere")
+X = placeholder("x", FLOAT, (1, 4))
+
+
+@pytest.mark.parametrize("way", REACHING)
+def test_no_way_outside_is_run(way: str) -> None:
+    hostile = from_bytes(REACHING[way](FOLDER))
+    plan = plan_with(Settings(), hostile)
+    assert plan.fetches == []
+    assert [name for name, reason in plan.reasons if "reaches outside" in reason] == ["y"]
+    assert "y" in {name.partition(":")[0] for name in plan_with(Settings(allow_ops=True), hostile).fetches}
+
+
+@pytest.mark.parametrize("way", ["ReadFile for a shape", "MatchingFiles for a shape", "a graph in a string that reads"])
+def test_what_loading_may_evaluate_is_not_loaded(way: str) -> None:
+    obstacle = why_not_loaded(from_bytes(REACHING[way](FOLDER)))
+    assert obstacle is not None and "reaches outside" in obstacle.reason
+
+
+def test_what_nobody_looks_at_and_what_has_state_is_loaded_all_the_same() -> None:
+    path = text("path", str(FOLDER / SECRET))
+    assert why_not_loaded(graph(path, node("r", "ReadFile", ["path"]))) is None
+    names = text("names", "a", shape=(1,))
+    restored = node("r", "RestoreV2", ["path", "names", "names"], dtypes=dtypes(FLOAT))
+    assert why_not_loaded(graph(path, names, restored, identity("y", "r"))) is None
+    read = [path, node("r", "ReadFile", ["path"]), identity("i", "r", kind=STRING)]
+    assert why_not_loaded(graph(*read, identity("y", "i", kind=STRING))) is None
+    assert why_not_loaded(graph(*read, node("y", "StringLength", ["i"]))) is not None
+
+
+def test_an_attr_keeps_an_op_from_reaching_anything() -> None:
+    for stream, reached in (("stderr", ""), ("file:///tmp/out", "PrintV2")):
+        m = graph(text("m", "hello"), node("w", "PrintV2", ["m"], output_stream=stream))
+        assert outside_of(m).reached_by(m["w"]) == reached
+    m = graph(text("m", "hello"), node("w", "PrintV2", ["m"]))
+    assert outside_of(m).reached_by(m["w"]) == ""
+
+
+def test_an_attr_in_a_body_that_the_caller_says_may_be_anything() -> None:
+    body = function("F", text("m", "hello"), node("y", "PrintV2", ["m:output:0"], output_stream=PLACEHOLDER_W))
+    m = graph(X, calls("y", "x", func("F")), library(body))
+    assert outside_of(m).reached_by(m["y"]) == "PrintV2"
+
+
+def test_a_function_that_nobody_runs_is_no_obstacle() -> None:
+    pure = function("F", node("y", "Identity", ["x"], T=FLOAT), ret="y:output:0")
+    m = graph(X, calls("y", "x", func("F")), library(pure, writer("W", "/nowhere/out")))
+    assert outside_of(m).reached_by(m["y"]) == ""
+    assert plan_with(Settings(), m).fetches == ["y"]
+
+
+def test_a_function_that_is_named_in_a_string_counts_as_run() -> None:
+    pure = function("F", node("y", "Identity", ["x"], T=FLOAT), ret="y:output:0")
+    pure.attr["forward_function_name"].s = b"W"
+    m = graph(X, calls("y", "x", func("F")), library(pure, writer("W", "/nowhere/out")))
+    assert outside_of(m).reached_by(m["y"]) == "WriteFile"
+
+
+def test_an_unknown_op_in_a_body_reaches_unless_somebody_vouches_for_it() -> None:
+    body = function("F", node("z", "MyOp", ["x"]), node("y", "Identity", ["z:out:0"], T=FLOAT), ret="y:output:0")
+    m = graph(X, calls("y", "x", func("F")), library(body))
+    assert plan_with(Settings(), m).reasons == [
+        ("y", "'y' (StatefulPartitionedCall) runs an op that is not known here (MyOp)")
+    ]
+    assert plan_with(Settings(op_libraries=("my_ops.so",)), m).fetches == ["y"]
+
+
+def test_who_vouches_for_unknown_ops_does_not_for_others() -> None:
+    body = function(
+        "F",
+        node("z", "MyOp", ["x"]),
+        text("p", "out"),
+        node("w", "WriteFile", ["p:output:0", "p:output:0"]),
+        ret="z:o:0",
+    )
+    m = graph(X, calls("y", "x", func("F")), library(body))
+    (reason,) = plan_with(Settings(op_libraries=("my_ops.so",)), m).reasons
+    assert "reaches outside (WriteFile)" in reason[1]
+
+
+def test_a_call_by_name_passes_on_the_functions_in_its_attrs() -> None:
+    m = from_bytes(REACHING["an attr of a call by name"](FOLDER))
+    assert functions_of(m["y"]) == ["F", "W"]
+
+
+def test_a_long_chain_of_functions_is_walked() -> None:
+    chain = [function(f"F{i}", node("y", f"F{i + 1}", ["x"]), ret="y:out:0") for i in range(3000)]
+    m = graph(X, calls("y", "x", func("F0")), yes("unused"), library(*chain, writer("F3000", "/nowhere/out")))
+    assert outside_of(m).reached_by(m["y"]) == "WriteFile"
