@@ -1,23 +1,10 @@
-"""The one interface behind which TensorFlow is used, whichever way it is reached."""
+"""What goes to TensorFlow and comes from it, whichever way it is reached."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.tensor import Tensor
-
-__all__ = [
-    "Device",
-    "LoadedGraph",
-    "Operation",
-    "RunResult",
-    "Runtime",
-    "SessionOptions",
-    "TensorFlowError",
-    "TensorSpec",
-]
 
 MAX_GRAPH_BYTES = (1 << 31) - 1  # TensorFlow parses a GraphDef through protobuf, whose sizes are int32
 
@@ -92,101 +79,6 @@ class SessionOptions(NamedTuple):
 
 
 FULL_TRACE = b"\x08\x03"  # a serialised RunOptions with trace_level = FULL_TRACE
-
-
-class LoadedGraph(Protocol):
-    """A graph in a session of its own. Different graphs may be used by different threads at once."""
-
-    def signature(self, names: Sequence[str]) -> list[TensorSpec]:
-        """What the tensors NAMES ('node' or 'node:1') are.
-
-        Raises:
-            TensorFlowError: 'not_found' for a name that no node or output has.
-        """
-        ...
-
-    def operations(self) -> Iterator[Operation]:
-        """All nodes, in the order TensorFlow keeps them."""
-        ...
-
-    def run(
-        self,
-        feeds: Mapping[str, Tensor],
-        fetches: Sequence[str],
-        targets: Sequence[str] = (),
-        trace: bool = False,
-    ) -> RunResult:
-        """Run once.
-
-        Args:
-            feeds: values by tensor name; dtype and shape are checked here (TensorFlow itself does not).
-            fetches: tensor names; one may occur twice, and may be fed.
-            targets: nodes to run without fetching anything.
-            trace: whether to record a full trace.
-
-        Raises:
-            TensorFlowError: whatever TensorFlow refuses; 'invalid_argument' for an unsuitable feed or a
-                fetch of a resource or variant, 'not_found' for an unknown name, 'unavailable' where the
-                server that runs it has gone (see `gdsurgeon.runtime.server.Server.call`).
-        """
-        ...
-
-    def close(self) -> None:
-        """Give the memory back, save that of a call which a server that has gone leaves hanging.
-
-        Idempotent; the tensors of earlier runs stay valid.
-        """
-        ...
-
-
-class Runtime(Protocol):
-    """TensorFlow, loaded into this process."""
-
-    @property
-    def name(self) -> str:
-        """'capi' or 'python'."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """TensorFlow's version."""
-        ...
-
-    def load(
-        self,
-        data: bytes | bytearray | memoryview,
-        default_device: str = "",
-        options: SessionOptions | None = None,
-    ) -> LoadedGraph:
-        """Import a serialised GraphDef.
-
-        Args:
-            data: the bytes; not needed any more after the call. A writable buffer is not copied.
-            default_device: where nodes go that name no device themselves, such as '/device:GPU:0'.
-            options: how the session executes.
-
-        Raises:
-            TensorFlowError: TensorFlow refuses the graph (a malformed one can also kill the process);
-                'unavailable' where no server answers at the target, 'invalid_argument' where that is no address.
-                What a server itself refuses, it refuses with the first run.
-        """
-        ...
-
-    def load_op_library(self, path: str) -> None:
-        """Load a library of custom ops and kernels (.so).
-
-        Raises:
-            TensorFlowError: it cannot be loaded.
-        """
-        ...
-
-    def devices(self, options: SessionOptions | None = None) -> list[Device]:
-        """The devices that sessions with OPTIONS see.
-
-        Raises:
-            TensorFlowError: as `load` does for the target.
-        """
-        ...
 
 
 def _varint(number: int) -> bytes:

@@ -19,7 +19,7 @@ from ctypes import c_char, c_char_p, c_int64, c_size_t, c_ubyte, c_void_p
 
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
-from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
+from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.library import Library, TFBuffer, TFOutput
 from gdsurgeon.runtime.library import load as load_library
@@ -29,8 +29,8 @@ _SLOT = 24  # bytes of a TF_TString
 _COPY_BELOW = 1 << 16  # bytes; smaller results are not worth keeping TensorFlow's memory for
 
 
-class CApiRuntime:
-    """`gdsurgeon.runtime.base.Runtime` over the C API.
+class CApiRuntime(Runtime):
+    """`gdsurgeon.runtime.checked.Runtime` over the C API.
 
     Raises:
         TensorFlowMissing, LibraryUnusable, TensorFlowError: see `gdsurgeon.runtime.library.load`.
@@ -40,7 +40,7 @@ class CApiRuntime:
 
     def __init__(self) -> None:
         self._library = load_library()
-        self.version: str = self._library.TF_Version().decode()
+        self.version = self._library.TF_Version().decode()
 
     def load(
         self,
@@ -48,24 +48,16 @@ class CApiRuntime:
         default_device: str = "",
         options: SessionOptions | None = None,
     ) -> CApiGraph:
-        """See `gdsurgeon.runtime.base.Runtime.load`."""
+        """See `gdsurgeon.runtime.checked.Runtime.load`."""
         return CApiGraph(self._library, data, default_device, options or SessionOptions())
 
     def load_op_library(self, path: str) -> None:
-        """See `gdsurgeon.runtime.base.Runtime.load_op_library`."""
+        """See `gdsurgeon.runtime.checked.Runtime.load_op_library`."""
         self._library.check(self._library.TF_LoadLibrary, os.fsencode(path))
 
-    def devices(self, options: SessionOptions | None = None) -> list[Device]:
-        """See `gdsurgeon.runtime.base.Runtime.devices`."""
-        graph = self.load(b"", options=options)
-        try:
-            return graph.devices()
-        finally:
-            graph.close()
 
-
-class CApiGraph(CheckedGraph):
-    """`gdsurgeon.runtime.base.LoadedGraph` over the C API: a TF_Graph and its TF_Session."""
+class CApiGraph(LoadedGraph):
+    """`gdsurgeon.runtime.checked.LoadedGraph` over the C API: a TF_Graph and its TF_Session."""
 
     def __init__(
         self,
@@ -133,7 +125,7 @@ class CApiGraph(CheckedGraph):
             library.TF_DeleteGraph(graph)
 
     def operations(self) -> Iterator[Operation]:
-        """See `gdsurgeon.runtime.base.LoadedGraph.operations`."""
+        """See `gdsurgeon.runtime.checked.LoadedGraph.operations`."""
         library = self._library
         graph = self._open_graph()
         position = c_size_t(0)

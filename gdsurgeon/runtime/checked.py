@@ -1,12 +1,13 @@
-"""What TensorFlow leaves unchecked about a run is checked here, once for both runtimes."""
+"""The one interface behind which TensorFlow is used; what it leaves unchecked about a run is checked here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
-from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, RunResult, TensorSpec
+from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
 from gdsurgeon.runtime.tensor import Tensor
@@ -49,8 +50,60 @@ def check_size(nbytes: int) -> None:
         )
 
 
-class CheckedGraph:
-    """The part of a loaded graph that the runtimes share; they implement the methods that raise here.
+class Runtime(ABC):
+    """TensorFlow, loaded into this process.
+
+    Attributes:
+        name: 'capi' or 'python'.
+        version: TensorFlow's version.
+    """
+
+    name: str
+    version: str
+
+    @abstractmethod
+    def load(
+        self,
+        data: bytes | bytearray | memoryview,
+        default_device: str = "",
+        options: SessionOptions | None = None,
+    ) -> LoadedGraph:
+        """Import a serialised GraphDef.
+
+        Args:
+            data: the bytes; not needed any more after the call. A writable buffer is not copied.
+            default_device: where nodes go that name no device themselves, such as '/device:GPU:0'.
+            options: how the session executes.
+
+        Raises:
+            TensorFlowError: TensorFlow refuses the graph (a malformed one can also kill the process);
+                'unavailable' where no server answers at the target, 'invalid_argument' where that is no address.
+                What a server itself refuses, it refuses with the first run.
+        """
+
+    @abstractmethod
+    def load_op_library(self, path: str) -> None:
+        """Load a library of custom ops and kernels (.so).
+
+        Raises:
+            TensorFlowError: it cannot be loaded.
+        """
+
+    def devices(self, options: SessionOptions | None = None) -> list[Device]:
+        """The devices that sessions with OPTIONS see.
+
+        Raises:
+            TensorFlowError: as `load` does for the target.
+        """
+        graph = self.load(b"", options=options)
+        try:
+            return graph.devices()
+        finally:
+            graph.close()
+
+
+class LoadedGraph(ABC):
+    """A graph in a session of its own. Different graphs may be used by different threads at once.
 
     Args:
         target: the address of the server that runs it, or ''.
@@ -73,7 +126,10 @@ class CheckedGraph:
         return self._reach(self._devices, ANSWER_WITHIN)
 
     def close(self) -> None:
-        """See `gdsurgeon.runtime.base.LoadedGraph.close`."""
+        """Give the memory back, save that of a call which a server that has gone leaves hanging.
+
+        Idempotent; the tensors of earlier runs stay valid.
+        """
         try:
             self._reach(self._close, ANSWER_WITHIN)
         except TensorFlowError:
@@ -85,8 +141,16 @@ class CheckedGraph:
         """What WORK gives, which uses the session; see `gdsurgeon.runtime.server.Server.call`."""
         return work() if self._server is None else self._server.call(work, limit)
 
+    @abstractmethod
+    def operations(self) -> Iterator[Operation]:
+        """All nodes, in the order TensorFlow keeps them."""
+
     def signature(self, names: Sequence[str]) -> list[TensorSpec]:
-        """See `gdsurgeon.runtime.base.LoadedGraph.signature`."""
+        """What the tensors NAMES ('node' or 'node:1') are.
+
+        Raises:
+            TensorFlowError: 'not_found' for a name that no node or output has.
+        """
         return [self._signature(parse_name(name)) for name in names]
 
     def run(
@@ -96,7 +160,19 @@ class CheckedGraph:
         targets: Sequence[str] = (),
         trace: bool = False,
     ) -> RunResult:
-        """See `gdsurgeon.runtime.base.LoadedGraph.run`."""
+        """Run once.
+
+        Args:
+            feeds: values by tensor name; dtype and shape are checked here (TensorFlow itself does not).
+            fetches: tensor names; one may occur twice, and may be fed.
+            targets: nodes to run without fetching anything.
+            trace: whether to record a full trace.
+
+        Raises:
+            TensorFlowError: whatever TensorFlow refuses; 'invalid_argument' for an unsuitable feed or a
+                fetch of a resource or variant, 'not_found' for an unknown name, 'unavailable' where the
+                server that runs it has gone (see `gdsurgeon.runtime.server.Server.call`).
+        """
         fed: dict[TensorName, Tensor] = {}
         for name, value in feeds.items():
             key = parse_name(name)
@@ -117,24 +193,26 @@ class CheckedGraph:
         got = fed | dict(zip(asked, tensors, strict=True))
         return RunResult([got[key] for key in wanted], metadata)
 
+    @abstractmethod
     def _signature(self, key: TensorName) -> TensorSpec:
-        raise NotImplementedError
+        """What a tensor is."""
 
+    @abstractmethod
     def _run(
         self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool
     ) -> RunResult:
         """Run with everything checked: no fetch occurs twice or is fed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _devices(self) -> list[Device]:
-        raise NotImplementedError
+        """See `devices`."""
 
+    @abstractmethod
     def _close(self) -> None:
         """Close the session and delete everything; idempotent."""
-        raise NotImplementedError
 
 
-_abandoned: list[CheckedGraph] = []  # kept from being freed while TensorFlow may be in them
+_abandoned: list[LoadedGraph] = []  # kept from being freed while TensorFlow may be in them
 
 
 def _check_feed(name: str, value: Tensor, takes: TensorSpec) -> None:

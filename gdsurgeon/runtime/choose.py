@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gdsurgeon.runtime.base import Runtime
+from gdsurgeon.runtime.checked import Runtime
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowMissing
 
 VARIABLE = "GDSURGEON_RUNTIME"  # environment: 'capi' or 'python' forces one

@@ -10,7 +10,7 @@ from typing import Any
 
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
-from gdsurgeon.runtime.checked import CheckedGraph, TensorName, check_output, check_size, no_node
+from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation, derive
 from gdsurgeon.runtime.differentiation.modules import GraphOperation, GraphTensor, PythonDevice, TensorGraph
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
@@ -19,8 +19,8 @@ from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 
 
-class PythonRuntime:
-    """`gdsurgeon.runtime.base.Runtime` on `import tensorflow`.
+class PythonRuntime(Runtime):
+    """`gdsurgeon.runtime.checked.Runtime` on `import tensorflow`.
 
     Raises:
         TensorFlowMissing: it is not installed or cannot be imported.
@@ -43,7 +43,7 @@ class PythonRuntime:
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise TensorFlowMissing(f"TensorFlow cannot be imported: {first}") from error
         self._tf: ModuleType = tensorflow
-        self.version: str = tensorflow.__version__
+        self.version = tensorflow.__version__
 
     def load(
         self,
@@ -51,11 +51,11 @@ class PythonRuntime:
         default_device: str = "",
         options: SessionOptions | None = None,
     ) -> PythonGraph:
-        """See `gdsurgeon.runtime.base.Runtime.load`."""
+        """See `gdsurgeon.runtime.checked.Runtime.load`."""
         return PythonGraph(self._tf, data, default_device, options or SessionOptions())
 
     def load_op_library(self, path: str) -> None:
-        """See `gdsurgeon.runtime.base.Runtime.load_op_library`."""
+        """See `gdsurgeon.runtime.checked.Runtime.load_op_library`."""
         with _translated(self._tf):
             self._tf.load_library(path)  # load_op_library would also generate Python functions for the ops
 
@@ -65,17 +65,9 @@ class PythonRuntime:
         with _translated(self._tf):
             return derive(self._tf, data, wanted)
 
-    def devices(self, options: SessionOptions | None = None) -> list[Device]:
-        """See `gdsurgeon.runtime.base.Runtime.devices`."""
-        graph = self.load(b"", options=options)
-        try:
-            return graph.devices()
-        finally:
-            graph.close()
 
-
-class PythonGraph(CheckedGraph):
-    """`gdsurgeon.runtime.base.LoadedGraph` on tf.Graph and tf.compat.v1.Session."""
+class PythonGraph(LoadedGraph):
+    """`gdsurgeon.runtime.checked.LoadedGraph` on tf.Graph and tf.compat.v1.Session."""
 
     def __init__(
         self, tf: ModuleType, data: bytes | bytearray | memoryview, default_device: str, options: SessionOptions
@@ -105,7 +97,7 @@ class PythonGraph(CheckedGraph):
                 session.close()
 
     def operations(self) -> Iterator[Operation]:
-        """See `gdsurgeon.runtime.base.LoadedGraph.operations`."""
+        """See `gdsurgeon.runtime.checked.LoadedGraph.operations`."""
         for node in self._open_graph().get_operations():
             yield Operation(node.name, node.type, len(node.outputs))
 

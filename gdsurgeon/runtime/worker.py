@@ -23,7 +23,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from gdsurgeon.runtime.base import Device, LoadedGraph, Operation, Runtime, SessionOptions, TensorSpec
+from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
+from gdsurgeon.runtime.checked import LoadedGraph, Runtime
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.protocol import (
