@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.attrs import plain
 from gdsurgeon.graph.constants import constant_header
-from gdsurgeon.graph.node import Node, same_dtype
+from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.op_defs import Arg, AttrReader, OpDef, arg_count, arg_dtypes
 from gdsurgeon.wire.protos import AttrValue
@@ -34,10 +34,10 @@ def misfits(changes: AttrChanges) -> list[str]:
             found.update(dict.fromkeys(wrong))
             if wrong:
                 continue
-        if _uses(definition.inputs, attrs):
-            found.update(dict.fromkeys(_of_inputs(node, definition, before, after)))
-        if _uses(definition.outputs, attrs):
-            found.update(dict.fromkeys(_of_outputs(node, definition, before, after)))
+        for args, look in ((definition.inputs, _of_inputs), (definition.outputs, _of_outputs)):
+            if _uses(args, attrs):
+                negative = _of_counts(node, args, after.reader(node))
+                found.update(dict.fromkeys(negative or look(node, definition, before, after)))
     return list(found)
 
 
@@ -82,6 +82,10 @@ class _Typing:
             self._outputs[node] = definition and arg_dtypes(definition.outputs, definition, self.reader(node))
         return self._outputs[node]
 
+    def edge(self, user: Node, slot: int, source: Output) -> tuple[int, int]:
+        """What data input SLOT of USER must have, and what SOURCE has; 0 where that is not known."""
+        return _at(self.inputs(user), slot), _at(self.outputs(source.node), source.index)
+
 
 def _at(dtypes: list[int] | None, index: int) -> int:
     return dtypes[index] if dtypes is not None and index < len(dtypes) else 0
@@ -103,10 +107,6 @@ def _of_counts(node: Node, args: Iterable[Arg], read: AttrReader) -> list[str]:
 
 def _of_inputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -> Iterator[str]:
     op, read = printable(node.op), after.reader(node)
-    negative = _of_counts(node, definition.inputs, read)
-    if negative:
-        yield from negative
-        return
     count = arg_count(definition.inputs, definition, read)
     if count != len(node.inputs):
         if arg_count(definition.inputs, definition, before.reader(node)) != count:
@@ -114,9 +114,8 @@ def _of_inputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -
             yield f"{quoted(node.name)} ({op}) would take {_tensors(count, 'input')}, {has}"
         return
     for slot, source in enumerate(node.inputs):
-        was = (_at(before.inputs(node), slot), _at(before.outputs(source.node), source.index))
-        wanted, given = _at(after.inputs(node), slot), _at(after.outputs(source.node), source.index)
-        if not same_dtype(wanted, given) and (wanted, given) != was:
+        wanted, given = after.edge(node, slot, source)
+        if not same_dtype(wanted, given) and (wanted, given) != before.edge(node, slot, source):
             yield (
                 f"{quoted(node.name)} ({op}) would take {dtype_name(wanted)} as input {slot}, "
                 f"and {quoted(source.name)} gives {dtype_name(given)}"
@@ -125,10 +124,6 @@ def _of_inputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -
 
 def _of_outputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -> Iterator[str]:
     op, read = printable(node.op), after.reader(node)
-    negative = _of_counts(node, definition.outputs, read)
-    if negative:
-        yield from negative
-        return
     had = arg_count(definition.outputs, definition, before.reader(node))
     count = arg_count(definition.outputs, definition, read)
     for user in node.graph.users(node):
@@ -140,9 +135,8 @@ def _of_outputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) 
                     has = f"would have {_tensors(count, 'output')}"
                     yield f"{quoted(node.name)} ({op}) {has}, and {quoted(user.name)} reads {quoted(source.name)}"
                 continue
-            was = (_at(before.inputs(user), slot), _at(before.outputs(node), source.index))
-            wanted, given = _at(after.inputs(user), slot), _at(after.outputs(node), source.index)
-            if not same_dtype(wanted, given) and (wanted, given) != was:
+            wanted, given = after.edge(user, slot, source)
+            if not same_dtype(wanted, given) and (wanted, given) != before.edge(user, slot, source):
                 yield (
                     f"{quoted(source.name)} ({op}) would be {dtype_name(given)}, "
                     f"and {quoted(user.name)} ({printable(user.op)}) reads it as {dtype_name(wanted)}"

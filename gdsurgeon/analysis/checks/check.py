@@ -16,8 +16,9 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import NAME_RULE
 from gdsurgeon.graph.records import Item, batches
 from gdsurgeon.ops.op_defs import arg_count
-from gdsurgeon.wire.fields import LEN, Field
+from gdsurgeon.wire.fields import LEN
 from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import GraphDebugInfo
 from gdsurgeon.wire.scan import DEBUG_INFO, LIBRARY, VERSION, VERSIONS
 from gdsurgeon.wire.source import Source
 
@@ -121,18 +122,22 @@ def check_edited(graph: Graph) -> list[str]:
 def _check_fields(graph: Graph, findings: Findings) -> None:
     """The top-level fields that are not nodes."""
     _ = graph.store.producer  # says where the versions are corrupt
+    for _ in debug_infos(graph):
+        pass  # likewise
     for other in graph.store.layout.others:
-        if other.number == DEBUG_INFO and other.wire_type == LEN:
-            _check_debug_info(graph, other)
         if (other.number, other.wire_type) not in _GRAPH_FIELDS:
             findings.warn(f"it has an unknown field {other.number} (wire type {other.wire_type}), which is kept")
 
 
-def _check_debug_info(graph: Graph, field: Field) -> None:
-    try:
-        message("tensorflow.GraphDebugInfo").FromString(graph.source.read(field.value, field.end - field.value))
-    except decode_error():
-        raise InputError(f"the debug info of {printable(graph.source_name)} is corrupt") from None
+def debug_infos(graph: Graph) -> Iterator[GraphDebugInfo]:
+    """What the file says of where nodes come from. Raises InputError where that is corrupt."""
+    for other in graph.store.layout.others:
+        if other.number == DEBUG_INFO and other.wire_type == LEN:
+            try:
+                data = graph.source.read(other.value, other.end - other.value)
+                yield message("tensorflow.GraphDebugInfo").FromString(data)
+            except decode_error():
+                raise InputError(f"the debug info of {printable(graph.source_name)} is corrupt") from None
 
 
 _GRAPH_FIELDS = {(LIBRARY, LEN), (VERSION, 0), (VERSIONS, LEN), (DEBUG_INFO, LEN)}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gdsurgeon.analysis.queries.function_usage import calling_nodes
+from gdsurgeon.analysis.queries.function_usage import calling_nodes, used_functions
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import REF, dtype_name
@@ -55,12 +54,11 @@ def function_summaries(graph: Graph) -> list[FunctionSummary]:
         for callee in callees:
             if callee in found:
                 found[callee].node_callers.append(node.name)
-    gradients: dict[str, list[str]] = {}
     for gradient in library.gradients():
-        gradients.setdefault(gradient.function_name, []).append(gradient.gradient_func)
         if gradient.gradient_func in found:
             found[gradient.gradient_func].gradient_of.append(gradient.function_name)
-    _mark_used(found, gradients)
+    for name in used_functions(graph) & found.keys() if found else ():
+        found[name].is_used = True
     return list(found.values())
 
 
@@ -82,16 +80,3 @@ def _type(arg: ArgDef) -> str:
         return f"{arg.type_list_attr}..."
     text = arg.type_attr or dtype_name(arg.type + (REF if arg.is_ref else 0))
     return f"{arg.number_attr} * {text}" if arg.number_attr else str(text)
-
-
-def _mark_used(found: Mapping[str, FunctionSummary], gradients: Mapping[str, Iterable[str]]) -> None:
-    pending = [summary for summary in found.values() if summary.node_callers]
-    for summary in pending:
-        summary.is_used = True
-    while pending:
-        summary = pending.pop()
-        for name in (*summary.calls, *gradients.get(summary.name, ())):
-            callee = found.get(name)
-            if callee is not None and not callee.is_used:
-                callee.is_used = True
-                pending.append(callee)

@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from gdsurgeon.analysis.checks.check import debug_infos
+from gdsurgeon.errors import InputError
 from gdsurgeon.graph.constants import SMALL, TENSOR, read_tensor_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields, read_varint
-from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import NodeDef
-from gdsurgeon.wire.scan import DEBUG_INFO
 
 LONGEST = 4096
 """Bytes of a string that are looked at."""
@@ -82,7 +82,7 @@ def baked_strings(graph: Graph) -> list[Strings]:
     """
     found = list(_in_debug_info(graph))
     for node in parsed_nodes(graph.source):
-        found += _in_record(node) if isinstance(node, Record) else _in_node(node, "")
+        found += _in_node(node)
     for function in graph.functions:
         for node in function.node_def:
             found += _in_node(node, function.signature.name)
@@ -142,47 +142,31 @@ def _is_worth_saying(text: str) -> bool:
 
 def _in_debug_info(graph: Graph) -> Iterator[Strings]:
     """The source files that the graph's debug info names."""
-    for other in graph.store.layout.others:
-        if other.number == DEBUG_INFO and other.wire_type == LEN:
-            try:
-                data = graph.source.read(other.value, other.end - other.value)
-                files = message("tensorflow.GraphDebugInfo").FromString(data).files
-            except decode_error():
-                continue  # the structural check says so
-            found = Strings("", "", "debug_info", False)
-            found.paths = list(files)
-            found.count = len(found.paths)
-            if found.paths:
-                yield found
+    try:
+        for info in debug_infos(graph):
+            if info.files:
+                yield Strings("", "", "debug_info", False, count=len(info.files), paths=list(info.files))
+    except InputError:
+        return  # the structural check says so
 
 
-def _in_node(node: NodeDef, function: str) -> Iterator[Strings]:
-    """The strings in a NodeDef message."""
-    for key, value in node.attr.items():
-        which = value.WhichOneof("value")
-        found = Strings(node.name, function, key, which == "tensor")
-        if which == "tensor":
-            if value.tensor.dtype % dtypes.REF == dtypes.STRING:
-                _add_tensor(found, value.tensor.SerializeToString())
-        elif which == "s":
-            _add_attr(found, [value.s])
-        elif which == "list" and value.list.s:
-            _add_attr(found, value.list.s)
-        if not found.is_empty:
-            yield found
-
-
-def _in_record(record: Record) -> Iterator[Strings]:
-    """The strings in a node's record, which may be too large to be read whole."""
-    header = record.header()
-    buf = record.buffer()
-    for key, (start, end) in header.attrs.items():
-        found = Strings(header.name, "", key, False)
+def _in_node(node: NodeDef | Record, function: str = "") -> Iterator[Strings]:
+    """The strings in a node, whose record may be too large to be read whole."""
+    header = node.header() if isinstance(node, Record) else node
+    attrs: Iterable[tuple[str, Buffer, int, int]]
+    if isinstance(node, Record):
+        buf = node.buffer()
+        attrs = ((key, buf, *span) for key, span in node.header().attrs.items())
+    else:
+        encoded = ((key, value.SerializeToString()) for key, value in node.attr.items())
+        attrs = ((key, data, 0, len(data)) for key, data in encoded)
+    for key, buf, start, end in attrs:
+        found = Strings(header.name, function, key, False)
         try:
             for field_ in fields(buf, start, end):
                 if field_.number == TENSOR and field_.wire_type == LEN:
                     found.is_tensor = True
-                    _add_tensor_at(found, buf, field_.value, field_.end)
+                    _add_tensor(found, buf, field_.value, field_.end)
                 elif field_.number == 2 and field_.wire_type == LEN:  # AttrValue.s
                     _add_attr(found, [_beginning(buf, field_.value, field_.end)])
                 elif field_.number == 1 and field_.wire_type == LEN:  # AttrValue.list, its field 2 is s
@@ -209,14 +193,7 @@ def _add_attr(found: Strings, items: Iterable[bytes]) -> None:
             found.add(data)
 
 
-def _add_tensor(found: Strings, data: bytes) -> None:
-    try:
-        _add_tensor_at(found, data, 0, len(data))
-    except WireError:
-        pass  # protobuf has read it: there is nothing wrong
-
-
-def _add_tensor_at(found: Strings, buf: Buffer, start: int, end: int) -> None:
+def _add_tensor(found: Strings, buf: Buffer, start: int, end: int) -> None:
     """Adds the strings of the TensorProto from START to END, one at a time."""
     if _dtype(buf, start, end) % dtypes.REF != dtypes.STRING:
         return
