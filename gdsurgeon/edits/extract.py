@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gdsurgeon.analysis.queries.initialisers import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
@@ -17,7 +17,11 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
+from gdsurgeon.ops.kinds import CONTROL_FLOW, IDENTITY, PLACEHOLDERS, UNSET_PLACEHOLDERS
+from gdsurgeon.text import counted, named
+
+_NO_WORK = PLACEHOLDERS | CONTROL_FLOW | IDENTITY | {"Const", "NoOp"}
+"""Ops of nodes that nobody minds: they compute nothing."""
 
 
 def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str | Output]) -> EditResult:
@@ -28,11 +32,12 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
 
     Args:
         graph: changed in place.
-        inputs: tensors at which to cut; other placeholders that the outputs depend on stay inputs.
+        inputs: tensors at which to cut; other placeholders that the outputs depend on stay inputs. Of several those
+            that no output depends on are passed over.
         outputs: tensors, of which at least one is given.
 
     Raises:
-        EditError: no such tensor, an input that no output depends on, a cut inside a while loop, or nothing would be
+        EditError: no such tensor, no output depends on an input, a cut inside a while loop, or nothing would be
             removed; the graph is as it was.
     """
     if not outputs:
@@ -40,17 +45,20 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     starts = list(dict.fromkeys(graph.output(item) for item in inputs))
     topology = topology_of(graph)
-    cut = [output for output in starts if output.node.op not in PLACEHOLDERS]
-    given = {topology.code(output) for output in cut}
-    kept = topology.upstream([topology.id_of(end.node) for end in ends if topology.code(end) not in given], given=given)
+    kept = _kept(topology, starts, ends)
+    unneeded = _unneeded(topology, starts, kept)
+    if unneeded:
+        starts = [output for output in starts if output not in unneeded]
+        kept = _kept(topology, starts, ends)
+    cut = _cuts(starts)
+    _check(topology, starts, ends)
+    notes = [
+        *(f"{quoted(output.name)} is not needed: no output depends on it" for output in unneeded),
+        *_stays(topology, starts, kept),
+        *_waited_for(topology, starts, ends, kept),
+    ]
     for number in needed_initialisers(topology, kept):
         kept[number] = 1
-    _check(topology, starts, ends, kept)
-    notes = [
-        f"{quoted(topology.name(n))} stays an input: the outputs depend on it"
-        for n in topology.with_ops(UNSET_PLACEHOLDERS)
-        if starts and kept[n] and Output(topology.node(n), 0) not in starts
-    ]
     shapes = known_shapes(graph, cut)
     going = [topology.node(number) for number in topology.numbers() if not kept[number]]
     if not going and not cut:
@@ -72,13 +80,53 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     return EditResult(intent, (SameGiven(values, pairs, statement),), [], notes)
 
 
-def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output], kept: bytearray) -> None:
+def _cuts(starts: Sequence[Output]) -> list[Output]:
+    return [output for output in starts if output.node.op not in PLACEHOLDERS]
+
+
+def _kept(topology: Topology, starts: Sequence[Output], ends: Sequence[Output], *, control: bool = True) -> bytearray:
+    """For each node whether it is needed for ENDS when STARTS are given."""
+    given = {topology.code(output) for output in _cuts(starts)}
+    wanted = [topology.id_of(end.node) for end in ends if topology.code(end) not in given]
+    return topology.upstream(wanted, given=given, control=control)
+
+
+def _unneeded(topology: Topology, starts: Sequence[Output], kept: bytearray) -> list[Output]:
+    """Those of STARTS that nothing which is KEPT reads. Raises EditError where that is so of all."""
     read = {pair for number in members(kept) for pair in topology.reads(number)} if starts else set()
+    out = [output for output in starts if (topology.id_of(output.node), output.index) not in read]
+    if out and len(out) == len(starts):
+        raise EditError(f"no output depends on {quoted(out[0].name)}: it cannot be an input of the part")
+    return out
+
+
+def _stays(topology: Topology, starts: Sequence[Output], kept: bytearray) -> list[str]:
+    """A line for each placeholder that is needed beside STARTS."""
+    return [
+        f"{quoted(topology.name(n))} stays an input: the outputs depend on it"
+        for n in topology.with_ops(UNSET_PLACEHOLDERS)
+        if starts and kept[n] and Output(topology.node(n), 0) not in starts
+    ]
+
+
+def _waited_for(topology: Topology, starts: Sequence[Output], ends: Sequence[Output], kept: bytearray) -> Iterable[str]:
+    """A line where something is computed only because somebody waits for it."""
+    read = _kept(topology, starts, ends, control=False)
+    waited = [n for n in members(kept) if not read[n] and topology.op(n) not in _NO_WORK]
+    if not waited:
+        return
+    edges = [(n, p) for n in members(read) for p, port in topology.reads(n) if port < 0 and not read[p]]
+    user, producer = next((edge for edge in edges if edge[1] in waited), edges[0])
+    yield (
+        f"{counted(len(waited), 'node')} ({named([topology.name(n) for n in waited], 3)}) "
+        f"{'stays' if len(waited) == 1 else 'stay'} only because somebody waits for "
+        f"{'it' if len(waited) == 1 else 'them'}: {quoted(topology.name(user))} for {quoted(topology.name(producer))}"
+    )
+
+
+def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output]) -> None:
     frames = while_frames(topology)
     for output in starts:
-        number = topology.id_of(output.node)
-        if (number, output.index) not in read:
-            raise EditError(f"no output depends on {quoted(output.name)}: it cannot be an input of the part")
         if output.node.op not in PLACEHOLDERS:
             check_replaceable(output)
             check_name(output.node.name)

@@ -46,6 +46,13 @@ def test_what_an_output_waits_for_stays() -> None:
     assert result.notes == ["'checked' stays an input: the outputs depend on it"]
 
 
+def test_what_is_computed_because_somebody_waits_for_it_is_told() -> None:
+    records = [placeholder("x"), node("a", "Neg", ["x"], T=FLOAT), node("b", "Abs", ["a"], T=FLOAT),
+               node("k", "NoOp", ["^b"]), identity("y", "x", "^k"), identity("z", "x")]  # fmt: skip
+    result = expect(records, lambda g: extract(g, [], ["y"]), records[:5])
+    assert result.notes == ["2 nodes (a, b) stay only because somebody waits for them: 'y' for 'k'"]
+
+
 def test_what_waits_for_a_cut_tensor_waits_for_its_node() -> None:
     """The node itself is needed then, and the placeholder gets another name."""
     records = [placeholder("x", FLOAT, (1,)), node("a", "Neg", ["x"], T=FLOAT), node("n", "NoOp", ["^a"]),
