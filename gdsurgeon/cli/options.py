@@ -13,8 +13,6 @@ import click
 
 from gdsurgeon.cli.command import feeds_option, message_option, output_option, proof_option
 from gdsurgeon.cli.complete import files, paired, placeholders
-from gdsurgeon.cli.hints import error_json
-from gdsurgeon.cli.run_edit import report_failure
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted
 
@@ -134,6 +132,8 @@ def edit_options(command: F) -> F:
         try:
             return command(request=request, **options)
         except GdsurgeonError as error:
+            from gdsurgeon.cli.run_edit import report_failure
+
             report_failure(request, terminal.command, error)
             raise
 
@@ -192,6 +192,8 @@ def answering_json(command: F) -> F:
         except GdsurgeonError as error:
             if options["as_json"] and not terminal.has_answered:
                 import json
+
+                from gdsurgeon.cli.hints import error_json
 
                 terminal.answer(json.dumps({"error": error_json(error, terminal.command)}, indent=2))
             raise

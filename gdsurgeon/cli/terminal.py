@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.hints import hint_of, worded
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -72,6 +70,8 @@ class Terminal:
 
     def error(self, error: GdsurgeonError) -> None:
         """One line for the error; details and a hint, where there are some, under it."""
+        from gdsurgeon.cli.hints import hint_of, worded
+
         self.warn(dict.fromkeys(error.warnings))
         self.say(f"{self.styled('Error:', 'error')} {worded(error.message)}")
         for detail in error.details:
@@ -82,6 +82,8 @@ class Terminal:
 
     def warn(self, warnings: Iterable[str]) -> None:
         """Warnings, a line each."""
+        from gdsurgeon.cli.hints import worded
+
         for warning in warnings:
             self.say(f"{self.styled('Warning:', 'warning')} {worded(warning)}")
 

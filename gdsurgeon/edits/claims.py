@@ -30,7 +30,7 @@ class Interface(NamedTuple):
     raw: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Claim:
     """What must hold between the graph before an edit and the graph after it.
 
@@ -38,12 +38,12 @@ class Claim:
     """
 
 
-@dataclass(frozen=True)
+@dataclass
 class Unchanged(Claim):
     """Nothing beyond: it loads, it runs, what the edit does not reach is bit-identical."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class SameOutputs(Claim):
     """Every output equals its counterpart (`Intent.counterpart`).
 
@@ -63,7 +63,7 @@ class SameOutputs(Claim):
     measured: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class SameGiven(Claim):
     """The edited graph gives what the original gives if some of its tensors have other values.
 
@@ -91,14 +91,14 @@ def equation(given: Sequence[str], tail: str = "") -> str:
     return f"edited(x) = original({', '.join(shown)}{tail})"
 
 
-@dataclass(frozen=True)
+@dataclass
 class SameTensors(Claim):
     """Tensors that an edit reads, and does not reach, are what they were: they have the same names, and values."""
 
     tensors: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class SamePiece(Claim):
     """A piece of the graph that another has taken the place of gives the same, whatever it is given.
 
@@ -114,7 +114,7 @@ class SamePiece(Claim):
     atol: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class SamePart(Claim):
     """What was added computes in the edited graph what it computes on its own.
 
@@ -129,7 +129,7 @@ class SamePart(Claim):
     outputs: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Preprocessed(Claim):
     """``edited(raw)`` equals ``original(pre(raw))``, the two run apart."""
 
@@ -137,7 +137,7 @@ class Preprocessed(Claim):
     inputs: tuple[Interface, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Postprocessed(Claim):
     """``edited(x)`` equals ``post(original(x))``, and the raw values are available under their new names."""
 
@@ -145,7 +145,7 @@ class Postprocessed(Claim):
     outputs: tuple[Interface, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Gradients(Claim):
     """Nodes that were added give the gradients that TensorFlow itself makes of the original; its outputs are the same.
 

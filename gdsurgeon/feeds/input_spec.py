@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple
 from zlib import crc32
 
-from gdsurgeon.analysis.shapes.stated import compatible, format_shape, placeholder_shape
+from gdsurgeon.analysis.shapes.stated import compatible, placeholder_shape
 from gdsurgeon.errors import Line, NotValidatedError, UsageError, quoted
 from gdsurgeon.feeds.given import given_feeds, packed
 from gdsurgeon.feeds.infer.consumers import outlet_of
@@ -18,7 +18,7 @@ from gdsurgeon.feeds.make import encoded
 from gdsurgeon.feeds.make.numbers import numbers
 from gdsurgeon.feeds.make.texts import text
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops import dtypes

@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.shapes.stated import compatible, format_shape
+from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.gradients.weights import Weights, counted_others, weights_of
+from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, check_name
 from gdsurgeon.graph.node import Output, same_dtype

@@ -63,6 +63,13 @@ def shape_of(proto: TensorShapeProto) -> Shape:
     return tuple(dim.size for dim in proto.dim)
 
 
+def format_shape(shape: Shape) -> str:
+    """``[?,224,224,3]``, ``[]`` for a scalar, ``[...]`` for an unknown rank."""
+    if shape is None:
+        return "[...]"
+    return "[" + ",".join("?" if dim < 0 else str(dim) for dim in shape) + "]"
+
+
 def shape_value(shape: Shape) -> AttrValue:
     """An AttrValue that holds SHAPE."""
     value = message("tensorflow.AttrValue")()

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.errors import Json, ValidationError
+from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 

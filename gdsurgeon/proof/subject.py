@@ -7,7 +7,6 @@ from copy import copy
 from itertools import islice
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.errors import NotValidatedError, ValidationError, printable
 from gdsurgeon.feeds.input_spec import (
     InputSpec,
@@ -19,7 +18,7 @@ from gdsurgeon.feeds.input_spec import (
     variable_value,
 )
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.attrs import shape_of
+from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import base_dtype, element_size
 from gdsurgeon.proof.executor import Executor, Refused

@@ -11,8 +11,8 @@ from gdsurgeon.analysis.queries.function_summary import FunctionSummary
 from gdsurgeon.analysis.queries.op_usage import OpUsage, op_counts
 from gdsurgeon.analysis.queries.signature import Signature
 from gdsurgeon.analysis.queries.strings import Strings
-from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.errors import Json, Line, printable, quoted
+from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES

@@ -9,9 +9,8 @@ import struct
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from gdsurgeon.analysis.shapes.stated import format_shape
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import Shape, shape_of, shape_value
+from gdsurgeon.graph.attrs import Shape, format_shape, shape_of, shape_value
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
 from gdsurgeon.wire.messages import message

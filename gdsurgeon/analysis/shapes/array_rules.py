@@ -19,8 +19,7 @@ from gdsurgeon.analysis.shapes.call import (
     rule,
     rules,
 )
-from gdsurgeon.analysis.shapes.stated import format_shape
-from gdsurgeon.graph.attrs import Shape, shape_of
+from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.ops.dtypes import base_dtype, element_size
 
 # The same elements in another shape.

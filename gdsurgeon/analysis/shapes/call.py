@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdsurgeon.analysis.shapes.stated import format_shape
-from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
+from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header, decode_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import INT32, INT64, base_dtype

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.call import UNKNOWN, Call, Value, count, known_product
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
-from gdsurgeon.analysis.shapes.stated import compatible, format_shape
+from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import printable, quoted
-from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 

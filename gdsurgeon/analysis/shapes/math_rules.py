@@ -19,8 +19,8 @@ from gdsurgeon.analysis.shapes.call import (
     rule,
     rules,
 )
-from gdsurgeon.analysis.shapes.stated import compatible, format_shape, placeholder_shape
-from gdsurgeon.graph.attrs import Shape, shape_of
+from gdsurgeon.analysis.shapes.stated import compatible, placeholder_shape
+from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 
 # Where tensors come from.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.graph.attrs import Shape, shape_of
+from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
@@ -44,13 +44,6 @@ def compatible(a: Shape, b: Shape) -> bool:
     if a is None or b is None:
         return True
     return len(a) == len(b) and all(x == y or x < 0 or y < 0 for x, y in zip(a, b, strict=True))
-
-
-def format_shape(shape: Shape) -> str:
-    """``[?,224,224,3]``, ``[]`` for a scalar, ``[...]`` for an unknown rank."""
-    if shape is None:
-        return "[...]"
-    return "[" + ",".join("?" if dim < 0 else str(dim) for dim in shape) + "]"
 
 
 def describe(output: Output) -> str:

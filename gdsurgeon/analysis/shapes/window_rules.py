@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.shapes.call import UNKNOWN, Call, Misfit, known_product, merge_dims, rule, rules
-from gdsurgeon.analysis.shapes.stated import format_shape
-from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.attrs import Shape, format_shape
 
 _FORMATS = ("NHWC", "NCHW", "NDHWC", "NCDHW")
 

@@ -6,7 +6,8 @@ from support.graphs import FLOAT, INT32, STRING, UINT8, add, const, g8, graph, i
 from support.paths import FIXTURES
 
 from gdsurgeon.analysis.queries.signature import TensorInfo, input_nodes, output_nodes, signature
-from gdsurgeon.analysis.shapes.stated import compatible, describe, format_shape, stated_shape
+from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.load import load
 
 
