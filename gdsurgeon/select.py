@@ -87,6 +87,15 @@ def nodes_of(graph: Graph, selection: Selection | Iterable[Node]) -> list[Node]:
     return nodes
 
 
+def one_node(graph: Graph, item: str | Node) -> Node:
+    """The node that is meant, by its name or itself. Raises EditError where it is none of GRAPH."""
+    if isinstance(item, str):
+        return graph[item]
+    if item.graph is not graph:
+        raise EditError(f"{quoted(item.name)} belongs to another graph")
+    return item
+
+
 def own_nodes(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
     """NODES, each once. Raises EditError where one is not in GRAPH."""
     out = list(dict.fromkeys(nodes))

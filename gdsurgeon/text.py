@@ -56,7 +56,7 @@ def named(names: Sequence[str], most: int = 6, show: Callable[[str], str] = prin
     return ", ".join(map(show, names[:most])) + (f" and {more:,} more" if more > 0 else "")
 
 
-def first_lines(lines: Sequence[str], most: int) -> tuple[str, ...]:
-    """The first of LINES, and behind them a line that says how many more there are."""
+def first_lines(lines: Sequence[str], most: int, others: str = "more") -> tuple[str, ...]:
+    """The first of LINES, and behind them a line that says how many OTHERS there are."""
     more = len(lines) - most
-    return (*lines[:most], f"and {more:,} more") if more > 0 else tuple(lines)
+    return (*lines[:most], f"and {more:,} {others}") if more > 0 else tuple(lines)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.edits.copying.replacing import hand_on
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 SUFFIX = "_postprocessed"
@@ -59,7 +59,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
     intent.renamed = {served[b]: raw[b] for b in bindings}
     for binding in bindings:
         if binding not in direct:
-            _serve_by_identity(graph, served[binding], copied.output(binding.result))
+            hand_on(graph, served[binding], [copied.output(binding.result)])
             intent.added.append(served[binding])
     claim = Postprocessed(
         post,
@@ -97,8 +97,3 @@ def _named_directly(bindings: Sequence[Binding]) -> set[Binding]:
 
 def _op(node: Node) -> str:
     return printable(node.op)
-
-
-def _serve_by_identity(graph: Graph, name: str, output: Output) -> Node:
-    attrs = {"T": type_value(output.dtype).SerializeToString()}
-    return graph.add(name, "Identity", [output], attrs=attrs)

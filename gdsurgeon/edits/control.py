@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
-from gdsurgeon.analysis.traversal.order import find_cycle
+from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.intent import Altered, Intent
@@ -14,7 +14,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE
-from gdsurgeon.text import named
+from gdsurgeon.select import one_node
+from gdsurgeon.text import first_lines, named
 
 Edge = tuple[str | Node, str | Node]
 """(node, what it waits for), names or nodes; the latter may be written with its ``^``."""
@@ -84,15 +85,11 @@ Edges = dict[Node, dict[Node, None]]
 
 
 def _node(graph: Graph, name: str | Node, *, is_before: bool = False) -> Node:
-    if isinstance(name, Node):
-        if name.graph is not graph:
-            raise EditError(f"{quoted(name.name)} belongs to another graph")
-        return name
-    if is_before:
-        name = name.removeprefix("^")
-    if name.startswith("^") or ":" in name:
-        raise EditError(f"{quoted(name)} is not a node: names of nodes have no index and no ^")
-    return graph[name]
+    if isinstance(name, str):
+        name = name.removeprefix("^") if is_before else name
+        if name.startswith("^") or ":" in name:
+            raise EditError(f"{quoted(name)} is not a node: names of nodes have no index and no ^")
+    return one_node(graph, name)
 
 
 def _removed(graph: Graph, edges: Sequence[Edge]) -> Edges:
@@ -158,13 +155,8 @@ def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
     cycle = find_cycle(topology)
     # A cycle without any of the new edges was there before: the edit may be there to open it.
     if any(edge in new for edge in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True)):
-        raise EditError(f"a cycle would come about: {_path(topology, cycle)}")
+        raise EditError(f"a cycle would come about: {spelt_cycle(topology, cycle)}")
     _check_frames(graph, topology)
-
-
-def _path(topology: Topology, cycle: Sequence[int]) -> str:
-    names = [quoted(topology.name(number)) for number in [*cycle, cycle[0]]]
-    return " -> ".join(names if len(names) <= 12 else [*names[:6], "...", *names[-5:]])
 
 
 def _check_frames(graph: Graph, topology: Topology) -> None:
@@ -232,16 +224,12 @@ def _notes(added: Edges, removed: Edges) -> list[str]:
         for node, befores in removed.items()
         for source in befores
     ]
-    if len(out) > MOST_NOTES:
-        return [*out[:MOST_NOTES], f"and {len(out) - MOST_NOTES:,} more control edges"]
-    return out
+    return [*first_lines(out, MOST_NOTES, "more control edges")]
 
 
 def _unread(graph: Graph, removed: Edges) -> list[str]:
     """Who runs no longer unless it is asked for."""
     sources = dict.fromkeys(source for befores in removed.values() for source in befores)
     idle = [source.name for source in sources if source.exists and not graph.users(source)]
-    out = [f"nothing waits for {printable(name)} or reads it any more" for name in idle[:MOST_NOTES]]
-    if len(idle) > MOST_NOTES:
-        out.append(f"and {len(idle) - MOST_NOTES:,} other nodes that nothing waits for any more")
-    return out
+    out = [f"nothing waits for {printable(name)} or reads it any more" for name in idle]
+    return [*first_lines(out, MOST_NOTES, "other nodes that nothing waits for any more")]

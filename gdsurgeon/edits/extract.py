@@ -10,6 +10,7 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
+from gdsurgeon.edits.copying.replacing import drop_colocations
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.intent import Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
@@ -66,7 +67,7 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     intent = Intent(removed=[node.name for node in going])
 
     names = _cut(graph, cut, kept, topology, shapes, intent)
-    _forget(graph, going)
+    drop_colocations(graph, going)
     graph.remove(going)
     taken = {name: node for node, name in names.items() if node.name != name}
     if taken:
@@ -168,12 +169,3 @@ def _cut(
         out[node] = name
         intent.added.append(name)
     return out
-
-
-def _forget(graph: Graph, going: Sequence[Node]) -> None:
-    """Takes what goes out of the colocations of what stays, which reads none of it and waits for none of it."""
-    gone = set(going)
-    for node in going:
-        for other in graph.colocated_with(node):
-            if other not in gone:
-                graph.set_colocated(other, [o for o in other.colocated if o not in gone])

@@ -10,6 +10,7 @@ from gdsurgeon.analysis.traversal.control_flow import Branches, Frames, branches
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import escape
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
+from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.definition import (
     NO_INLINE,
     XLA_ATOL,
@@ -24,12 +25,11 @@ from gdsurgeon.edits.functions.definition import (
 from gdsurgeon.edits.functions.fusion_body import FusionBody, Hole, bind_body
 from gdsurgeon.edits.intent import Altered, Intent, altered_function, made
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import bytes_value, func_value, type_value, types_value
+from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import CONVOLUTIONS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.wire.messages import message
@@ -305,9 +305,11 @@ def _replace(graph: Graph, fusion: _Fusion, plan: FusionBody, name: str, xla: bo
     handed_on: dict[Node, list[tuple[Output, int]]] = {node: [] for node in kept}
     for output in fusion.outputs:
         if output.node in handed_on:
-            handed_on[output.node].append((place[output], base_dtype(output.dtype)))
+            handed_on[output.node].append((place[output], output.dtype))
     for node, outputs in handed_on.items():
-        _keep_name(graph, node, outputs, call)
+        # Without any it waits for the call.
+        values, types = [value for value, _ in outputs], [dtype for _, dtype in outputs]
+        hand_on(graph, node.name, values, () if values else [call], call, types)
         intent.added.append(node.name)
     if call_name != name:
         graph.rename({call: name})
@@ -335,8 +337,7 @@ def _tie(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], name: str, int
     held = next((output for output in fusion.edges.inputs if place.holds(output)), None)
     if held is None:
         return []
-    attrs = {"T": type_value(base_dtype(held.dtype)).SerializeToString()}
-    pivot = graph.add(graph.unique_names()(f"{name}/pivot"), "Identity", [held], attrs=attrs, after=fusion.members[-1])
+    pivot = hand_on(graph, graph.unique_names()(f"{name}/pivot"), [held], after=fusion.members[-1])
     intent.added.append(pivot.name)
     return [pivot]
 
@@ -359,29 +360,12 @@ def _rewire(
         graph.set_controls(user, controls)
         intent.changed.append(user.name)
         intent.altered.append(Altered(user.name, "controls", tuple(control.name for control in controls)))
-    for node in fusion.members:
-        for other in graph.colocated_with(node):
-            if other not in members:
-                graph.set_colocated(other, [o for o in other.colocated if o not in members])
-                fusion.notes.append(f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}")
-                intent.changed.append(other.name)
-                intent.altered.append(Altered(other.name, "colocated", tuple(o.name for o in other.colocated)))
+    for other, node in drop_colocations(graph, fusion.members).items():
+        fusion.notes.append(f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}")
+        intent.changed.append(other.name)
+        intent.altered.append(Altered(other.name, "colocated", tuple(o.name for o in other.colocated)))
     intent.changed = list(dict.fromkeys(intent.changed))
     return rewired
-
-
-def _keep_name(graph: Graph, node: Node, outputs: Sequence[tuple[Output, int]], after: Node) -> None:
-    """A node of NODE's name that hands on the call's outputs (given with their dtypes), index by index.
-
-    Without any it waits for the call.
-    """
-    values, types = [value for value, _ in outputs], [dtype for _, dtype in outputs]
-    if not outputs:
-        graph.add(node.name, "NoOp", controls=[after], after=after)
-    elif len(outputs) == 1:
-        graph.add(node.name, "Identity", values, attrs={"T": type_value(types[0]).SerializeToString()}, after=after)
-    else:
-        graph.add(node.name, "IdentityN", values, attrs={"T": types_value(types).SerializeToString()}, after=after)
 
 
 def _call_op(function: FunctionDef) -> str:

@@ -8,17 +8,17 @@ from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.calls import bodies, body_key, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
 from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import attr_value, string_value, type_value, types_value
+from gdsurgeon.graph.attrs import attr_value, string_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import base_dtype
 
 FRAME_NAME = "frame_name"
 
@@ -162,18 +162,15 @@ class _Inlining:
             values = [self._identity(f"{call.name}/given", output, [], call) for output in values]
             controls += [value.node for value in values]
         if len(controls) > 1:
-            controls = [self._group(f"{call.name}/start", controls, call)]
+            controls = [self._node(f"{call.name}/start", [], controls, call)]
         gated = [self._identity(f"{call.name}/argument", output, controls, call) for output in values]
         return gated, controls or [output.node for output in gated]
 
     def _identity(self, name: str, output: Output, controls: Sequence[Node], after: Node) -> Output:
-        dtype = type_value(base_dtype(output.dtype)).SerializeToString()
-        node = self.graph.add(self.unique(name), "Identity", [output], controls, attrs={"T": dtype}, after=after)
-        self.added.append(node)
-        return node.output
+        return self._node(name, [output], controls, after).output
 
-    def _group(self, name: str, controls: Sequence[Node], after: Node) -> Node:
-        node = self.graph.add(self.unique(name), "NoOp", controls=controls, after=after)
+    def _node(self, name: str, values: Sequence[Output], controls: Sequence[Node], after: Node) -> Node:
+        node = hand_on(self.graph, self.unique(name), values, controls, after)
         self.added.append(node)
         return node
 
@@ -232,8 +229,7 @@ class _Inlining:
                 new = [n for control in user.controls for n in (done if control is call else [control])]
                 self.graph.set_controls(user, new)
                 self.waiting.append(user)
-        for other in self.graph.colocated_with(call):
-            self.graph.set_colocated(other, [o for o in other.colocated if o is not call])
+        drop_colocations(self.graph, [call])
         name = call.name
         self.graph.remove([call])
         if keeper is not None:
@@ -241,14 +237,7 @@ class _Inlining:
 
     def _keeper(self, call: Node, results: Sequence[Output], effects: Sequence[Node]) -> Node:
         """An Identity with the call's outputs, for a call that is an output of the graph or has effects besides."""
-        if not results:
-            return self._group(f"{call.name}/done", effects, call)
-        types = [base_dtype(output.dtype) for output in results]
-        op, value = ("Identity", type_value(types[0])) if len(types) == 1 else ("IdentityN", types_value(types))
-        name = self.unique(f"{call.name}/results")
-        keeper = self.graph.add(name, op, results, effects, attrs={"T": value.SerializeToString()}, after=call)
-        self.added.append(keeper)
-        return keeper
+        return self._node(f"{call.name}/{'results' if results else 'done'}", results, effects, call)
 
     def _done(self, call: Node, users: Sequence[Node], ends: Sequence[Node], own: Container[Node]) -> list[Node]:
         """What to wait for in the place of CALL: a node, where there are several things, that waits for all."""
@@ -257,7 +246,7 @@ class _Inlining:
         ends = _last(dict.fromkeys(ends), own)
         if len(ends) < 2:
             return ends
-        return [self._group(f"{call.name}/done", ends, call)]
+        return [self._node(f"{call.name}/done", [], ends, call)]
 
 
 def _last(nodes: Iterable[Node], own: Container[Node]) -> list[Node]:

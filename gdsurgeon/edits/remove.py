@@ -12,6 +12,7 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
+from gdsurgeon.edits.copying.replacing import drop_colocations
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
@@ -75,10 +76,7 @@ def remove(
         graph.set_controls(user, controls)
         intent.changed.append(user.name)
         intent.altered.append(Altered(user.name, "controls", tuple(dict.fromkeys(c.name for c in controls))))
-    for node in nodes:
-        for other in graph.colocated_with(node):
-            if other not in members:
-                graph.set_colocated(other, [o for o in other.colocated if o not in members])
+    drop_colocations(graph, nodes)
     _redirect(graph, read, place, intent)
     _exchange(graph, nodes, read, placeholders, shapes, intent)
     intent.altered += [item for name in intent.added for item in made(graph[name])]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
-from gdsurgeon.analysis.traversal.order import find_cycle
+from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.intent import Intent
@@ -138,8 +138,7 @@ def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]
         topology.set_inputs(topology.id_of(node), codes)
     cycle = find_cycle(topology)
     if cycle:
-        path = " -> ".join(quoted(topology.name(number)) for number in [*cycle, cycle[0]][:12])
-        raise EditError(f"rerouting would make a cycle: {path}")
+        raise EditError(f"rerouting would make a cycle: {spelt_cycle(topology, cycle)}")
 
 
 def _rewired(slots: Mapping[Node, Mapping[int, Output]]) -> Iterable[Rewired]:

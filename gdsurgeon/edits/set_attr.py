@@ -17,7 +17,7 @@ from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.op_defs import OpDef
-from gdsurgeon.select import Selection, select_nodes
+from gdsurgeon.select import Selection, one_node, select_nodes
 from gdsurgeon.text import first_lines
 from gdsurgeon.wire.protos import AttrValue
 
@@ -116,14 +116,9 @@ def _nodes(graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
         nodes = nodes.nodes
     found = list(nodes)
     graph.prefetch([node for node in found if isinstance(node, str)])
-    out: dict[Node, None] = {}
-    for item in found:
-        if isinstance(item, Node) and item.graph is not graph:
-            raise EditError(f"{quoted(item.name)} belongs to another graph")
-        out[graph[item] if isinstance(item, str) else item] = None
-    if not out:
+    if not found:
         raise EditError("no nodes are given")
-    return list(out)
+    return list(dict.fromkeys(one_node(graph, item) for item in found))
 
 
 class _NewAttrs:

@@ -12,7 +12,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import FunctionChanges
 from gdsurgeon.graph.node import Node
-from gdsurgeon.select import Selection, select_nodes
+from gdsurgeon.select import Selection, one_node, select_nodes
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_NOTES = 8
@@ -82,11 +82,7 @@ def _constantly(device: str) -> Change:
 def _nodes(graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
     if isinstance(nodes, Selection):
         return select_nodes(graph, nodes)
-    out = dict.fromkeys(graph[node] if isinstance(node, str) else node for node in nodes)
-    for node in out:
-        if node.graph is not graph:
-            raise EditError(f"{quoted(node.name)} belongs to another graph")
-    return list(out)
+    return list(dict.fromkeys(one_node(graph, item) for item in nodes))
 
 
 def _device(text: str | None) -> Device:

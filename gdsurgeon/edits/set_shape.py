@@ -17,6 +17,7 @@ from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
+from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import near_miss
@@ -25,7 +26,6 @@ from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.text import counted, first_lines, named
-from gdsurgeon.wire.messages import message
 
 MOST_SHOWN = 8
 MOST_DETAILS = 100
@@ -228,9 +228,5 @@ def _planned(graph: Graph, fixes: Iterable[Fix]) -> list[_NewShape]:
 
 def _vector(values: Sequence[int], dtype: int) -> bytes:
     """An AttrValue that holds a vector."""
-    value = message("tensorflow.AttrValue")()
-    value.tensor.dtype = dtype
-    value.tensor.tensor_shape.dim.add(size=len(values))
-    size = 8 if dtype == INT64 else 4
-    value.tensor.tensor_content = b"".join(item.to_bytes(size, "little", signed=True) for item in values)
-    return bytes(value.SerializeToString(deterministic=True))
+    content = b"".join(item.to_bytes(8 if dtype == INT64 else 4, "little", signed=True) for item in values)
+    return raw_value(dtype, (len(values),), content).SerializeToString(deterministic=True)

@@ -50,7 +50,7 @@ def save(path: str, samples: Sequence[Mapping[str, Tensor]]) -> None:
                     for suffix, array in _arrays(tensor):
                         _write(archive, key_of(name, number) + suffix, array)
     except (ValueError, struct.error, zipfile.LargeZipFile) as error:  # a name that is too long, or is no Unicode
-        raise OutputError(f"{printable(path)} cannot be written: {_first_line(error)}") from error
+        raise OutputError(f"{printable(path)} cannot be written: {first_line(error)}") from error
     with OutputFile(path) as output:
         output.stage([buffer.getvalue()])
         output.publish()
@@ -181,7 +181,7 @@ class Archive:
             with self._zip.open(key + ".npy") as entry:
                 return npy.read_array(entry, allow_pickle=False)
         except Exception as error:  # whatever the zip and array readers make of a broken file
-            raise self._unreadable(_first_line(error)) from error
+            raise self._unreadable(first_line(error)) from error
 
     def _unreadable(self, reason: str) -> UsageError:
         return UsageError(f"{self._what} {printable(self.path)} cannot be read: {reason}")
@@ -226,5 +226,6 @@ def of_dtype(value: object, dtype: int) -> Tensor:
     return tensor
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error of somebody else's says, in a line."""
     return printable(str(error).split("\n")[0]) or type(error).__name__

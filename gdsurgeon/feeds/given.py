@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gdsurgeon.errors import Line, UsageError, printable, quoted
-from gdsurgeon.feeds.archive import Archive, of_dtype, split_key
+from gdsurgeon.feeds.archive import Archive, first_line, of_dtype, split_key
 from gdsurgeon.feeds.make.numbers import BYTES, INTEGERS
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
@@ -105,15 +105,11 @@ def _loaded(what: str, path: str) -> object:
         raise UsageError(f"{what} cannot be read: it is no file of arrays, or a broken one") from error
 
 
-def _first_line(error: Exception) -> str:
-    return printable(str(error).split("\n")[0]) or type(error).__name__
-
-
 def _from_array(name: str, dtype: int, value: object) -> Tensor:
     try:
         return of_dtype(value, dtype)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"the feed for {quoted(name)} does not fit: {_first_line(error)}") from error
+        raise UsageError(f"the feed for {quoted(name)} does not fit: {first_line(error)}") from error
 
 
 def _from_text(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tensor:

@@ -16,15 +16,9 @@ from gdsurgeon.proof.plan import Obstacle, why_not_loaded
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.settings import Settings, is_cpu
 from gdsurgeon.runtime.base import SessionOptions
-from gdsurgeon.runtime.client import (
-    Pending,
-    RuntimeFailure,
-    TensorFlowError,
-    TensorFlowMissing,
-    Worker,
-    WorkerTimeout,
-)
+from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing, WorkerTimeout
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.runtime.tensor import Tensor

@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.statistics import Statistics
     from gdsurgeon.runtime.tensor import Tensor
 
-__all__ = [
-    "Pending",
-    "RuntimeFailure",
-    "TensorFlowError",
-    "TensorFlowMissing",
-    "Worker",
-    "WorkerDied",
-    "WorkerTimeout",
-]
-
 T = TypeVar("T", covariant=True)
 
 _BOOT = """import sys

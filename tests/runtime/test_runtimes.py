@@ -14,7 +14,8 @@ from support.runtime_graphs import a_type, a_types, const, graph, identity, node
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
 from gdsurgeon.runtime.base import SessionOptions
-from gdsurgeon.runtime.client import RuntimeFailure, TensorFlowError, Worker
+from gdsurgeon.runtime.client import Worker
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError
 from gdsurgeon.runtime.protocol import Channel, OutputInfo, Result
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 from gdsurgeon.runtime.worker import Child

@@ -15,7 +15,8 @@ from support.servers import ServerProcess, free_port, running_server
 
 from gdsurgeon.runtime import server as module
 from gdsurgeon.runtime.base import SessionOptions, TensorSpec
-from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, Worker
+from gdsurgeon.runtime.client import Pending, Worker
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError
 from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.runtime.server import Server, parse_target
 from gdsurgeon.runtime.tensor import Tensor, from_numpy

@@ -16,13 +16,8 @@ from support import runtime_graphs as graphs
 from support.paths import ROOT, TESTS
 
 from gdsurgeon.runtime import client
-from gdsurgeon.runtime.client import (
-    RuntimeFailure,
-    TensorFlowMissing,
-    Worker,
-    WorkerDied,
-    WorkerTimeout,
-)
+from gdsurgeon.runtime.client import Worker
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowMissing, WorkerDied, WorkerTimeout
 from gdsurgeon.runtime.protocol import Info
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
@@ -266,7 +261,8 @@ def test_dead_child_is_an_error_even_where_sigpipe_kills() -> None:
     done = script("""
         import os, signal, time
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        from gdsurgeon.runtime.client import Worker, WorkerDied
+        from gdsurgeon.runtime.client import Worker
+        from gdsurgeon.runtime.failures import WorkerDied
         with Worker(runtime="capi") as w:
             w.info().result(60)
             os.kill(w._pid, signal.SIGTERM)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gdsurgeon.runtime.client import Pending, RuntimeFailure, Worker
+from gdsurgeon.runtime.client import Pending, Worker
+from gdsurgeon.runtime.failures import RuntimeFailure
 
 
 class LentWorker(Worker):

@@ -8,7 +8,7 @@ from gdsurgeon.analysis.checks.edges import check_edges
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.checks.functions import check_functions, unknown_ops
 from gdsurgeon.analysis.checks.nodes import NodePass
-from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges
+from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -177,7 +177,4 @@ def _check_cycles(graph: Graph, findings: Findings) -> None:
         return
     cycle = find_cycle(topology)
     if cycle:
-        names = [quoted(topology.name(number)) for number in [*cycle, cycle[0]]]
-        if len(names) > 12:
-            names = [*names[:6], "...", *names[-5:]]
-        findings.fault(f"its nodes form a cycle outside a while loop: {' -> '.join(names)}")
+        findings.fault(f"its nodes form a cycle outside a while loop: {spelt_cycle(topology, cycle)}")

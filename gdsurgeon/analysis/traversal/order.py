@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import InputError, printable, quoted
@@ -60,8 +60,7 @@ def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int
     """
     cycle = find_cycle(topology)
     if cycle and (inside is None or all(inside[number] for number in cycle)):
-        path = " -> ".join(quoted(topology.name(number)) for number in [*cycle, cycle[0]][:12])
-        raise InputError(f"{printable(topology.graph.source_name)} has a cycle: {path}")
+        raise InputError(f"{printable(topology.graph.source_name)} has a cycle: {spelt_cycle(topology, cycle)}")
     numbers = [number for number in topology.numbers() if inside is None or inside[number]]
 
     above = _without_loops(topology)
@@ -87,6 +86,12 @@ def find_cycle(topology: Topology) -> list[int]:
     for number in order:
         unordered[number] = 0
     return _walk_back(topology, unordered)
+
+
+def spelt_cycle(topology: Topology, cycle: Sequence[int]) -> str:
+    """The names of a cycle's nodes, the first at the end again; of a long one some of them."""
+    names = [quoted(topology.name(number)) for number in [*cycle, cycle[0]]]
+    return " -> ".join(names if len(names) <= 12 else [*names[:6], "...", *names[-5:]])
 
 
 def _walk_back(topology: Topology, unordered: bytearray) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import placeholder_shape
+from gdsurgeon.analysis.shapes.stated import compatible, placeholder_shape
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.feeds.infer.consumers import outlet_of, through_identities
 from gdsurgeon.feeds.infer.roles import role_shapes
@@ -49,15 +49,9 @@ def candidate_shapes(graph: Graph, node: Node) -> list[tuple[int, ...]]:
         return [stated]
     out: list[tuple[int, ...]] = [()] if stated is None and _is_divisor(graph, node) else []
     out += role_shapes(outlet_of(node), stated)
-    out += [shape for shape in _from_consumers(graph, node, stated) if _fits(shape, stated)]
+    out += [shape for shape in _from_consumers(graph, node, stated) if compatible(shape, stated)]
     out.extend(_defaults(stated))
     return list(dict.fromkeys(out))
-
-
-def _fits(shape: tuple[int, ...], stated: Shape) -> bool:
-    return stated is None or (
-        len(shape) == len(stated) and all(s in (-1, d) for s, d in zip(stated, shape, strict=True))
-    )
 
 
 def _defaults(stated: Shape) -> Iterator[tuple[int, ...]]:

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from gdsurgeon.errors import EditError, NotValidatedError, ValidationError, printable
-from gdsurgeon.runtime.client import Pending, RuntimeFailure, TensorFlowError, TensorFlowMissing, Worker
+from gdsurgeon.runtime.client import Pending, Worker
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import TensorSpec
