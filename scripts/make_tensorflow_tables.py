@@ -13,9 +13,11 @@ ops.txt        one op a line, sorted: the name, a tab, and JSON with the keys
                  i, o  input and output args: [name, type, number_attr, is_ref], short forms cut at the end;
                        type is a DataType number, the name of a type attr, or ["name"] for a list(type) attr
                  a     attrs: [name, type, default]; no third item: no default; null: a default not kept here
-                 t     for attrs of kind type or list(type) that allow some types only, these
+                 t     for attrs that allow some DataTypes or texts only, these
+                 m     for attrs that have one, the least number, or the least length of a list
+                 d     the version of GraphDefs from which on the op is not to be had
                  s     1 where the op is stateful
-               The first line is "#", a tab and the TensorFlow version.
+               The first line is "#", the TensorFlow version and its version of GraphDefs, with tabs between.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ def op_table() -> bytes:
 
     ops = op_def_pb2.OpList()
     ops.ParseFromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
-    lines = [f"#\t{tf.version.VERSION}"]
+    lines = [f"#\t{tf.version.VERSION}\t{tf.version.GRAPH_DEF_VERSION}"]
     for op in sorted(ops.op, key=lambda op: op.name):
         row: dict[str, Any] = {}
         for key, args in (("i", op.input_arg), ("o", op.output_arg)):
@@ -98,9 +100,14 @@ def op_table() -> bytes:
                 row[key] = [arg_row(arg) for arg in args]
         if op.attr:
             row["a"] = [attr_row(attr) for attr in op.attr]
-        allowed = {attr.name: list(attr.allowed_values.list.type) for attr in op.attr if attr.allowed_values.list.type}
+        allowed = {attr.name: allowed_values(attr) for attr in op.attr if attr.HasField("allowed_values")}
         if allowed:
             row["t"] = allowed
+        minima = {attr.name: attr.minimum for attr in op.attr if attr.has_minimum}
+        if minima:
+            row["m"] = minima
+        if op.HasField("deprecation"):
+            row["d"] = op.deprecation.version
         if op.is_stateful:
             row["s"] = 1
         lines.append(f"{op.name}\t{json.dumps(row, separators=(',', ':'))}")
@@ -113,6 +120,11 @@ def arg_row(arg: Any) -> list[Any]:
     while not row[-1]:
         row.pop()
     return row
+
+
+def allowed_values(attr: Any) -> list[Any]:
+    values = attr.allowed_values.list
+    return [text.decode() for text in values.s] or list(values.type)
 
 
 def attr_row(attr: Any) -> list[Any]:

@@ -26,14 +26,17 @@ def attr_value(data: bytes) -> AttrValue:
 
 def kind_of(value: AttrValue) -> str:
     """What an AttrValue holds, in the words of op signatures: ``int``, ``list(type)``, ``func``, ... or ''."""
+    return next(iter(kinds_in(value)), "")
+
+
+def kinds_in(value: AttrValue) -> tuple[str, ...]:
+    """All that an AttrValue holds, as `kind_of` says it: one thing, unless it is a list of several kinds."""
     which = value.WhichOneof("value")
     if which is None:
-        return ""
+        return ()
     if which != "list":
-        return str(_KINDS[which])
-    for field, _ in value.list.ListFields():
-        return f"list({_KINDS[field.name]})"
-    return "list()"
+        return (_KINDS[which],)
+    return tuple(f"list({_KINDS[field.name]})" for field, _ in value.list.ListFields()) or ("list()",)
 
 
 _KINDS = {

@@ -36,12 +36,14 @@ class TensorHeader(NamedTuple):
         dims: the shape as the proto has it; None for an unknown rank.
         content_bytes: bytes of `tensor_content`.
         values: elements in the fields that hold them one by one.
+        has_texts: whether the content of a tensor of strings, if it has any, is as many as the shape says.
     """
 
     dtype: int
     dims: tuple[int, ...] | None
     content_bytes: int
     values: int
+    has_texts: bool = True
 
     @property
     def elements(self) -> int:
@@ -58,7 +60,7 @@ def read_tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader:
     Raises:
         WireError: it is not one.
     """
-    dtype = content = values = 0
+    dtype = content = content_end = values = 0
     dims: tuple[int, ...] | None = ()
     for field in fields(buf, start, end):
         if field.number == 1 and field.wire_type == VARINT:
@@ -66,13 +68,32 @@ def read_tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader:
         elif field.number == 2 and field.wire_type == LEN:
             dims = _dims(buf, field.value, field.end)
         elif field.number == 4 and field.wire_type == LEN:
-            content = field.end - field.value
+            content, content_end = field.end - field.value, field.end
         elif field.number in _VALUE_FIELDS:
             count = _count(buf, field.number, field.wire_type, field.value, field.end)
             values += count // _PER_ELEMENT.get(field.number, 1) if field.wire_type == LEN else count
         elif field.number == 18 and field.wire_type == LEN:
             values += field.end - field.value
-    return TensorHeader(dtype, dims, content, values)
+    header = TensorHeader(dtype, dims, content, values)
+    if dtype == dtypes.STRING and content:
+        return header._replace(has_texts=_has_texts(buf, content_end - content, content_end, header.elements))
+    return header
+
+
+def _has_texts(buf: Buffer, start: int, end: int, count: int) -> bool:
+    """Whether from START to END of BUF there are the lengths of COUNT strings and behind them as many bytes."""
+    if not 0 <= count <= end - start:
+        return False
+    looked_at = min(count, SMALL)
+    data = buf[start : min(end, start + 5 * looked_at)]
+    lengths = pos = 0
+    try:
+        for _ in range(looked_at):
+            size, pos = read_varint(data, pos, len(data))
+            lengths += size
+    except WireError:
+        return False
+    return count > SMALL or start + pos + lengths == end
 
 
 def _count(buf: Buffer, number: int, wire_type: int, start: int, end: int) -> int:

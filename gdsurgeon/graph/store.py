@@ -11,6 +11,7 @@ from gdsurgeon.graph.index import Layout, Search, Table
 from gdsurgeon.graph.records import Record
 from gdsurgeon.wire.fields import LEN, Field
 from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import VersionDef
 from gdsurgeon.wire.scan import LIBRARY, VERSIONS
 from gdsurgeon.wire.source import Source
 
@@ -206,13 +207,15 @@ class Store:
         return self.fields(LIBRARY)
 
     @cached_property
+    def versions(self) -> VersionDef:
+        """Which versions of TensorFlow may read the graph; zeros where the file does not say."""
+        data = b"".join(self.source.read(field.value, field.end - field.value) for field in self.fields(VERSIONS))
+        try:
+            return message("tensorflow.VersionDef").FromString(data)  # fields that are there twice add up so
+        except decode_error():
+            raise InputError(f"the versions field of {printable(self.name)} is corrupt") from None
+
+    @property
     def producer(self) -> int:
         """The version of the GraphDef's producer; 0 where the file does not say."""
-        producer = 0
-        for field in self.fields(VERSIONS):
-            data = self.source.read(field.value, field.end - field.value)
-            try:
-                producer = message("tensorflow.VersionDef").FromString(data).producer or producer
-            except decode_error():
-                raise InputError(f"the versions field of {printable(self.name)} is corrupt") from None
-        return producer
+        return self.versions.producer

@@ -132,6 +132,14 @@ def base_dtype(number: int) -> int:
     return number - REF if number > REF else number
 
 
+def is_readable_as(given: int, wanted: int) -> bool:
+    """Whether an input of dtype WANTED may read a tensor of dtype GIVEN: a reference as its value, and not the reverse.
+
+    An unknown dtype, 0, fits all.
+    """
+    return not given or not wanted or wanted in (given, base_dtype(given))
+
+
 def element_size(number: int) -> int:
     """Bytes of one element; 0 where the dtype has no fixed size, or there is no such dtype."""
     known = DTYPES.get(number)

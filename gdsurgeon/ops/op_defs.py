@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -33,7 +33,9 @@ class Arg(NamedTuple):
 class AttrDef(NamedTuple):
     """An attr of an op. `kind` is ``type``, ``list(type)``, ``int``, ``shape``, ...; a default may be unknown here.
 
-    `allowed` are the DataTypes that an attr of kind ``type`` or ``list(type)`` may have; () where it may have any.
+    `allowed` are the DataTypes that an attr of kind ``type`` or ``list(type)`` may have, `texts` those that one of kind
+    ``string`` or ``list(string)`` may have; () where it may have any. `minimum` is the least that one of kind ``int``
+    may be, and the least length of a list.
     """
 
     name: str
@@ -41,16 +43,19 @@ class AttrDef(NamedTuple):
     has_default: bool
     default: object
     allowed: tuple[int, ...] = ()
+    texts: tuple[str, ...] = ()
+    minimum: int | None = None
 
 
 class OpDef(NamedTuple):
-    """The signature of an op."""
+    """The signature of an op; from the version `removed_in` on GraphDefs cannot have it, unless that is 0."""
 
     name: str
     inputs: tuple[Arg, ...]
     outputs: tuple[Arg, ...]
     attrs: dict[str, AttrDef]
     is_stateful: bool
+    removed_in: int = 0
 
     @property
     def takes_functions(self) -> bool:
@@ -82,18 +87,22 @@ def op_def(name: str) -> OpDef | None:
     import json
 
     row = json.loads(table[begin : table.index("\n", begin)])
-    allowed = row.get("t", {})
-    attrs = (
-        AttrDef(item[0], item[1], len(item) > 2, item[2] if len(item) > 2 else None, tuple(allowed.get(item[0], ())))
-        for item in row.get("a", ())
-    )
+    allowed, minima = row.get("t", {}), row.get("m", {})
+    attrs = (_attr(allowed.get(item[0], ()), minima.get(item[0]), *item) for item in row.get("a", ()))
     return OpDef(
         name,
         tuple(_arg(*item) for item in row.get("i", ())),
         tuple(_arg(*item) for item in row.get("o", ())),
         {attr.name: attr for attr in attrs},
         "s" in row,
+        row.get("d", 0),
     )
+
+
+def _attr(allowed: Sequence[int | str], minimum: int | None, name: str, kind: str, *default: object) -> AttrDef:
+    texts = tuple(value for value in allowed if isinstance(value, str))
+    dtypes = tuple(value for value in allowed if isinstance(value, int))
+    return AttrDef(name, kind, bool(default), default[0] if default else None, dtypes, texts, minimum)
 
 
 def _arg(name: str, kind: int | str | list[str] = 0, number_attr: str | None = None, is_ref: int = 0) -> Arg:
@@ -113,28 +122,46 @@ def table_version() -> str:
     return _table().split("\n", 1)[0].split("\t")[1]
 
 
-def arg_dtypes(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -> list[int]:
-    """The DataTypes of the tensors that ARGS stand for; 0 where an attr that would say it is absent.
+def graph_def_version() -> int:
+    """The version of GraphDefs of that TensorFlow: of which it may be said that it must not read a file."""
+    return int(_table().split("\n", 1)[0].split("\t")[2])
+
+
+MOST_LISTED = 1 << 20
+"""Tensors of one run that are listed: a count beyond any real node's is a fault of the file."""
+
+Run = tuple[int, int]
+"""A DataType, 0 where it is not known, and how many tensors in a row have it."""
+
+
+def arg_runs(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -> Iterator[Run]:
+    """The DataTypes of the tensors that ARGS stand for, without listing them; 0 where the attr that says it is absent.
 
     An absent count or list with no default counts as one tensor of unknown dtype: the node is broken, and the
     structural check says so.
     """
-    out: list[int] = []
     for arg in args:
-        out.extend(_expanded(arg, definition, read))
+        ref = REF if arg.is_ref else 0
+        if arg.list_attr:
+            types = _value(arg.list_attr, definition, read)
+            yield from ((_dtype(t, ref), 1) for t in types) if isinstance(types, list) else ((0, 1),)
+            continue
+        number = _value(arg.number_attr, definition, read)
+        count = number if isinstance(number, int) and number >= 0 else 1
+        yield _dtype(arg.dtype or _value(arg.type_attr, definition, read), ref), count
+
+
+def arg_dtypes(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -> list[int]:
+    """The DataTypes of the tensors that ARGS stand for; see `arg_runs`."""
+    out: list[int] = []
+    for dtype, count in arg_runs(args, definition, read):
+        out.extend([dtype] * min(count, MOST_LISTED))
     return out
 
 
 def arg_count(args: Iterable[Arg], definition: OpDef | None, read: AttrReader) -> int:
     """How many tensors ARGS stand for: as many as `arg_dtypes` lists, without listing them."""
-    count = 0
-    for arg in args:
-        value = _value(arg.list_attr or arg.number_attr, definition, read)
-        if arg.list_attr:
-            count += len(value) if isinstance(value, list) else 1
-        else:
-            count += value if isinstance(value, int) and value >= 0 else 1
-    return count
+    return sum(count for _, count in arg_runs(args, definition, read))
 
 
 def _value(attr: str, definition: OpDef | None, read: AttrReader) -> object:
@@ -145,15 +172,5 @@ def _value(attr: str, definition: OpDef | None, read: AttrReader) -> object:
     return value
 
 
-def _expanded(arg: Arg, definition: OpDef | None, read: AttrReader) -> Iterator[int]:
-    ref = REF if arg.is_ref else 0
-    if arg.list_attr:
-        types = _value(arg.list_attr, definition, read)
-        yield from (t + ref for t in types) if isinstance(types, list) else (0,)
-        return
-    dtype = arg.dtype or _value(arg.type_attr, definition, read)
-    number = _value(arg.number_attr, definition, read)
-    # A count beyond any real node's is a fault of the file; it must not become a list of that length.
-    count = min(number, 1 << 20) if isinstance(number, int) and number >= 0 else 1
-    for _ in range(count):
-        yield dtype + ref if dtype and isinstance(dtype, int) else 0
+def _dtype(value: object, ref: int) -> int:
+    return value + ref if value and isinstance(value, int) else 0

@@ -256,7 +256,7 @@ def test_equal_functions_are_there_once() -> None:
 
 
 def test_unequal_functions_get_a_new_name_and_so_do_those_who_call_them() -> None:
-    mid = function("M", node("y", "PartitionedCall", ["x"], f=func("F")), ret="y:output:0")
+    mid = function("M", node("y", "PartitionedCall", ["x"], f=func("F"), Tin=dtypes(FLOAT), Tout=dtypes(FLOAT)))
     found = model(caller("y2", "M"), trailer=library(mid, function("F", BODY)))
     part = pre(caller("p2", "M"), node("p3", "F", ["image_preprocessed"]),
                trailer=library(mid, function("F", NEGATED)))  # fmt: skip

@@ -44,7 +44,7 @@ def test_what_fits_is_kept(desk: Desk) -> None:
 def test_attrs_that_the_new_op_lacks_go_and_are_told(desk: Desk) -> None:
     x = placeholder("x")
     pool = {"T": FLOAT, "ksize": ONES, "strides": ONES, "padding": "SAME", "data_format": "NHWC"}
-    more = {"explicit_paddings": b"\x0a\x00", "_output_shapes": b"\x0a\x00"}
+    more = {"explicit_paddings": b"\x0a\x00", "_output_shapes": b"\x0a\x02\x3a\x00"}
     before = [x, node("y", "MaxPool", ["x"], **pool, **more)]
     said = expect(desk, before, ("--op", "MaxPool", "AvgPool"), [x, node("y", "AvgPool", ["x"], **pool)])
     assert "attr 'explicit_paddings' is none of the new op's and goes: 'y'" in said

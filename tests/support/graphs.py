@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.node_record import encode_node
@@ -116,15 +117,20 @@ def library(*functions: Any, gradients: Mapping[str, str] | None = None) -> byte
     return encode_len(2, out.SerializeToString(deterministic=True))
 
 
-def function(name: str, *body: bytes, ret: str = "y:y:0") -> Any:
-    """A FunctionDef from float `x` to float `out`, with the node records BODY."""
+def function(name: str, *body: bytes, ret: str = "") -> Any:
+    """A FunctionDef from float `x` to float `out`, with the node records BODY; it returns RET, or output 0 of `y`."""
     out = message("tensorflow.FunctionDef")()
     out.signature.name = name
     out.signature.input_arg.add(name="x", type=1)
     out.signature.output_arg.add(name="out", type=1)
     out.node_def.extend(proto(*body, trailer=b"").node)
-    out.ret["out"] = ret
+    out.ret["out"] = ret or f"y:{_first_output(out.node_def)}:0"
     return out
+
+
+def _first_output(nodes: Any) -> str:
+    definitions = [op_def(n.op) for n in nodes if n.name == "y"]
+    return next((d.outputs[0].name for d in definitions if d is not None and d.outputs), "y")
 
 
 def graph_bytes(*records: bytes, trailer: bytes = VERSIONS) -> bytes:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from gdsurgeon.analysis.checks.attrs import AttrFindings, check_attrs
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.names import NAME_RULE, is_valid_name, near_miss, parse_input
-from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
+from gdsurgeon.ops.op_defs import Run, op_def
 from gdsurgeon.wire.messages import unknown_fields
 
 
@@ -34,9 +35,9 @@ def told(graph_def: Any) -> Told:
     )
     _names([node.name for node in nodes], out)
     rows = {node.name: row for row, node in enumerate(nodes)}
-    outputs = {name: (nodes[row].op, found[row].outputs) for name, row in rows.items()}
+    outputs = {name: (nodes[row].op, found[row]) for name, row in rows.items()}
     for node, of_node in zip(nodes, found, strict=True):
-        _inputs(node, of_node.inputs, outputs, out)
+        _inputs(node, of_node, outputs, out)
     _colocations(nodes, found, rows, out)
     return out
 
@@ -74,7 +75,7 @@ def _names(names: list[str], out: Told) -> None:
             out.faults.append(f"two nodes are named {quoted(name)}: numbers {names.index(name)} and {row}")
 
 
-def _inputs(node: Any, expected: int, outputs: dict[str, tuple[str, int]], out: Told) -> None:
+def _inputs(node: Any, found: AttrFindings, outputs: dict[str, tuple[str, AttrFindings]], out: Told) -> None:
     name = f"node {quoted(node.name)}"
     for text in node.input:
         ref = parse_input(text)
@@ -86,13 +87,27 @@ def _inputs(node: Any, expected: int, outputs: dict[str, tuple[str, int]], out: 
             out.faults.append(
                 f"{name} {verb} {quoted(text)}, and there is no node {quoted(ref.node)}.{miss}".removesuffix(".")
             )
-        elif ref.port >= outputs[ref.node][1] >= 0:
-            op, count = outputs[ref.node]
+        elif ref.port >= outputs[ref.node][1].outputs >= 0:
+            op, count = outputs[ref.node][0], outputs[ref.node][1].outputs
             has = f"{quoted(ref.node)} ({op}) has {count} output{'s' if count != 1 else ''}"
             out.faults.append(f"{name} reads '{printable(ref.node)}:{ref.port}', and {has}")
     count = sum(not text.startswith("^") for text in node.input)
-    if count != expected >= 0:
-        out.faults.append(f"{name} has {count} data inputs, and {node.op} takes {expected}")
+    if count != found.inputs >= 0:
+        out.faults.append(f"{name} has {count} data inputs, and {node.op} takes {found.inputs}")
+        return
+    wanted = iter(_listed(found.takes))
+    for place, text in enumerate(node.input):
+        ref = parse_input(text)
+        takes = 0 if text.startswith("^") else next(wanted, 0)
+        given = _listed(outputs[ref.node][1].gives) if ref is not None and ref.node in outputs else []
+        if ref is not None and 0 <= ref.port < len(given) and not is_readable_as(given[ref.port], takes):
+            source = ref.node if ref.port == 0 else f"{ref.node}:{ref.port}"
+            what = f"{name} ({node.op}) takes {dtype_name(takes)} as input {place}"
+            out.faults.append(f"{what}, and '{printable(source)}' is {dtype_name(given[ref.port])}")
+
+
+def _listed(runs: tuple[Run, ...] | None) -> list[int]:
+    return [dtype for dtype, count in runs or () for _ in range(count)]
 
 
 def _colocations(nodes: list[Any], found: list[AttrFindings], rows: dict[str, int], out: Told) -> None:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import (
     functions_in,
     is_too_deeply_nested,
     kind_of,
+    kinds_in,
     plain,
 )
 from gdsurgeon.graph.constants import MOST_DIMS, MOST_ELEMENTS, TENSOR, TensorHeader, read_tensor_header
 from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
 from gdsurgeon.ops import dtypes
-from gdsurgeon.ops.op_defs import OpDef, arg_count
+from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, Run, arg_runs
+from gdsurgeon.text import listed
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, read_field
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.protos import AttrValue
+from gdsurgeon.wire.protos import AttrValue, NodeDef, TensorShapeProto
 
 MOST_TENSORS = (1 << 31) - 1
+
+OUTPUT_SHAPES = "_output_shapes"
+"""The attr by which an exporter says which shapes the outputs have: an importer holds it to be true."""
 
 AttrSpans = Mapping[str, tuple[int, int]]
 
@@ -29,76 +34,189 @@ class AttrFindings(NamedTuple):
     """What the attrs of a node say.
 
     Attributes:
-        inputs, outputs: how many tensors the op takes and gives; -1 where the op is unknown.
+        takes, gives: the tensors that the op takes and gives; None where the op, or an attr that would say it, is not
+            as it should be.
         faults: sentences without the node's name.
         warnings: likewise.
         colocated: names that the node is colocated with.
         functions: names of functions that the attrs pass on.
+        removed_in: the version of GraphDefs from which on the op is not to be had; 0: in all it is.
     """
 
-    inputs: int
-    outputs: int
-    faults: tuple[str, ...]
-    warnings: tuple[str, ...]
-    colocated: tuple[str, ...]
-    functions: tuple[str, ...]
-    is_plain: bool
-    """Whether there is nothing more to say of the node."""
+    takes: tuple[Run, ...] | None = None
+    gives: tuple[Run, ...] | None = None
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    colocated: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    removed_in: int = 0
+
+    @property
+    def inputs(self) -> int:
+        """How many tensors the op takes; -1 where that is unknown."""
+        return _count(self.takes)
+
+    @property
+    def outputs(self) -> int:
+        """How many tensors the op gives; -1 where that is unknown."""
+        return _count(self.gives)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing more to say of the node."""
+        return self.takes is not None and not any(self[2:])
+
+
+def _count(runs: tuple[Run, ...] | None) -> int:
+    # Beyond any real node's: the number is a fault of the file, and must fit what it is kept in.
+    return -1 if runs is None else min(sum(count for _, count in runs), MOST_TENSORS)
 
 
 def check_attrs(definition: OpDef | None, op: str, buf: Buffer, spans: AttrSpans) -> AttrFindings:
     """Checks the attrs whose AttrValues lie at SPANS of BUF; big tensors are not read."""
-    faults: list[str] = []
-    warnings: list[str] = []
-    functions: list[str] = []
-    colocated: list[str] = []
-    values: dict[str, AttrValue] = {}
-    tensors: dict[str, TensorHeader] = {}
+    check = _Check(definition, op)
     for key, (start, end) in spans.items():
+        check.read(key, buf, start, end)
+    return check.findings(spans)
+
+
+def check_node_attrs(definition: OpDef | None, node: NodeDef) -> AttrFindings:
+    """Checks the attrs of a node in a function, where one may stand for an attr of the function."""
+    check = _Check(definition, node.op, in_function=True)
+    for key, value in sorted(node.attr.items()):
+        if value.WhichOneof("value") == "tensor":
+            data = value.SerializeToString()
+            check.read(key, data, 0, len(data))
+        else:
+            check.add_value(key, value)
+    return check.findings(node.attr)
+
+
+class _Check:
+    """Gathers what is to be said of the attrs of a node of an op."""
+
+    def __init__(self, definition: OpDef | None, op: str, *, in_function: bool = False) -> None:
+        self._definition = definition
+        self._op = printable(op)
+        self._in_function = in_function
+        self._open: set[str] = set()  # the attrs that each call gives
+        self._faults: list[str] = []
+        self._warnings: list[str] = []
+        self._functions: list[str] = []
+        self._colocated: list[str] = []
+        self._values: dict[str, AttrValue] = {}
+        self._tensors: dict[str, TensorHeader] = {}
+        self._faulty: set[str] = set()
+
+    def read(self, key: str, buf: Buffer, start: int, end: int) -> None:
+        """Looks at the attr whose AttrValue lies from START to END of BUF."""
         try:
             header = _tensor_header(buf, start, end)
         except WireError:
-            faults.append(f"attr {quoted(key)} is corrupt")
-            continue
+            self._fault(key, f"attr {quoted(key)} is corrupt")
+            return
         if header is not None:
-            tensors[key] = header
-            faults.extend(_check_tensor(key, header))
-            if definition is not None and key in definition.attrs and definition.attrs[key].kind != "tensor":
-                faults.append(f"attr {quoted(key)} is a tensor, and {op} wants {definition.attrs[key].kind}")
-            elif definition is not None:
-                _check_known(definition, key, "tensor", faults, warnings)
-            continue
+            self._add_tensor(key, header)
+            return
         data = buf[start:end]
         try:
             value = message("tensorflow.AttrValue").FromString(data)
         except decode_error():
             nested = is_too_deeply_nested(data)
-            faults.append(f"attr {quoted(key)} is {'too deeply nested' if nested else 'corrupt'}")
-            continue
-        values[key] = value
-        functions.extend(func.name for func in functions_in(value))
+            self._fault(key, f"attr {quoted(key)} is {'too deeply nested' if nested else 'corrupt'}")
+            return
+        self.add_value(key, value)
+
+    def add_value(self, key: str, value: AttrValue) -> None:
+        """Looks at an attr that is no tensor."""
+        self._values[key] = value
+        self._functions.extend(func.name for func in functions_in(value))
         if key == COLOCATION_ATTR:
-            colocated.extend(colocated_names(data))
-        _check_value(key, value, faults)
-        if definition is not None:
-            _check_known(definition, key, kind_of(value), faults, warnings)
-    if definition is None:
-        return AttrFindings(-1, -1, tuple(faults), tuple(warnings), tuple(colocated), tuple(functions), False)
-    for attr in definition.attrs.values():
-        if not attr.has_default and attr.name not in spans:
-            faults.append(f"{op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing")
-    if op == "Const" and "value" in tensors and "dtype" in values and values["dtype"].type != tensors["value"].dtype:
-        said, is_ = dtypes.dtype_name(values["dtype"].type), dtypes.dtype_name(tensors["value"].dtype)
-        faults.append(f"its dtype attr says {said} and its tensor is {is_}")
+            self._colocated.extend(colocated_names(value.SerializeToString()))
+        wanted = self._wanted(key)
+        faults: list[str] = []
+        if wanted is not None and kind_of(value) == "placeholder":
+            self._open.add(key)
+            if not self._in_function:
+                faults = [f"attr {quoted(key)} stands for one of the function around the node, and there is none"]
+        elif wanted is not None:
+            faults = list(_misfits(self._op, wanted, value)) or list(_limits(wanted, value))
+        elif self._definition is None:  # what an op does not know nobody reads
+            faults = list(_impossible(key, value))
+        for fault in faults:
+            self._fault(key, fault)
 
-    def read(name: str) -> object:
-        return plain(values[name]) if name in values else None
+    def findings(self, keys: Iterable[str]) -> AttrFindings:
+        """What has come up; KEYS are the attrs that there are, those that cannot be read included."""
+        definition = self._definition
+        if definition is None:
+            return self._told()
+        present = frozenset(keys)
+        for attr in definition.attrs.values():
+            if not attr.has_default and attr.name not in present:
+                self._fault(attr.name, f"{self._op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing")
+        if self._op == "Const":
+            self._compare_dtypes()
+        takes, gives = self._tensors_of(definition.inputs), self._tensors_of(definition.outputs)
+        if not self._in_function:
+            self._compare_shapes(_count(gives))
+        return self._told()._replace(takes=takes, gives=gives, removed_in=definition.removed_in)
 
-    # Beyond any real node's: the number is a fault of the file, and must fit what it is kept in.
-    inputs = min(arg_count(definition.inputs, definition, read), MOST_TENSORS)
-    outputs = min(arg_count(definition.outputs, definition, read), MOST_TENSORS)
-    plain_node = not (faults or warnings or colocated or functions)
-    return AttrFindings(inputs, outputs, tuple(faults), tuple(warnings), tuple(colocated), tuple(functions), plain_node)
+    def _told(self) -> AttrFindings:
+        return AttrFindings(
+            faults=tuple(self._faults),
+            warnings=tuple(self._warnings),
+            colocated=tuple(self._colocated),
+            functions=tuple(self._functions),
+        )
+
+    def _fault(self, key: str, text: str) -> None:
+        self._faulty.add(key)
+        self._faults.append(text)
+
+    def _add_tensor(self, key: str, header: TensorHeader) -> None:
+        self._tensors[key] = header
+        for fault in _check_tensor(key, header):
+            self._fault(key, fault)
+        wanted = self._wanted(key)
+        if wanted is not None and wanted.kind != "tensor":
+            self._fault(key, f"attr {quoted(key)} is a tensor, and {self._op} wants {wanted.kind}")
+
+    def _wanted(self, key: str) -> AttrDef | None:
+        """What the op wants as attr KEY; what begins with an underscore is anybody's."""
+        if self._definition is None:
+            return None
+        wanted = self._definition.attrs.get(key)
+        if wanted is None and not key.startswith("_"):
+            self._warnings.append(f"{self._definition.name} has no attr {quoted(key)}")
+        return wanted
+
+    def _compare_dtypes(self) -> None:
+        """Whether a Const is of the dtype of its tensor."""
+        if {"value", "dtype"} & self._faulty:
+            return
+        said, is_ = self._values["dtype"].type, self._tensors["value"].dtype
+        if said != is_:
+            text = f"its dtype attr says {dtypes.dtype_name(said)} and its tensor is {dtypes.dtype_name(is_)}"
+            self._fault("value", text)
+
+    def _compare_shapes(self, outputs: int) -> None:
+        """Whether there is a shape for each output, where a node says which shapes they have."""
+        value = self._values.get(OUTPUT_SHAPES)
+        if value is not None and kinds_in(value) in ((), ("list()",), ("list(shape)",)):
+            shapes = len(value.list.shape)
+            if shapes < outputs:
+                self._fault(OUTPUT_SHAPES, f"it has {outputs} outputs, and its {OUTPUT_SHAPES} are {shapes}")
+
+    def _tensors_of(self, args: tuple[Arg, ...]) -> tuple[Run, ...] | None:
+        unsure = self._faulty | self._open
+        if any(arg.number_attr in unsure or arg.list_attr in unsure for arg in args):
+            return None
+        runs = arg_runs(args, self._definition, self._plain)
+        return tuple((dtype if dtypes.is_dtype(dtype) else 0, count) for dtype, count in runs)
+
+    def _plain(self, key: str) -> object:
+        return plain(self._values[key]) if key in self._values and key not in self._faulty else None
 
 
 def _tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader | None:
@@ -109,32 +227,80 @@ def _tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader | None:
     return read_tensor_header(buf, field.value, field.end)
 
 
-def _check_known(definition: OpDef, key: str, kind: str, faults: list[str], warnings: list[str]) -> None:
-    """Whether the op has an attr of that name and kind; what begins with an underscore is anybody's."""
-    wanted = definition.attrs.get(key)
-    if wanted is None:
-        if not key.startswith("_"):
-            warnings.append(f"{definition.name} has no attr {quoted(key)}")
+def _misfits(op: str, wanted: AttrDef, value: AttrValue) -> Iterator[str]:
+    """Whether a value is of the kind that the op wants, and one of those that there are."""
+    kinds = kinds_in(value)
+    # Old files have no value where the list is empty.
+    is_empty_list = wanted.kind.startswith("list(") and kinds in ((), ("list()",))
+    if not is_empty_list and kinds != (wanted.kind,):
+        what = " and ".join(kinds) or "without a value"
+        yield f"attr {quoted(wanted.name)} is {what}, and {op} wants {wanted.kind}"
         return
-    if wanted.kind == kind or (kind == "list()" and wanted.kind.startswith("list(")):
-        return
-    if kind == "placeholder":
-        return  # stands for an attr of the function around it
-    faults.append(f"attr {quoted(key)} is {kind or 'without a value'}, and {definition.name} wants {wanted.kind}")
+    yield from _impossible(wanted.name, value)
+    for dtype in _dtypes_in(value):
+        if dtype > dtypes.REF and dtypes.is_dtype(dtype):
+            yield f"attr {quoted(wanted.name)} is {dtypes.dtype_name(dtype)}, and an attr cannot be a reference"
 
 
-def _check_value(key: str, value: AttrValue, faults: list[str]) -> None:
+def _limits(wanted: AttrDef, value: AttrValue) -> Iterator[str]:
+    """Whether a value of the right kind is one that the op allows."""
+    if wanted.minimum is not None:
+        number = value.i if wanted.kind == "int" else _length(value)
+        if number < wanted.minimum:
+            has = str(number) if wanted.kind == "int" else f"a list of {number}"
+            yield f"attr {quoted(wanted.name)} is {has}, and the least is {wanted.minimum}"
+    for dtype in _dtypes_in(value) if wanted.allowed else ():
+        if dtype not in wanted.allowed:
+            allowed = listed(map(dtypes.dtype_name, wanted.allowed), 20)
+            yield f"attr {quoted(wanted.name)} is {dtypes.dtype_name(dtype)}, and is to be one of {allowed}"
+    for text in _texts_in(value) if wanted.texts else ():
+        if text not in wanted.texts:
+            yield f"attr {quoted(wanted.name)} is {quoted(text)}, and is to be one of {listed(wanted.texts, 20)}"
+
+
+def _length(value: AttrValue) -> int:
+    return sum(len(items) for _, items in value.list.ListFields())
+
+
+def _dtypes_in(value: AttrValue) -> Iterable[int]:
+    return [value.type] if kind_of(value) == "type" else value.list.type
+
+
+def _texts_in(value: AttrValue) -> Iterator[str]:
+    for text in [value.s] if kind_of(value) == "string" else value.list.s:
+        yield text.decode("utf-8", "surrogateescape")
+
+
+def _impossible(key: str, value: AttrValue) -> Iterator[str]:
     """DataTypes that are none, and shapes that cannot be."""
-    kind = kind_of(value)
-    for dtype in [value.type] if kind == "type" else value.list.type if kind == "list(type)" else ():
+    for dtype in _dtypes_in(value):
         if not dtypes.is_dtype(dtype):
-            faults.append(f"attr {quoted(key)} is DataType {dtype}, which there is not")
-    for shape in [value.shape] if kind == "shape" else value.list.shape if kind == "list(shape)" else ():
-        dims = [dim.size for dim in shape.dim]
-        if len(dims) > MOST_DIMS:
-            faults.append(f"attr {quoted(key)} is a shape of {len(dims)} dimensions; {MOST_DIMS} are the most")
-        elif min(dims, default=0) < -1:
-            faults.append(f"attr {quoted(key)} is a shape with the dimension {min(dims)}")
+            yield f"attr {quoted(key)} is DataType {dtype}, which there is not"
+    for shape in [value.shape] if kind_of(value) == "shape" else value.list.shape:
+        yield from (f"attr {quoted(key)} is a shape {fault}" for fault in _check_shape(shape))
+
+
+def _check_shape(shape: TensorShapeProto) -> list[str]:
+    dims = [dim.size for dim in shape.dim]
+    if len(dims) > MOST_DIMS:
+        return [f"of {len(dims)} dimensions; {MOST_DIMS} are the most"]
+    if min(dims, default=0) < -1:
+        return [f"with the dimension {min(dims)}"]
+    if _has_too_many_elements(dims):
+        return ["of more than 2^63 elements"]
+    return []
+
+
+def _has_too_many_elements(dims: Iterable[int]) -> bool:
+    """Whether their product overflows on the way to its end; what follows an unknown dimension is not counted."""
+    elements = 1
+    for size in dims:
+        elements *= size
+        if elements >= MOST_ELEMENTS:
+            return True
+        if elements < 0:
+            return False
+    return False
 
 
 def _check_tensor(key: str, header: TensorHeader) -> list[str]:
@@ -148,13 +314,15 @@ def _check_tensor(key: str, header: TensorHeader) -> list[str]:
         return [f"{where} has {len(header.dims)} dimensions; {MOST_DIMS} are the most"]
     if min(header.dims, default=0) < 0:
         return [f"{where} has the dimension {min(header.dims)}"]
-    elements = header.elements
-    if elements >= MOST_ELEMENTS:
+    if _has_too_many_elements(header.dims):
         return [f"{where} has a shape of more than 2^63 elements"]
+    elements = header.elements
     size = dtypes.element_size(header.dtype)
     if header.content_bytes and size and header.content_bytes != elements * size:
         shape = f"{dtypes.dtype_name(header.dtype)} {list(header.dims)}"
         return [f"{where} has {header.content_bytes:,} bytes of content, and {shape} takes {elements * size:,}"]
+    if not header.has_texts:
+        return [f"{where} has a tensor_content that does not hold {elements:,} strings"]
     if header.values > elements:
         return [f"{where} has {header.values:,} values, and its shape {list(header.dims)} takes {elements:,}"]
     return []

@@ -15,10 +15,10 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import NAME_RULE
 from gdsurgeon.graph.records import Item, batches
-from gdsurgeon.ops.op_defs import arg_count
+from gdsurgeon.ops.op_defs import arg_count, graph_def_version, table_version
 from gdsurgeon.wire.fields import LEN
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.protos import GraphDebugInfo
+from gdsurgeon.wire.protos import GraphDebugInfo, VersionDef
 from gdsurgeon.wire.scan import DEBUG_INFO, LIBRARY, VERSION, VERSIONS
 from gdsurgeon.wire.source import Source
 
@@ -44,7 +44,7 @@ def check(graph: Graph) -> Findings:
     _check_fields(graph, findings)
     nodes.tell(graph, findings)
     _check_names(table, nodes.misnamed, findings)
-    check_edges(table, nodes.miscounted, nodes.outputs, findings)
+    check_edges(table, nodes, findings)
     _check_colocations(table, findings)
     for fault in check_functions(graph.functions):
         findings.fault(fault)
@@ -121,12 +121,23 @@ def check_edited(graph: Graph) -> list[str]:
 
 def _check_fields(graph: Graph, findings: Findings) -> None:
     """The top-level fields that are not nodes."""
-    _ = graph.store.producer  # says where the versions are corrupt
+    _check_versions(graph.store.versions, findings)
     for _ in debug_infos(graph):
-        pass  # likewise
+        pass  # says where it is corrupt
     for other in graph.store.layout.others:
         if (other.number, other.wire_type) not in _GRAPH_FIELDS:
             findings.warn(f"it has an unknown field {other.number} (wire type {other.wire_type}), which is kept")
+
+
+def _check_versions(versions: VersionDef, findings: Findings) -> None:
+    """Whether the TensorFlow that the tables are of may read the file, by what the file says."""
+    version, ours = graph_def_version(), f"TensorFlow {table_version()} is of {graph_def_version()}"
+    if versions.producer < 0:
+        findings.fault(f"it says that its producer is of version {versions.producer}, which there is not")
+    if versions.min_consumer > version:
+        findings.fault(f"it is for TensorFlow of GraphDef version {versions.min_consumer} and later, and {ours}")
+    if version in versions.bad_consumers:
+        findings.fault(f"it is not for TensorFlow of GraphDef version {version}, and {ours}")
 
 
 def debug_infos(graph: Graph) -> Iterator[GraphDebugInfo]:

@@ -3,30 +3,90 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+from operator import rshift
+from typing import Protocol
 
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.index import Table, places
-from gdsurgeon.graph.names import near_miss, parse_input
+from gdsurgeon.graph.names import format_input, near_miss, parse_input
+from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
+from gdsurgeon.ops.op_defs import Run
 
 
-def check_edges(table: Table, miscounted: Mapping[int, int], outputs: array[int], findings: Findings) -> None:
+class Tensors(Protocol):
+    """What the ops of the rows take and give; see `gdsurgeon.analysis.checks.nodes.NodePass`."""
+
+    @property
+    def outputs(self) -> array[int]: ...
+    @property
+    def first(self) -> bytearray: ...
+    @property
+    def others(self) -> Mapping[int, Sequence[Run]]: ...
+    @property
+    def wanted(self) -> bytearray: ...
+    @property
+    def miscounted(self) -> Mapping[int, int]: ...
+
+
+def check_edges(table: Table, tensors: Tensors, findings: Findings) -> None:
     """Notes what is wrong with the inputs of the nodes of TABLE.
 
     The columns say which rows to look at; what is wrong with one is then found out input by input.
-
-    Args:
-        table: the nodes.
-        miscounted: the rows that have too few or too many inputs, each with how many it should have.
-        outputs: how many tensors each row gives; -1 where that is unknown.
-        findings: what is found is noted here.
     """
-    for row in sorted({*miscounted, *_suspects(table, outputs)}):
-        _check_row(table, row, outputs, findings)
+    miscounted = tensors.miscounted
+    given = _given(table, tensors)
+    unlike = _unlike(tensors.wanted, given)
+    rows = {*miscounted, *_suspects(table, tensors.outputs), *map(table.reader, unlike)}
+    for row in sorted(rows):
+        _check_row(table, row, tensors.outputs, findings)
         if row in miscounted:
             count, name = data_inputs(table, row), quoted(table.names[row])
             findings.fault(f"node {name} has {count} data inputs, and {table.op(row)} takes {miscounted[row]}")
+        for at in range(table.offsets[row], table.offsets[row + 1]):
+            if at in unlike:
+                findings.fault(_unlike_at(table, row, at, tensors.wanted[at], given[at]))
+
+
+def _given(table: Table, tensors: Tensors) -> bytearray:
+    """For each input the dtype of what it reads; 0 where that is unknown, and for control inputs."""
+    bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+    if not tensors.first:
+        return bytearray()
+    given = bytearray(map(tensors.first.__getitem__, map(rshift, table.edges, repeat(bits))))
+    for at in table.odd_edges:
+        code = table.edges[at]
+        port = code & control
+        if code < 0 or port == control:
+            given[at] = 0
+        elif port:
+            given[at] = _at(tensors.others.get(code >> bits, ()), port)
+    return given
+
+
+def _at(runs: Sequence[Run], port: int) -> int:
+    """The dtype of tensor PORT of RUNS."""
+    for dtype, count in runs:
+        if port < count:
+            return dtype
+        port -= count
+    return 0
+
+
+def _unlike(wanted: bytearray, given: bytearray) -> set[int]:
+    """The places of the inputs that read what they cannot."""
+    if wanted == given:
+        return set()
+    return {at for at, (w, g) in enumerate(zip(wanted, given, strict=True)) if w != g and not is_readable_as(g, w)}
+
+
+def _unlike_at(table: Table, row: int, at: int, wanted: int, given: int) -> str:
+    code = table.edges[at]
+    source = printable(format_input(table.names[code >> Table.PORT_BITS], code & Table.CONTROL_PORT))
+    what = f"node {quoted(table.names[row])} ({table.op(row)}) takes {dtype_name(wanted)}"
+    return f"{what} as input {at - table.offsets[row]}, and '{source}' is {dtype_name(given)}"
 
 
 def data_inputs(table: Table, row: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from gdsurgeon.analysis.checks.bodies import check_body
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.ops.op_defs import op_def
@@ -22,7 +23,8 @@ def check_functions(library: FunctionLibrary) -> Iterator[str]:
     calls: dict[str, tuple[str, ...]] = {}
     for function in library:
         name = function.signature.name
-        yield from _check_function(function)
+        yield from _check_signature(function)
+        yield from check_body(function, library)
         called = library.calls(name)
         for callee in called:
             if callee not in counts:
@@ -45,8 +47,8 @@ def unknown_ops(library: FunctionLibrary) -> dict[str, str]:
     return out
 
 
-def _check_function(function: FunctionDef) -> Iterator[str]:
-    """Its signature, its ret, and the names inside."""
+def _check_signature(function: FunctionDef) -> Iterator[str]:
+    """Its names, and what it says that it returns."""
     signature = function.signature
     where = f"function {quoted(signature.name)}"
     if not signature.name:
@@ -58,20 +60,9 @@ def _check_function(function: FunctionDef) -> Iterator[str]:
         ("node", [node.name for node in function.node_def]),
     ):
         yield from (f"{where} has several {what}s named {quoted(n)}" for n, c in Counter(names).items() if c > 1)
-    inside = {arg.name for arg in signature.input_arg} | {node.name for node in function.node_def}
     for arg in signature.output_arg:
         if arg.name not in function.ret:
             yield f"{where} has no ret for its output {quoted(arg.name)}"
-    for key, target in sorted(function.ret.items()):
-        if target.split(":")[0] not in inside:
-            yield f"ret {quoted(key)} of {where} names {quoted(target)}, which it has not"
-    for key, target in sorted(function.control_ret.items()):
-        if target not in inside:
-            yield f"control_ret {quoted(key)} of {where} names {quoted(target)}, which it has not"
-    for node in function.node_def:
-        for text in node.input:
-            if text.removeprefix("^").split(":")[0] not in inside:
-                yield f"node {quoted(node.name)} of {where} reads {quoted(text)}, which it has not"
 
 
 def recursions(calls: Mapping[str, Iterable[str]]) -> Iterator[str]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import chain, count, repeat
 from operator import add, itemgetter
 from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attrs import AttrFindings, check_attrs
-from gdsurgeon.analysis.checks.edges import data_inputs
 from gdsurgeon.analysis.checks.findings import MOST_FAULTS, Findings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import is_valid_name
 from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, Batch, Item, Record, input_kind
-from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.ops.op_defs import Run, op_def
 from gdsurgeon.wire.fields import LEN, Field, encode_len
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import ATTR, read_attr
@@ -37,6 +36,9 @@ class NodePass:
 
     Attributes:
         outputs: how many tensors the op of each row gives; -1 where that is unknown.
+        first: the dtype of output 0 of each row; 0 where that is unknown.
+        others: the dtypes of all outputs, of the rows that give several.
+        wanted: for each input, in the order of `Table.edges`, the dtype that the op wants; 0 where that is unknown.
         miscounted: the rows that have too few or too many data inputs, each with how many its op takes.
         misnamed: the rows whose names TensorFlow would not take.
         reordered: the rows whose control inputs stand before data inputs.
@@ -46,12 +48,16 @@ class NodePass:
 
     def __init__(self) -> None:
         self.outputs = array("i")
+        self.first = bytearray()
+        self.others: dict[int, tuple[Run, ...]] = {}
+        self.wanted = bytearray()
         self.miscounted: dict[int, int] = {}
         self.misnamed: list[int] = []
         self.reordered: list[int] = []
         self.colocated: dict[str, list[int]] = {}
         self.functions: dict[str, int] = {}
         self._undefined: list[tuple[int, AttrFindings]] = []  # the function library comes after the nodes
+        self._outdated: list[tuple[int, str, int]] = []  # and so do the versions
         self._faults = _Sentences()
         self._warnings = _Sentences()
         self._memo: dict[tuple[str | bytes, ...], AttrFindings] = {}
@@ -76,11 +82,18 @@ class NodePass:
                 unknown.setdefault(op, row)
             elif definition is not None:
                 record = table.record(row)
-                found = check_attrs(definition, op, record.buffer(), record.header().attrs)
+                header = record.header()
+                found = check_attrs(definition, op, record.buffer(), header.attrs)
+                look = _Look(found, "".join(map(input_kind, header.inputs)))
                 self.outputs[row] = found.outputs
-                if data_inputs(table, row) != found.inputs:
-                    self.miscounted[row] = found.inputs
+                self.first[row] = look.first
+                self.wanted[table.offsets[row] : table.offsets[row + 1]] = look.wanted
+                self._sort_out_dtypes(row, look)
             self._note(row, name, found)
+        for row, op, version in self._outdated:
+            if graph.store.versions.producer >= version:
+                text = f"node {quoted(table.names[row])}: GraphDefs of version {version} and later have no {op}"
+                self._faults.add(row, f"{text}, and this one is of version {graph.store.versions.producer}")
         self._faults.tell(findings.fault)
         findings.fault_count += self._faults.count - len(self._faults.kept)
         self._warnings.tell(findings.warn)
@@ -102,13 +115,16 @@ class NodePass:
         except decode_error():
             return False
         first, outputs, odd = len(self.outputs), dict[str, int](), dict[str, _Look]()
+        firsts, wanted = dict[str, int](), dict[str, bytes]()
         for text in dict.fromkeys(texts):
             op, *own = (ord(char) - _FIRST for char in text if ord(char) >= _FIRST)
             look = _Look(self._found(ops[op], [entries[i] for i in own]), text[1 + len(own) :])
-            outputs[text] = look.found.outputs
+            outputs[text], firsts[text], wanted[text] = look.found.outputs, look.first, look.wanted
             if not look.is_plain:
                 odd[text] = look
         self.outputs.extend(array("i", list(map(outputs.__getitem__, texts))))
+        self.first += bytes(map(firsts.__getitem__, texts))
+        self.wanted += b"".join(map(wanted.__getitem__, texts))
         if odd:
             for i, text in enumerate(texts):
                 if text in odd:
@@ -147,8 +163,11 @@ class NodePass:
             self._faults.add(row, f"{node} has no op")
         if not found.faults and not _is_readable(record):
             self._faults.add(row, f"{node} is corrupt")
+        look = _Look(found, "".join(map(input_kind, header.inputs)))
         self.outputs.append(found.outputs)
-        self._sort_out(row, header.name, header.op, _Look(found, "".join(map(input_kind, header.inputs))))
+        self.first.append(look.first)
+        self.wanted += look.wanted
+        self._sort_out(row, header.name, header.op, look)
         if not is_valid_name(header.name):
             self.misnamed.append(row)
 
@@ -163,11 +182,18 @@ class NodePass:
             self._undefined.append((row, found))
         else:
             self._note(row, name, found)
-        if look.is_miscounted:
-            self.miscounted[row] = found.inputs
+        if found.removed_in:
+            self._outdated.append((row, op, found.removed_in))
+        self._sort_out_dtypes(row, look)
         if look.is_late:
             self.reordered.append(row)
             self._warnings.add(row, f"node {quoted(name)} has a control input before a data input; written in order")
+
+    def _sort_out_dtypes(self, row: int, look: _Look) -> None:
+        if look.is_miscounted:
+            self.miscounted[row] = look.found.inputs
+        if look.found.gives is not None and look.found.outputs > 1:
+            self.others[row] = look.found.gives
 
     def _note(self, row: int, name: str, found: AttrFindings) -> None:
         for text in found.faults:
@@ -195,7 +221,20 @@ class _Look(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether there is nothing to say."""
-        return self.found.is_plain and not self.is_miscounted and not self.is_late
+        return self.found.is_plain and not self.is_miscounted and not self.is_late and self.found.outputs <= 1
+
+    @property
+    def first(self) -> int:
+        """The dtype of output 0; 0 where that is unknown."""
+        return next((dtype for dtype, count in self.found.gives or () if count), 0)
+
+    @property
+    def wanted(self) -> bytes:
+        """For each input the dtype that the op wants; 0 where that is unknown, and for control inputs."""
+        if self.found.takes is None or self.is_miscounted:
+            return bytes(len(self.kinds))
+        dtypes = chain.from_iterable(repeat(dtype, count) for dtype, count in self.found.takes)
+        return bytes(next(dtypes) if kind == DATA_INPUT else 0 for kind in self.kinds)
 
 
 class _Sentences:
