@@ -19,7 +19,7 @@ from gdsurgeon.feeds.make.numbers import numbers
 from gdsurgeon.feeds.make.texts import text
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape, format_shape
-from gdsurgeon.graph.graph import Graph, graph_of
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import PLACEHOLDERS
@@ -62,13 +62,12 @@ class InputSpec(NamedTuple):
     given: tuple[Tensor, ...] = ()
 
 
-def input_spec(graph: Graph, node: Node) -> InputSpec:
-    """How the placeholder NODE is fed, by what GRAPH says of it.
+def input_spec(node: Node) -> InputSpec:
+    """How the placeholder NODE is fed, by what its graph says of it.
 
     Raises:
         NotValidatedError: nothing of that dtype can be fed.
     """
-    del graph  # the node knows it
     dtype = node.output.dtype
     if dtype != dtypes.STRING and not dtypes.element_size(dtype):
         what = dtypes.dtype_name(dtype) if dtype else "unknown"
@@ -80,7 +79,7 @@ def input_spec(graph: Graph, node: Node) -> InputSpec:
     content = table_keys(start, dtype)
     if content is None:
         content = string_content(start) if dtype == dtypes.STRING else number_content(start, dtype)
-    shapes = tuple(candidate_shapes(graph_of(node), node))
+    shapes = tuple(candidate_shapes(node))
     if dtype == dtypes.STRING:  # a text is a recording or a picture: nobody has a million of them in one tensor
         shapes = tuple(shape for shape in shapes if prod(shape) <= MOST_TEXTS) or shapes[:1]
     return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content)

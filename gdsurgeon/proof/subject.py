@@ -94,7 +94,7 @@ class Subject:
         given = set(overrides.names())
         names = [*self.plan.placeholders, *(name for name in self.plan.defaults if name in given)]
         self.specs: list[InputSpec] = [
-            overridden(input_spec(graph, graph[name]), overrides) for name in names if name not in options.bound
+            overridden(input_spec(graph[name]), overrides) for name in names if name not in options.bound
         ]
         self.variables = [spec for name in self.plan.variables if (spec := _variable(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}

@@ -19,7 +19,7 @@ def identity(dtype: str, shape: tuple[int, ...] | None = (2, 3)) -> Builder:
 
 
 def spec_of(graph: Graph, name: str = "x") -> InputSpec:
-    return input_spec(graph, graph[name])
+    return input_spec(graph[name])
 
 
 def feed_of(m: Builder, seed: int = 0, name: str = "x", *, sample: int = 0) -> Tensor:

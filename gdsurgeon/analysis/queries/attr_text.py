@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import Shape, format_shape, shape_of, shape_value
+from gdsurgeon.graph.attrs import Shape, format_shape, func_value, shape_of, shape_value
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
 from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import AttrValue
+from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 
 KINDS = ("int", "float", "bool", "type", "shape", "string", "func")
 """The kinds that can be written, and ``list(kind)`` of each."""
@@ -49,16 +49,15 @@ def parse_attr(kind: str, text: str) -> AttrValue:
     Raises:
         EditError: TEXT is not of that kind; the message says what is wanted.
     """
-    value = message("tensorflow.AttrValue")()
     item = _item_kind(kind)
     if item not in KINDS:
         raise EditError(f"a {kind} cannot be written as text")
+    field, parse = _PARSERS[item]
     if item == kind:
-        _PARSERS[item](value, text.strip() if item != "string" else text, is_list=False)
-        return value
+        return message("tensorflow.AttrValue")(**{field: parse(text.strip() if item != "string" else text)})
+    value = message("tensorflow.AttrValue")()
     value.list.SetInParent()
-    for part in _items(item, text):
-        _PARSERS[item](value, part, is_list=True)
+    getattr(value.list, field).extend(map(parse, _items(item, text)))
     return value
 
 
@@ -106,23 +105,16 @@ def _wrong(kind: str, text: str, more: str = "") -> EditError:
     return EditError(f"{quoted(text)} is not {_WANTED[kind]}{more}")
 
 
-def _put(value: AttrValue, field: str, item: object, is_list: bool) -> None:
-    if is_list:
-        getattr(value.list, field).append(item)
-    else:
-        setattr(value, field, item)
-
-
-def _int(value: AttrValue, text: str, *, is_list: bool) -> None:
+def _int(text: str) -> int:
     if not re.fullmatch(r"[+-]?([0-9]+|0[xX][0-9a-fA-F]+)", text):
         raise _wrong("int", text)
     number = int(text, 16 if "x" in text.lower() else 10) if len(text) <= 30 else 1 << 64
     if not -(1 << 63) <= number < 1 << 63:
         raise _wrong("int", text, " of 64 bits")
-    _put(value, "i", number, is_list)
+    return number
 
 
-def _float(value: AttrValue, text: str, *, is_list: bool) -> None:
+def _float(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -131,16 +123,16 @@ def _float(value: AttrValue, text: str, *, is_list: bool) -> None:
         struct.pack("<f", number)
     except OverflowError:
         raise _wrong("float", text, " of 32 bits") from None
-    _put(value, "f", number, is_list)
+    return number
 
 
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 
-def _bool(value: AttrValue, text: str, *, is_list: bool) -> None:
+def _bool(text: str) -> bool:
     if text.lower() not in _BOOLS:
         raise _wrong("bool", text)
-    _put(value, "b", _BOOLS[text.lower()], is_list)
+    return _BOOLS[text.lower()]
 
 
 @cache
@@ -156,11 +148,11 @@ def _types() -> Mapping[str, int]:
     return out
 
 
-def _type(value: AttrValue, text: str, *, is_list: bool) -> None:
+def _type(text: str) -> int:
     number = _types().get(text.lower())
     if number is None:
         raise _wrong("type", text, f".{near_miss(text.lower(), _types())}".rstrip("."))
-    _put(value, "type", number, is_list)
+    return number
 
 
 def parse_shape(text: str) -> Shape:
@@ -191,34 +183,30 @@ def parse_shape(text: str) -> Shape:
     return tuple(dims)
 
 
-def _shape(value: AttrValue, text: str, *, is_list: bool) -> None:
-    proto = shape_value(parse_shape(text)).shape
-    if is_list:
-        value.list.shape.add().CopyFrom(proto)
-    else:
-        value.shape.CopyFrom(proto)
+def _shape(text: str) -> TensorShapeProto:
+    return shape_value(parse_shape(text)).shape
 
 
-def _string(value: AttrValue, text: str, *, is_list: bool) -> None:
-    _put(value, "s", text.encode("utf-8", "surrogateescape"), is_list)
+def _string(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
-def _func(value: AttrValue, text: str, *, is_list: bool) -> None:
+def _func(text: str) -> NameAttrList:
     if not text:
         raise _wrong("func", text)
-    func = value.list.func.add() if is_list else value.func
-    func.name = text
+    return func_value(text).func
 
 
-_PARSERS: dict[str, Callable[..., None]] = {
-    "int": _int,
-    "float": _float,
-    "bool": _bool,
-    "type": _type,
-    "shape": _shape,
-    "string": _string,
-    "func": _func,
+_PARSERS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "int": ("i", _int),
+    "float": ("f", _float),
+    "bool": ("b", _bool),
+    "type": ("type", _type),
+    "shape": ("shape", _shape),
+    "string": ("s", _string),
+    "func": ("func", _func),
 }
+"""By kind the field of an AttrValue, and what makes its value of text."""
 
 
 def format_attr(value: AttrValue) -> str:

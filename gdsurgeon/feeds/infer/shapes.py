@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Container, Iterator, Sequence
+from math import prod
 
 from gdsurgeon.analysis.shapes.stated import compatible, placeholder_shape
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.feeds.infer.consumers import outlet_of, through_identities
-from gdsurgeon.feeds.infer.roles import role_shapes
+from gdsurgeon.feeds.infer.consumers import Step, following, outlet_of, through_identities
+from gdsurgeon.feeds.infer.roles import ANY, role_shapes
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.constants import constant, constant_header
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import INT32, INT64
 
@@ -30,15 +28,11 @@ _SHAPE_KEEPING = frozenset(
 )
 
 
-class _Seen(NamedTuple):
-    """A consumer that says something of the shape, and whether a dimension is added on the way to it."""
-
-    node: Node
-    slot: int
-    is_expanded: bool
+_KEEPING: dict[str, Container[int]] = {**dict.fromkeys(_SHAPE_KEEPING, ANY), "Pad": (0,), "ExpandDims": (0,)}
+"""What lies between an input and the consumers that say something of its shape, by data input."""
 
 
-def candidate_shapes(graph: Graph, node: Node) -> list[tuple[int, ...]]:
+def candidate_shapes(node: Node) -> list[tuple[int, ...]]:
     """Full shapes to try for the placeholder NODE, the likeliest first; never empty.
 
     Unknown dimensions come from a convolution's filter, a MatMul's or a Reshape's constant, or from the op that takes
@@ -47,9 +41,9 @@ def candidate_shapes(graph: Graph, node: Node) -> list[tuple[int, ...]]:
     stated = placeholder_shape(node)
     if stated is not None and all(dim >= 0 for dim in stated):
         return [stated]
-    out: list[tuple[int, ...]] = [()] if stated is None and _is_divisor(graph, node) else []
+    out: list[tuple[int, ...]] = [()] if stated is None and _is_divisor(node) else []
     out += role_shapes(outlet_of(node), stated)
-    out += [shape for shape in _from_consumers(graph, node, stated) if compatible(shape, stated)]
+    out += [shape for shape in _from_consumers(node, stated) if compatible(shape, stated)]
     out.extend(_defaults(stated))
     return list(dict.fromkeys(out))
 
@@ -75,71 +69,55 @@ def _defaults(stated: Shape) -> Iterator[tuple[int, ...]]:
     yield tuple(dim if dim >= 0 else 2 for dim in stated)
 
 
-def _from_consumers(graph: Graph, node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
-    for seen in _telling_consumers(graph, node):
-        op = seen.node.op
-        if op in _CONVOLUTIONS:
-            yield from _from_convolution(graph, node, seen, stated)
-        elif op == "MatMul":
-            width = _matmul_width(seen.node, seen.slot)
+def _from_consumers(node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
+    """What the first consumers on each way that are not elementwise say, nearest first."""
+    for step in following(outlet_of(node), _KEEPING):
+        if step.op in _CONVOLUTIONS and step.slot == 0:
+            yield from _from_convolution(step, stated)
+        elif step.op == "MatMul":
+            width = _matmul_width(step.place.node, step.slot)
             if width:
                 # The operand's rows are its batch, unless it is the second one or transposed (both: as before).
-                own = bool(seen.node.plain_attr("transpose_a" if seen.slot == 0 else "transpose_b"))
-                yield (1, width) if own == (seen.slot == 1) else (width, 1)
-        elif op == "Reshape" and seen.slot == 0:
-            yield from _from_reshape(seen.node, stated)
+                own = bool(step.place.value("transpose_a" if step.slot == 0 else "transpose_b"))
+                yield (1, width) if own == (step.slot == 1) else (width, 1)
+        elif step.op == "Reshape" and step.slot == 0:
+            yield from _from_reshape(step.place.node, stated)
 
 
-def _telling_consumers(graph: Graph, node: Node) -> Iterator[_Seen]:
-    """The first consumers on each way that are not elementwise, nearest first."""
-    topology = topology_of(graph)  # the way may be as long as the graph: no node is made for it
-    bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-    start = topology.id_of(node)
-    queue = [(start, False)]
-    reached = {start}
-    for producer, expanded in queue:  # grows while it is walked
-        for user in topology.users(producer):
-            codes = [code for code in topology.inputs(user) if code & control != control]
-            slot = next((i for i, code in enumerate(codes) if code >> bits == producer), -1)
-            if slot < 0 or user in reached:
-                continue
-            reached.add(user)
-            op = topology.op(user)
-            if op in _SHAPE_KEEPING or (op in ("Pad", "ExpandDims") and slot == 0):
-                queue.append((user, expanded or op == "ExpandDims"))
-            else:
-                yield _Seen(topology.node(user), slot, expanded)
+def _weights(node: Node, slot: int = 1) -> tuple[int, ...]:
+    """The shape of a data input that is a constant; () where it is none."""
+    header = constant_header(through_identities(node.inputs[slot].node)) if slot < len(node.inputs) else None
+    return (header.dims if header is not None else None) or ()
 
 
-def _from_convolution(graph: Graph, node: Node, seen: _Seen, stated: Shape) -> Iterator[tuple[int, ...]]:
-    header = constant_header(through_identities(seen.node.inputs[1].node)) if len(seen.node.inputs) > 1 else None
-    if header is None or header.dims is None or len(header.dims) != 4 or seen.slot != 0:
+def _from_convolution(step: Step, stated: Shape) -> Iterator[tuple[int, ...]]:
+    taps = _weights(step.place.node)
+    if len(taps) != 4:
         return
-    channels = header.dims[2]
-    channels_first = seen.node.plain_attr("data_format") in (b"NCHW",)
-    side = _side_from_dense(graph, seen.node)
+    is_expanded = any(before.op == "ExpandDims" for before in step.path())
+    channels_first = step.place.text("data_format") == "NCHW"
+    side = _side_from_dense(step.place.node)
     for s in ([side] if side else []) + list(SIDES):
-        shape: tuple[int, ...] = (1, channels, s, s) if channels_first else (1, s, s, channels)
-        shape = shape[1:] if seen.is_expanded else shape
+        shape: tuple[int, ...] = (1, taps[2], s, s) if channels_first else (1, s, s, taps[2])
+        shape = shape[1:] if is_expanded else shape
         if stated is None or len(stated) == len(shape):
             yield tuple(d if w < 0 else w for d, w in zip(shape, stated or (-1,) * len(shape), strict=True))
 
 
 def _matmul_width(node: Node, slot: int) -> int:
     """The width that a MatMul's constant other operand asks for; 0 where it is not constant."""
-    other = node.inputs[1 - slot].node if slot in (0, 1) and len(node.inputs) == 2 else None
-    header = constant_header(through_identities(other)) if other is not None else None
-    if header is None or header.dims is None or len(header.dims) != 2:
+    other = _weights(node, 1 - slot) if slot in (0, 1) and len(node.inputs) == 2 else ()
+    if len(other) != 2:
         return 0
     transposed = node.plain_attr("transpose_b" if slot == 0 else "transpose_a")
-    return header.dims[1 if bool(transposed) == (slot == 0) else 0]
+    return other[1 if bool(transposed) == (slot == 0) else 0]
 
 
-def _is_divisor(graph: Graph, node: Node) -> bool:
+def _is_divisor(node: Node) -> bool:
     """Whether something is divided by the input, as by dropout's keep probability: that is a scalar."""
     return any(
         user.op in ("RealDiv", "Div") and len(user.inputs) == 2 and user.inputs[1].node is node
-        for user in graph.users(node)
+        for user in graph_of(node).users(node)
     )
 
 
@@ -148,13 +126,9 @@ def _from_reshape(node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
     target = _target_dims(node.inputs[1].node) if len(node.inputs) > 1 else []
     if not target:
         return
-    product = 1
-    for dim in target:
-        product *= dim if dim > 0 else 1
+    product = prod(max(dim, 1) for dim in target)
     if stated is not None and sum(dim < 0 for dim in stated) == 1:
-        known = 1
-        for dim in stated:
-            known *= dim if dim > 0 else 1
+        known = prod(max(dim, 1) for dim in stated)
         if known and product % known == 0:
             yield tuple(dim if dim >= 0 else product // known for dim in stated)
     yield (1, product)
@@ -176,7 +150,7 @@ def _target_dims(node: Node) -> list[int]:
     return [int(part.values[0]) if part is not None and fits else -1 for part, fits in zip(parts, known, strict=True)]
 
 
-def _side_from_dense(graph: Graph, node: Node) -> int:
+def _side_from_dense(node: Node) -> int:
     """The side of the image for which the flattened result of a chain of convolutions fits the MatMul behind it.
 
     Follows one consumer after another from the convolution NODE; 0 where that does not lead to a MatMul.
@@ -186,11 +160,10 @@ def _side_from_dense(graph: Graph, node: Node) -> int:
     wanted = 0
     for _ in range(200):
         if node.op in _CONVOLUTIONS:
-            header = constant_header(through_identities(node.inputs[1].node))
-            if header is None or header.dims is None or len(header.dims) != 4:
+            taps = _weights(node)
+            if len(taps) != 4:
                 return 0
-            depthwise = "Depthwise" in node.op
-            channels = header.dims[3] * (header.dims[2] if depthwise else 1)
+            channels = taps[3] * (taps[2] if "Depthwise" in node.op else 1)
             chain.append(node)
         elif node.op in _POOLS:
             chain.append(node)
@@ -199,7 +172,7 @@ def _side_from_dense(graph: Graph, node: Node) -> int:
             break
         elif node.op not in _SHAPE_KEEPING and node.op not in ("Reshape", "Squeeze"):
             return 0
-        users = [user for user in graph.users(node) if any(r.node is node for r in user.inputs) and user.op != "Shape"]
+        users = [u for u in graph_of(node).users(node) if u.op != "Shape" and any(r.node is node for r in u.inputs)]
         if not users:
             return 0
         node = users[0]
@@ -220,8 +193,7 @@ def _flattened(chain: Sequence[Node], side: int, channels: int) -> int:
         if node.op in _POOLS:
             window = max((node.ints_attr("ksize") or [1, 1, 1, 1])[1:3])
         else:
-            header = constant_header(through_identities(node.inputs[1].node))
-            window = header.dims[0] if header is not None and header.dims else 1
+            window = (_weights(node) or (1,))[0]
         size = -(-size // stride) if node.plain_attr("padding") == b"SAME" else (size - window) // stride + 1
         if size <= 0:
             return 0

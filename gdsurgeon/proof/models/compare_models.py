@@ -182,7 +182,7 @@ def _paired_inputs(context: TrialContext, parts: Parts) -> _Inputs:
     extra: list[InputSpec] = []
     lonely: list[str] = []
     for name in plan.placeholders:
-        spec = overridden(input_spec(change.after, change.after[name]), context.overrides)
+        spec = overridden(input_spec(change.after[name]), context.overrides)
         if name in fed:
             _fit(context, parts, fed[name], spec)
         elif spec.given:

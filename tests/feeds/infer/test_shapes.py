@@ -19,7 +19,7 @@ from gdsurgeon.proof.subject import Subject
 
 def candidates(m: Builder, name: str = "x") -> list[tuple[int, ...]]:
     graph = m.graph()
-    return candidate_shapes(graph, graph[name])
+    return candidate_shapes(graph[name])
 
 
 def settled(executor: Executor, m: Builder) -> dict[str, tuple[int, ...]]:
