@@ -30,6 +30,7 @@ ROOMS = (
     "gradients",
     "select",
     "analysis",
+    "comparison",
     "graph",
     "runtime",
     "ops",
@@ -51,7 +52,8 @@ BESIDE = {
     "view": {"graph_editor"},
     "cli": {"graph_editor"},
     "graph": {"runtime"},
-    "analysis": {"runtime"},
+    "analysis": {"runtime", "comparison"},
+    "comparison": {"runtime"},
     "select": {"runtime"},
 }
 """Rooms that are below, and none of a room's business."""

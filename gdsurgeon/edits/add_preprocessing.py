@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
 from gdsurgeon.edits.copying.copy_in import copy_in
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
 
 SUFFIX = "_preprocessed"

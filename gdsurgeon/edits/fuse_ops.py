@@ -9,6 +9,7 @@ from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.control_flow import Branches, Frames, branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import escape
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
 from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.definition import (
@@ -27,7 +28,6 @@ from gdsurgeon.edits.intent import Altered, Intent, altered_function, made
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph, Use
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CONVOLUTIONS, RECOMPUTED

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.calls import bodies, body_key, call_of, inner_nodes, is_call
@@ -16,7 +17,6 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, string_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Output
 

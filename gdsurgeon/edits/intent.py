@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.graph.journal import FunctionChanges, Rewired, Value
+from gdsurgeon.comparison.facts import FunctionChanges, Rewired, Value
 from gdsurgeon.wire.protos import FunctionDef
 
 if TYPE_CHECKING:

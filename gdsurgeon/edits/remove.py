@@ -9,6 +9,7 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.analysis.traversal.control_flow import Branches, branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
@@ -17,7 +18,6 @@ from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, PASSES_ON, SWITCH

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.node import Node, Output, same_dtype
 
 Slots = dict[Node, dict[int, Output]]

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts, parse_device, placed_nodes
+from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.intent import Altered, Intent, altered_function
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import FunctionChanges
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Selection, one_node, select_nodes
 from gdsurgeon.wire.protos import FunctionDef

@@ -12,6 +12,7 @@ from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit
 from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.intent import Altered, Intent, made
@@ -19,7 +20,6 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
 from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import INT32, INT64

@@ -112,13 +112,14 @@ class Store:
 
     Args:
         source: the bytes, a binary GraphDef.
+        finder: finds what it can tell of without an index, where there is one.
     """
 
     MOST_NAMES_TO_SEARCH = 24
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, finder: Finder | None = None) -> None:
         self.source = source
-        self._search: SearchFinder | None = None
+        self._search = finder
 
     @property
     def name(self) -> str:
@@ -171,7 +172,7 @@ class Store:
             InputError: several nodes have the name.
         """
         search = self._search
-        finder: Finder = search if search is not None and search.has_record(name) else self._index
+        finder = search if search is not None and search.has_record(name) else self._index
         record = finder.record(name)
         if record is not None and finder.is_ambiguous(name):
             raise InputError(f"{quoted(self.name)} has several nodes named {quoted(name)}: which one is meant?")
@@ -194,7 +195,7 @@ class Store:
     @property
     def layout(self) -> Layout:
         """Where things are in the file."""
-        finder: Finder = self._search if self._search is not None and not self.has_table else self._index
+        finder = self._search if self._search is not None and not self.has_table else self._index
         return finder.layout
 
     def fields(self, number: int) -> list[Field]:

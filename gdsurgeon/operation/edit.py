@@ -14,6 +14,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
 from gdsurgeon.operation.paths import back_up, check_apart, is_text_name, output_path
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
@@ -175,6 +176,8 @@ def _operate(
     edited: bytes | None = None
     if text:
         chunks, edited = _as_text(chunks, output)
+    if request.level != "none":
+        check_accounted(graph, result, chunks if edited is None else [edited])
     counts_before = counts_before or Counts(graph.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:

@@ -12,6 +12,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation import edit as whole
 from gdsurgeon.operation.edit import LEVELS, Edit, Outcome, Request
 from gdsurgeon.operation.proving import Proving
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.settings import Settings
@@ -107,7 +108,9 @@ def prove(
     _check_level(level, ("load", "run"))
     with Proving(settings or Settings(), _overrides(feeds, archive, shapes), level, progress) as proving:
         proving.begin(graph)
-        return proving.prove(graph, result, read_chunks(graph.chunks()))
+        chunks = graph.chunks()
+        check_accounted(graph, result, chunks)
+        return proving.prove(graph, result, read_chunks(chunks))
 
 
 def _check_level(level: str, levels: Sequence[str]) -> None:

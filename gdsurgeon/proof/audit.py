@@ -1,8 +1,8 @@
-"""Holds what an edit says against the journal of the graph: nothing has come, gone or changed that it does not say.
+"""Holds what is said of an edit against what is different: nothing has come, gone or changed that is not said.
 
 Execution shows what the values are. A control edge, a device or a colocation may be lost and no value show it; and an
-output that is compared with the wrong counterpart proves nothing. So what pairs the graphs is audited itself. Nodes
-that were not touched are copied byte for byte when the graph is written: only those that were are looked at.
+output that is compared with the wrong counterpart proves nothing. So what is different is found by a comparison of the
+graphs that knows nothing of the edit, and each difference must be one that was intended.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from gdsurgeon.comparison.compare import Comparison, is_same_attr
+from gdsurgeon.comparison.facts import Facts, Value
 from gdsurgeon.edits.claims import EditResult, Postprocessed, Preprocessed, SameGiven, SamePart
 from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import attr_value, functions_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.journal import Journal, Value, journal_of
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import ENTER
@@ -27,29 +28,31 @@ _NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, "var_name", "conta
 """Attrs that hold names, which a copy spells in its own way."""
 
 
-def audit(before: Graph, after: Graph, result: EditResult) -> list[str]:
-    """What differs between the graphs and the edit does not say, a line each; [] where it is complete.
+def audit(comparison: Comparison, result: EditResult) -> list[str]:
+    """What differs between the graphs and is not intended, a line each; [] where all is accounted for.
 
     Args:
-        before: the graph without the edit.
-        after: the same graph with it.
+        comparison: of the graph without the edit and the graph with it, as it is written.
         result: of the edit.
     """
-    intent, journal = result.intent, journal_of(after)
+    before, after, facts, intent = comparison.before, comparison.after, comparison.facts, result.intent
     known = _Known(intent)
     faults = [
-        *_comings_and_goings(journal, after, intent),
-        *_rewirings(journal, after, known),
-        *_alterations(journal, known),
+        *_comings_and_goings(facts, after, intent),
+        *_rewirings(facts, after, known),
+        *_alterations(facts, known),
+        *_beside(facts, intent),
     ]
     for name in dict.fromkeys(item.node for item in intent.altered if item.what != "function"):
         node = after.find(name)
         faults += known.untrue(node) if node is not None else [f"{quoted(name)} was to be there, and is not"]
-    faults += _functions(journal, after, intent)
+    faults += _functions(facts, after, intent)
     for copies in _copies(before, result):
         faults += _copied(copies, before, after, intent)
-    for name, (body, inner) in result.inside.items():
-        faults += (f"in the function {quoted(name)} {fault}" for fault in audit(body.pristine(), body, inner))
+    for name, (_, inner) in result.inside.items():
+        body = comparison.inside.get(name)
+        found = audit(body, inner) if body is not None else ["nothing is different"]
+        faults += (f"in the function {quoted(name)} {fault}" for fault in found)
     return faults
 
 
@@ -57,7 +60,9 @@ class _Known:
     """What the edit says, for quick questions."""
 
     def __init__(self, intent: Intent) -> None:
-        self._changed = frozenset(intent.changed)
+        replaced = frozenset(intent.added).intersection(intent.removed)
+        self._changed = frozenset(intent.changed) | replaced
+        self._added = frozenset(intent.added)
         self.rewired = {(slot.node, slot.slot): slot.new for slot in intent.rewired}
         self._altered: dict[str, dict[str, Value]] = {}
         for item in intent.altered:
@@ -66,7 +71,7 @@ class _Known:
 
     def untrue(self, node: Node) -> list[str]:
         """What the edit says of a node and does not hold."""
-        verb = "was made" if node.base_name is None else "was changed"
+        verb = "was made" if node.name in self._added else "was changed"
         return [
             f"{quoted(node.name)} {verb}, and its {what} is not what the edit says"
             for what, value in self._altered.get(node.name, {}).items()
@@ -92,9 +97,10 @@ def _now(node: Node, what: str) -> Value:
     return node.op if what == "op" else node.device
 
 
-def _comings_and_goings(journal: Journal, after: Graph, intent: Intent) -> Iterator[str]:
-    added, removed = set(journal.added), set(journal.removed)
-    said_added, said_removed = set(intent.added), set(intent.removed)
+def _comings_and_goings(facts: Facts, after: Graph, intent: Intent) -> Iterator[str]:
+    added, removed = set(facts.added), set(facts.removed)
+    replaced = set(intent.added).intersection(intent.removed) - added - removed
+    said_added, said_removed = set(intent.added) - replaced, set(intent.removed) - replaced
     for name in sorted(added - said_added):
         yield f"{quoted(name)} was added, and the edit does not say so"
     for name in sorted(said_added - added):
@@ -103,29 +109,29 @@ def _comings_and_goings(journal: Journal, after: Graph, intent: Intent) -> Itera
         yield f"{quoted(name)} is gone, and the edit does not say so"
     for name in sorted(said_removed - removed):
         yield f"{quoted(name)} was to be removed, and is still there"
-    for old, new in journal.renamed.items():
+    for old, new in facts.renamed.items():
         if intent.after(old) != new:
             yield f"{quoted(old)} is called {quoted(new)}, and the edit does not say so"
     for old, new in intent.renamed.items():
         node = after.find(new)
-        if node is None or node.base_name != old:
+        if node is None or facts.renamed.get(old) != new:
             yield f"{quoted(old)} was to be called {quoted(new)}, and is not"
 
 
-def _rewirings(journal: Journal, after: Graph, known: _Known) -> Iterator[str]:
-    for name, slot, _, new in journal.rewired:
+def _rewirings(facts: Facts, after: Graph, known: _Known) -> Iterator[str]:
+    for name, slot, _, new in facts.rewired:
         if known.rewired.get((name, slot), new if known.may_differ(name, "inputs") else None) != new:
             yield f"{quoted(name)} reads {quoted(new)} at input {slot}, and the edit does not say so"
-    found = {(slot.node, slot.slot) for slot in journal.rewired}
+    found = {(slot.node, slot.slot) for slot in facts.rewired}
     for (name, slot), new in known.rewired.items():
         node = after.find(name)
         if (name, slot) not in found and node is not None and [r.name for r in node.inputs[slot : slot + 1]] != [new]:
             yield f"{quoted(name)} was to read {quoted(new)} at input {slot}, and does not"
 
 
-def _alterations(journal: Journal, known: _Known) -> Iterator[str]:
+def _alterations(facts: Facts, known: _Known) -> Iterator[str]:
     """What is different about nodes that were there before."""
-    for node, altered in journal.altered.items():
+    for node, altered in facts.altered.items():
         for what, (before, now) in altered.items():
             if not known.may_differ(node, what):
                 yield f"{quoted(node)} {_told(what, before, now)}"
@@ -145,8 +151,17 @@ def _told(what: str, before: Value, now: Value) -> str:
     return f"{verb} {_listed(map(str, has))}, and {did} {_listed(map(str, was))}"
 
 
-def _functions(journal: Journal, after: Graph, intent: Intent) -> Iterator[str]:
-    said, found = intent.functions, journal.functions
+def _beside(facts: Facts, intent: Intent) -> Iterator[str]:
+    """What is different about a graph beside its nodes and functions."""
+    gone = {f"gradient of {name}" for name in (*intent.functions.removed, *intent.functions.added)}
+    for what, (was, now) in facts.beside.items():
+        if what not in gone:
+            change = "was added" if was is None else "is gone" if now is None else "is another"
+            yield f"the {printable(what)} {change}, and the edit does not say so"
+
+
+def _functions(facts: Facts, after: Graph, intent: Intent) -> Iterator[str]:
+    said, found = intent.functions, facts.functions
     for name in sorted(set(found.added) - set(said.added)):
         yield f"the function {quoted(name)} was added, and the edit does not say so"
     for name in sorted(name for name in said.added if name not in after.functions):
@@ -267,7 +282,7 @@ def _copy(old: Node, new: Node, copies: _Copies, intent: Intent) -> Iterator[str
     together = {_counterpart_node(other.name, copies) for other in old.colocated if other.exists}
     if None not in together and {other.name for other in new.colocated} != together:
         yield f"{what} is colocated with {_listed(sorted(other.name for other in new.colocated))}"
-    for key in new.changed_attrs:
+    for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
         if key not in _NAMES and not _same_attr(old, new, key, intent.renamed_functions):
             yield f"{what} has another {quoted(key)}"
 
@@ -291,9 +306,9 @@ def _counterpart_node(node: str, copies: _Copies) -> str | None:
 
 
 def _same_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:
-    before, now = old.attr_bytes(key), new.attr_bytes(key)
-    if before == now:
+    if is_same_attr(old, new, key):
         return True
+    before, now = old.attr_bytes(key), new.attr_bytes(key)
     if before is None or now is None:
         return False
     mine, theirs = attr_value(before), attr_value(now)

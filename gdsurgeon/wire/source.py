@@ -66,6 +66,30 @@ class BytesSource:
         """Nothing to let go of."""
 
 
+class SourceSlice:
+    """The bytes of another source from START to END, counted from 0."""
+
+    path: str | None = None
+
+    def __init__(self, source: Source, start: int, end: int) -> None:
+        self._source = source
+        self._start = start
+        self.name = source.name
+        self.size = end - start
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self._source.read(self._start + offset, min(size, self.size - offset))
+
+    def fileno(self) -> int | None:
+        return None
+
+    def check_unchanged(self) -> None:
+        self._source.check_unchanged()
+
+    def close(self) -> None:
+        """The other source is closed by who opened it."""
+
+
 class FileSource:
     """A graph in a seekable file, read by `pread`: a mapped file that shrinks would kill the process."""
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import NamedTuple
 
 from gdsurgeon.errors import InputError, printable
@@ -119,3 +122,70 @@ class _Writer:
 
     def _sendfile(self, source: int, offset: int, count: int) -> int:
         return os.sendfile(self.fd, source, offset, min(count, 1 << 30))
+
+
+class ChunkSource:
+    """Chunks as a source: what is written, before it is written.
+
+    Args:
+        chunks: bytes, and spans of sources.
+        name: how messages call it.
+    """
+
+    path: str | None = None
+
+    def __init__(self, chunks: Iterable[Chunk], name: str) -> None:
+        self.name = name
+        self.pieces: list[Chunk] = []
+        """The chunks, neighbours joined: spans that follow each other in their source, and bytes up to some size."""
+        held: list[bytes] = []
+        count = 0
+        for chunk in chunks:
+            if isinstance(chunk, bytes):
+                held.append(chunk)
+                count += len(chunk)
+                if count < BUFFER:
+                    continue
+            if held:
+                self.pieces.append(b"".join(held))
+                held, count = [], 0
+            if not isinstance(chunk, bytes):
+                self._add_span(chunk)
+        if held:
+            self.pieces.append(b"".join(held))
+        sizes = (len(c) if isinstance(c, bytes) else c.end - c.start for c in self.pieces)
+        self.starts = array("Q", accumulate(sizes, initial=0))
+        """The offset of each piece; and of the end."""
+        self.size = self.starts[-1]
+
+    def _add_span(self, span: SourceSpan) -> None:
+        last = self.pieces[-1] if self.pieces else b""
+        if isinstance(last, SourceSpan) and last.source is span.source and last.end == span.start:
+            self.pieces[-1] = last._replace(end=span.end)
+        elif span.end > span.start:
+            self.pieces.append(span)
+
+    def read(self, offset: int, size: int) -> bytes:
+        end = min(offset + size, self.size)
+        at = bisect_right(self.starts, offset) - 1
+        out: list[bytes] = []
+        while offset < end:
+            piece, start = self.pieces[at], self.starts[at]
+            stop = min(end, self.starts[at + 1])
+            if isinstance(piece, bytes):
+                out.append(piece[offset - start : stop - start])
+            else:
+                out.append(piece.source.read(piece.start + offset - start, stop - offset))
+            offset, at = stop, at + 1
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    def fileno(self) -> int | None:
+        return None
+
+    def check_unchanged(self) -> None:
+        """Raises InputError where a source that it is made of is no longer what was scanned."""
+        for source in {id(p.source): p.source for p in self.pieces if isinstance(p, SourceSpan)}.values():
+            source.check_unchanged()
+
+    def close(self) -> None:
+        """The sources are closed by who opened them."""

@@ -28,11 +28,11 @@ from support.graphs import (
 from support.running import run
 
 from gdsurgeon.cli.hints import hint_of
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.select import Selection
 
 # -- plain -------------------------------------------------------------------------------------------------

@@ -14,12 +14,12 @@ from support.tf_graphs import Builder, operated
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.hints import hint_of
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import SameGiven, SamePart
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.errors import EditError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.client import Worker

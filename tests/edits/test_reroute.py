@@ -8,10 +8,10 @@ from support.expecting import expect, refuse
 from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs, node, placeholder, r3
 
 from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes
 
 

@@ -16,12 +16,12 @@ from gdsurgeon.analysis.shapes.fit import trial_shape
 from gdsurgeon.analysis.shapes.stated import placeholder_shape
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.cli.main import exit_code
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Unchanged
 from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import from_numpy

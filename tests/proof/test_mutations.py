@@ -31,6 +31,7 @@ from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
@@ -253,7 +254,9 @@ def proven(executor: Executor, edit: Edit, spoil: Callable[[Graph], None] | None
     faults = check_edited(graph)
     if faults:
         raise ValidationError("the result would be broken:", details=tuple(faults))
-    executor.load_bytes(EDITED, read_chunks(graph.chunks()))
+    chunks = graph.chunks()
+    check_accounted(graph, result, chunks)
+    executor.load_bytes(EDITED, read_chunks(chunks))
     return prove(executor, graph, result, Overrides())
 
 

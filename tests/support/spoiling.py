@@ -11,6 +11,7 @@ from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
@@ -27,8 +28,11 @@ def proven(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | No
     graph = m.graph("model.pb")
     executor.load_source(ORIGINAL, graph)
     result = edit(graph)
-    executor.load_bytes(EDITED, read_chunks(graph.chunks()))
-    return prove(executor, graph, result, overrides or Overrides())
+    chunks = graph.chunks()
+    executor.load_bytes(EDITED, read_chunks(chunks))
+    proof = prove(executor, graph, result, overrides or Overrides())
+    check_accounted(graph, result, chunks)
+    return proof
 
 
 def caught(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | None = None) -> GdsurgeonError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.edits.copying.fresh_names import (
     NODE_NAME_SHARING,
     SHARED_NAME,
@@ -26,7 +27,6 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import shape_value, string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.journal import FunctionChanges
 from gdsurgeon.graph.names import UniqueNames, check_name
 from gdsurgeon.graph.node import Node, Output
 

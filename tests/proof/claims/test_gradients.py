@@ -18,6 +18,7 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
@@ -126,6 +127,7 @@ def notices(executor: Executor, differentiator: Differentiator, mutation: Mutati
         return True
     executor.load_bytes(EDITED, read_chunks(graph.chunks()))
     try:
+        check_accounted(graph, result, graph.chunks())
         prove(executor, graph, result, Overrides())
     except GdsurgeonError as error:
         return error.exit_code == 5

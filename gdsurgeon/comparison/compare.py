@@ -1,0 +1,307 @@
+"""Compares two graphs node by node, function by function; it knows of no edit, and of no journal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gdsurgeon.comparison.facts import Facts, FunctionChanges, Rewired, Value
+from gdsurgeon.comparison.written import as_written
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
+from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.node import Node
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import FunctionDef
+from gdsurgeon.wire.scan import DEBUG_INFO, LIBRARY, VERSIONS
+from gdsurgeon.wire.write import Chunk
+
+Renamed = Mapping[str, str]
+"""Names before, and after; what is not among them has the same name in both graphs."""
+
+
+@dataclass
+class Comparison:
+    """Two graphs, and what is different between them.
+
+    Attributes:
+        before, after: the graphs.
+        facts: about the nodes, the library's names, and what stands beside.
+        inside: the same of the bodies of functions that both libraries have, and that differ.
+        unread: those of these functions whose bodies cannot be had as graphs: they are compared as a whole only.
+    """
+
+    before: Graph
+    after: Graph
+    facts: Facts
+    inside: dict[str, Comparison] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is different."""
+        return self.facts.is_empty
+
+
+def compare_written(
+    before: Graph,
+    chunks: Sequence[Chunk],
+    renamed: Renamed | None = None,
+    inside: Mapping[str, Renamed] | None = None,
+) -> Comparison:
+    """Compares a graph with what an edit of it is written as.
+
+    Args:
+        before: as it is in its file.
+        chunks: what is written.
+        renamed: the nodes that have another name there.
+        inside: likewise for the bodies of functions.
+
+    Raises:
+        InputError: CHUNKS spell no GraphDef.
+    """
+    renamed = renamed or {}
+    written = as_written(before, chunks)
+    after = written.graph
+    names = dict.fromkeys(written.lost)
+    back = {new: old for old, new in renamed.items()}
+    for name in written.fresh:
+        names[back.get(name, name)] = None
+    for name in renamed:
+        # Records that are as they were spell a name that another node has now.
+        names.update(dict.fromkeys([*before.store.users(name), *before.store.colocated(name)]))
+    out = Comparison(before, after, _node_facts(before, after, renamed, names))
+    for name, count in Counter(written.fresh).items():
+        if count > 1:
+            out.facts.beside[f"doubled {name}"] = (None, str(count))
+    if not written.is_same_beside:
+        _compare_beside(out, inside or {})
+    return out
+
+
+def compare_files(before: Graph, after: Graph, renamed: Renamed | None = None) -> Comparison:
+    """Compares two graphs, each as it is in its file.
+
+    Args:
+        before, after: the graphs.
+        renamed: the nodes of the one that have another name in the other.
+    """
+    renamed = renamed or {}
+    names = dict.fromkeys([*before.store.names, *(n for n in after.store.names if n not in before)])
+    changed = (name for name in names if _is_other(before, after, name)) if not renamed else names
+    out = Comparison(before, after, _node_facts(before, after, renamed, dict.fromkeys(changed)))
+    _compare_beside(out, {})
+    return out
+
+
+def _is_other(before: Graph, after: Graph, name: str) -> bool:
+    """Whether the records of the node NAME have other bytes."""
+    old, new = before.store.record(name), after.store.record(name)
+    if old is None or new is None or old.end - old.body != new.end - new.body:
+        return True
+    return any(
+        old.source.read(old.body + at, min(_STEP, old.end - old.body - at))
+        != new.source.read(new.body + at, min(_STEP, new.end - new.body - at))
+        for at in range(0, old.end - old.body, _STEP)
+    )
+
+
+_STEP = 1 << 20
+"""Bytes that are compared at a time."""
+
+
+# -- nodes ----------------------------------------------------------------------------------------------------
+
+
+def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[str]) -> Facts:
+    """What is different about the nodes NAMES, as they were called before; of nodes that are new, as they are now."""
+    out = Facts()
+    spelling = _Spelling(before, after, renamed)
+    taken = frozenset(renamed.values())
+    for name in names:
+        # The name that a node had may be another's now: then that is not what has become of it.
+        is_left = name not in renamed and name in taken
+        old, new = before.find(name), None if is_left else after.find(renamed.get(name, name))
+        if old is None and new is not None:
+            out.added.append(new.name)
+        elif old is not None and new is None:
+            out.removed.append(name)
+        if old is None or new is None:
+            continue
+        if old.name != new.name:
+            out.renamed[name] = new.name
+        out.rewired += spelling.rewired(old, new)
+        altered = {what: (was, now) for what, was, now in spelling.compared(old, new) if was != now}
+        if altered:
+            out.altered[new.name] = altered
+    out.added += [name for name in renamed if name not in taken and name in after]  # a name that is left, and used anew
+    return out
+
+
+class _Spelling:
+    """Compares two nodes, what the one mentions being spelt with the names that there are now."""
+
+    def __init__(self, before: Graph, after: Graph, renamed: Renamed) -> None:
+        self._before = before
+        self._after = after
+        self._renamed = renamed
+
+    def rewired(self, old: Node, new: Node) -> Iterator[Rewired]:
+        if len(old.inputs) == len(new.inputs):
+            for slot, (was, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
+                before = format_input(self._name(was.node.name), was.index)
+                if before != now.name:
+                    yield Rewired(new.name, slot, before, now.name)
+
+    def compared(self, old: Node, new: Node) -> Iterator[tuple[str, Value, Value]]:
+        """What may be different, what it was in the names that there are now, and what it is."""
+        yield "op", old.op, new.op
+        yield "device", old.device, new.device
+        if len(old.inputs) != len(new.inputs):
+            spelt = (format_input(self._name(read.node.name), read.index) for read in old.inputs)
+            yield "inputs", tuple(spelt), tuple(read.name for read in new.inputs)
+        yield "controls", self._names(old.controls), tuple(sorted({control.name for control in new.controls}))
+        for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
+            if key == COLOCATION_ATTR:
+                yield "colocated", *self._colocations(old, new)
+                yield "class", _other_classes(old), _other_classes(new)
+            elif not is_same_attr(old, new, key):
+                yield f"attr {key}", _canonical(old.attr_bytes(key)), _canonical(new.attr_bytes(key))
+
+    def _colocations(self, old: Node, new: Node) -> tuple[Value, Value]:
+        """A colocation with what is gone, or never was there, is given up."""
+        kept = [other for other in old.colocated if other.exists and self._name(other.name) in self._after]
+        return self._names(kept), tuple(sorted({other.name for other in new.colocated if other.exists}))
+
+    def _name(self, name: str) -> str:
+        return self._renamed.get(name, name)
+
+    def _names(self, nodes: Iterable[Node]) -> tuple[str, ...]:
+        return tuple(sorted({self._name(node.name) for node in nodes}))
+
+
+def is_same_attr(old: Node, new: Node, key: str) -> bool:
+    """Whether both nodes have the attr and it holds the same; large values are read piece by piece."""
+    if not (old.has_attr(key) and new.has_attr(key)):
+        return False
+    (start, end), (its_start, its_end) = old.header.attrs[key], new.header.attrs[key]
+    assert old.record is not None
+    assert new.record is not None
+    if end - start == its_end - its_start:
+        a, b = old.record.body + start, new.record.body + its_start
+        if all(
+            old.record.source.read(a + at, min(_STEP, end - start - at))
+            == new.record.source.read(b + at, min(_STEP, end - start - at))
+            for at in range(0, end - start, _STEP)
+        ):
+            return True
+    was, now = old.attr_bytes(key), new.attr_bytes(key)
+    return _canonical(was) == _canonical(now)
+
+
+def _canonical(data: bytes | None) -> bytes | None:
+    """A serialised AttrValue with its fields and maps in one order; what cannot be read stays as it is."""
+    if data is None:
+        return None
+    try:
+        return attr_value(data).SerializeToString(deterministic=True)
+    except decode_error():
+        return data
+
+
+def _other_classes(node: Node) -> Value:
+    """The entries of ``_class`` that are no colocations."""
+    data = node.attr_bytes(COLOCATION_ATTR)
+    if data is None:
+        return ()
+    try:
+        entries = attr_value(data).list.s
+    except decode_error():
+        return data
+    return tuple(entry.decode("utf-8", "surrogateescape") for entry in entries if not entry.startswith(COLOCATION))
+
+
+# -- functions, and what else there is ------------------------------------------------------------------------
+
+
+def _compare_beside(out: Comparison, inside: Mapping[str, Renamed]) -> None:
+    """Compares what the two files have beside their nodes."""
+    before, after = out.before, out.after
+    old = {function.signature.name: function for function in before.functions}
+    new = {function.signature.name: function for function in after.functions}
+    out.facts.functions = FunctionChanges(
+        added=[name for name in new if name not in old],
+        removed=[name for name in old if name not in new],
+        changed=[name for name, function in new.items() if name in old and not _same(old[name], function)],
+    )
+    for name in out.facts.functions.changed:
+        _compare_inside(out, name, inside.get(name, {}))
+    beside = out.facts.beside
+    gradients = [{g.function_name: g.gradient_func for g in graph.functions.gradients()} for graph in (before, after)]
+    for name in dict.fromkeys((*gradients[0], *gradients[1])):
+        beside[f"gradient of {name}"] = gradients[0].get(name), gradients[1].get(name)
+    doubled = [Counter(f.signature.name for f in graph.functions) for graph in (before, after)]
+    for name, count in doubled[1].items():
+        if count > max(1, doubled[0][name]):
+            beside[f"doubled function {name}"] = None, str(count)
+    fields = [_other_fields(graph) for graph in (before, after)]
+    for what in dict.fromkeys((*fields[0], *fields[1])):
+        beside[what] = fields[0].get(what), fields[1].get(what)
+    for what in [what for what, (was, now) in beside.items() if was == now]:
+        del beside[what]
+
+
+def _same(a: FunctionDef, b: FunctionDef) -> bool:
+    return a == b or a.SerializeToString(deterministic=True) == b.SerializeToString(deterministic=True)
+
+
+def _other_fields(graph: Graph) -> dict[str, Value]:
+    """The top-level fields that are neither nodes nor library, by what they are called."""
+    out: dict[str, bytes] = {}
+    for item in graph.store.layout.others:
+        if item.number != LIBRARY:
+            what = _FIELDS.get(item.number, f"field {item.number}")
+            out[what] = out.get(what, b"") + graph.source.read(item.value, item.end - item.value)
+    return dict(out)
+
+
+_FIELDS = {VERSIONS: "versions", DEBUG_INFO: "debug info"}
+
+
+def _compare_inside(out: Comparison, name: str, renamed: Renamed) -> None:
+    """Compares the bodies of the function NAME, and what it has beside its body."""
+    old, new = out.before.functions[name], out.after.functions[name]
+    try:
+        bodies = Body(out.before, name).graph, Body(out.after, name).graph
+    except EditError:
+        out.unread.append(name)
+        return
+    facts = _node_facts(*bodies, renamed, dict.fromkeys([*bodies[0].names(), *bodies[1].names()]))
+    parts = _parts(old, renamed), _parts(new, {})
+    for what in parts[0]:
+        if parts[0][what] != parts[1][what]:
+            facts.beside[what] = parts[0][what], parts[1][what]
+    out.inside[name] = Comparison(*bodies, facts)
+
+
+def _parts(function: FunctionDef, renamed: Renamed) -> dict[str, Value]:
+    """What a function has that its body as a graph does not show."""
+    rest = message("tensorflow.FunctionDef")()
+    rest.CopyFrom(function)
+    del rest.node_def[:]
+    rest.ret.clear()
+    for arg in (*rest.signature.input_arg, *rest.signature.output_arg):
+        arg.name = renamed.get(arg.name, arg.name)
+    controls = {key: renamed.get(node, node) for key, node in rest.control_ret.items()}
+    rest.control_ret.clear()
+    signature = rest.signature.SerializeToString(deterministic=True)
+    rest.ClearField("signature")
+    return {
+        "signature": signature,
+        "what runs with it": tuple(sorted(f"{key}={node}" for key, node in controls.items())),
+        "attrs": rest.SerializeToString(deterministic=True),
+    }

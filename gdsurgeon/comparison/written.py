@@ -1,0 +1,183 @@
+"""The graph that a writer has made, read from what is written and not from what the writer remembers.
+
+Most of it are stretches of the file that was edited. Of these the nodes are known without being read: a stretch that
+holds whole records of the file holds these nodes. All else is read as a reader of the output would.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Layout, Table
+from gdsurgeon.graph.records import Record, record_at, scanned
+from gdsurgeon.graph.store import Store
+from gdsurgeon.wire.fields import Field
+from gdsurgeon.wire.scan import Run, is_node
+from gdsurgeon.wire.source import SourceSlice
+from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan
+
+
+class Written(NamedTuple):
+    """A graph as it is written.
+
+    Attributes:
+        graph: it.
+        lost: the names of the nodes of the file of which the bytes were not copied whole.
+        fresh: the names of the nodes that were not copied whole from the file; one that is there twice comes twice.
+        is_same_beside: whether all that the file holds beside its nodes was copied, and nothing is there besides.
+    """
+
+    graph: Graph
+    lost: list[str]
+    fresh: list[str]
+    is_same_beside: bool
+
+
+def as_written(before: Graph, chunks: Sequence[Chunk]) -> Written:
+    """The graph that CHUNKS spell, of which BEFORE is the file that was edited.
+
+    Raises:
+        InputError: they spell no GraphDef.
+    """
+    finder = WrittenFinder(before.store.table, ChunkSource(chunks, before.source_name))
+    graph = Graph(finder.source, text=before.text)
+    graph.store = Store(finder.source, finder)
+    return Written(graph, list(finder.lost()), finder.fresh_names, finder.is_same_beside)
+
+
+class WrittenFinder:
+    """Finds the nodes of what is written: among the records that were copied whole, and those that were not.
+
+    Args:
+        table: of the file that was edited.
+        source: what is written.
+    """
+
+    def __init__(self, table: Table, source: ChunkSource) -> None:
+        self._table = table
+        self.source = source
+        self._fresh: dict[str, Record] = {}
+        self.fresh_names: list[str] = []
+        self._kept = [*_copied(table, source)]
+        rows = sorted((first, last) for piece in self._kept for first, last in [piece.rows] if first < last)
+        self._rows = rows
+        self._others: list[Field] = []
+        self._read()
+        count = sum(last - first for first, last in rows) + len(self.fresh_names)
+        ends = [
+            self._table.ends[piece.rows[1] - 1] + piece.shift for piece in self._kept if piece.rows[0] < piece.rows[1]
+        ]
+        ends += [record.end for record in self._fresh.values()]
+        self.layout = Layout(count, max(ends, default=0), tuple(sorted(self._others, key=lambda field: field.start)))
+
+    def _read(self) -> None:
+        """Reads what is between the pieces that were copied."""
+        position = kept = fresh = 0
+        for piece in self._kept:
+            fresh += self._read_between(position, piece.start + piece.shift)
+            for field in piece.others:
+                kept += 1
+                self._others.append(_shifted(field, piece.shift))
+            position = piece.end + piece.shift
+        fresh += self._read_between(position, self.source.size)
+        self.is_same_beside = not fresh and kept == len(self._table.layout.others)
+
+    def _read_between(self, start: int, end: int) -> int:
+        """Reads the records from START to END, and returns how many other fields there are."""
+        count = 0
+        for item in scanned(SourceSlice(self.source, start, end)) if end > start else ():
+            if isinstance(item, Run):
+                for a, b in pairwise(item.bounds):
+                    self._note(record_at(self.source, start + item.base + a, start + item.base + b))
+            elif is_node(item):
+                field = _shifted(item, start)
+                self._note(Record(self.source, field.start, field.value, field.end))
+            else:
+                count += 1
+                self._others.append(_shifted(item, start))
+        return count
+
+    def _note(self, record: Record) -> None:
+        name = record.header().name
+        self._fresh.setdefault(name, record)
+        self.fresh_names.append(name)
+
+    def lost(self) -> Iterator[str]:
+        """The nodes of the file of which the records were not copied whole, in its order."""
+        at = 0
+        for first, last in [*self._rows, (len(self._table.names), 0)]:
+            for row in range(at, first):
+                yield self._table.names[row]
+            at = max(at, last)
+
+    # -- a finder for the store ----------------------------------------------------------------------------
+
+    def has_record(self, name: str) -> bool:
+        del name
+        return True
+
+    def has_users(self, name: str) -> bool:
+        del name
+        return False  # the store makes a table of all that is written
+
+    def is_ambiguous(self, name: str) -> bool:
+        del name
+        return False
+
+    def record(self, name: str) -> Record | None:
+        fresh = self._fresh.get(name)
+        if fresh is not None:
+            return fresh
+        row = self._table.rows.get(name, -1)
+        at = bisect_right(self._rows, (row, len(self._table.names))) - 1
+        return self._table.record(row) if row >= 0 and at >= 0 and row < self._rows[at][1] else None
+
+    def users(self, name: str) -> Iterable[str]:
+        raise NotImplementedError(name)
+
+    colocated = users
+
+
+class _Copied(NamedTuple):
+    """A stretch of the file that was copied: whole records, and what else lies there.
+
+    Attributes:
+        start, end: where it is in the file.
+        shift: by how much further it begins in what is written.
+        rows: the rows of its nodes, from and to.
+        others: the fields beside.
+    """
+
+    start: int
+    end: int
+    shift: int
+    rows: tuple[int, int]
+    others: list[Field]
+
+
+def _copied(table: Table, source: ChunkSource) -> Iterator[_Copied]:
+    """The stretches of the file that were copied, in the order in which they are written."""
+    fields = sorted(table.layout.others, key=lambda field: field.start)
+    field_starts, field_ends = [field.start for field in fields], [field.end for field in fields]
+    for piece, position in zip(source.pieces, source.starts, strict=False):
+        if not isinstance(piece, SourceSpan) or piece.source is not table.source:
+            continue
+        rows = bisect_left(table.starts, piece.start), bisect_right(table.ends, piece.end)
+        beside = bisect_left(field_starts, piece.start), bisect_right(field_ends, piece.end)
+        firsts, lasts = [], []
+        if rows[0] < rows[1]:
+            firsts.append(table.starts[rows[0]])
+            lasts.append(table.ends[rows[1] - 1])
+        if beside[0] < beside[1]:
+            firsts.append(field_starts[beside[0]])
+            lasts.append(field_ends[beside[1] - 1])
+        if firsts:
+            yield _Copied(min(firsts), max(lasts), position - piece.start, rows, fields[beside[0] : beside[1]])
+
+
+def _shifted(field: Field, by: int) -> Field:
+    return field._replace(start=field.start + by, value=field.value + by, end=field.end + by)
