@@ -30,6 +30,7 @@ ROOMS = (
     "gradients",
     "select",
     "analysis",
+    "specification",
     "comparison",
     "graph",
     "runtime",
@@ -52,7 +53,8 @@ BESIDE = {
     "view": {"graph_editor"},
     "cli": {"graph_editor"},
     "graph": {"runtime"},
-    "analysis": {"runtime", "comparison"},
+    "analysis": {"runtime", "comparison", "specification"},
+    "specification": {"runtime"},
     "comparison": {"runtime"},
     "select": {"runtime"},
 }

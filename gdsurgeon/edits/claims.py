@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.edits.intent import Intent
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import Json
+from gdsurgeon.specification.asked import Asked
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
@@ -184,6 +185,7 @@ class EditResult:
         told: what else the summary says, as (label, text).
         facts: what else the report says, by name; JSON.
         inside: what was done in the bodies of functions, by the names of these: the bodies as graphs, and the results.
+        asked: what was asked of the edit, where that was kept.
     """
 
     intent: Intent
@@ -193,3 +195,4 @@ class EditResult:
     told: list[tuple[str, str]] = field(default_factory=list)
     facts: dict[str, Json] = field(default_factory=dict)
     inside: dict[str, tuple[Graph, EditResult]] = field(default_factory=dict)
+    asked: Asked | None = None

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from gdsurgeon.analysis.queries.initialisers import initialisers
 from gdsurgeon.analysis.traversal.boundary import outer_inputs, served_outputs
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, plan_copy_nodes
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, Line, quoted
 from gdsurgeon.graph.graph import Graph

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.intent import Altered, Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table

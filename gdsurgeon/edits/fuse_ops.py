@@ -10,6 +10,7 @@ from gdsurgeon.analysis.traversal.control_flow import Branches, Frames, branches
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import escape
 from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Altered, Intent, altered_function, made
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
 from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.definition import (
@@ -24,7 +25,6 @@ from gdsurgeon.edits.functions.definition import (
     name_function,
 )
 from gdsurgeon.edits.functions.fusion_body import FusionBody, Hole, bind_body
-from gdsurgeon.edits.intent import Altered, Intent, altered_function, made
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph, Use

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gdsurgeon.comparison.facts import FunctionChanges
+from gdsurgeon.comparison.intent import Intent, altered_function
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, Unchanged
-from gdsurgeon.edits.intent import Intent, altered_function
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph

@@ -8,11 +8,11 @@ from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.calls import bodies, body_key, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
-from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, string_value
 from gdsurgeon.graph.body import Body

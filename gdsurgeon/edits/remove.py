@@ -10,12 +10,12 @@ from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.analysis.traversal.control_flow import Branches, branches, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.copying.replacing import drop_colocations
 from gdsurgeon.edits.functions.unused import drop_unused_functions
-from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name

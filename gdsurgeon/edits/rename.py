@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node
+from gdsurgeon.specification.asked import edit
 
 Pair = tuple[str, str]
 
 
+@edit
 def rename(
     graph: Graph,
     pairs: Sequence[Pair] = (),

@@ -9,8 +9,8 @@ from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attr_fit import misfits
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
+from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.intent import Altered, Intent
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, kind_of
 from gdsurgeon.graph.graph import Graph

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.comparison.facts import FunctionChanges
+from gdsurgeon.comparison.intent import Altered, Intent, altered_function
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.intent import Altered, Intent, altered_function
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node

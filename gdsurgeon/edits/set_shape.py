@@ -13,9 +13,9 @@ from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, placeh
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
-from gdsurgeon.edits.intent import Altered, Intent, made
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
 from gdsurgeon.graph.constants import raw_value

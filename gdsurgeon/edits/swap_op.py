@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.intent import Altered, Intent
 from gdsurgeon.edits.set_attr import spelt_attr
 from gdsurgeon.errors import EditError, InputError, Json, printable, quoted
 from gdsurgeon.graph.attrs import Plain, int_value, kind_of, plain, type_value, types_value

@@ -176,8 +176,6 @@ def _operate(
     edited: bytes | None = None
     if text:
         chunks, edited = _as_text(chunks, output)
-    if request.level != "none":
-        check_accounted(graph, result, chunks if edited is None else [edited])
     counts_before = counts_before or Counts(graph.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:
@@ -186,6 +184,9 @@ def _operate(
             [*warnings, *result.warnings, *proof.warnings], 0.0,
         )  # fmt: skip
 
+    binary = chunks if edited is None else [edited]
+    if proving is None and request.level != "none":
+        check_accounted(graph, result, binary)
     if proving is None and (request.dry_run or output.is_stream):
         return _without_staging(request, graph, chunks, outcome(Proof(request.level)), output, listener)
     progress(Event("staging"))
@@ -195,7 +196,7 @@ def _operate(
         proof = Proof(request.level)
         if proving is not None:
             try:
-                proof = proving.prove(graph, result, edited if edited is not None else staged)
+                proof = proving.prove(graph, result, binary, edited if edited is not None else staged)
             except GdsurgeonError as error:
                 error.warnings = (*warnings, *result.warnings)
                 if isinstance(error, DiffersError):

@@ -12,7 +12,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation import edit as whole
 from gdsurgeon.operation.edit import LEVELS, Edit, Outcome, Request
 from gdsurgeon.operation.proving import Proving
-from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.settings import Settings
@@ -109,8 +108,7 @@ def prove(
     with Proving(settings or Settings(), _overrides(feeds, archive, shapes), level, progress) as proving:
         proving.begin(graph)
         chunks = graph.chunks()
-        check_accounted(graph, result, chunks)
-        return proving.prove(graph, result, read_chunks(chunks))
+        return proving.prove(graph, result, chunks, read_chunks(chunks))
 
 
 def _check_level(level: str, levels: Sequence[str]) -> None:

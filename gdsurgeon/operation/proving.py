@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove, prove_loads
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
+from gdsurgeon.wire.write import Chunk
 
 
 class Proving:
@@ -50,8 +54,14 @@ class Proving:
         if self._level == "run":
             self._executor.load_bytes(ORIGINAL, data)
 
-    def prove(self, graph: Graph, result: EditResult, edited: str | bytes) -> Proof:
-        """Proves the edit: EDITED is the path of the staged file, or the bytes of a graph that is staged as text.
+    def prove(self, graph: Graph, result: EditResult, chunks: Sequence[Chunk], edited: str | bytes) -> Proof:
+        """Proves the edit, and has every difference that it makes accounted for.
+
+        Args:
+            graph: after the edit.
+            result: of the edit.
+            chunks: the edited graph.
+            edited: the path of the staged file, or the bytes of a graph that is staged as text.
 
         Raises:
             ValidationError, NotValidatedError, UsageError: see `prove` and `prove_loads`.
@@ -62,6 +72,17 @@ class Proving:
             self._executor.load_bytes(EDITED, edited)
         else:
             self._executor.load_file(EDITED, edited)
+        try:
+            proof = self._run(graph, result)
+        except ValidationError:
+            raise
+        except GdsurgeonError:
+            check_accounted(graph, result, chunks)  # that it could not be run may be the edit's doing
+            raise
+        check_accounted(graph, result, chunks)
+        return proof
+
+    def _run(self, graph: Graph, result: EditResult) -> Proof:
         if self._level == "load":
             return prove_loads(self._executor)
         return prove(self._executor, graph, result, self._overrides)

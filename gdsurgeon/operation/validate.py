@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gdsurgeon.analysis.checks.check import require_sound
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
 from gdsurgeon.edits.copying.parts import Mapped, bind
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,

@@ -1,14 +1,20 @@
-"""Every difference that an edit makes is accounted for, before anything is run: it was asked for, or it is a fault."""
+"""Every difference that an edit makes is accounted for, before anything is run: it was asked for, or it is a fault.
+
+What is different is found by a comparison of the graph with what is written of it. What was to be different is said
+twice: by the edit itself, and by a specification that follows from the request and shares no code with the edit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from gdsurgeon.comparison.compare import compare_written
-from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import ValidationError
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison, compare_written
+from gdsurgeon.comparison.intent import Copies
+from gdsurgeon.edits.claims import EditResult, Postprocessed, Preprocessed, SameGiven, SamePart
+from gdsurgeon.errors import ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.proof.audit import audit
+from gdsurgeon.specification.specify import violations
 from gdsurgeon.wire.write import Chunk
 
 MOST_DETAILS = 100
@@ -27,6 +33,43 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
     """
     inside = {name: inner.intent.renamed for name, (_, inner) in result.inside.items()}
     comparison = compare_written(graph.pristine(), chunks, result.intent.renamed, inside)
-    faults = audit(comparison, result)
+    faults = list(unaccounted(comparison, result))
     if faults:
         raise ValidationError("the result differs from what the edit says of it:", details=tuple(faults[:MOST_DETAILS]))
+    faults = list(unasked(comparison, result))
+    if faults:
+        raise ValidationError("the result is not what was asked for:", details=tuple(faults[:MOST_DETAILS]))
+
+
+def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:
+    """What is different and the edit does not say so, or what it says and is not so, a line each."""
+    intent = result.intent
+    intent.copies = list(_copies(comparison.before, result))
+    yield from audit(comparison, intent)
+    for name, (_, inner) in result.inside.items():
+        body = comparison.inside.get(name)
+        found = ["nothing is different"] if body is None else unaccounted(body, inner)
+        yield from (f"in the function {quoted(name)} {fault}" for fault in found)
+
+
+def unasked(comparison: Comparison, result: EditResult) -> Iterator[str]:
+    """What is different and was not asked for, or was asked for and is not so, a line each."""
+    if result.asked is not None:
+        yield from violations(comparison, result.asked)
+    for name, (_, inner) in result.inside.items():
+        body = comparison.inside.get(name)
+        if body is not None:
+            yield from (f"in the function {quoted(name)} {fault}" for fault in unasked(body, inner))
+
+
+def _copies(before: Graph, result: EditResult) -> Iterator[Copies]:
+    copied = result.intent.copied
+    for claim in result.claims:
+        if isinstance(claim, Preprocessed):
+            yield Copies(claim.pre, copied, {i.part_input: i.name for i in claim.inputs}, False)
+        elif isinstance(claim, Postprocessed):
+            yield Copies(claim.post, copied, {i.part_input: i.raw for i in claim.outputs}, False)
+        elif isinstance(claim, SamePart):
+            yield Copies(claim.part, copied, claim.inputs, False)
+        elif isinstance(claim, SameGiven) and claim.copies:
+            yield Copies(before, claim.copies, claim.given, True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import printable
 from gdsurgeon.graph.graph import Graph
 

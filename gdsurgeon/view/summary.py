@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from gdsurgeon.edits.intent import Intent
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.operation.edit import Outcome

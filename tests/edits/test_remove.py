@@ -31,7 +31,6 @@ from support.tf_graphs import Builder, body_node, function_attr, operated
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.hints import hint_of
-from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import SameGiven, SameOutputs
 from gdsurgeon.edits.in_functions import in_functions
 from gdsurgeon.edits.remove import remove

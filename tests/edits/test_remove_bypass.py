@@ -24,10 +24,10 @@ from support.graphs import (
 from support.removing import chain, named, refused
 
 from gdsurgeon.cli.hints import hint_of
+from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.journal import Rewired
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.select import Selection
 

@@ -10,8 +10,8 @@ from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 import gdsurgeon.operation.edit  # the room does not hide the function
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, UsageError, ValidationError
 
 

@@ -208,6 +208,7 @@ def baked(value: str) -> Edit:
         graph.set_inputs(graph["z"], [constant.output])
         result.intent.added.append("baked")
         result.intent.changed.append("z")
+        result.asked = None
         return result
 
     return edit

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.failing import command, crashing, renaming, simple
+from support.telling import telling
 from support.tf_graphs import attr, operated, refused
 
 import gdsurgeon as gds
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("no_child_is_left"
 # -- levels --------------------------------------------------------------------------------------------------
 
 
+@telling
 def falls_over(graph: Graph) -> EditResult:
     """A result that loads, and fails whenever it is run."""
     result = renaming(graph)
@@ -38,6 +40,7 @@ def falls_over(graph: Graph) -> EditResult:
     return result
 
 
+@telling
 def not_an_op(graph: Graph) -> EditResult:
     result = renaming(graph)
     graph.set_op(graph["z"], "NobodyKnowsThisOp")

@@ -11,6 +11,7 @@ import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
 from support.paths import ROOT
+from support.telling import telling
 from support.tf_graphs import Builder, body_node
 
 
@@ -36,6 +37,7 @@ def renaming(graph: Graph) -> EditResult:
     return gds.rename(graph, [("y", "z")])
 
 
+@telling
 def crashing(graph: Graph) -> EditResult:
     """Adds a call of a function that calls itself: TensorFlow's loader overflows its stack."""
     result = renaming(graph)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.copying.fresh_names import (
     NODE_NAME_SHARING,
     SHARED_NAME,
@@ -22,7 +23,6 @@ from gdsurgeon.edits.copying.fresh_names import (
 )
 from gdsurgeon.edits.functions.copies import respell_shared_names, shared_names_in_functions
 from gdsurgeon.edits.functions.merge import FunctionMerge, plan_function_merge, respell_functions
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import shape_value, string_value
 from gdsurgeon.graph.graph import Graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gdsurgeon.edits.intent import Intent, made
+from gdsurgeon.comparison.intent import Intent, made
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import CONTROL, parse_input

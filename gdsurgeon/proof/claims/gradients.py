@@ -9,9 +9,9 @@ from functools import partial
 from statistics import median
 
 from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
 from gdsurgeon.edits.copying.graft import graft
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, printable
 from gdsurgeon.gradients.backward_pass import backward_pass
 from gdsurgeon.gradients.request import GradientRequest

@@ -20,13 +20,13 @@ from support.substituting import (
 from support.tf_graphs import Builder, Shape, body_node, function_attr, operated, refused
 
 from gdsurgeon.cli.hints import hint_of
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.freeze_input import freeze_input
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.insert import insert
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import string_value

@@ -27,12 +27,12 @@ from support.spoiling import (
 from support.tf_graphs import Builder, body_node, function_attr, tensor
 
 from gdsurgeon.cli.hints import hint_of
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.control import control
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.import_graph import import_graph
-from gdsurgeon.edits.intent import Intent
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides

@@ -1,7 +1,8 @@
-"""What an edit says that it does; the journal, which the graph keeps itself, is held against it."""
+"""What is to be different after an edit: what the edit says that it does, or what was asked of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +10,7 @@ from gdsurgeon.comparison.facts import FunctionChanges, Rewired, Value
 from gdsurgeon.wire.protos import FunctionDef
 
 if TYPE_CHECKING:
+    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.graph.node import Node
 
 
@@ -28,6 +30,22 @@ class Altered(NamedTuple):
     value: Value
 
 
+class Copies(NamedTuple):
+    """Nodes of a graph that were copied.
+
+    Attributes:
+        originals: the graph.
+        names: what the copies are called.
+        outside: for tensors of the graph, the tensor that a copy reads in their place.
+        is_own: whether it is the graph that was edited: a copy may read what its original reads.
+    """
+
+    originals: Graph
+    names: Mapping[str, str]
+    outside: Mapping[str, str]
+    is_own: bool
+
+
 @dataclass
 class Intent:
     """The names that changed, the nodes that came and went, and the input slots that read something else.
@@ -37,7 +55,7 @@ class Intent:
     op, the device or the control inputs are others, and `altered` says which of these, and what they are now; it says
     so of nodes too that were made, and are no copies. `moved` maps a tensor of the graph before whose value has another
     name now, and not only because its node was renamed, to that name. `functions` names what has come into, gone from
-    or changed in the function library.
+    or changed in the function library. `copies` says of which nodes those that were added are copies.
     """
 
     renamed: dict[str, str] = field(default_factory=dict)
@@ -50,6 +68,7 @@ class Intent:
     moved: dict[str, str] = field(default_factory=dict)
     functions: FunctionChanges = field(default_factory=lambda: FunctionChanges())
     altered: list[Altered] = field(default_factory=list)
+    copies: list[Copies] = field(default_factory=list)
 
     def after(self, name: str) -> str:
         """What the node NAME of the graph before is called now."""

@@ -1,0 +1,175 @@
+"""Holds what is said of an edit against what is different: nothing has come, gone or changed that is not said.
+
+Execution shows what the values are. A control edge, a device or a colocation may be lost and no value show it; and an
+output that is compared with the wrong counterpart proves nothing. So what is different is found by a comparison of the
+graphs that knows nothing of the edit, and each difference must be one that was intended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.copies import differing_copies
+from gdsurgeon.comparison.facts import Facts, Value
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+
+
+def audit(comparison: Comparison, intent: Intent, unsaid: str = "the edit does not say so") -> list[str]:
+    """What differs between the graphs and is not intended, a line each; [] where all is accounted for.
+
+    Args:
+        comparison: of the graph without the edit and the graph with it, as it is written.
+        intent: what is to be different.
+        unsaid: the words for what is not.
+    """
+    before, after, facts = comparison.before, comparison.after, comparison.facts
+    # A new node that took the place and the name of one: all about it may be different.
+    replaced = {name for name in intent.added if name in before and name not in intent.renamed}
+    known = _Known(intent, replaced)
+    faults = [
+        *_comings_and_goings(facts, after, intent, replaced),
+        *_rewirings(facts, after, known),
+        *_alterations(facts, known),
+        *_beside(facts, intent),
+    ]
+    for name in dict.fromkeys(item.node for item in intent.altered if item.what != "function"):
+        node = after.find(name)
+        faults += known.untrue(node) if node is not None else [f"{quoted(name)} was to be there, and is not"]
+    faults += _functions(facts, after, intent)
+    for copies in intent.copies:
+        faults += differing_copies(copies, before, after, intent)
+    return [fault.replace(_UNSAID, unsaid) for fault in faults]
+
+
+_UNSAID = "the edit does not say so"
+
+
+class _Known:
+    """What the edit says, for quick questions."""
+
+    def __init__(self, intent: Intent, replaced: set[str]) -> None:
+        self._changed = frozenset(intent.changed)
+        self._replaced = replaced
+        self._added = frozenset(intent.added)
+        self.rewired = {(slot.node, slot.slot): slot.new for slot in intent.rewired}
+        self._altered: dict[str, dict[str, Value]] = {}
+        for item in intent.altered:
+            if item.what != "function":
+                self._altered.setdefault(item.node, {})[item.what] = item.value
+
+    def untrue(self, node: Node) -> list[str]:
+        """What the edit says of a node and does not hold."""
+        verb = "was made" if node.name in self._added else "was changed"
+        return [
+            f"{quoted(node.name)} {verb}, and its {what} is not what the edit says"
+            for what, value in self._altered.get(node.name, {}).items()
+            if _now(node, what) != value
+        ]
+
+    def may_differ(self, node: str, what: str) -> bool:
+        """Whether the edit says that this of the node is another; where it does not say what is, all may be."""
+        return node in self._replaced or (
+            node in self._changed and (node not in self._altered or what in self._altered[node])
+        )
+
+
+def _now(node: Node, what: str) -> Value:
+    if what.startswith("attr "):
+        return node.attr_bytes(what[5:])
+    if what == "inputs":
+        return tuple(read.name for read in node.inputs)
+    if what == "controls":
+        return tuple(control.name for control in node.controls)
+    if what == "attrs":
+        return tuple(sorted(node.attr_keys))
+    if what == "colocated":
+        return tuple(other.name for other in node.colocated)
+    return node.op if what == "op" else node.device
+
+
+def _comings_and_goings(facts: Facts, after: Graph, intent: Intent, replaced: set[str]) -> Iterator[str]:
+    added, removed = set(facts.added), set(facts.removed)
+    said_added, said_removed = set(intent.added) - replaced, set(intent.removed) - replaced
+    for name in sorted(added - said_added):
+        yield f"{quoted(name)} was added, and the edit does not say so"
+    for name in sorted(said_added - added):
+        yield f"{quoted(name)} was to be added, and was not"
+    for name in sorted(removed - said_removed - added):
+        yield f"{quoted(name)} is gone, and the edit does not say so"
+    for name in sorted(said_removed - removed):
+        yield f"{quoted(name)} was to be removed, and is still there"
+    for old, new in facts.renamed.items():
+        if intent.after(old) != new:
+            yield f"{quoted(old)} is called {quoted(new)}, and the edit does not say so"
+    for old, new in intent.renamed.items():
+        node = after.find(new)
+        if node is None or facts.renamed.get(old) != new:
+            yield f"{quoted(old)} was to be called {quoted(new)}, and is not"
+
+
+def _rewirings(facts: Facts, after: Graph, known: _Known) -> Iterator[str]:
+    for name, slot, _, new in facts.rewired:
+        if known.rewired.get((name, slot), new if known.may_differ(name, "inputs") else None) != new:
+            yield f"{quoted(name)} reads {quoted(new)} at input {slot}, and the edit does not say so"
+    found = {(slot.node, slot.slot) for slot in facts.rewired}
+    for (name, slot), new in known.rewired.items():
+        node = after.find(name)
+        if (name, slot) not in found and node is not None and [r.name for r in node.inputs[slot : slot + 1]] != [new]:
+            yield f"{quoted(name)} was to read {quoted(new)} at input {slot}, and does not"
+
+
+def _alterations(facts: Facts, known: _Known) -> Iterator[str]:
+    """What is different about nodes that were there before."""
+    for node, altered in facts.altered.items():
+        for what, (before, now) in altered.items():
+            if not known.may_differ(node, what):
+                yield f"{quoted(node)} {_told(what, before, now)}"
+
+
+def _told(what: str, before: Value, now: Value) -> str:
+    if what.startswith("attr "):
+        return f"has another {quoted(what[5:])}"
+    if what == "op":
+        return f"is a {printable(str(now))}, and was a {printable(str(before))}"
+    if what == "device":
+        return f"asks for the device {quoted(str(now))}, and did for {quoted(str(before))}"
+    was, has = list(before or ()), list(now or ())
+    if what == "inputs":
+        return f"has {len(has)} inputs, and had {len(was)}"
+    verb, did = ("waits for", "did for") if what == "controls" else ("is colocated with", "was with")
+    return f"{verb} {_listed(map(str, has))}, and {did} {_listed(map(str, was))}"
+
+
+def _beside(facts: Facts, intent: Intent) -> Iterator[str]:
+    """What is different about a graph beside its nodes and functions."""
+    gone = {f"gradient of {name}" for name in (*intent.functions.removed, *intent.functions.added)}
+    for what, (was, now) in facts.beside.items():
+        if what not in gone:
+            change = "was added" if was is None else "is gone" if now is None else "is another"
+            yield f"the {printable(what)} {change}, and the edit does not say so"
+
+
+def _functions(facts: Facts, after: Graph, intent: Intent) -> Iterator[str]:
+    said, found = intent.functions, facts.functions
+    for name in sorted(set(found.added) - set(said.added)):
+        yield f"the function {quoted(name)} was added, and the edit does not say so"
+    for name in sorted(name for name in said.added if name not in after.functions):
+        yield f"the function {quoted(name)} was to be added, and was not"
+    for name in sorted(set(found.removed) - set(said.removed)):
+        yield f"the function {quoted(name)} is gone, and the edit does not say so"
+    for name in sorted(name for name in said.removed if name in after.functions):
+        yield f"the function {quoted(name)} was to be removed, and is still there"
+    for name in sorted(set(found.changed) - set(said.changed) - set(said.added)):
+        yield f"the function {quoted(name)} is another, and the edit does not say so"
+    for item in intent.altered:
+        function = after.functions.get(item.node) if item.what == "function" else None
+        if function is not None and function.SerializeToString(deterministic=True) != item.value:
+            yield f"the function {quoted(item.node)} is not what the edit says"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(quoted, names)) or "nothing"

@@ -1,0 +1,168 @@
+"""Holds copies of nodes against their originals: what is different beyond their names and what they read outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from gdsurgeon.comparison.compare import is_same_attr
+from gdsurgeon.comparison.intent import Copies, Intent
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.attrs import attr_value, functions_in
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import ENTER
+from gdsurgeon.wire.protos import FunctionDef
+
+FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
+_NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, "var_name", "container", "use_node_name_sharing"))
+"""Attrs that hold names, which a copy spells in its own way."""
+
+
+def differing_copies(copies: Copies, before: Graph, after: Graph, intent: Intent) -> Iterator[str]:
+    """What differs between nodes and their copies, beyond names and what the copies read from outside, a line each.
+
+    Args:
+        copies: the nodes.
+        before, after: the graph without the copies, and with them.
+        intent: says which functions have come along, and under which names.
+    """
+    frames: dict[str, str] = {}
+    made: set[Node] = set()
+    for name, copied in copies.names.items():
+        old, new = copies.originals.find(name), after.find(copied)
+        if old is None or new is None:
+            yield f"{quoted(name)} was to be copied as {quoted(copied)}, and was not"
+            continue
+        made.add(new)
+        yield from _copy(old, new, copies, intent)
+        if old.op in ENTER:
+            frame, its = _text(old, FRAME_NAME), _text(new, FRAME_NAME)
+            if frames.setdefault(frame, its) != its:
+                yield f"{quoted(copied)} leads into the frame {quoted(its)}, and others into {quoted(frames[frame])}"
+    yield from _shared_frames(after, made, set(frames.values()))
+    if copies.is_own:
+        yield from _shared_resources(before, copies, after)
+    yield from _copied_functions(copies.originals, before, after, intent)
+
+
+def _copied_functions(originals: Graph, before: Graph, after: Graph, intent: Intent) -> Iterator[str]:
+    """Functions that have come along with the nodes, but for their names and those that they share resources by."""
+    names = {new: old for old, new in intent.renamed_functions.items()}
+    for name in intent.functions.added:
+        old, new = originals.functions.get(names.get(name, name)), after.functions.get(name)
+        if old is None or new is None or name in before.functions:
+            continue
+        if _plain(old, intent.renamed_functions) != _plain(new, {}):
+            yield f"the function {quoted(name)} is not what it was copied from"
+
+
+def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
+    """A copy of FUNCTION without names of its own, those of other functions as RENAMED."""
+    out = type(function)()
+    out.CopyFrom(function)
+    out.signature.name = ""
+    for node in out.node_def:
+        node.op = renamed.get(node.op, node.op)
+        for key in (SHARED_NAME, "container", "use_node_name_sharing"):
+            node.attr.pop(key, None)
+        for value in node.attr.values():
+            for func in functions_in(value):
+                func.name = renamed.get(func.name, func.name)
+    return out
+
+
+def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]:
+    what = f"{quoted(new.name)}, the copy of {quoted(old.name)},"
+    if old.op != new.op and intent.renamed_functions.get(old.op, old.op) != new.op:
+        yield f"{what} is a {printable(new.op)}, not a {printable(old.op)}"
+        return
+    if old.device != new.device:
+        yield f"{what} asks for the device {quoted(new.device)}, not for {quoted(old.device)}"
+    if len(old.inputs) != len(new.inputs):
+        yield f"{what} has {len(new.inputs)} inputs, not {len(old.inputs)}"
+        return
+    for slot, (read, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
+        wanted = _counterpart(read.node.name, read.index, copies)
+        if wanted is not None and now.name != wanted:
+            yield f"{what} reads {quoted(now.name)} at input {slot}, not {quoted(wanted)}"
+    waits = {control.name for control in new.controls}
+    wanted_waits = {_counterpart_node(control.name, copies) for control in old.controls}
+    if None not in wanted_waits and waits != wanted_waits:
+        yield f"{what} waits for {_listed(sorted(waits))}, not for {_listed(sorted(map(str, wanted_waits)))}"
+    together = {_counterpart_node(other.name, copies) for other in old.colocated if other.exists}
+    if None not in together and {other.name for other in new.colocated} != together:
+        yield f"{what} is colocated with {_listed(sorted(other.name for other in new.colocated))}"
+    for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
+        if key not in _NAMES and not _same_attr(old, new, key, intent.renamed_functions):
+            yield f"{what} has another {quoted(key)}"
+
+
+def _counterpart(node: str, index: int, copies: Copies) -> str | None:
+    """The tensor that a copy reads where its original reads output INDEX of NODE; None where that cannot be told."""
+    tensor = format_input(node, index)
+    if tensor in copies.outside:
+        return copies.outside[tensor]
+    if node in copies.names:
+        return format_input(copies.names[node], index)
+    return tensor if copies.is_own else copies.outside.get(node)
+
+
+def _counterpart_node(node: str, copies: Copies) -> str | None:
+    """Likewise the node that it waits for, or stands beside: inside one graph only what is copied is exchanged."""
+    if node in copies.names or copies.is_own:
+        return copies.names.get(node, node)
+    tensor = copies.outside.get(node)
+    return None if tensor is None else parse_tensor(tensor).node
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(quoted, names)) or "nothing"
+
+
+def _same_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:
+    if is_same_attr(old, new, key):
+        return True
+    before, now = old.attr_bytes(key), new.attr_bytes(key)
+    if before is None or now is None:
+        return False
+    mine, theirs = attr_value(before), attr_value(now)
+    for func in functions_in(mine):
+        func.name = renamed.get(func.name, func.name)
+    return bool(mine == theirs)
+
+
+def _text(node: Node, key: str) -> str:
+    value = node.plain_attr(key)
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
+
+
+def _shared_frames(after: Graph, copies: set[Node], frames: set[str]) -> Iterator[str]:
+    """A frame that copies lead into is no other loop's, or the iterations of the two are mixed up."""
+    if not frames:
+        return
+    for node in after.nodes():
+        if node.op in ENTER and node not in copies and _text(node, FRAME_NAME) in frames:
+            yield f"the frame {quoted(_text(node, FRAME_NAME))} of {quoted(node.name)} is also that of a copied loop"
+            return
+
+
+def _shared_resources(before: Graph, copies: Copies, after: Graph) -> Iterator[str]:
+    """A copy does not share its table or variable with its original, unless others share it too."""
+    shared = {
+        name: _text(node, SHARED_NAME)
+        for name in copies.names
+        if (node := before.find(name)) is not None and node.has_attr(SHARED_NAME)
+    }
+    same = {
+        name: text
+        for name, text in shared.items()
+        if text and (copy := after.find(copies.names[name])) is not None and _text(copy, SHARED_NAME) == text
+    }
+    if not same:
+        return
+    common = {_text(n, SHARED_NAME) for n in before.nodes() if n.has_attr(SHARED_NAME) and n.name not in shared}
+    for name, text in same.items():
+        if text not in common:
+            yield f"{quoted(copies.names[name])} shares {quoted(text)} with {quoted(name)}, of which it is a copy"

@@ -1,0 +1,23 @@
+"""The specifications of edits: what must be different after what was asked, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.specification.asked import Asked
+
+SPECIFIED = frozenset(("rename",))
+"""The edits that have a specification, in the module of their name: a function ``violations``."""
+
+
+def violations(comparison: Comparison, asked: Asked) -> Iterator[str]:
+    """What is different and was not asked for, or was asked for and is not so, a line each.
+
+    Args:
+        comparison: of the graph before the edit with what is written of it.
+        asked: what was asked of the edit; nothing is said where that has no specification.
+    """
+    if asked.edit in SPECIFIED:
+        yield from import_module(f"gdsurgeon.specification.{asked.edit}").violations(comparison, **asked.arguments)
