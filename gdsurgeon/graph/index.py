@@ -11,12 +11,13 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, chain, islice, repeat
+from itertools import accumulate, chain, compress, islice, repeat
 from operator import ge, sub
+from sys import byteorder
 from typing import NamedTuple
 
 from gdsurgeon.graph.names import CONTROL, parse_input
-from gdsurgeon.graph.records import Batch, Item, Record, batches, record_at, scanned
+from gdsurgeon.graph.records import END_OF_NODE, Batch, Item, Record, batches, record_at, scanned
 from gdsurgeon.wire.fields import Field
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Header
@@ -160,8 +161,8 @@ class Table:
         unresolved: the inputs that name no node, as they are spelt.
     """
 
-    PORT_BITS = 20
-    CONTROL_PORT = (1 << PORT_BITS) - 1
+    PORT_BITS = 24  # whole bytes, so that a column is shifted at once
+    CONTROL_PORT = (1 << 20) - 1
     UNRESOLVED = -2
 
     def __init__(self, source: Source, items: Iterable[Item] | None = None) -> None:
@@ -199,25 +200,34 @@ class Table:
 
     def _add_batch(self, batch: Batch) -> None:
         run, names, inputs = batch.run, batch.names, batch.inputs
-        first, bits = len(self.names), self.PORT_BITS
+        first = len(self.names)
         bounds = array("Q", [run.base + bound for bound in run.bounds])
         self.starts.extend(bounds[:-1])
         self.ends.extend(bounds[1:])
         self.names += names
         self._add_ops(batch.ops)
-        self.rows.update(zip(names, range(first, first + len(names)), strict=True))
         # Most inputs name a node that is near, and a small dictionary is quicker to look into than that of all names.
-        near = dict(zip(names, range(first << bits, (first + len(names)) << bits, 1 << bits), strict=True))
-        codes = list(map(near.get, inputs, repeat(-1)))
+        near = dict(zip(names, range(first, first + len(names)), strict=True))
+        self.rows.update(near)
+        producers = list(map(near.get, inputs, repeat(-1)))
         at = len(self.edges)
-        self.edges.extend(array("q", codes))
-        counts = list(map(len, batch.kinds))
-        ends = accumulate(counts, initial=at)
+        ends = accumulate(map(len, batch.kinds.split(END_OF_NODE)[:-1]), initial=at)
         self.offsets.extend(array("I", list(islice(ends, 1, None))))
-        own = chain.from_iterable(map(repeat, range(first << bits, (first + len(names)) << bits, 1 << bits), counts))
-        self._has_forward = self._has_forward or any(map(ge, codes, own))
-        for i in places(codes, -1):
+        kinds = batch.kinds.encode()
+        readers = compress(accumulate(kinds.translate(_IS_END), initial=first), kinds)
+        self._has_forward = self._has_forward or any(map(ge, producers, readers))
+        elsewhere = list(places(producers, -1))
+        for i in elsewhere:
+            producers[i] = 0  # until it is known
+        self.edges.extend(self._shifted(array("q", producers)))
+        for i in elsewhere:
             self._add_edge(at + i, inputs[i])
+
+    @classmethod
+    def _shifted(cls, rows: array[int]) -> array[int]:
+        """The edges to the outputs 0 of ROWS: each number, which is not negative, shifted by PORT_BITS."""
+        room, data = bytes(cls.PORT_BITS // 8), rows.tobytes()
+        return array("q", (room + data)[: len(data)] if byteorder == "little" else (data + room)[len(room) :])
 
     def _add_ops(self, ops: list[str]) -> None:
         ids = list(map(self._op_ids.get, ops, repeat(-1)))
@@ -380,6 +390,9 @@ class Table:
             for name in dict.fromkeys(colocated_names(record.buffer()[start:end])):
                 out.setdefault(name, []).append(row)
 
+
+_IS_END = bytes(kind == ord(END_OF_NODE) for kind in range(256))
+"""For each kind of input 0, and 1 for the end of a node."""
 
 _FEW = 3
 """Rows whose users are looked for one by one, before those of all are found at once."""

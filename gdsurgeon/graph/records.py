@@ -77,7 +77,7 @@ class Batch(NamedTuple):
         run: their records.
         names, ops: one for each node.
         inputs: those of all nodes as they are spelt.
-        kinds: for each node a text that has a character for each input, `DATA_INPUT` or `CONTROL_INPUT`.
+        kinds: a character for each input, `DATA_INPUT` or `CONTROL_INPUT`, and `END_OF_NODE` after each node.
         attrs: the entries of the attr maps, serialised, with an empty one after each node; none at all where they were
             not asked for.
     """
@@ -86,7 +86,7 @@ class Batch(NamedTuple):
     names: list[str]
     ops: list[str]
     inputs: list[str]
-    kinds: list[str]
+    kinds: str
     attrs: list[bytes]
 
     def records(self, source: Source) -> Iterator[Record]:
@@ -94,7 +94,7 @@ class Batch(NamedTuple):
         return _records(source, self.run)
 
 
-DATA_INPUT, CONTROL_INPUT = "\1", "^"
+END_OF_NODE, DATA_INPUT, CONTROL_INPUT = "\0", "\1", "^"
 
 Item = Batch | Record | Field
 """A batch, a node that is in none, or another top-level field."""
@@ -152,24 +152,26 @@ def _batch(run: Run, *, attrs: bool) -> Batch | None:
         parsed = columns.FromString(mark.join(run.bodies()) + mark)
     except decode_error():
         return None
-    names, ops, inputs = list(parsed.name), list(parsed.op), list(parsed.input)
-    entries = list(parsed.attr) if attrs else []
+    # Slices of what was parsed are lists; to iterate over it takes longer.
+    names, ops, inputs = parsed.name[::2], parsed.op[::2], parsed.input[:]
+    entries = parsed.attr[:] if attrs else []
     marks = [""] * count
     # Where a field is missing, empty or doubled anywhere the columns would shift.
-    for column in (names, ops):
-        if len(column) != 2 * count or column[1::2] != marks or column.count("") != count:
+    for column, own in ((parsed.name, names), (parsed.op, ops)):
+        if len(column) != 2 * count or column[1::2] != marks or not all(own):
             return None
-    if inputs.count("") != count or (attrs and (entries.count(b"") != count or len(unknown_fields(parsed)))):
-        return None
-    names = names[::2]
     joined = "".join(names)
     if ":" in joined or "^" in joined:
         return None
     if run.buf.find(b"^", 0, run.bounds[-1]) >= 0:
-        kinds = "".join([input_kind(text) if text else "\0" for text in inputs])
+        kinds = "".join([input_kind(text) if text else END_OF_NODE for text in inputs])
     else:
         kinds = bytes(map(bool, inputs)).decode()
-    return Batch(run, names, ops[::2], list(filter(None, inputs)), kinds.split("\0")[:-1], entries)
+    if kinds.count(END_OF_NODE) != count:
+        return None
+    if attrs and (entries.count(b"") != count or len(unknown_fields(parsed))):
+        return None
+    return Batch(run, names, ops, list(filter(None, inputs)), kinds, entries)
 
 
 def input_kind(text: str) -> str:

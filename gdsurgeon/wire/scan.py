@@ -122,7 +122,7 @@ def _cut_at_once(buf: bytes) -> tuple[list[bytes] | None, list[int]]:
     """
     end = _likely_record(buf)
     try:
-        cut = list(message("gdsurgeon.NodeBodies").FromString(buf[:end]).node)
+        cut = message("gdsurgeon.NodeBodies").FromString(buf[:end]).node[:]
     except decode_error():
         return None, [0]
     sizes = list(map(len, cut))

@@ -14,7 +14,7 @@ from gdsurgeon.analysis.checks.findings import MOST_FAULTS, Findings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import is_valid_name
-from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, Batch, Item, Record, input_kind
+from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, END_OF_NODE, Batch, Item, Record, input_kind
 from gdsurgeon.ops.op_defs import Run, op_def
 from gdsurgeon.wire.fields import LEN, Field, encode_len
 from gdsurgeon.wire.messages import decode_error, message
@@ -108,7 +108,7 @@ class NodePass:
         of_op: dict[str, str] = defaultdict(map(chr, count(_FIRST)).__next__)
         of_entry: dict[bytes, str] = defaultdict(map(chr, count(_FIRST)).__next__)
         attrs = "".join(map(of_entry.__getitem__, batch.attrs)).split(of_entry[b""])[:-1]
-        texts = list(map(add, map(add, map(of_op.__getitem__, batch.ops), attrs), batch.kinds))
+        texts = list(map(add, map(add, map(of_op.__getitem__, batch.ops), attrs), batch.kinds.split(END_OF_NODE)))
         ops, entries = list(of_op), list(of_entry)
         try:
             message("tensorflow.NodeDef").FromString(b"".join(encode_len(ATTR, entry) for entry in entries if entry))
@@ -268,9 +268,11 @@ def _is_readable(record: Record) -> bool:
 
 def _all_valid(names: Sequence[str]) -> bool:
     """Whether plainly all NAMES, of which none is empty, are legal; False where that takes a closer look at each."""
-    strange = "".join(names).encode("utf-8", "surrogatepass").translate(None, _NAME_BYTES)
-    return not strange and _ODD_STARTS.isdisjoint(map(itemgetter(0), names))
+    joined = "\n".join(["", *names])
+    if joined.count("\n") != len(names) or any(start in joined for start in _ODD_STARTS):
+        return False
+    return not joined.encode("utf-8", "surrogatepass").translate(None, _NAME_BYTES)
 
 
-_NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
-_ODD_STARTS = frozenset("_-/")
+_NAME_BYTES = b"\nABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
+_ODD_STARTS = ("\n_", "\n-", "\n/")
