@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gdsurgeon.analysis.queries.initialisers import needed_initialisers
-from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
+from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.comparison.facts import Rewired
@@ -137,9 +137,9 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
             raise EditError(
                 f"{quoted(output.name)} lies inside the while loop {quoted(frames.names[frame])}, which cannot be cut"
             )
-    sides = branches(topology)
+    flow = control_flow(topology)
     for output in starts:
-        if output.node.op not in PLACEHOLDERS and sides.of_tensor(topology.id_of(output.node), output.index) >= 0:
+        if output.node.op not in PLACEHOLDERS and flow.of_tensor(topology.id_of(output.node), output.index):
             raise EditError(
                 f"{quoted(output.name)} lies in a branch of a conditional: a placeholder would be there in any case"
             )

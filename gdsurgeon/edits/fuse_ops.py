@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
-from gdsurgeon.analysis.traversal.control_flow import Branches, Frames, branches, while_frames
+from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides, control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import escape
 from gdsurgeon.comparison.facts import Rewired
@@ -43,24 +43,23 @@ optimiser does with functions is left to the session."""
 
 @dataclass
 class _CallSite:
-    """The while frame and the branch of a conditional that the call will run in; -1: none."""
+    """The while frame (-1: none) and the sides of conditionals that the call will run in."""
 
-    topology: Topology
     frames: Frames
-    sides: Branches
+    flow: ControlFlow
     frame: int
-    side: int
+    sides: Sides
 
     def holds(self, tensor: Output, index: int | None = None) -> bool:
         """Whether what reads TENSOR (or, with an index of -1, waits for its node) runs in this place."""
-        number = self.topology.id_of(tensor.node)
-        side = self.sides.of_tensor(number, tensor.index if index is None else index)
-        return (self.frames.of[number], side) == (self.frame, self.side)
+        number = self.flow.topology.id_of(tensor.node)
+        sides = self.flow.of_tensor(number, tensor.index if index is None else index)
+        return (self.frames.of[number], sides) == (self.frame, self.sides)
 
     @property
     def is_plain(self) -> bool:
         """Whether that is outside of all control flow."""
-        return self.frame < 0 and self.side < 0
+        return self.frame < 0 and not self.sides
 
 
 @dataclass
@@ -201,30 +200,22 @@ def _check_control_flow(topology: Topology, members: Sequence[Node], exported: C
 
     What is in no branch, and is not EXPORTED from the function, may go into one with those that read it.
     """
-    frames, sides = while_frames(topology), branches(topology)
+    frames, flow = while_frames(topology), control_flow(topology)
     ids = [topology.id_of(node) for node in members]
     found = {frames.of[number] for number in ids}
     if len(found) > 1:
         names = sorted(quoted(frames.names[frame]) for frame in found if frame >= 0)
         raise EditError(f"the selection lies in part inside the while loop {names[0]}, and in part outside")
-    inner = max((sides.of[number] for number in ids), key=lambda side: _depth(sides.parents, side))
+    inner = max((flow.sides[number] for number in ids), key=len)
     for node, number in zip(members, ids, strict=True):
-        side = sides.of[number]
-        if side != inner and (not sides.encloses(side, inner) or node in exported):
-            other = next(n for n, i in zip(members, ids, strict=True) if sides.of[i] == inner)
+        sides = flow.sides[number]
+        if sides != inner and (not sides <= inner or node in exported):
+            other = next(n for n, i in zip(members, ids, strict=True) if flow.sides[i] == inner)
             raise EditError(
                 f"{quoted(node.name)} and {quoted(other.name)} cannot be computed as one: "
                 "they lie in different branches of a conditional"
             )
-    return _CallSite(topology, frames, sides, found.pop(), inner)
-
-
-def _depth(parents: Sequence[int], side: int) -> int:
-    count = 0
-    while side >= 0:
-        side = parents[side]
-        count += 1
-    return count
+    return _CallSite(frames, flow, found.pop(), inner)
 
 
 def _outputs(
@@ -330,7 +321,7 @@ def _tie(graph: Graph, fusion: _Fusion, inputs: Sequence[Output], name: str, int
     """What the call must wait for so that it runs in the loop or branch that the nodes were in, if its inputs do not
     see to that: another body may leave out the very inputs that did."""
     place = fusion.place
-    if place.is_plain or any(place.topology.knows(output.node) and place.holds(output) for output in inputs):
+    if place.is_plain or any(place.flow.topology.knows(output.node) and place.holds(output) for output in inputs):
         return []
     if any(place.holds(control.output, -1) for control in fusion.edges.controls_in):
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from gdsurgeon.analysis.queries.function_usage import used_functions
-from gdsurgeon.analysis.traversal.control_flow import branches, while_frames
+from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent, made
@@ -59,11 +59,11 @@ def inline(
     inlined_bodies = bodies(graph, calls)
     inside = [node for body in inlined_bodies.values() for node in inner_nodes(body)]
     compiled = any(node.plain_attr(XLA_MUST_COMPILE) for node in (*inside, *calls))
-    frames, sides = while_frames(topology), branches(topology)
+    flow = control_flow(topology)
     work = _Inlining(graph, inlined_bodies, keep_names)
     for node in calls:
         number = topology.id_of(node)
-        work.inline(node, may_not_run=frames.of[number] >= 0 or sides.of[number] >= 0)
+        work.inline(node, may_not_run=bool(flow.frames[number] or flow.sides[number]))
     intent = work.finish([node.name for node in calls])
     library = graph.functions
     inlined = set(library.reachable((name for name, _ in inlined_bodies), gradients=True))

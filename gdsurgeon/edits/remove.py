@@ -7,7 +7,7 @@ from functools import cached_property
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
-from gdsurgeon.analysis.traversal.control_flow import Branches, branches, while_frames
+from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Sides, control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent, made
@@ -291,16 +291,16 @@ def _check_control_flow(
 ) -> None:
     """Whoever runs in a while loop, or in a branch of a conditional, must still have an input from there."""
     topology = topology_of(graph)
-    frames, sides = while_frames(topology), branches(topology)
-    if not frames.names and not sides.parents:
+    if not topology.ops() & CONTROL_FLOW:
         return
+    frames, flow = while_frames(topology), control_flow(topology)
     concerned = dict.fromkeys([*waiting, *(user for places in read.values() for user, _ in places)])
     for user in concerned:
         number = topology.id_of(user)
-        own = frames.of[number], sides.of[number]
+        own = frames.of[number], flow.sides[number]
         if user.op in MERGE and own[0] < 0:
-            _check_merge(user, members, place, topology, sides)
-        if own == (-1, -1) or user.op in ENTER:
+            _check_merge(user, members, place, flow)
+        if own == (-1, frozenset()) or user.op in ENTER:
             continue
         sources = []
         for output in user.inputs:
@@ -320,22 +320,20 @@ def _check_control_flow(
             if any(_is_of_loop(topology, n) and frames.of[topology.id_of(n)] == own[0] for n in controls):
                 continue
             sources += [topology.id_of(n) for n in controls if n.op not in SWITCH]
-            if all((frames.of[source], sides.of[source]) != own for source in sources):
+            if all((frames.of[source], flow.sides[source]) != own for source in sources):
                 where = f"the while loop {quoted(frames.names[own[0]])}" if own[0] >= 0 else "a branch of a conditional"
                 raise EditError(f"{quoted(user.name)} would no longer run in {where}: what ties it there would be gone")
 
 
-def _check_merge(
-    user: Node, members: dict[Node, None], place: dict[Output, Output], topology: Topology, sides: Branches
-) -> None:
+def _check_merge(user: Node, members: dict[Node, None], place: dict[Output, Output], flow: ControlFlow) -> None:
     """What a Merge reads must be there when its branch is taken, and only then."""
+
+    def sides(tensor: Output) -> Sides:
+        return flow.of_tensor(flow.topology.id_of(tensor.node), tensor.index)
+
     for output in user.inputs:
         new = place.get(output, output)
-        if output.node in members and (
-            new.node in members
-            or sides.of_tensor(topology.id_of(new.node), new.index)
-            != sides.of_tensor(topology.id_of(output.node), output.index)
-        ):
+        if output.node in members and (new.node in members or sides(new) != sides(output)):
             raise EditError(
                 f"{quoted(user.name)} (Merge) takes {quoted(output.name)} when a branch is taken, and what would take "
                 "its place is there in any case"

@@ -14,22 +14,36 @@ class ControlFlow(NamedTuple):
     """For each node of a topology: how many while frames it is in, and how many untaken branches could hold it.
 
     A node where both are 0 runs exactly once in a run that needs it: only such a node can be fetched safely.
+
+    Attributes:
+        frames, branches: these.
+        sides: for each node the sides of conditionals that have to be taken for it to run.
+        topology: whose nodes they are.
     """
 
     frames: list[int]
     branches: list[int]
+    sides: list[Sides]
+    topology: Topology
 
     def runs_once(self, number: int) -> bool:
         """Whether the node runs once, whatever the values are."""
         return self.frames[number] == 0 and self.branches[number] == 0
 
+    def of_tensor(self, number: int, index: int) -> Sides:
+        """The sides that have to be taken for a tensor to be there; an index of -1 stands for a control edge."""
+        return self.sides[number] | _side(self.topology, number, index, self.frames[number])
 
-class _Side(NamedTuple):
+
+class Side(NamedTuple):
     """A side of the Switches of one predicate, in a while frame of some depth."""
 
     predicate: tuple[int, int]
     output: int
     depth: int
+
+
+Sides = frozenset[Side]
 
 
 def control_flow(topology: Topology) -> ControlFlow:
@@ -41,9 +55,9 @@ def control_flow(topology: Topology) -> ControlFlow:
     size = topology.size
     frames, branches = [0] * size, [0] * size
     if not topology.ops() & CONTROL_FLOW:
-        return ControlFlow(frames, branches)
+        return ControlFlow(frames, branches, [frozenset()] * size, topology)
     heads = loop_heads(topology)
-    sides: list[frozenset[_Side]] = [frozenset()] * size
+    sides: list[Sides] = [frozenset()] * size
     for number in topological_order(topology):
         op = topology.op(number)
         reads = [(p, port) for p, port in topology.reads(number) if not topology.is_loop_back(p, number)]
@@ -57,7 +71,7 @@ def control_flow(topology: Topology) -> ControlFlow:
             taken = frozenset(side for side in taken if side.depth <= frame)
         frames[number], sides[number] = max(frame, 0), taken
         branches[number] = len(taken) + (op in SWITCH)
-    return ControlFlow(frames, branches)
+    return ControlFlow(frames, branches, sides, topology)
 
 
 def control_flow_of(graph: Graph) -> ControlFlow:
@@ -69,11 +83,11 @@ def _control_flow(graph: Graph) -> ControlFlow:
     return control_flow(topology_of(graph))
 
 
-def _side(topology: Topology, producer: int, port: int, depth: int) -> frozenset[_Side]:
+def _side(topology: Topology, producer: int, port: int, depth: int) -> Sides:
     """What has to be taken for an output of a node, beside what has to be for the node."""
     if port < 0 or topology.op(producer) not in SWITCH:
         return frozenset()
-    return frozenset((_Side(_predicate(topology, producer), port, depth),))
+    return frozenset((Side(_predicate(topology, producer), port, depth),))
 
 
 def loop_heads(topology: Topology) -> set[int]:
@@ -133,30 +147,6 @@ def while_frames(topology: Topology) -> Frames:
     return out
 
 
-class Branches(NamedTuple):
-    """The branches of v1 conditionals, nested.
-
-    Attributes:
-        parents: for each branch the one around it, or -1.
-        of: for each node the innermost branch that it runs in, or -1: it runs whatever is decided.
-        sides: for outputs of Switches, pairs of the node and the index, the branch that they lead into.
-    """
-
-    parents: list[int]
-    of: list[int]
-    sides: dict[tuple[int, int], int]
-
-    def of_tensor(self, number: int, index: int) -> int:
-        """The branch that a tensor belongs to; an index of -1 stands for a control edge."""
-        return self.sides.get((number, index), self.of[number])
-
-    def encloses(self, outer: int, inner: int) -> bool:
-        """Whether branch INNER is OUTER or lies in it; -1 encloses all."""
-        while inner != outer and inner >= 0:
-            inner = self.parents[inner]
-        return inner == outer
-
-
 def _predicate(topology: Topology, switch: int) -> tuple[int, int]:
     """The tensor that decides a Switch, an Identity taken for what it hands on; of a broken one the Switch itself."""
     reads = topology.reads(switch)
@@ -166,56 +156,3 @@ def _predicate(topology: Topology, switch: int) -> tuple[int, int]:
     while topology.op(number) == "Identity" and topology.reads(number):
         number, index = topology.reads(number)[0]
     return number, index
-
-
-def branches(topology: Topology) -> Branches:
-    """Which node runs in which branch of a conditional: a branch is a side of the Switches of one predicate. Linear.
-
-    What reads from two branches that do not lie in one another runs in a branch of its own, where both are taken.
-    """
-    if not topology.ops() & SWITCH:
-        return Branches([], [-1] * topology.size, {})
-    return _Branching(topology).run()
-
-
-class _Branching:
-    def __init__(self, topology: Topology) -> None:
-        self.topology = topology
-        self.out = Branches([], [-1] * topology.size, {})
-        self._numbers: dict[tuple[object, ...], int] = {}
-        self._depths = {-1: 0}
-
-    def run(self) -> Branches:
-        heads = loop_heads(self.topology)
-        for number in topological_order(self.topology):
-            op = self.topology.op(number)
-            entered = self._entered(number)
-            branch = max(entered, key=self._depths.__getitem__)
-            if op in EXIT or (op in MERGE and number not in heads):
-                branch = self.out.parents[branch] if branch >= 0 else branch
-            elif op not in MERGE:
-                for other in entered:
-                    if not self.out.encloses(other, branch):
-                        branch = self._branch(("both", branch, other), branch)
-            self.out.of[number] = branch
-        return self.out
-
-    def _entered(self, number: int) -> list[int]:
-        """The branches that the inputs of a node come from, each once."""
-        found = {-1: None}
-        for producer, port in self.topology.reads(number):
-            if self.topology.is_loop_back(producer, number):
-                continue
-            branch = self.out.of[producer]
-            if port >= 0 and self.topology.op(producer) in SWITCH:
-                key = (_predicate(self.topology, producer), port, branch)
-                branch = self.out.sides[producer, port] = self._branch(key, branch)
-            found[branch] = None
-        return list(found)
-
-    def _branch(self, key: tuple[object, ...], parent: int) -> int:
-        if key not in self._numbers:
-            self._numbers[key] = len(self.out.parents)
-            self.out.parents.append(parent)
-            self._depths[self._numbers[key]] = self._depths[parent] + 1
-        return self._numbers[key]
