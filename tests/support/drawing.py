@@ -1,4 +1,4 @@
-"""Draws from what there is: strategies are dear to make and cheap to draw from, so each is made once."""
+"""Draws from what there is: strategies are dear to make, so each is made once; and so is a draw: many are one of bytes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,30 @@ def pick_some(
     draw: Draw, items: Sequence[T], most: int | None = None, *, least: int = 0, unique: bool = False
 ) -> list[T]:
     """LEAST to MOST of ITEMS, in any order."""
-    return [items[i] for i in draw(_some_below(len(items), least, most, unique))]
+    width = _width(len(items))
+    if unique:
+        most = len(items) if most is None else min(most, len(items))
+    numbers = _numbers(draw(_bytes(least * width, None if most is None else most * width)), width)
+    if not unique:
+        return [items[number % len(items)] for number in numbers]
+    left = list(items)
+    return [left.pop(number % len(left)) for number in numbers]
 
 
 def shuffled(draw: Draw, items: Sequence[T]) -> list[T]:
     """ITEMS in any order."""
-    return [items[i] for i in draw(_orders(len(items)))]
+    width = 1 + _width(len(items))
+    keys = _numbers(draw(_bytes(len(items) * width, len(items) * width)), width)
+    return [items[i] for i in sorted(range(len(items)), key=keys.__getitem__)]
+
+
+def _width(count: int) -> int:
+    """How many bytes hold one of COUNT numbers, none of which comes up twice as often as another."""
+    return (count.bit_length() + 7) // 8
+
+
+def _numbers(drawn: bytes, width: int) -> list[int]:
+    return [int.from_bytes(drawn[i : i + width], "big") for i in range(0, len(drawn) - width + 1, width)]
 
 
 @cache
@@ -36,10 +54,5 @@ def below(count: int) -> st.SearchStrategy[int]:
 
 
 @cache
-def _some_below(count: int, least: int, most: int | None, unique: bool) -> st.SearchStrategy[list[int]]:
-    return st.lists(below(count), min_size=least, max_size=most, unique=unique)
-
-
-@cache
-def _orders(count: int) -> st.SearchStrategy[list[int]]:
-    return st.permutations(range(count))
+def _bytes(least: int, most: int | None) -> st.SearchStrategy[bytes]:
+    return st.binary(min_size=least, max_size=most)
