@@ -72,6 +72,7 @@ HINTS: Mapping[str, str] = {
     "map-boundary": "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body",
     "map-name": "{option} {form} names it where the names differ",
     "map-result": "{option} {form} names the result where the graph does not follow the convention",
+    "no-batch-check": "--no-batch-check sets the shape all the same, for batches that are one",
     "on-the-cpu": "--device cpu runs it on the CPU",
     "other-feeds": "--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
     "{level} load or structure do without",

@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 @edit_options
 @click.argument("inputs", metavar="INPUT=SHAPE...", shell_complete=paired(placeholders), nargs=-1)
 @click.option("--fix-batch", is_flag=True, help="Have Reshapes to a constant shape take any batch.")
+@click.option("--no-batch-check", is_flag=True, help="Do not prove that the rows of a batch stay apart.")
 @click.option(
     "--map", "file", metavar="FILE", shell_complete=files, help="Read pairs INPUT=SHAPE from FILE, one a line."
 )
-def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, file: str | None) -> None:
+def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch_check: bool, file: str | None) -> None:
     """Set the shapes that inputs take: another batch, another image size, or any.
 
     SHAPE is dimensions with commas between, ? for an unknown one; [] is a scalar, ... an unknown rank.
 
     The graph is looked through for constants that do not fit the new shape: a Reshape with the batch in its shape,
     weights behind a flattened image, ... Each is named, and nothing is written. --fix-batch mends the Reshapes of
-    which nothing but the batch does not fit.
+    which nothing but the batch does not fit. Where the batch grows, or is left open, each row of one must give what
+    MODEL gives for it alone.
 
     \b
     Examples:
@@ -51,4 +53,8 @@ def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, file: st
             raise UsageError(error.message) from error
     if not wanted:
         raise UsageError("nothing to set: give INPUT=SHAPE or --map")
-    run_edit("set-shape", request, lambda graph: set_shape(graph, wanted, fix_batch=fix_batch))
+    run_edit(
+        "set-shape",
+        request,
+        lambda graph: set_shape(graph, wanted, fix_batch=fix_batch, batch_check=not no_batch_check),
+    )

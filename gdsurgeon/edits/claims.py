@@ -93,6 +93,21 @@ def equation(given: Sequence[str], tail: str = "") -> str:
 
 
 @dataclass
+class RowByRow(Claim):
+    """The edited graph, given a batch, gives for each row what the original gives for it alone.
+
+    Attributes:
+        inputs: the inputs whose first dimension is the batch.
+        rows: how many times what the original takes the edited graph is given.
+        alone: whether a row is run on the edited graph, too: the original does not take what that takes.
+    """
+
+    inputs: tuple[str, ...]
+    rows: int
+    alone: bool = False
+
+
+@dataclass
 class SameTensors(Claim):
     """Tensors that an edit reads, and does not reach, are what they were: they have the same names, and values."""
 

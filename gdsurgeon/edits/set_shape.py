@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
@@ -14,7 +14,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent, made
-from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Unchanged, equation
+from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
@@ -23,17 +23,23 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import INT32, INT64
-from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS
+from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.text import counted, first_lines, named
 
 MOST_SHOWN = 8
 MOST_DETAILS = 100
+OPEN = 1
+"""Stands for an open batch where it is said how many times it is the old one."""
+ROWS = 3
+"""Rows of the batch that an input with an open one is proven with."""
 STALE = "_output_shapes"
 """An attr in which programs note the shapes that they inferred; TensorFlow refuses a graph where they are wrong."""
 
 
-def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: bool = False) -> EditResult:
+def set_shape(
+    graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: bool = False, batch_check: bool = True
+) -> EditResult:
     """Has inputs take other shapes.
 
     The shapes behind them are inferred for the new input shapes; an unknown dim that was known is tried at a multiple
@@ -46,6 +52,7 @@ def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: b
         shapes: (name of a placeholder, the shape that it is to take: -1 for an unknown dim, None for an unknown rank).
         fix_batch: where the batch is all that does not fit in a Reshape's constant shape, put -1 in its place. Other
             readers of that constant keep it.
+        batch_check: where an input takes a larger batch, or any, claim that each row gives what it gives alone.
 
     Raises:
         EditError: no such placeholder, an illegal shape, nothing would change, or what the graph holds does not fit;
@@ -78,14 +85,44 @@ def set_shape(graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: b
     for item in plan:
         item.apply(graph, intent)
     notes = _notes(stale, found.fixes)
-    takes_all = all(_includes(shape, old[node]) for node, shape in new.items())
-    if takes_all:
-        return EditResult(intent, (SameOutputs(),), warnings, notes)
+    claims = (_claim(graph, old, new), *(_row_by_row(graph, old, new) if batch_check else ()))
+    return EditResult(intent, claims, warnings, notes)
+
+
+def _claim(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> Claim:
+    """What holds of the values that both shapes take."""
+    if all(_includes(shape, old[node]) for node, shape in new.items()):
+        return SameOutputs()
     if all(_includes(old[node], shape) for node, shape in new.items()):
         # Whatever the new shape takes, the old one took.
-        claim = SameGiven({}, unrenamed_outputs(graph), equation([]))
-        return EditResult(intent, (claim,), warnings, notes)
-    return EditResult(intent, (Unchanged(),), warnings, notes)
+        return SameGiven({}, unrenamed_outputs(graph), equation([]))
+    return Unchanged()
+
+
+def _row_by_row(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> Iterator[RowByRow]:
+    """What holds of a batch where the first dimension of inputs grows, or is left open.
+
+    Inputs whose first dimension is open in any case take part in the batch.
+    """
+    times = {_times(old[node], shape) for node, shape in new.items()}
+    if 0 in times or len(times - {OPEN}) > 1:
+        return
+    rows = max(times) if times != {OPEN} else ROWS
+    rest = [(shape and shape[1:], (old[node] or ())[1:]) for node, shape in new.items()]
+    original_takes_rows = all(_includes(shape, before) for shape, before in rest)
+    if original_takes_rows or times == {OPEN}:
+        beside = [node for node in input_nodes(graph) if node not in new and node.op in UNSET_PLACEHOLDERS]
+        names = [node.name for node in (*new, *(n for n in beside if (placeholder_shape(n) or (0,))[0] < 0))]
+        yield RowByRow(tuple(names), rows, alone=not original_takes_rows)
+
+
+def _times(old: Shape, new: Shape) -> int:
+    """How many times the batch of the old shape the new one takes; 0 where it takes no larger one."""
+    if not old or old[0] < 1 or (new is not None and len(old) != len(new)):
+        return 0
+    if new is None or new[0] < 0:
+        return OPEN
+    return new[0] // old[0] if new[0] > old[0] and new[0] % old[0] == 0 else 0
 
 
 def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Shape]:

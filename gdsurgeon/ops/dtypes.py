@@ -140,6 +140,12 @@ def is_readable_as(given: int, wanted: int) -> bool:
     return not given or not wanted or wanted in (given, base_dtype(given))
 
 
+def is_inexact(number: int) -> bool:
+    """Whether a DataType, or a reference to it, is one of floating or complex numbers."""
+    known = DTYPES.get(base_dtype(number))
+    return known is not None and known.is_inexact
+
+
 def element_size(number: int) -> int:
     """Bytes of one element; 0 where the dtype has no fixed size, or there is no such dtype."""
     known = DTYPES.get(number)

@@ -22,6 +22,7 @@ from gdsurgeon.proof.proof import (
     difference,
     shown_value,
 )
+from gdsurgeon.proof.rows import as_batch
 from gdsurgeon.proof.subject import Feeds, Subject
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
@@ -33,13 +34,15 @@ from gdsurgeon.proof.trial import (
     Recorded,
     RunRefusal,
     SameFeed,
+    Stacked,
+    StackedFeeds,
     Trial,
     TrialRun,
 )
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import Result, RunSummary
-from gdsurgeon.runtime.tensor import Tensor, reversed_elements
+from gdsurgeon.runtime.tensor import Tensor, joined_tensors, reversed_elements
 
 MOST_SHOWN = 8
 """Outputs of which a few values go into the report."""
@@ -305,6 +308,8 @@ class Engine:
             return source
         if isinstance(source, SameFeed):
             return self.fed.get(source.run, {}).get(source.name)
+        if isinstance(source, StackedFeeds):
+            return joined_tensors([self.executor.fetched(self.fed[run][source.name]) for run in source.runs], 0)
         if isinstance(source, AnyNumbers):
             return self._any_numbers(source.fetch, sample)
         return None if source.run in self._omitted else Result(*self._place(source, sample))
@@ -361,12 +366,25 @@ class Engine:
             if isinstance(pair.mine, Recorded):
                 mine = (f"{_RECORDS} {sample}", len(records))
                 records.append(pair.mine.of_sample(sample, output.dtype))
+            elif isinstance(pair.mine, Stacked):
+                mine = (f"{_RECORDS} {sample}", len(records))
+                rows = [
+                    self.executor.fetched(Result(*self._place(Fetch(run, pair.mine.tensor), sample)))
+                    for run in pair.mine.runs
+                ]
+                records.append(as_batch(rows, output.shape))
             else:
                 mine = self._place(pair.mine, sample)
             out.append((mine, self._place(pair.theirs, sample), output))
         if records:
             self.executor.put(f"{_RECORDS} {sample}", records)
         return out
+
+    def _rows(self, stacked: Stacked, sample: int) -> list[Tensor]:
+        """What each run has given; of one that comes several times it is fetched once."""
+        places = {run: Result(*self._place(Fetch(run, stacked.tensor), sample)) for run in stacked.runs}
+        found = {run: self.executor.fetched(place) for run, place in places.items()}
+        return [found[run] for run in stacked.runs]
 
     def _wrong(self, outputs: Sequence[OutputProof]) -> list[OutputProof]:
         """Those that differ by more than is allowed."""
@@ -423,12 +441,13 @@ class Engine:
         what = "tensors" if any(output.inside for output in compared) else "outputs"
         accused = next((run.accused for run in self.trial.runs if run.accused), "")
         complaint = self.trial.complaint or f"{accused} differs: {self.trial.statement} does not hold for"
-        raise DiffersError(
+        error = DiffersError(
             f"{complaint} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
             self.proof,
             details=tuple(f"{printable(name)}: {difference(found)}" for name, found in self._worst.items()),
             advice=self.trial.advice,
         )
+        raise error if self.trial.accuse is None else self.trial.accuse(self, error, [output.after for output in wrong])
 
 
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:

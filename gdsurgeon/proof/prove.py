@@ -12,6 +12,7 @@ from gdsurgeon.edits.claims import (
     Gradients,
     Postprocessed,
     Preprocessed,
+    RowByRow,
     SameGiven,
     SameOutputs,
     SamePart,
@@ -24,6 +25,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.claims.composed import composed_trial
 from gdsurgeon.proof.claims.gradients import gradients_trial
+from gdsurgeon.proof.claims.row_by_row import row_by_row_trial
 from gdsurgeon.proof.claims.same_outputs import same_outputs_trial, same_tensors_trial
 from gdsurgeon.proof.claims.same_piece import same_piece_trial
 from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
@@ -89,6 +91,7 @@ _TRIALS: Mapping[type[Claim], Builder] = {
     Unchanged: unchanged_trial,
     SameOutputs: same_outputs_trial,
     SameTensors: same_tensors_trial,
+    RowByRow: row_by_row_trial,
     SameGiven: same_given_trial,
     SamePart: same_part_trial,
     SamePiece: same_piece_trial,

@@ -16,7 +16,7 @@ from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.models.profile import MeasuredGraph
 from gdsurgeon.proof.plan import FetchPlan, plan_with
-from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
@@ -95,7 +95,14 @@ class AnyNumbers(NamedTuple):
     fetch: Fetch
 
 
-FeedSource = Fetch | SameFeed | AnyNumbers | Tensor | Result
+class StackedFeeds(NamedTuple):
+    """What RUNS, begun before, were fed as NAME: the rows of a batch, in this order."""
+
+    runs: tuple[str, ...]
+    name: str
+
+
+FeedSource = Fetch | SameFeed | AnyNumbers | StackedFeeds | Tensor | Result
 
 
 class RunRefusal(NamedTuple):
@@ -190,6 +197,13 @@ class Recorded(NamedTuple):
             raise ValidationError(f"{what}: {printable(str(error))}") from error
 
 
+class Stacked(NamedTuple):
+    """What TENSOR is in each of RUNS, which are fed the rows of a batch: what it has to be for the batch."""
+
+    runs: tuple[str, ...]
+    tensor: str
+
+
 @dataclass
 class ComparedPair:
     """Two tensors that are compared.
@@ -205,7 +219,7 @@ class ComparedPair:
 
     before: str
     after: str
-    mine: Fetch | Recorded | None
+    mine: Fetch | Recorded | Stacked | None
     theirs: Fetch
     reason: str = ""
     inside: bool = False
@@ -263,6 +277,7 @@ class Trial:
         stops: whether no further sample is run after one that differs.
         keeps: whether what the runs return is kept in the executor.
         earlier: runs of a trial before, whose results were kept.
+        accuse: makes the error where outputs differ, with the state, what the trial says itself, and which they are.
         otherwise: the trial that is run instead where the original is not loaded or does not run, and why that is.
     """
 
@@ -289,6 +304,7 @@ class Trial:
     stops: bool = False
     keeps: bool = False
     earlier: Sequence[TrialRun] = ()
+    accuse: Callable[[TrialState, DiffersError, Sequence[str]], GdsurgeonError] | None = None
     otherwise: Callable[[str], Trial] | None = None
 
 

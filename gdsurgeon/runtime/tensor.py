@@ -155,6 +155,21 @@ def _as_bytes(item: object) -> bytes:
     raise TypeError(f"an array of objects must hold strings, not {type(item).__name__}")
 
 
+def joined_tensors(tensors: Sequence[Tensor], axis: int) -> Tensor:
+    """TENSORS, at least one, behind one another along AXIS; the other dimensions are the same for all."""
+    first = tensors[0]
+    shape = (*first.shape[:axis], sum(tensor.shape[axis] for tensor in tensors), *first.shape[axis + 1 :])
+    blocks = math.prod(first.shape[:axis])
+    data: list[Sequence[bytes] | memoryview] = []
+    for block in range(blocks):
+        for tensor in tensors:
+            length = len(tensor.data) // blocks
+            data.append(tensor.data[block * length : (block + 1) * length])
+    if isinstance(first.data, list):
+        return Tensor(first.dtype, shape, [text for piece in data for text in piece])  # type: ignore[misc]
+    return Tensor(first.dtype, shape, b"".join(data))  # type: ignore[arg-type]
+
+
 def reversed_elements(tensor: Tensor) -> Tensor:
     """TENSOR with its elements in reverse order, the last first."""
     if isinstance(tensor.data, list):

@@ -17,7 +17,7 @@ from gdsurgeon.analysis.shapes.stated import placeholder_shape
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Unchanged
+from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged
 from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
@@ -159,7 +159,30 @@ class TestWhatIsSet:
     def test_the_claim(self, old: Shape, new: Shape, claim: type[Claim]) -> None:
         """What the old shape takes, or what the new one takes, is taken by both; or there is no such feed."""
         result = edited(graph(placeholder("x", FLOAT, old), identity("y", "x")), "x", new)
-        assert [type(c) for c in result.claims] == [claim]
+        assert [type(c) for c in result.claims if not isinstance(c, RowByRow)] == [claim]
+
+    @pytest.mark.parametrize(
+        ("old", "new", "claimed"),
+        [
+            ((1, 3), (-1, 3), [(3, False)]),
+            ((1, 3), (-1, -1), [(3, False)]),
+            ((1, 3), None, [(3, False)]),
+            ((1, 3), (5, 3), [(5, False)]),
+            ((2, 3), (6, 3), [(3, False)]),
+            ((1, 3), (-1, 4), [(3, True)]),
+            ((1, 3), (2, 4), []),
+            ((2, 3), (3, 3), []),
+            ((-1, 3), (4, 3), []),
+            ((4, 3), (1, 3), []),
+            ((1, 3), (-1, 1, 3), []),
+        ],
+    )
+    def test_what_is_claimed_of_rows(self, old: Shape, new: Shape, claimed: list[tuple[int, bool]]) -> None:
+        result = edited(graph(placeholder("x", FLOAT, old), identity("y", "x")), "x", new)
+        rows = [claim for claim in result.claims if isinstance(claim, RowByRow)]
+        assert [(claim.rows, claim.alone) for claim in rows] == claimed
+        found = graph(placeholder("x", FLOAT, old), identity("y", "x"))
+        assert not any(isinstance(c, RowByRow) for c in set_shape(found, [("x", new)], batch_check=False).claims)
 
 
 class TestRefused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import DTYPES, base_dtype
+from gdsurgeon.ops.dtypes import is_inexact
 from gdsurgeon.ops.kinds import PLACEHOLDERS, READS_SHAPE
 
 MOST_SOURCES = 16
@@ -22,7 +22,7 @@ def deciding_nodes(outputs: Iterable[Node]) -> list[Node]:
     A class is the same for most changes of a weight: where only the class is compared, almost anything passes. The
     scores that it was taken from show the least of them.
     """
-    discrete = [node for node in outputs if node.output_dtypes and not any(map(_is_float, node.output_dtypes))]
+    discrete = [node for node in outputs if node.output_dtypes and not any(map(is_inexact, node.output_dtypes))]
     seen = set(discrete)
     found: dict[Node, None] = {}
     pending = list(discrete)
@@ -32,7 +32,7 @@ def deciding_nodes(outputs: Iterable[Node]) -> list[Node]:
         for read in node.inputs:
             if not read.node.exists:
                 continue
-            if _is_float(read.dtype):
+            if is_inexact(read.dtype):
                 if read.node.op not in _OF_THE_SHAPE:
                     found[read.node] = None
             elif read.node not in seen:
@@ -41,8 +41,3 @@ def deciding_nodes(outputs: Iterable[Node]) -> list[Node]:
         if len(found) >= MOST_SOURCES:
             break
     return list(found)[:MOST_SOURCES]
-
-
-def _is_float(dtype: int) -> bool:
-    known = DTYPES.get(base_dtype(dtype))
-    return known is not None and known.is_inexact
