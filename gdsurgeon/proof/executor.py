@@ -48,7 +48,13 @@ class Executor:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._worker = Worker(settings.device, settings.op_libraries, verbose=settings.verbose)
+        self._worker = Worker(
+            settings.device,
+            settings.op_libraries,
+            verbose=settings.verbose,
+            allow_ops=settings.allow_ops,
+            target=settings.target,
+        )
         self._loads: dict[str, Pending[None]] = {}
         self._barred: dict[str, Obstacle] = {}
         self.progress: Progress = silent
@@ -250,9 +256,14 @@ class Executor:
         )
 
     def version(self) -> str:
-        """TensorFlow's version and how it is reached."""
+        """TensorFlow's version, how it is reached, and whether its process is not locked in."""
         info = self._wait(self._worker.info())
-        return f"TensorFlow {info.version} ({'C API' if info.runtime == 'capi' else info.runtime})"
+        text = f"TensorFlow {info.version} ({'C API' if info.runtime == 'capi' else info.runtime})"
+        return f"{text}, not locked in" if info.not_locked_in else text
+
+    def is_locked_in(self) -> bool:
+        """Whether the kernel keeps TensorFlow's process from files and networks."""
+        return not self._wait(self._worker.info()).not_locked_in
 
     def log_tail(self) -> str:
         """The last of what TensorFlow has printed."""

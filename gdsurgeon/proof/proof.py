@@ -111,7 +111,8 @@ class Proof:
         statement: what was compared with what, as an equation.
         samples: how many feeds were run.
         device: where; '' where nothing was run.
-        runtime: which TensorFlow.
+        runtime: which TensorFlow, and whether its process was not locked in.
+        is_locked_in: whether its process was.
         feeds: what was fed, by name, as text.
         outputs: what was run, of the last sample that differed, else of the first.
         skipped: (output, reason) of what was not run.
@@ -136,6 +137,7 @@ class Proof:
     samples: int = 0
     device: str = ""
     runtime: str = ""
+    is_locked_in: bool = True
     feeds: dict[str, str] = field(default_factory=dict)
     outputs: list[OutputProof] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -154,6 +156,11 @@ class Proof:
     chance: list[str] = field(default_factory=list)
     drawn: list[str] = field(default_factory=list)
     optimized: bool = False
+
+    @property
+    def where(self) -> str:
+        """The device, and that the process was not locked in where that is so."""
+        return self.device if self.is_locked_in else f"{self.device}, not locked in"
 
     @property
     def compared(self) -> list[OutputProof]:

@@ -81,7 +81,7 @@ def _tried(context: TrialContext, claim: Claim) -> Proof:
 
 def finish(proof: Proof, executor: Executor, device: str, started: float) -> None:
     """Notes where and with what PROOF was carried out, and how long it took since STARTED (monotonic seconds)."""
-    proof.device, proof.runtime = device, executor.version()
+    proof.device, proof.runtime, proof.is_locked_in = device, executor.version(), executor.is_locked_in()
     proof.seconds = time.monotonic() - started
 
 

@@ -16,7 +16,7 @@ from gdsurgeon.runtime.failures import (
     WorkerDied,
     WorkerTimeout,
 )
-from gdsurgeon.runtime.process import above_standard, kill, module_path, unnamed_file
+from gdsurgeon.runtime.process import above_standard, kill, module_path, port_of, unnamed_file
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
@@ -31,7 +31,7 @@ T = TypeVar("T", covariant=True)
 _BOOT = """import sys
 sys.path[:] = {path}
 from gdsurgeon.runtime.worker import main
-main({runtime}, {op_libraries}, {cpu_only})
+main({runtime}, {op_libraries}, {opening})
 """
 _TAIL_BYTES = 1 << 16
 _GRACE = 2.0  # seconds for a process to end whose socket is closed
@@ -49,7 +49,6 @@ _STAGES = {
     "statistics": Stage("measuring a result"),
     "devices": Stage("listing devices"),
     "derive": Stage("making gradients"),
-    "load_op_library": Stage("loading", "path"),
 }
 """By the method; the key is that of the argument that says of what."""
 
@@ -110,6 +109,8 @@ class Worker:
         runtime: 'capi' or 'python' to have that one; by default what GDSURGEON_RUNTIME says, else the C API
             if it can be had.
         verbose: let TensorFlow's own log through to standard error.
+        allow_ops: leave files and the network open to the process, which is locked in otherwise.
+        target: the 'grpc://host:port' of the TensorFlow server that sessions may have; '' for none.
     """
 
     def __init__(
@@ -118,11 +119,16 @@ class Worker:
         op_libraries: Sequence[str] = (),
         runtime: str | None = None,
         verbose: bool = False,
+        *,
+        allow_ops: bool = False,
+        target: str = "",
     ) -> None:
         self._cpu_only = device.lower() == "cpu" or device.upper().startswith("/DEVICE:CPU")
         self._op_libraries = [os.path.abspath(path) for path in op_libraries]
         self._runtime = runtime
         self._verbose = verbose
+        self._allow_ops = allow_ops
+        self._target = target
         self._channel: Channel | None = None
         self._pid: int | None = None
         self._owner = os.getpid()  # a fork of this process must not end the child along with itself
@@ -173,7 +179,7 @@ class Worker:
             path=ascii(module_path()),
             runtime=ascii(self._runtime),
             op_libraries=ascii(self._op_libraries),
-            cpu_only=self._cpu_only,
+            opening=(self._allow_ops, port_of(self._target), not self._cpu_only, not self._verbose),
         )
         environment = dict(os.environ)
         if not self._verbose:
@@ -258,6 +264,9 @@ class Worker:
 
         Never raises for a dead or failing child: `Pending.result` does.
         """
+        return self._submit(method, arguments)
+
+    def _submit(self, method: str, arguments: Mapping[str, object], descriptor: int | None = None) -> Pending[Any]:
         from gdsurgeon.runtime.protocol import WorkerRequest
 
         if self._pid is None and self._failure is None:
@@ -272,7 +281,7 @@ class Worker:
         self._count += 1
         self._pending[self._count] = pending
         try:
-            self._channel.send(WorkerRequest(self._count, method, arguments), patient=False)
+            self._channel.send(WorkerRequest(self._count, method, dict(arguments)), False, descriptor)
         except TimeoutError:
             self._time_out(pending, 60.0)
         except OSError:
@@ -299,7 +308,7 @@ class Worker:
 
         Args:
             key: names the graph from now on.
-            path: its file (mapped by the child; it must not change meanwhile), or
+            path: its file (opened here and mapped by the child; it must not change meanwhile), or
             data: its bytes.
             default_device: where nodes go that name no device themselves, such as '/device:GPU:1'.
             options: of its session; None: as it is written, on what the worker's DEVICE allows. Where no server
@@ -308,14 +317,20 @@ class Worker:
         """
         import pickle
 
-        return self.submit(
-            "load",
-            key=key,
-            path=None if path is None else os.path.abspath(path),
-            data=None if data is None else pickle.PickleBuffer(data),  # not copied into the message
-            default_device=default_device,
-            options=options,
-        )
+        wanted: dict[str, object] = {"key": key, "default_device": default_device, "options": options}
+        if path is None:
+            return self.submit("load", data=pickle.PickleBuffer(data or b""), **wanted)  # not copied into the message
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            self.unload(key)
+            pending: Pending[None] = Pending(self, _STAGES["load"], key)
+            pending._done, pending._error = True, RuntimeFailure(f"cannot read {path!r}: {error.strerror or error}")
+            return pending
+        try:
+            return self._submit("load", {**wanted, "data": None}, descriptor)
+        finally:
+            os.close(descriptor)
 
     def unload(self, key: str) -> Pending[None]:
         """Free the graph KEY. Its results stay."""
@@ -395,10 +410,6 @@ class Worker:
     def devices(self, target: str = "") -> Pending[list[Device]]:
         """The devices that TensorFlow sees here, or those of the server at TARGET (see `load`)."""
         return self.submit("devices", target=target)
-
-    def load_op_library(self, path: str) -> Pending[None]:
-        """Load a library of custom ops into the running TensorFlow."""
-        return self.submit("load_op_library", path=os.path.abspath(path))
 
     def info(self) -> Pending[Info]:
         """Which runtime it is, and TensorFlow's version."""

@@ -1,4 +1,4 @@
-"""What the child is started with, and ended by: the module path, descriptors, a signal."""
+"""What the child is started with, and ended by: the module path, descriptors, a port, a signal."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ def module_path() -> list[str]:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     path = [os.path.abspath(place) for place in sys.path if isinstance(place, str)]
     return path if package in path else [*path, package]
+
+
+def port_of(target: str) -> int:
+    """The port of the server TARGET, a 'grpc://host:port'; 0 where that is no such address."""
+    _, _, port = target.rstrip("/").rpartition(":")
+    return int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else 0
 
 
 def unnamed_file() -> int:

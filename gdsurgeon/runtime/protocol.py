@@ -4,6 +4,8 @@ A message is a pickle, followed by the buffers that it refers to (the data of te
 neither copied into the pickle nor out of it. In front: the size of the pickle and the number of buffers,
 then the size of each buffer, all as unsigned little-endian integers of 8 bytes.
 
+A message may bring the descriptor of a file, which comes along with its first bytes: the child itself may open none.
+
 Parent to child: `WorkerRequest`. Child to parent, for each request: `Begun` when its work starts, unless it was
 refused before that, then `Answer` or `RequestRefused`.
 """
@@ -19,6 +21,7 @@ import time
 from typing import NamedTuple
 
 _HEADER = struct.Struct("<QQ")
+_DESCRIPTOR = struct.Struct("i")
 _STALL = 60.0  # seconds without any progress after which the other end counts as hung
 _SO_NOSIGPIPE = 0x1022  # macOS; Python has no name for it
 
@@ -90,10 +93,11 @@ class RunSummary(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Which runtime the child uses ('capi' or 'python'), and TensorFlow's version."""
+    """The child: its runtime ('capi' or 'python'), TensorFlow's version, and why it is not locked in, if it is not."""
 
     runtime: str
     version: str
+    not_locked_in: str = ""
 
 
 class Channel:
@@ -102,17 +106,19 @@ class Channel:
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._sending = threading.Lock()
+        self._descriptors: list[int] = []
         # The other end may be dead: that is to be an error here, whatever SIGPIPE is set to.
         self._flags = getattr(socket, "MSG_NOSIGNAL", 0)
         if sys.platform == "darwin":
             end.setsockopt(socket.SOL_SOCKET, _SO_NOSIGPIPE, 1)
 
-    def send(self, message: object, patient: bool = True) -> None:
+    def send(self, message: object, patient: bool = True, descriptor: int | None = None) -> None:
         """Send MESSAGE whole.
 
         Args:
             message: what pickle can pickle.
             patient: wait as long as it takes, rather than a minute without progress.
+            descriptor: of a file that the other end gets a descriptor of, see `take_descriptor`.
 
         Raises:
             OSError: the other end is gone (BrokenPipeError and the like) or hung (TimeoutError).
@@ -124,7 +130,11 @@ class Channel:
         with self._sending:
             if not patient:
                 self._end.settimeout(_STALL)
-            for view in (memoryview(head + body), *views):
+            first = memoryview(head + body)
+            if descriptor is not None:
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(descriptor))
+                first = first[self._end.sendmsg([first], [rights], self._flags) :]
+            for view in (first, *views):
                 while view.nbytes:
                     view = view[self._end.send(view, self._flags) :]
 
@@ -143,6 +153,10 @@ class Channel:
         body = self._read(size, deadline)
         return pickle.loads(body, buffers=[self._read(n, deadline) for n in sizes])
 
+    def take_descriptor(self) -> int | None:
+        """A descriptor that has come with what was received last, to be closed by the caller; None if none has."""
+        return self._descriptors.pop() if self._descriptors else None
+
     def close(self) -> None:
         """Close this end."""
         self._end.close()
@@ -157,10 +171,17 @@ class Channel:
                 # Even with the deadline behind us, what has already come is taken; 0 would not wait at all.
                 self._end.settimeout(max(deadline - time.monotonic(), 1e-3))
             try:
-                got = self._end.recv_into(view)
+                got = self._receive(view)
             except ConnectionError:
                 got = 0
             if not got:
                 raise EOFError
             view = view[got:]
         return data
+
+    def _receive(self, view: memoryview) -> int:
+        got, ancillary, _, _ = self._end.recvmsg_into([view], socket.CMSG_LEN(_DESCRIPTOR.size))
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                self._descriptors += (fd for (fd,) in _DESCRIPTOR.iter_unpack(data))
+        return got

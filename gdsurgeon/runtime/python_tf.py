@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -37,6 +39,9 @@ class PythonRuntime(Runtime):
             known = list(sys.path)
             site.main()
             sys.path[:] = known
+        # TensorFlow's import asks for a folder of temporary files, and that is found by writing to it, which a process
+        # that is locked in cannot. Nothing is written there.
+        tempfile.tempdir = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
         try:
             import tensorflow
         except Exception as error:  # a broken installation fails with more than ImportError

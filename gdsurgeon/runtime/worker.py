@@ -27,6 +27,7 @@ from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import LoadedGraph, Runtime
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
+from gdsurgeon.runtime.lockdown import Opening, lock_in
 from gdsurgeon.runtime.protocol import (
     Answer,
     Begun,
@@ -89,9 +90,10 @@ class Job(NamedTuple):
 class Child:
     """The state of the child. A public method is a request: it runs in the main thread and gives a Job."""
 
-    def __init__(self, channel: Channel, cpu_only: bool) -> None:
+    def __init__(self, channel: Channel, cpu_only: bool, not_locked_in: str = "") -> None:
         self._channel = channel
         self._cpu_only = cpu_only
+        self._not_locked_in = not_locked_in
         self._runtime: Slot[Runtime] = Slot()
         self._graphs: dict[str, LoadedGraph | TensorFlowError] = {}
         self._results: dict[str, Slot[list[Tensor]]] = {}
@@ -207,17 +209,17 @@ class Child:
     def load(
         self,
         key: str,
-        path: str | None = None,
-        data: bytes | bytearray | memoryview | None = None,
+        data: bytes | bytearray | memoryview | None,
         default_device: str = "",
         options: SessionOptions | None = None,
     ) -> Job:
-        """Load the GraphDef in the file PATH, or in DATA, as KEY; None."""
+        """Load the GraphDef in DATA as KEY, or in the file whose descriptor has come along; None."""
+        descriptor = self._channel.take_descriptor()
         session = options if options is not None else SessionOptions(cpu_only=self._cpu_only)
 
         def work() -> None:
             self._close(key)
-            content = _mapped(path) if data is None and path is not None else data
+            content = data if descriptor is None else _mapped(descriptor)
             try:
                 self._graphs[key] = self._runtime.get().load(content or b"", default_device, session)
             except TensorFlowError as error:
@@ -348,27 +350,23 @@ class Child:
 
         return Job(" gradients", work)
 
-    def load_op_library(self, path: str) -> Job:
-        """Load a library of custom ops; None."""
-        return Job(" library", lambda: self._runtime.get().load_op_library(path))
-
     def info(self) -> Job:
         """An Info about TensorFlow."""
 
         def work() -> Info:
             runtime = self._runtime.get()
-            return Info(runtime.name, runtime.version)
+            return Info(runtime.name, runtime.version, self._not_locked_in)
 
         return Job(" info", work)
 
 
-def main(runtime: str | None, op_libraries: Sequence[str], cpu_only: bool) -> None:
+def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, int, bool, bool]) -> None:
     """Run the child until its parent is gone. Does not return.
 
     Args:
         runtime: 'capi', 'python', or None for the best there is.
         op_libraries: paths of libraries with custom ops, to be loaded along with TensorFlow.
-        cpu_only: GPUs are not to be used.
+        opening: what is left open to the process, as `Opening` has it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which decides
     own = os.dup(0)  # not inheritable: nothing TensorFlow may start can keep the socket open
@@ -377,7 +375,13 @@ def main(runtime: str | None, op_libraries: Sequence[str], cpu_only: bool) -> No
     os.close(nothing)
     _prepare_for_crashes()
     threading.stack_size(_STACK_BYTES)
-    child = Child(Channel(socket.socket(fileno=own)), cpu_only)
+    import gdsurgeon.runtime.capi  # noqa: F401  # before it is too late to keep what it is compiled to
+
+    left = Opening(*opening, libraries=op_libraries)
+    missing = lock_in(left)
+    for reason in missing:
+        print(f"not locked in: {reason}", file=sys.stderr)
+    child = Child(Channel(socket.socket(fileno=own)), not left.accelerators, "; ".join(missing))
     child.start_loading(runtime, op_libraries)
     try:
         child.serve()
@@ -387,8 +391,8 @@ def main(runtime: str | None, op_libraries: Sequence[str], cpu_only: bool) -> No
     os._exit(0)
 
 
-def _mapped(path: str) -> memoryview | bytes:
-    """The content of the file PATH, writable in memory (as the C API wants it) and not read before use.
+def _mapped(descriptor: int) -> memoryview | bytes:
+    """The content of a file, writable in memory (as the C API wants it) and not read before use; closes DESCRIPTOR.
 
     Raises:
         RuntimeFailure: it cannot be read.
@@ -396,12 +400,13 @@ def _mapped(path: str) -> memoryview | bytes:
     import mmap
 
     try:
-        with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:
-                return b""
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        if not os.fstat(descriptor).st_size:
+            return b""
+        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
     except OSError as error:
-        raise RuntimeFailure(f"cannot read {path!r}: {error.strerror or error}") from error
+        raise RuntimeFailure(f"cannot read the file: {error.strerror or error}") from error
+    finally:
+        os.close(descriptor)
 
 
 def _member(tensors: Sequence[Tensor], index: int) -> Tensor:
@@ -411,15 +416,9 @@ def _member(tensors: Sequence[Tensor], index: int) -> Tensor:
 
 
 def _prepare_for_crashes() -> None:
-    """No core files (a gigabyte each), and a note in the log of which thread crashed."""
+    """A note in the log of which thread crashed."""
     import faulthandler
-    import resource
 
-    try:
-        # Not 0: where core files are piped to a handler, that would not stop them, and 1 byte does.
-        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-    except (OSError, ValueError):
-        pass  # already less than that
     try:
         faulthandler.enable(file=2)
     except (OSError, ValueError, RuntimeError):

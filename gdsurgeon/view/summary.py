@@ -151,7 +151,7 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         yield "measured", _timing(proof.timing)
     if proof.memory is not None:
         yield from _memory(proof.memory)
-    where = f"({proof.device}, {proof.seconds:.1f} s)"
+    where = f"({proof.where}, {proof.seconds:.1f} s)"
     compared = len(proof.compared)
     if compared:
         counts = f"{compared_counts(proof)}, {proven_counts(proof)}"

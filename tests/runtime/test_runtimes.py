@@ -294,9 +294,11 @@ def test_load_errors(worker: Worker, data: bytes, code: str, words: str) -> None
     assert again.value.message == caught.value.message
 
 
-def test_op_library_that_is_none(worker: Worker, tmp_path: Any) -> None:
-    with pytest.raises(TensorFlowError) as caught:
-        worker.load_op_library(str(tmp_path / "absent.so")).result(WAIT)
+@pytest.mark.parametrize("runtime", ["capi", "python"])
+def test_op_library_that_is_none(runtime: str, tmp_path: Any) -> None:
+    absent = [str(tmp_path / "absent.so")]
+    with Worker(op_libraries=absent, runtime=runtime) as worker, pytest.raises(TensorFlowError) as caught:
+        worker.info().result(WAIT)
     assert caught.value.code == "not_found" and "absent.so" in caught.value.message
 
 

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -32,20 +33,38 @@ def server() -> Iterator[ServerProcess]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def capi_worker() -> Iterator[Worker]:
+    """One that may connect to any server, as that of a command may to its own."""
+    with Worker(runtime="capi", allow_ops=True) as worker:
+        yield worker
+
+
+@pytest.fixture(scope="module")
+def python_worker() -> Iterator[Worker]:
+    with Worker(runtime="python", allow_ops=True) as worker:
+        yield worker
+
+
 Asked = tuple[str, list[tuple[Worker, Pending[None]]]]
 
 
 @pytest.fixture(scope="module")
 def unanswered() -> Iterator[Asked]:
     """An address where somebody listens who does not answer, and what has been asked of him: it takes ten seconds."""
-    with socket.socket() as mute, Worker(runtime="capi") as capi, Worker(runtime="python") as python:
+    with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
         target = f"grpc://127.0.0.1:{mute.getsockname()[1]}"
-        yield (
-            target,
-            [(w, w.load("g", data=graphs.doubling(), options=SessionOptions(target=target))) for w in (capi, python)],
-        )
+        with both_workers(target) as workers:
+            options = SessionOptions(target=target)
+            yield target, [(w, w.load("g", data=graphs.doubling(), options=options)) for w in workers]
+
+
+@contextmanager
+def both_workers(target: str) -> Iterator[tuple[Worker, Worker]]:
+    with Worker(runtime="capi", target=target) as capi, Worker(runtime="python", target=target) as python:
+        yield capi, python
 
 
 def refused(worker: Worker, target: str) -> TensorFlowError:
@@ -117,7 +136,7 @@ def test_graphs_there_are_strangers_to_each_other(worker: Worker, server: Server
 
 @pytest.mark.tensorflow
 def test_two_graphs_at_once(server: ServerProcess) -> None:
-    with Worker(runtime="capi") as worker:
+    with Worker(runtime="capi", target=server.target) as worker:
         worker.load("stuck", data=graphs.hanging(), options=SessionOptions(target=server.target))
         worker.load("free", data=graphs.doubling(), options=SessionOptions(target=server.target))
         waiting = worker.run("stuck", "r1", {}, ["y"])
@@ -143,7 +162,7 @@ def test_what_a_server_refuses_are_tensorflows_own_words(worker: Worker, server:
 @pytest.mark.tensorflow
 def test_a_server_that_dies() -> None:
     """While one graph runs there, and before another one does; for workers of both kinds."""
-    with running_server() as server, Worker(runtime="capi") as capi, Worker(runtime="python") as python:
+    with running_server() as server, both_workers(server.target) as (capi, python):
         asked: list[tuple[Worker, Pending[RunSummary], Pending[list[TensorSpec]]]] = []
         for worker in (capi, python):
             worker.load("running", data=graphs.hanging(), options=SessionOptions(target=server.target))

@@ -1,6 +1,7 @@
 """Graphs that try to reach files or a network when they are loaded or run, in as many ways as are known.
 
-Each is a function of the folder on which it has designs: it would read ``secret.txt`` there, or make another file.
+Each is a function of the folder on which it has designs: it would read ``secret.txt`` there, or make another file; or
+of the address of a server, to which it would connect.
 """
 
 from __future__ import annotations
@@ -33,9 +34,6 @@ from support.graphs import (
 SECRET = "secret.txt"
 CONTENT = "1,2\n" * 40
 """What stands in it."""
-NOBODY = "127.0.0.1:9"
-"""Where no server is."""
-
 PLACEHOLDER_W = encode_len(9, b"_w")
 """An AttrValue that stands for attr _w of the function's caller."""
 ONE_SHAPE = encode_len(1, encode_len(7, shape_proto(())))
@@ -279,23 +277,20 @@ def ranged() -> list[bytes]:
     return [number("a", 0), number("b", 1), number("c", 1), node("ds", "RangeDataset", ["a", "b", "c"], **one)]
 
 
-def registers(folder: Path) -> bytes:
-    del folder
+def registers(address: str) -> bytes:
     rest = {"external_state_policy": 0, "element_spec": "", "requested_dataset_id": "", "metadata": ""}
     made = node("r", "RegisterDatasetV2", ["ds", "at", "by"], **rest)
-    return graph_bytes(*ranged(), text("at", NOBODY), text("by", "grpc"), made, identity("y", "r", kind=STRING))
+    return graph_bytes(*ranged(), text("at", address), text("by", "grpc"), made, identity("y", "r", kind=STRING))
 
 
-def saves_far_away(folder: Path) -> bytes:
+def saves_far_away(address: str) -> bytes:
     made = node("w", "DistributedSave", ["ds", "folder", "at"], metadata="")
-    return graph_bytes(X, *ranged(), text("folder", str(folder / "far")), text("at", NOBODY), made, Y_AFTER_W)
+    return graph_bytes(X, *ranged(), text("folder", "/nowhere/far"), text("at", address), made, Y_AFTER_W)
 
 
-def debugs_far_away(folder: Path) -> bytes:
-    del folder
-    return graph_bytes(
-        X, node("y", "DebugNanCount", ["x"], T=FLOAT, debug_urls=[f"grpc://{NOBODY}"], tensor_name="x:0")
-    )
+def debugs_far_away(address: str) -> bytes:
+    made = node("y", "DebugNanCount", ["x"], T=FLOAT, debug_urls=[f"grpc://{address}"], tensor_name="x:0")
+    return graph_bytes(X, made)
 
 
 REACHING: dict[str, Callable[[Path], bytes]] = {
@@ -320,8 +315,11 @@ REACHING: dict[str, Callable[[Path], bytes]] = {
     "a gradient function": gradient,
     "another implementation": implementation,
     "RemoteCall": remote,
+}
+"""Ways to files, by what they go."""
+CONNECTING: dict[str, Callable[[str], bytes]] = {
     "RegisterDatasetV2": registers,
     "DistributedSave": saves_far_away,
     "debug_urls of grpc": debugs_far_away,
 }
-"""By what they reach for."""
+"""Ways to a server, of which they take the address."""

@@ -66,11 +66,15 @@ _workers: dict[str | None, list[LentWorker]] = {}
 
 
 def lent_worker(
-    device: str = "cpu", op_libraries: Sequence[str] = (), runtime: str | None = None, verbose: bool = False
+    device: str = "cpu",
+    op_libraries: Sequence[str] = (),
+    runtime: str | None = None,
+    verbose: bool = False,
+    **opening: Any,
 ) -> Worker:
     """What stands in for Worker: one that is free, or a new one; one of its own where it is to be a special one."""
-    if device != "cpu" or op_libraries or verbose or os.environ.get("GDSURGEON_RUNTIME"):
-        return Worker(device, op_libraries, runtime, verbose)
+    if device != "cpu" or op_libraries or verbose or any(opening.values()) or os.environ.get("GDSURGEON_RUNTIME"):
+        return Worker(device, op_libraries, runtime, verbose, **opening)
     workers = _workers[runtime] = [worker for worker in _workers.get(runtime, ()) if not worker.ended]
     worker = next((worker for worker in workers if not worker.lent), None)
     if worker is None:

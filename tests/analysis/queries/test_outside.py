@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.graphs import FLOAT, STRING, dtypes, func, function, graph, identity, library, node, placeholder
-from support.reaching import PLACEHOLDER_W, REACHING, SECRET, calls, text, writer, yes
+from support.reaching import CONNECTING, PLACEHOLDER_W, REACHING, SECRET, calls, text, writer, yes
 
 from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.analysis.queries.outside import outside_of
@@ -18,9 +18,9 @@ FOLDER = Path("/nowhere")
 X = placeholder("x", FLOAT, (1, 4))
 
 
-@pytest.mark.parametrize("way", REACHING)
+@pytest.mark.parametrize("way", [*REACHING, *CONNECTING])
 def test_no_way_outside_is_run(way: str) -> None:
-    hostile = from_bytes(REACHING[way](FOLDER))
+    hostile = from_bytes(REACHING[way](FOLDER) if way in REACHING else CONNECTING[way]("127.0.0.1:9"))
     plan = plan_with(Settings(), hostile)
     assert plan.fetches == []
     assert [name for name, reason in plan.reasons if "reaches outside" in reason] == ["y"]

@@ -1,0 +1,73 @@
+"""Locks a process in: of what a graph might have TensorFlow do to files, networks and processes, the kernel does none.
+
+What is known of ops decides what is run at all (`gdsurgeon.ops.reach`); this holds where that is wrong. Landlock takes
+files away, seccomp system calls, and limits what is left of size. Nothing can be opened again, by nobody.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_LOG_BYTES = 64 << 20
+
+
+class Opening(NamedTuple):
+    """What is left open.
+
+    Attributes:
+        files_and_network: both, as far as whoever started the process may use them.
+        port: of a server that may be connected to; 0 for none.
+        accelerators: whether GPUs and the like may be used.
+        logs: whether standard output and error are a log of this process's own, which is not to grow without end.
+        libraries: files that may be read besides what Python and TensorFlow consist of.
+    """
+
+    files_and_network: bool = False
+    port: int = 0
+    accelerators: bool = False
+    logs: bool = False
+    libraries: Sequence[str] = ()
+
+
+def lock_in(opening: Opening) -> list[str]:
+    """Lock this process in, for good; what it loads later has to be among `places`.
+
+    To be called while there is one thread: those that are there already are not locked in.
+
+    Args:
+        opening: what is left open.
+
+    Returns:
+        What could not be done, a reason each; [] where all of it holds.
+    """
+    set_limits(opening)
+    if sys.platform != "linux":
+        return [f"{sys.platform} has neither Landlock nor seccomp"]
+    from gdsurgeon.runtime.lockdown.kernel import Refusal
+    from gdsurgeon.runtime.lockdown.landlock import restrict_files
+    from gdsurgeon.runtime.lockdown.seccomp import restrict_calls
+
+    missing = []
+    for restrict in (restrict_files, restrict_calls):  # in this order: the second takes the first's calls away
+        try:
+            restrict(opening)
+        except Refusal as refusal:
+            missing.append(str(refusal))
+    return missing
+
+
+def set_limits(opening: Opening) -> None:
+    """No core files (a gigabyte each), and no log of any length."""
+    import resource
+
+    # Not 0: where core files are piped to a handler, that would not stop them, and 1 byte does.
+    limits = [(resource.RLIMIT_CORE, 1)]
+    if opening.logs and not opening.files_and_network and not opening.accelerators:
+        limits.append((resource.RLIMIT_FSIZE, _LOG_BYTES))
+    for kind, most in limits:
+        try:
+            resource.setrlimit(kind, (most, most))
+        except (OSError, ValueError):
+            pass  # already less than that

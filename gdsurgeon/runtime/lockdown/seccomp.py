@@ -1,0 +1,170 @@
+"""Takes system calls away from this process by seccomp: no sockets, no programs, no look into other processes.
+
+From Documentation/userspace-api/seccomp_filter.rst of Linux. The filter is a program of the classic BPF, which the
+kernel runs at each system call; a call that is taken away fails with EPERM. The lists are of what is taken away:
+TensorFlow, its libraries and the drivers of GPUs call more than anybody has listed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdsurgeon.runtime.lockdown.kernel import Refusal, control, gain_no_privileges
+
+if TYPE_CHECKING:
+    from gdsurgeon.runtime.lockdown import Opening
+
+_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000  # SECCOMP_RET_*
+_LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = (
+    0x20,
+    0x15,
+    0x45,
+    0x35,
+    0x06,
+)  # BPF_LD|W|ABS, BPF_JMP|..., BPF_RET
+_NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data; an argument has 8 bytes, low half first
+_CLONE_THREAD = 0x10000
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16  # AF_*
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # types into a terminal
+_X32 = 0x40000000  # bit of the numbers of a second set of calls on x86_64
+
+_NEW_CALLS = {
+    "pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
+    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_open": 434, "clone3": 435,
+    "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "fchmodat2": 452,
+    "setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469,
+}  # fmt: skip
+"""The numbers of calls that are the same on all architectures."""
+
+_CALLS: dict[str, tuple[int, dict[str, int]]] = {
+    # machine: (AUDIT_ARCH_*, numbers by name)
+    "x86_64": (0xC000003E, {
+        "ioctl": 16, "socket": 41, "accept": 43, "bind": 49, "listen": 50, "clone": 56, "fork": 57, "vfork": 58,
+        "execve": 59, "kill": 62, "truncate": 76, "chmod": 90, "fchmod": 91, "chown": 92, "fchown": 93, "lchown": 94,
+        "ptrace": 101, "syslog": 103, "rt_sigqueueinfo": 129, "utime": 132, "personality": 135, "uselib": 134,
+        "vhangup": 153, "modify_ldt": 154, "pivot_root": 155, "acct": 163, "settimeofday": 164, "chroot": 161,
+        "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "sethostname": 170,
+        "setdomainname": 171, "iopl": 172, "ioperm": 173, "init_module": 175, "delete_module": 176, "quotactl": 179,
+        "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198,
+        "fremovexattr": 199, "tkill": 200, "clock_settime": 227, "tgkill": 234, "utimes": 235, "kexec_load": 246,
+        "add_key": 248, "request_key": 249, "keyctl": 250, "fchownat": 260, "futimesat": 261,
+        "fchmodat": 268, "unshare": 272, "utimensat": 280, "accept4": 288, "rt_tgsigqueueinfo": 297,
+        "perf_event_open": 298, "fanotify_init": 300, "name_to_handle_at": 303, "open_by_handle_at": 304,
+        "clock_adjtime": 305, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
+        "finit_module": 313, "kexec_file_load": 320, "bpf": 321, "execveat": 322, "userfaultfd": 323,
+    }),
+    "aarch64": (0xC00000B7, {
+        "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16,
+        "ioctl": 29, "umount2": 39, "mount": 40, "pivot_root": 41, "truncate": 45, "chroot": 51, "fchmod": 52,
+        "fchmodat": 53, "fchownat": 54, "fchown": 55, "vhangup": 58, "quotactl": 60, "utimensat": 88, "acct": 89,
+        "personality": 92, "unshare": 97, "kexec_load": 104, "init_module": 105, "delete_module": 106,
+        "clock_settime": 112, "syslog": 116, "ptrace": 117, "kill": 129, "tkill": 130, "tgkill": 131,
+        "rt_sigqueueinfo": 138, "reboot": 142, "sethostname": 161, "setdomainname": 162, "settimeofday": 170,
+        "socket": 198, "bind": 200, "listen": 201, "accept": 202, "add_key": 217, "request_key": 218, "keyctl": 219,
+        "clone": 220, "execve": 221, "swapon": 224, "swapoff": 225,
+        "rt_tgsigqueueinfo": 240, "perf_event_open": 241, "accept4": 242, "fanotify_init": 262,
+        "name_to_handle_at": 264, "open_by_handle_at": 265, "clock_adjtime": 266, "setns": 268,
+        "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273, "bpf": 280,
+        "execveat": 281, "userfaultfd": 282, "kexec_file_load": 294,
+    }),
+}  # fmt: skip
+
+_NETWORK = frozenset(("accept", "accept4", "bind", "listen"))
+"""What a server does; a socket is looked at by itself."""
+_FILES = frozenset(
+    """
+    chmod chown fchmod fchmodat fchmodat2 fchown fchownat file_setattr fremovexattr fsetxattr futimesat lchown
+    lremovexattr lsetxattr removexattr removexattrat setxattr setxattrat truncate utime utimensat utimes
+    """.split()
+)
+"""What changes files without writing them, which Landlock lets pass."""
+_OF_ONE_PROCESS = frozenset(("kill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tgkill"))
+"""Signals to a process; its number is the first argument."""
+_LOOKED_AT = _OF_ONE_PROCESS | {"clone", "clone3", "ioctl", "socket"}
+
+
+class _Instruction(NamedTuple):
+    """struct sock_filter: an operation, a number, and how many instructions to skip where it holds and where not."""
+
+    code: int
+    number: int
+    if_true: int = 0
+    if_false: int = 0
+
+
+def restrict_calls(opening: Opening) -> None:
+    """Leave this thread, and those that it starts, with the system calls that OPENING says.
+
+    Raises:
+        Refusal: there is no seccomp here, or the numbers of this machine's system calls are not known.
+    """
+    machine = os.uname().machine
+    if machine not in _CALLS or struct.calcsize("P") != 8:
+        raise Refusal(f"the system calls of {machine} are not known")
+    program = _program(machine, opening)
+    code = b"".join(struct.pack("=HBBI", i.code, i.if_true, i.if_false, i.number) for i in program)
+    body = ctypes.create_string_buffer(code, len(code))
+    try:
+        gain_no_privileges()
+        control(_PR_SET_SECCOMP, _MODE_FILTER, _Program(len(program), ctypes.addressof(body)))
+    except OSError as error:
+        raise Refusal(f"seccomp: {error.strerror}") from error
+
+
+class _Program(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+def _program(machine: str, opening: Opening) -> list[_Instruction]:
+    """The filter for MACHINE."""
+    architecture, own = _CALLS[machine]
+    numbers = {**own, **_NEW_CALLS}
+    out = [
+        _Instruction(_LOAD, _ARCHITECTURE),
+        _Instruction(_EQUAL, architecture, if_true=1),
+        _Instruction(_RETURN, _ERRNO | errno.EPERM),
+        _Instruction(_LOAD, _NUMBER),
+        *([_Instruction(_AT_LEAST, _X32, if_false=1), _refused()] if machine == "x86_64" else []),
+    ]
+    spared = _NETWORK | _FILES if opening.files_and_network else frozenset()
+    for name, number in numbers.items():
+        if name not in spared | _LOOKED_AT:
+            out += [_Instruction(_EQUAL, number, if_false=1), _refused()]
+    for name, conditions in _conditions(opening):
+        rule = list(conditions)
+        out += [_Instruction(_EQUAL, numbers[name], if_false=len(rule)), *rule]
+    return [*out, _Instruction(_RETURN, _ALLOW)]
+
+
+def _conditions(opening: Opening) -> Iterator[tuple[str, list[_Instruction]]]:
+    """Of each call that is looked at what decides on it; the last instruction is reached by all that is not decided."""
+    allowed = _Instruction(_RETURN, _ALLOW)
+    # A new thread, and no new process. What clone3 is asked for cannot be seen; where it is not there clone is called.
+    yield "clone", [_load_argument(0), _Instruction(_ANY_BIT, _CLONE_THREAD, if_false=1), allowed, _refused()]
+    yield "clone3", [_refused(errno.ENOSYS)]
+    for name in sorted(_OF_ONE_PROCESS):
+        yield name, [_load_argument(0), _Instruction(_EQUAL, os.getpid(), if_false=1), allowed, _refused()]
+    typing = [_Instruction(_EQUAL, _TIOCSTI, if_true=1), _Instruction(_EQUAL, _TIOCLINUX, if_false=1)]
+    yield "ioctl", [_load_argument(1), *typing, _refused(), allowed]
+    if not opening.files_and_network:
+        families = [_INET, _INET6, _NETLINK] if opening.port else []
+        families += [_UNIX] if opening.accelerators else []  # by which a driver asks whether it shares a GPU
+        checks = [part for family in families for part in (_Instruction(_EQUAL, family, if_false=1), allowed)]
+        yield "socket", [_load_argument(0), *checks, _refused()]
+
+
+def _load_argument(index: int) -> _Instruction:
+    """Loads the low half of an argument, on a machine that has it first."""
+    return _Instruction(_LOAD, _ARGUMENT + 8 * index)
+
+
+def _refused(reason: int = errno.EPERM) -> _Instruction:
+    return _Instruction(_RETURN, _ERRNO | reason)

@@ -1,0 +1,297 @@
+"""The worker is locked in: what a graph would do to files and servers is refused by the kernel, whatever is run."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.paths import ROOT
+from support.reaching import CONNECTING, CONTENT, REACHING, SECRET
+from support.runtime_graphs import doubling
+from support.workers import LentWorker
+
+from gdsurgeon.operation.validate import validate
+from gdsurgeon.runtime import client
+from gdsurgeon.runtime.client import RuntimeFailure, Worker
+from gdsurgeon.runtime.lockdown import Opening, landlock, seccomp
+from gdsurgeon.runtime.tensor import Tensor, from_numpy
+from gdsurgeon.view.verdict import verdict_lines
+
+X = Tensor(1, (1, 4), bytes(16))
+UNLOCKED = client._BOOT.replace(
+    "main(", "import gdsurgeon.runtime.worker as w; w.lock_in = lambda _: {missing}\nmain(", 1
+)
+
+needs_landlock = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
+HELD_BY_TENSORFLOW = ("an attr of a call inside",)
+"""What TensorFlow refuses by itself."""
+
+
+@pytest.fixture(scope="module")
+def unlocked() -> Iterator[LentWorker]:
+    """A worker that is not locked in, and does not say so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "_BOOT", UNLOCKED.replace("{missing}", "[]"))
+        worker = LentWorker(None)
+        worker.start()
+    yield worker
+    worker.lent = False
+    worker.close()
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[Worker]:
+    with Worker() as worker:
+        yield worker
+
+
+def prepared(folder: Path) -> Path:
+    (folder / "d").mkdir()
+    (folder / "d" / SECRET).write_text(CONTENT)
+    return folder / "d"
+
+
+def outcome(worker: Worker, data: bytes, folder: Path, *, seconds: float = 60) -> tuple[list[str], str]:
+    """What has been made in FOLDER by loading DATA and running it, and what came of that."""
+    from gdsurgeon.runtime.base import SessionOptions
+
+    try:
+        worker.load("g", data=data, options=SessionOptions(optimize=b"api_implements" in data, cpu_only=True))
+        worker.run("g", "r", {"x": X} if b"Placeholder" in data else {}, ["y"]).result(seconds)
+        got = worker.tensor("r", 0).result(seconds)
+        said = f"{got.shape} {got.data if isinstance(got.data, list) else bytes(got.data)!r}"
+    except RuntimeFailure as failure:
+        said = str(failure)
+    return sorted(str(path.name) for path in folder.iterdir() if path.name != SECRET), said
+
+
+@pytest.mark.tensorflow
+@needs_landlock
+@pytest.mark.parametrize("way", [way for way in REACHING if way not in HELD_BY_TENSORFLOW])
+def test_a_way_to_files_that_is_open_is_shut(way: str, tmp_path: Path, unlocked: Worker, locked: Worker) -> None:
+    data = REACHING[way](prepared(tmp_path))
+    made, said = outcome(locked, data, tmp_path / "d")
+    assert made == []
+    # No file is found in a folder that cannot be listed.
+    assert any(text in said for text in ("Permission denied", "Failed to create directory", "(0,)")), said
+    assert outcome(unlocked, data, tmp_path / "d") != ([], said)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("way", REACHING)
+def test_nothing_is_reached_though_the_process_is_not_locked_in(
+    way: str, tmp_path: Path, unlocked: LentWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lent(*_: object, **__: object) -> Worker:
+        unlocked.lent = True
+        return unlocked
+
+    monkeypatch.setattr("gdsurgeon.proof.executor.Worker", lent)
+    folder = prepared(tmp_path)
+    model = tmp_path / "m.pb"
+    model.write_bytes(REACHING[way](folder))
+    for level in ("load", "run"):
+        try:
+            verdict = validate(str(model), level=level)
+        except Exception as error:
+            assert "reaches outside" in str(error), error
+        else:
+            assert level == "load" or (verdict.proof is not None and not verdict.proof.outputs)
+    assert [path.name for path in folder.iterdir()] == [SECRET]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("way", ["RegisterDatasetV2", "debug_urls of grpc"])
+def test_a_server_is_connected_to_only_where_that_is_allowed(way: str, allowed: bool, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, Worker(allow_ops=allowed) as worker:
+        listening.settimeout(30 if allowed else 4)
+        data = CONNECTING[way](f"127.0.0.1:{listening.getsockname()[1]}")
+        worker.load("g", data=data)
+        worker.run("g", "r", {"x": X} if b"Placeholder" in data else {}, ["y"])
+        if allowed:
+            listening.accept()[0].close()
+        else:
+            worker.info().result(60)
+            with pytest.raises(TimeoutError):
+                listening.accept()
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("runtime", ["capi", "python"])
+def test_what_is_right_runs_as_ever(runtime: str) -> None:
+    with Worker(runtime=runtime) as worker:
+        worker.load("g", data=doubling())
+        worker.run("g", "r", {"x": from_numpy(np.ones(3, np.float32))}, ["y"])
+        assert worker.tensor("r", 0).result(60).numpy().tolist() == [2, 2, 2]
+        assert (worker.info().result(60).not_locked_in == "") is bool(landlock.version())
+
+
+@pytest.mark.tensorflow
+def test_the_verdict_says_where_the_kernel_cannot_lock_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_BOOT", UNLOCKED.replace("{missing}", "['no Landlock']"))
+    verdict = validate(str(ROOT / "fixtures" / "tiny.pbtxt"))
+    assert verdict.loaded.endswith("(C API), not locked in")
+    assert any("(CPU, not locked in, " in line for line in verdict_lines(verdict))
+
+
+# --- the kernel's part -------------------------------------------------------------------------------------
+
+
+def attempts(opening: str, *statements: str) -> list[str]:
+    """What comes of each of STATEMENTS in a process that is locked in: 'done', or the name of the error."""
+    script = textwrap.dedent("""
+        import ctypes, errno, mmap, os, signal, socket, sys, threading
+        from gdsurgeon.runtime.lockdown import Opening, lock_in
+        assert lock_in({opening}) == []
+        for statement in {statements}:
+            try:
+                exec(statement)
+                print("done")
+            except OSError as error:
+                print(errno.errorcode[error.errno])
+            except Exception as error:
+                print(type(error).__name__)
+    """).format(opening=opening, statements=statements)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@needs_landlock
+def test_what_is_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "here").write_text("here")
+    here, there = str(tmp_path / "here"), str(tmp_path / "there")
+    taken = {
+        f"open({here!r})": "EACCES",
+        f"open({there!r}, 'w')": "EACCES",
+        f"os.mkdir({there!r})": "EACCES",
+        f"os.unlink({here!r})": "EACCES",
+        f"os.listdir({str(tmp_path)!r})": "EACCES",
+        f"os.truncate({here!r}, 0)": "EPERM",
+        f"os.chmod({here!r}, 0)": "EPERM",
+        f"os.utime({here!r})": "EPERM",
+        "open('/proc/self/environ').read()": "EACCES",
+        "open('/etc/passwd')": "EACCES",
+        "open('/dev/zero')": "EACCES",
+        "socket.socket()": "EPERM",
+        "socket.socket(socket.AF_UNIX)": "EPERM",
+        "os.fork()": "EPERM",
+        "os.execv('/bin/true', ['true'])": "EPERM",
+        "os.kill(os.getppid(), 0)": "EPERM",
+    }
+    assert dict(zip(taken, attempts("Opening()", *taken), strict=True)) == taken
+    assert (tmp_path / "here").read_text() == "here" and not (tmp_path / "there").exists()
+
+
+@needs_landlock
+def test_what_is_left() -> None:
+    left = [
+        "threading.Thread(target=print).start()",
+        "ctypes.CDLL('libm.so.6')",
+        "mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)",
+        "os.memfd_create('m')",
+        "open('/proc/self/maps').read()",
+        "open('/proc/cpuinfo').read()",
+        "open('/dev/null', 'w').write('nothing')",
+        "os.urandom(4)",
+        "socket.socketpair()",
+        "os.kill(os.getpid(), 0)",
+        "import json.tool",
+    ]
+    assert attempts("Opening()", *left) == ["done"] * len(left)
+
+
+def test_files_and_the_network_are_open_where_that_is_allowed(tmp_path: Path) -> None:
+    there = str(tmp_path / "there")
+    statements = [f"open({there!r}, 'w')", f"os.chmod({there!r}, 0o600)", "socket.socket()", "os.fork()"]
+    assert attempts("Opening(files_and_network=True)", *statements) == ["done", "done", "done", "EPERM"]
+
+
+@pytest.mark.skipif(landlock.version() < 4, reason="this kernel's Landlock knows no ports")
+def test_one_port_is_open_and_no_other() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        threading.Thread(target=one.accept, daemon=True).start()
+        ports = [server.getsockname()[1] for server in (one, other)]
+        statements = [f"socket.create_connection(('127.0.0.1', {port}))" for port in ports]
+        told = attempts(f"Opening(port={ports[0]})", *statements, "socket.create_server(('127.0.0.1', 0))")
+        assert told == ["done", "EACCES", "EPERM"]
+
+
+# --- other kernels and machines ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "size", "access"),
+    [(1, 8, 13), (2, 8, 14), (3, 8, 15), (4, 16, 15), (5, 16, 16), (6, 24, 16), (9, 24, 16)],
+)
+def test_each_version_of_landlock_gets_what_it_knows(
+    version: int, size: int, access: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[object, ...]] = []
+
+    def record(number: int, *arguments: object) -> int:
+        calls.append((number, *arguments))
+        return 3
+
+    monkeypatch.setattr(landlock, "system_call", record)
+    landlock._new_ruleset(version)
+    ((number, attr, given, flags),) = calls
+    assert (number, given, flags) == (444, size, 0)
+    assert struct.unpack("=QQQ", bytes(attr)[:24])[0] == (1 << access) - 1  # type: ignore[call-overload]
+
+
+def decided(machine: str, opening: Opening, call: int, *arguments: int, architecture: int | None = None) -> str:
+    """What the filter for MACHINE says of a system call, carried out as the kernel does."""
+    program = seccomp._program(machine, opening)
+    arch = seccomp._CALLS[machine][0] if architecture is None else architecture
+    data = struct.pack("<IIQ6Q", call, arch, 0, *[*arguments, *[0] * 6][:6])
+    at = value = 0
+    while True:
+        code, number, if_true, if_false = program[at]
+        at += 1
+        if code == 0x20:
+            value = struct.unpack_from("<I", data, number)[0]
+        elif code == 0x06:
+            return "" if number == 0x7FFF0000 else errno.errorcode[number & 0xFFFF]
+        else:
+            holds = {0x15: value == number, 0x45: bool(value & number), 0x35: value >= number}[code]
+            at += if_true if holds else if_false
+
+
+@pytest.mark.parametrize(
+    ("machine", "calls"),
+    [
+        ("x86_64", {"read": 0, "openat": 257, "clone": 56, "socket": 41, "execve": 59, "kill": 62, "ioctl": 16}),
+        ("aarch64", {"read": 63, "openat": 56, "clone": 220, "socket": 198, "execve": 221, "kill": 129, "ioctl": 29}),
+    ],
+)
+def test_the_filter_of_each_machine(machine: str, calls: dict[str, int]) -> None:
+    def told(name: str, *arguments: int, **opening: object) -> str:
+        return decided(machine, Opening(**opening), calls[name], *arguments)  # type: ignore[arg-type]
+
+    assert (told("read"), told("openat")) == ("", "")
+    assert told("execve") == told("execve", files_and_network=True) == "EPERM"
+    assert (told("clone", 0x3D0F00), told("clone", 17)) == ("", "EPERM")
+    assert (told("kill", os.getpid()), told("kill", 1)) == ("", "EPERM")
+    assert (told("ioctl", 0, 0x5401), told("ioctl", 0, 0x5412), told("ioctl", 0, 0x541C)) == ("", "EPERM", "EPERM")
+    assert (told("socket", 2), told("socket", 2, port=80), told("socket", 1, port=80)) == ("EPERM", "", "EPERM")
+    assert (told("socket", 17, files_and_network=True), told("socket", 1, accelerators=True)) == ("", "")
+    assert decided(machine, Opening(), 435) == "ENOSYS" and decided(machine, Opening(), 425) == "EPERM"
+    assert decided(machine, Opening(), calls["read"], architecture=0x40000003) == "EPERM"  # 32 bits
+
+
+def test_the_second_set_of_calls_is_shut() -> None:
+    assert decided("x86_64", Opening(), 0x40000000) == "EPERM"
