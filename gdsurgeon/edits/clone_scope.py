@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.queries.initialisers import initialisers
-from gdsurgeon.analysis.traversal.boundary import outer_inputs, served_outputs
+from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
@@ -67,15 +67,30 @@ def clone_scope(
     plan = plan_copy_nodes(
         graph, names, names, replace=replace, respell=lambda text: _respell(text, before, after), topology=topology
     )
-    numbers = [topology.id_of(node) for node in cloned]
-    served = served_outputs(topology, numbers)
-    read = outer_inputs(topology, numbers) if replace else []
+    edges = boundary(cloned, topology)
+    served = _served(graph, edges)
+    read = edges.inputs if replace else []
     copied = plan.apply()
     intent = Intent(added=[node.name for node in copied.nodes.values()])
     intent.functions.added.extend(copied.functions.values())
     intent.renamed_functions = copied.functions
     claims = (SameOutputs(), _claim(before[:-1], after[:-1], read, served, copied, replace))
     return EditResult(intent, claims, warnings, list(_notes(copied, assigned, shared)))
+
+
+def _served(graph: Graph, edges: Boundary) -> list[Output]:
+    """What nodes are there for: their tensors that others read, and output 0 of those that nobody reads."""
+    read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
+    return [
+        output
+        for output in edges.outputs
+        if edges.outer_uses[output]
+        or (
+            output.index == 0
+            and output.node not in read
+            and (output.node in edges.controls_out or not graph.users(output.node))
+        )
+    ]
 
 
 def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:

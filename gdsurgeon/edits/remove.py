@@ -7,6 +7,7 @@ from functools import cached_property
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.analysis.traversal.boundary import boundary
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Sides, control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.facts import Rewired
@@ -17,7 +18,7 @@ from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replacea
 from gdsurgeon.edits.copying.replacing import drop_colocations
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, PASSES_ON, SWITCH
@@ -56,7 +57,8 @@ def remove(
     members = dict.fromkeys(nodes)
     if len(members) == graph.node_count:
         raise EditError("nothing would be left: all nodes are selected")
-    read = _outer_reads(graph, members)
+    topology = topology_of(graph)
+    read: Reads = {output: uses for output, uses in boundary(members, topology).outer_uses.items() if uses}
     if not bypass and dangling is None:
         _check_unread(read)
     if not allow_outputs:
@@ -92,19 +94,8 @@ def remove(
     return EditResult(intent, ((SameTensors(before),) if before else ()) + (claim,))
 
 
-Reads = dict[Output, list[tuple[Node, int]]]
-
-
-def _outer_reads(graph: Graph, members: dict[Node, None]) -> Reads:
-    """The outputs of MEMBERS that others read, with the places where they do."""
-    out: Reads = {}
-    for node in members:
-        for user in graph.users(node):
-            if user not in members:
-                for slot, read in enumerate(user.inputs):
-                    if read.node is node:
-                        out.setdefault(read, []).append((user, slot))
-    return out
+Reads = dict[Output, list[Use]]
+"""The outputs of removed nodes that others read, with the places where they do."""
 
 
 def _check_unread(read: Reads) -> None:

@@ -301,6 +301,12 @@ class Node:
         value = self.attr(key)
         return None if value is None else plain(value)
 
+    def setting(self, key: str) -> object:
+        """The plain value of attr KEY, or its default; None where there is neither."""
+        value = self.plain_attr(key)
+        definition = self.op_def if value is None else None
+        return definition.attrs[key].default if definition is not None and key in definition.attrs else value
+
     def text_attr(self, key: str) -> str:
         """The value of a string attr; '' where there is none."""
         value = self.plain_attr(key)

@@ -18,7 +18,7 @@ from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import counted, listed, ops, size
-from gdsurgeon.view.summary import signature_json, typed
+from gdsurgeon.view.summary import signature_json
 
 MOST_ARGUMENTS = 8
 MOST_NAMES = 5
@@ -66,7 +66,7 @@ def lines(inspection: Inspection) -> list[str]:
     for label, tensors in (("inputs", inspection.signature.inputs), ("outputs", inspection.signature.outputs)):
         width = max((len(printable(t.name)) for t in tensors), default=0)
         out.append(f"  {label}" + ("" if tensors else "  none"))
-        out.extend(f"    {printable(t.name):<{width}}  {typed(t)}" for t in tensors)
+        out.extend(f"    {printable(t.name):<{width}}  {t.spelt}" for t in tensors)
     if inspection.variables:
         out.append(f"  {counted(inspection.variables, 'variable')}, whose values are not in the file")
     if inspection.op_usage is None:

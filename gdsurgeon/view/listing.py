@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.queries.signature import tensor_info
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import Json
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 
 
 def lines(topology: Topology, groups: Iterable[Iterable[int]], *, tensors: bool, levels: bool) -> Iterator[str]:
@@ -41,16 +40,9 @@ def _outputs(node: Node) -> list[Output]:
 
 
 def _described(node: Node) -> dict[str, Json]:
-    outputs = []
-    for output in _outputs(node):
-        shape = stated_shape(output)
-        outputs.append(
-            {
-                "name": output.name,
-                "dtype": dtype_name(base_dtype(output.dtype)) if output.dtype else None,
-                "shape": None if shape is None else [None if dim < 0 else dim for dim in shape],
-            }
-        )
+    outputs = [tensor_info(output).as_json() for output in _outputs(node)]
+    for output in outputs:
+        del output["op"]
     return {
         "name": node.name,
         "op": node.op,

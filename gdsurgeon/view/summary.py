@@ -10,7 +10,7 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.operation.edit import Outcome
-from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
 from gdsurgeon.text import change, counted, listed, named, ops, size
 
@@ -60,24 +60,17 @@ def _interface(
         previous = old.get(info.name)
         line = f"{printable(info.name)}  "
         if previous is None:
-            line += typed(info)
-        elif typed(previous) != typed(info):
-            line += f"{typed(previous)}  ->  {typed(info)}"
+            line += info.spelt
+        elif previous.spelt != info.spelt:
+            line += f"{previous.spelt}  ->  {info.spelt}"
         else:
-            line += typed(info) + (f"  (was {printable(previous.name)})" if previous.name != info.name else "")
+            line += info.spelt + (f"  (was {printable(previous.name)})" if previous.name != info.name else "")
         yield label, line
     if len(changed) > MOST_LINES:
         yield label, f"and {len(changed) - MOST_LINES:,} more"
     if unchanged:
         same = [info for info in after if old.get(info.name) == info]
-        yield label, f"{listed((f'{printable(i.name)} {typed(i)}' for i in same), 4)}"
-
-
-def typed(info: TensorInfo) -> str:
-    """``float32 [?,3]``."""
-    if not info.dtype:
-        return "unknown type"
-    return dtype_name(base_dtype(info.dtype)) + (f" {format_shape(info.shape)}" if info.shape is not None else "")
+        yield label, f"{listed((f'{printable(i.name)} {i.spelt}' for i in same), 4)}"
 
 
 def _intent(outcome: Outcome) -> Iterator[tuple[str, str]]:
@@ -281,17 +274,6 @@ def signature_json(signature: Signature | None) -> dict[str, Json] | None:
     if signature is None:
         return None
     return {
-        "inputs": [tensor_json(info) for info in signature.inputs],
-        "outputs": [tensor_json(info) for info in signature.outputs],
-    }
-
-
-def tensor_json(info: TensorInfo) -> dict[str, Json]:
-    """A tensor of the signature."""
-    shape = None if info.shape is None else [None if dim < 0 else dim for dim in info.shape]
-    return {
-        "name": info.name,
-        "dtype": dtype_name(base_dtype(info.dtype)) if info.dtype else None,
-        "shape": shape,
-        "op": info.op,
+        "inputs": [info.as_json() for info in signature.inputs],
+        "outputs": [info.as_json() for info in signature.outputs],
     }

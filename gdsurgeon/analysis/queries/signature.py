@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.shapes.stated import stated_shape, typed
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.errors import Json
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 _NOT_SERVED = PLACEHOLDERS | {"Const", "Print"}
@@ -21,6 +23,17 @@ class TensorInfo(NamedTuple):
     dtype: int
     shape: Shape
     op: str
+
+    @property
+    def spelt(self) -> str:
+        """``float32 [?,3]``."""
+        return typed(self.dtype, self.shape)
+
+    def as_json(self) -> dict[str, Json]:
+        """For reports; what is unknown is null."""
+        shape = None if self.shape is None else [None if dim < 0 else dim for dim in self.shape]
+        dtype = dtype_name(base_dtype(self.dtype)) if self.dtype else None
+        return {"name": self.name, "dtype": dtype, "shape": shape, "op": self.op}
 
 
 class Signature(NamedTuple):

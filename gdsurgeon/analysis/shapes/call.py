@@ -66,12 +66,7 @@ class Call:
 
     def attr(self, key: str) -> object:
         """The plain value of an attr, or its default; None where there is neither."""
-        value = self.node.plain_attr(key)
-        if value is None:
-            definition = self.node.op_def
-            if definition is not None and key in definition.attrs:
-                return definition.attrs[key].default
-        return value
+        return self.node.setting(key)
 
     def text(self, key: str) -> str:
         """The value of a string attr, or its default; '' where there is neither."""

@@ -48,7 +48,11 @@ def compatible(a: Shape, b: Shape) -> bool:
 
 def describe(output: Output) -> str:
     """``float32 [?,3]``: dtype and stated shape of a tensor; ``unknown`` where neither is known."""
-    dtype, shape = output.dtype, stated_shape(output)
+    return typed(output.dtype, stated_shape(output))
+
+
+def typed(dtype: int, shape: Shape) -> str:
+    """The same of a DataType, 0 where it is not known, and a shape."""
     if not dtype:
         return "unknown type"
     return dtype_name(base_dtype(dtype)) + (f" {format_shape(shape)}" if shape is not None else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
@@ -102,30 +102,3 @@ class _BoundaryWalk:
             args = definition.outputs if definition is not None else ()
             found = self._single[op] = len(args) == 1 and not args[0].number_attr and not args[0].list_attr
         return found
-
-
-def served_outputs(topology: Topology, numbers: Sequence[int]) -> list[Output]:
-    """What the nodes NUMBERS are there for: their tensors that others read, and output 0 of those that nobody reads."""
-    inside = topology.flags(numbers)
-    out: list[Output] = []
-    for number in numbers:
-        users = topology.users(number)
-        outer = [user for user in users if not inside[user]]
-        if users and not outer:
-            continue
-        indices = {index for user in outer for producer, index in topology.reads(user) if producer == number}
-        node = topology.node(number)
-        found = sorted(index for index in indices if index >= 0)
-        if not found and not any(topology.reads_data_of(user, number) for user in users) and node.output_count != 0:
-            found = [0]
-        out.extend(Output(node, index) for index in found)
-    return out
-
-
-def outer_inputs(topology: Topology, numbers: Sequence[int]) -> list[Output]:
-    """The tensors of other nodes that the nodes NUMBERS read, in the order of first use."""
-    inside = topology.flags(numbers)
-    reads: dict[tuple[int, int], None] = {}
-    for number in numbers:
-        reads.update((pair, None) for pair in topology.reads(number) if not inside[pair[0]] and pair[1] >= 0)
-    return [Output(topology.node(number), index) for number, index in reads]

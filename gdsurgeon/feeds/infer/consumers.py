@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gdsurgeon.errors import EditError
-from gdsurgeon.graph.attrs import Shape, functions_in, plain, shape_of
+from gdsurgeon.graph.attrs import Shape, functions_in, shape_of
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import Constant, constant, constant_header
 from gdsurgeon.graph.graph import Graph, graph_of
@@ -88,26 +88,19 @@ class Place:
                 elif call.returns:
                     yield from call.place.readers(call.body.results.index(user))
 
-    def value(self, key: str) -> object:
-        """The plain value of attr KEY, or its default; None where there is neither."""
-        found, definition = self.node.attr(key), self.node.op_def
-        if found is not None:
-            return plain(found)
-        return definition.attrs[key].default if definition is not None and key in definition.attrs else None
-
     def number(self, key: str) -> int:
         """The value of attr KEY where that is a whole number above 0; else 0."""
-        found = self.value(key)
+        found = self.node.setting(key)
         return max(found, 0) if isinstance(found, int) else 0
 
     def listed(self, key: str) -> list[Any]:
         """The value of attr KEY where that is a list; else an empty one."""
-        found = self.value(key)
+        found = self.node.setting(key)
         return list(found) if isinstance(found, list) else []
 
     def text(self, key: str) -> str:
         """The value of attr KEY where that is a text; else ''."""
-        found = self.value(key)
+        found = self.node.setting(key)
         return found.decode("utf-8", "replace") if isinstance(found, bytes) else found if isinstance(found, str) else ""
 
     def output_dtypes(self) -> list[int] | None:

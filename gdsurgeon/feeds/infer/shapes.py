@@ -78,7 +78,7 @@ def _from_consumers(node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
             width = _matmul_width(step.place.node, step.slot)
             if width:
                 # The operand's rows are its batch, unless it is the second one or transposed (both: as before).
-                own = bool(step.place.value("transpose_a" if step.slot == 0 else "transpose_b"))
+                own = bool(step.place.node.setting("transpose_a" if step.slot == 0 else "transpose_b"))
                 yield (1, width) if own == (step.slot == 1) else (width, 1)
         elif step.op == "Reshape" and step.slot == 0:
             yield from _from_reshape(step.place.node, stated)

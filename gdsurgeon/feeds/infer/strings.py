@@ -261,7 +261,7 @@ def _raw(step: Step, depth: int) -> Content:
         length = max(fixed[0], 0) // size
     if length > MOST_VALUES:
         return _too_much(f"{length * size} bytes", step)
-    endian = "big" if place.value("little_endian") is False and size > 1 else ""
+    endian = "big" if place.node.setting("little_endian") is False and size > 1 else ""
     inner = number_content(Outlet(place, 0), dtype)
     made = for_step(f"{length * size} bytes of {dtypes.dtype_name(dtype)}", step)
     return Content("raw", made, dtype=dtype, shape=(length,), method=endian, inner=(inner,))
@@ -278,7 +278,7 @@ def _length_behind(step: Step) -> int:
             dims = _target(user)
             if any(dim > 1 for dim in dims) or dims == (1,):
                 most = max(most, begin + prod(max(dim, 1) for dim in dims))
-        elif user.op == "StridedSlice" and not user.place.value("end_mask"):
+        elif user.op == "StridedSlice" and not user.place.node.setting("end_mask"):
             most = max(most, begin + _last(user, 2))
         elif user.op == "Slice":
             most = max(most, begin + _last(user, 1) + max(_last(user, 2), 0))
