@@ -11,25 +11,25 @@ As a library::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from gdsurgeon.registry import HOMES
-
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # typing takes longer to load than all of this, and the command line loads this first
 if TYPE_CHECKING:
     from gdsurgeon.registry import *  # noqa: F403  # what is public stands there, for type checkers too
 else:
-    __all__ = sorted([*HOMES, "graph_editor"])
 
     def __getattr__(name: str) -> object:
         """Loads a name when it is first used: the command line imports this package for every call."""
-        if name not in __all__:
-            raise AttributeError(f"module 'gdsurgeon' has no attribute {name!r}")
         from importlib import import_module
 
+        from gdsurgeon.registry import HOMES
+
+        if name == "__all__":
+            return sorted([*HOMES, "graph_editor"])
+        if name != "graph_editor" and name not in HOMES:
+            raise AttributeError(f"module 'gdsurgeon' has no attribute {name!r}")
         home = HOMES.get(name)
         return getattr(import_module(f"gdsurgeon.{home}"), name) if home else import_module(f"gdsurgeon.{name}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__getattr__("__all__")})

@@ -50,7 +50,7 @@ def main(context: click.Context) -> None:
 
 
 class Terminated(BaseException):
-    """A signal that ends the program, as an exception so that everything is cleaned up on the way."""
+    """A signal that ends the program."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -75,12 +75,23 @@ def run() -> NoReturn:
     # No cycles worth collecting are made, and looking for them among a million nodes takes longer than the edit.
     gc.disable()
     _open_standard_descriptors()
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
-            signal.signal(getattr(signal, name), _terminate)
-    code = exit_code(sys.argv[1:]) if "_GDSURGEON_COMPLETE" not in os.environ else _answer_shell()
+    try:
+        _have_signals_raise()
+        code = exit_code(sys.argv[1:]) if "_GDSURGEON_COMPLETE" not in os.environ else _answer_shell()
+    except KeyboardInterrupt:  # a second one, while the first was dealt with
+        code = 130
+    except Terminated as ended:
+        code = 128 + ended.number
     # What is left needs no cleaning up, and freeing a million nodes takes time.
     os._exit(code)
+
+
+def _have_signals_raise() -> None:
+    """Has a signal that ends the process end it by an exception, so that everything is cleaned up on the way."""
+    handlers = {"SIGINT": signal.default_int_handler, "SIGTERM": _terminate, "SIGHUP": _terminate}
+    for name, handler in handlers.items():
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
+            signal.signal(getattr(signal, name), handler)
 
 
 def _answer_shell() -> int:
@@ -109,13 +120,13 @@ def exit_code(arguments: list[str]) -> int:
     except GdsurgeonError as error:
         if terminal.debug:
             show_traceback()
+        signalled = _signal_behind(error)
+        if signalled is not None:
+            return _ended(signalled)
         terminal.error(error)
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        terminal.say("Interrupted")
-        return 130
-    except Terminated as ended:
-        return 128 + ended.number
+    except (KeyboardInterrupt, Terminated, click.Abort) as ended:
+        return _ended(ended)
     except BrokenPipeError:
         return 141
     except MemoryError:
@@ -131,6 +142,22 @@ def exit_code(arguments: list[str]) -> int:
         terminal.say(f"Error: internal fault ({type(error).__name__}: {printable(str(error))})")
         terminal.say("Hint: please report it, with what --debug shows")
         return 1
+
+
+def _signal_behind(error: BaseException) -> BaseException | None:
+    """The signal that was on its way to end the process when cleaning up has failed, or None."""
+    behind = error.__context__
+    while behind is not None and not isinstance(behind, (KeyboardInterrupt, Terminated)):
+        behind = behind.__context__
+    return behind
+
+
+def _ended(signalled: BaseException) -> int:
+    """Says that the process was interrupted, where that is what has ended it; returns its exit code."""
+    if isinstance(signalled, Terminated):
+        return 128 + signalled.number
+    terminal.say("Interrupted")
+    return 130
 
 
 def show_traceback() -> None:

@@ -281,7 +281,7 @@ class _Validation:
                 self._compare()
             else:
                 self._run_alone()
-        except GdsurgeonError:
+        except DiffersError:  # that is a verdict, too
             try:
                 self.verdict.written += self.recording.write()
             except OutputError as error:  # which must not hide the failure
@@ -314,18 +314,22 @@ class _Validation:
     # -- running ------------------------------------------------------------------------------------------------
 
     def _try_out(self, engine: Engine) -> None:
-        """Runs a trial; the verdict has what was found, whatever is raised."""
+        """Runs a trial; the verdict has what was found, also where it fails."""
         try:
             engine.run()
-        finally:
-            proof = engine.proof
-            if proof.samples or proof.outputs:
-                finish(proof, self.executor, self.device, self.started)
-                self.verdict.warnings += [w for w in proof.warnings if w not in self.verdict.warnings]
-                if proof.optimized:
-                    self.verdict.optimized = proof
-                else:
-                    self.verdict.proof = proof
+        except GdsurgeonError:
+            self._note(engine.proof)
+            raise
+        self._note(engine.proof)
+
+    def _note(self, proof: Proof) -> None:
+        if proof.samples or proof.outputs:
+            finish(proof, self.executor, self.device, self.started)
+            self.verdict.warnings += [w for w in proof.warnings if w not in self.verdict.warnings]
+            if proof.optimized:
+                self.verdict.optimized = proof
+            else:
+                self.verdict.proof = proof
 
     def _profile(self, engine: Engine) -> None:
         """Measures the graphs, as they are loaded now."""

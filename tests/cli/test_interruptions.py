@@ -19,6 +19,10 @@ from support.desk import Desk, Ran, check_refused, check_said, finished
 from support.hostile import HEAVY, PLAIN
 from support.renaming import EARLIER, QUICK, RENAME, RENAME_TWO, TO_OUT
 
+from gdsurgeon.cli import main
+from gdsurgeon.cli.main import Terminated
+from gdsurgeon.errors import ValidationError
+
 # -- rows 75, 76: signals ------------------------------------------------------------------------------------
 
 
@@ -267,3 +271,50 @@ def test_op_library_crashes(desk: Desk, tmp_path: Path) -> None:
     desk.put("out.pb", EARLIER)
     arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--op-lib", str(library))
     check_refused(desk, 5, ("TensorFlow crashed (SIGABRT)",), *arguments)
+
+
+# -- signals while modules are loaded, and signals that something else hides ----------------------------------
+
+KILLED_AT_IMPORT = """
+import os, runpy, sys
+module, number = sys.argv.pop(1), int(sys.argv.pop(1))
+class Killer:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), number)
+sys.meta_path.insert(0, Killer())
+if sys.argv[1] == "-m":
+    sys.argv.pop(1)
+    runpy.run_module("gdsurgeon", run_name="__main__", alter_sys=True)
+else:
+    from gdsurgeon.__main__ import run
+    run()
+"""
+LOADED = ("gdsurgeon.cli.main", "click", "gdsurgeon.cli.rename", "gdsurgeon.operation.edit", "gdsurgeon.edits.rename")
+
+
+@pytest.mark.parametrize("way", [("-m",), ()], ids=["module", "script"])
+@pytest.mark.parametrize("module", LOADED)
+@each_signal
+def test_signal_while_modules_are_loaded(
+    desk: Desk, number: signal.Signals, code: int, module: str, way: tuple[str, ...]
+) -> None:
+    before = {"model.pb": PLAIN, "out.pb": EARLIER}
+    desk.restore(before)
+    arguments = ("-c", KILLED_AT_IMPORT, module, str(number.value), *way, *TO_OUT)
+    check_interrupted(desk, finished(desk.start_python(*arguments)), code)
+    assert desk.files() == before
+
+
+@pytest.mark.parametrize(("signalled", "code"), [(KeyboardInterrupt(), 130), (Terminated(signal.SIGHUP), 129)])
+def test_what_fails_on_the_way_out_does_not_hide_a_signal(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, signalled: BaseException, code: int
+) -> None:
+    def interrupted(_: list[str]) -> int:
+        try:
+            raise signalled
+        finally:
+            raise ValidationError("the TensorFlow process has been closed")
+
+    monkeypatch.setattr(main, "_exit_code", interrupted)
+    check_interrupted(desk, desk.run("rename"), code)

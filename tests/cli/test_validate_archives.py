@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.desk import check_said
-from support.validating import Bench, of_all_kinds, scaled
+from support.validating import EARLIER, Bench, of_all_kinds, scaled
+
+from gdsurgeon.cli.main import Terminated
+from gdsurgeon.errors import NotValidatedError
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.models.recording import Recording
 
 pytestmark = pytest.mark.tensorflow
 
@@ -164,3 +169,27 @@ def test_nothing_in_what_was_fed_is_no_pass(bench: Bench) -> None:
     check_said(ran, "nothing could be compared", "no elements")
     bench.archive("out.npz", y=np.zeros((0, 4), "f4"))
     assert bench.run("m.pb", "--golden", "out.npz", "--feeds", "none.npz").code == 7
+
+
+@pytest.mark.parametrize(
+    "stop", [KeyboardInterrupt(), Terminated(15), NotValidatedError("the worker is gone")], ids=repr
+)
+def test_a_validation_that_is_ended_leaves_earlier_archives(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, stop: BaseException
+) -> None:
+    """Between its first sample and its last: what was recorded is a part, and the worker answers no more."""
+    bench.put(m=scaled())
+    for name in ("out.npz", "in.npz"):
+        bench.desk.put(name, EARLIER)
+    before = bench.desk.files()
+    real = Recording.note
+
+    def note(recording: Recording, executor: Executor, sample: int, *rest: Any) -> None:
+        real(recording, executor, sample, *rest)
+        executor.close()
+        raise stop
+
+    monkeypatch.setattr(Recording, "note", note)
+    ran = bench.run("m.pb", "--save-outputs", "out.npz", "--save-feeds", "in.npz")
+    assert ran.code == {KeyboardInterrupt: 130, Terminated: 143, NotValidatedError: 7}[type(stop)], ran
+    assert bench.desk.files() == before
