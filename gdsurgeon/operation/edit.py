@@ -13,12 +13,12 @@ from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError, Validation
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
-from gdsurgeon.operation.paths import back_up, check_apart, is_text_name, output_path
+from gdsurgeon.operation.paths import back_up, backup_path, check_apart, is_text_name, output_path
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
-from gdsurgeon.wire.output import OutputFile
+from gdsurgeon.wire.output import Earlier, OutputFile
 from gdsurgeon.wire.write import Chunk, read_chunks, size_of
 
 if TYPE_CHECKING:
@@ -203,11 +203,14 @@ def _operate(
                     listener.differing(error, outcome(error.proof))
                 raise
         done = outcome(proof)
-        if request.backup is not None and not request.dry_run:
-            back_up(request.model, request.backup)
-        listener.publishing(done)
-        if not request.dry_run:
-            staging.publish()
+        backup = request.backup if not request.dry_run else None
+        kept = None if backup is None else backup_path(request.model, backup)
+        with Earlier(kept, staging), Earlier(request.report, staging):
+            if backup is not None:
+                back_up(request.model, backup)
+            listener.publishing(done)
+            if not request.dry_run:
+                staging.publish()
     return done
 
 
@@ -267,10 +270,11 @@ def _without_staging(
     listener: _Listener,
 ) -> Outcome:
     """Nobody has to read the bytes before they go out: they are streamed, or (a dry run) not even that."""
-    listener.publishing(done)
-    if not request.dry_run:
-        output.stream(chunks)
-        graph.source.check_unchanged()
+    with Earlier(request.report, output):
+        listener.publishing(done)
+        if not request.dry_run:
+            output.stream(chunks)
+            graph.source.check_unchanged()
     return done
 
 

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Sequence
 
 from gdsurgeon.errors import Line, OutputError, UsageError, printable
-from gdsurgeon.wire.output import STANDARD_OUTPUT, same_file
+from gdsurgeon.wire.output import STANDARD_OUTPUT, link_or_copy, same_file, temporary_name
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 
@@ -53,7 +53,7 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
     Raises:
         UsageError: two of them are one file, and one would be lost.
     """
-    backup = os.path.realpath(model) + request_backup if request_backup else None
+    backup = backup_path(model, request_backup) if request_backup else None
     for other in others:
         if _collide(other, out):
             raise UsageError(f"the output would replace {printable(other)}, which is read")
@@ -124,20 +124,12 @@ def back_up(model: str, suffix: str) -> None:
     Raises:
         OutputError: it cannot be written.
     """
-    target = os.path.realpath(model)
-    backup = target + suffix
-    if same_file(target, backup):
+    backup = backup_path(model, suffix)
+    if same_file(model, backup):
         return  # a link to it already
-    folder, name = os.path.split(backup)
-    short = os.fsdecode(os.fsencode(name)[:200])
-    temporary = os.path.join(folder, f".{short}.gdsurgeon-{os.urandom(4).hex()}.tmp")
+    temporary = temporary_name(backup)
     try:
-        try:
-            os.link(target, temporary)
-        except OSError:
-            import shutil
-
-            shutil.copy2(target, temporary)
+        link_or_copy(os.path.realpath(model), temporary)
         os.replace(temporary, backup)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -145,3 +137,8 @@ def back_up(model: str, suffix: str) -> None:
     finally:
         if os.path.lexists(temporary):
             os.unlink(temporary)
+
+
+def backup_path(model: str, suffix: str) -> str:
+    """Where the old file is kept."""
+    return os.path.realpath(model) + suffix

@@ -38,6 +38,7 @@ class OutputFile:
     def __init__(self, path: str) -> None:
         self.name = "<stdout>" if path in STANDARD_OUTPUT else path
         self.staged: str | None = None
+        self._renamed = False  # from the moment at which that is tried
         self._target = path
         self._mode: int | None = None
         self._group: int | None = None
@@ -128,13 +129,9 @@ class OutputFile:
 
             fd, self.staged = tempfile.mkstemp(prefix="gdsurgeon-", suffix=".tmp")
             return fd
-        folder, name = os.path.split(self._target)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        # A long name leaves no room for the rest of the temporary one.
-        short = os.fsdecode(os.fsencode(name)[:200])
-        path = os.path.join(folder, f".{short}.gdsurgeon-{os.urandom(4).hex()}.tmp")
-        self.staged = path  # before it exists: a signal between the two lines must not leave it behind
-        return os.open(path, flags, 0o666)
+        self.staged = temporary_name(self._target)  # before it exists: a signal must not leave it behind
+        return os.open(self.staged, flags, 0o666)
 
     def _keep_mode(self, fd: int) -> None:
         if self._mode is None:
@@ -164,6 +161,7 @@ class OutputFile:
                 self.discard()
             return
         try:
+            self._renamed = True
             os.replace(self.staged, self._target)
             self.staged = None
             _sync_folder(os.path.dirname(self._target))
@@ -194,6 +192,11 @@ class OutputFile:
         except OSError as error:
             raise OutputError(f"{printable(self.name)} cannot be written: {_reason(error)}") from error
 
+    @property
+    def has_appeared(self) -> bool:
+        """Whether the staged file has its name by now, though a signal may have come before anybody could note it."""
+        return self._renamed and (self.staged is None or not os.path.lexists(self.staged))
+
     def discard(self) -> None:
         """Removes what was staged and not published."""
         if self.staged is not None:
@@ -202,6 +205,79 @@ class OutputFile:
             except OSError:
                 pass  # never created
             self.staged = None
+
+
+class Earlier:
+    """What there is at PATH, kept until OUTPUT has appeared, with which what replaces it is to appear.
+
+    Use as a context manager: where an exception leaves it and OUTPUT has not appeared, the earlier file is in its place
+    again, or there is none as before.
+
+    Args:
+        path: a regular file, or what will be one; None: there is nothing to keep.
+        output: the output.
+
+    Raises:
+        OutputError: it cannot be kept.
+    """
+
+    def __init__(self, path: str | None, output: OutputFile) -> None:
+        self._output = output
+        self._path = os.path.realpath(path) if path is not None and path not in STANDARD_OUTPUT else ""
+        self._kept = temporary_name(self._path)
+
+    def __enter__(self) -> Earlier:
+        try:
+            if self._path and stat.S_ISREG(os.stat(self._path).st_mode):
+                link_or_copy(self._path, self._kept)
+            elif self._path:
+                self._path = ""  # a stream: what was written is written
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise OutputError(f"{printable(self._path)} cannot be replaced: {_reason(error)}") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._path:
+            return
+        try:
+            if kind is not None and not self._output.has_appeared:
+                self._put_back()
+            os.unlink(self._kept)
+        except OSError:
+            pass  # there is none: it has been put back, or nothing was kept
+
+    def _put_back(self) -> None:
+        if not os.path.lexists(self._kept):
+            os.unlink(self._path)  # there was none
+        elif not same_file(self._kept, self._path):
+            try:
+                os.replace(self._kept, self._path)
+            except OSError:
+                os.unlink(self._path)  # and not written over: it may be a link to the model
+                link_or_copy(self._kept, self._path)
+
+
+def temporary_name(path: str) -> str:
+    """A name beside PATH that nobody has; a long name leaves no room for all of it."""
+    folder, name = os.path.split(path)
+    short = os.fsdecode(os.fsencode(name)[:200])
+    return os.path.join(folder, f".{short}.gdsurgeon-{os.urandom(4).hex()}.tmp")
+
+
+def link_or_copy(path: str, other: str) -> None:
+    """Has OTHER be the file PATH: the file itself where links are possible, else a copy. Raises OSError."""
+    try:
+        os.link(path, other)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        import shutil
+
+        shutil.copy2(path, other)
 
 
 def same_file(path: str, other: str) -> bool:
@@ -264,12 +340,11 @@ def _sync_folder(folder: str) -> None:
         fd = os.open(folder or ".", os.O_RDONLY)
     except OSError:
         return  # a folder that cannot be opened: the rename is done all the same
-    try:
-        os.fsync(fd)
-    except OSError:
-        pass  # some file systems cannot sync a folder
-    finally:
-        os.close(fd)
+    for settle in (os.fsync, os.close):
+        try:
+            settle(fd)
+        except OSError:
+            pass  # some file systems cannot sync a folder, and the rename is done
 
 
 def _reason(error: OSError) -> str:

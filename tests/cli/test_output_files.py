@@ -81,6 +81,15 @@ def test_in_place_with_backup(desk: Desk) -> None:
     assert desk.files() == {"model.pb": PLAIN, "model.pb.bak": renamed(PLAIN)}
 
 
+def test_a_report_that_cannot_be_written_leaves_the_earlier_backup(desk: Desk) -> None:
+    before = {"model.pb": PLAIN, "model.pb.bak": EARLIER}
+    desk.restore(before)
+    check_refused(desk, 6, ("/dev/full",), *RENAME, "-i", "--backup", ".bak", "--report", "/dev/full")
+    check_refused(desk, 6, ("/dev/full",), *RENAME, "-i", "--backup", ".new", "--report", "/dev/full")
+    assert desk.files() == before
+    assert not os.path.samefile(desk.folder / "model.pb", desk.folder / "model.pb.bak")
+
+
 def test_backup_that_is_a_link_to_the_model(desk: Desk) -> None:
     os.link(desk.put("model.pb", PLAIN), desk.folder / "model.pb.bak")
     assert desk.run(*RENAME, "-i", "--backup", ".bak").code == 0
