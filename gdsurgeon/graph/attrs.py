@@ -120,14 +120,6 @@ def string_value(text: str) -> AttrValue:
     return bytes_value(text.encode("utf-8", "surrogateescape"))
 
 
-def strings_value(items: Sequence[bytes]) -> AttrValue:
-    """An AttrValue that holds a list of strings."""
-    value = message("tensorflow.AttrValue")()
-    value.list.SetInParent()
-    value.list.s.extend(items)
-    return value
-
-
 def functions_in(value: AttrValue) -> list[NameAttrList]:
     """The NameAttrLists in an AttrValue, those inside their attrs included; mutable."""
     found: list[NameAttrList] = []

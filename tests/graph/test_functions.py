@@ -11,7 +11,7 @@ from support.counting import is_linear
 from support.drawing import pick_some
 from support.graphs import FLOAT, const, func, function, graph, library, node
 
-from gdsurgeon.edits.functions.merge import merge_functions
+from gdsurgeon.edits.functions.merge import plan_function_merge
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.functions import FunctionLibrary, called_functions
 from gdsurgeon.graph.graph import Graph
@@ -105,7 +105,7 @@ def merged(
 ) -> tuple[dict[str, str], Graph]:
     graph_ = with_library(library(*ours, gradients=our_gradients))
     other = with_library(library(*theirs, gradients=their_gradients))
-    return merge_functions(graph_.functions, other.functions), graph_
+    return plan_function_merge(graph_.functions, other.functions).apply(graph_.functions), graph_
 
 
 def test_equal_functions_are_there_once() -> None:
@@ -174,7 +174,7 @@ def test_the_other_library_is_left_as_it_is() -> None:
     other = graph(const("c", [1]), trailer=library(function("A", OTHER), calling("B", "A")))
     before = graphs.written(other)
     target = with_library(library(function("A", BODY)))
-    merge_functions(target.functions, other.functions)
+    plan_function_merge(target.functions, other.functions).apply(target.functions)
     assert graphs.written(other) == before
     assert [f.signature.name for f in other.functions] == ["A", "B"]
 

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gdsurgeon.graph.attrs import shape_value, strings_value, type_value
+from gdsurgeon.graph.attrs import shape_value, type_value
 from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.node_record import encode_node
@@ -52,7 +52,9 @@ def a_tensor(dtype: int, content: bytes, *dims: int) -> bytes:
 
 
 def colocated_with(*names: str) -> bytes:
-    return bytes(strings_value([b"loc:@" + name.encode() for name in names]).SerializeToString())
+    return bytes(
+        message("tensorflow.AttrValue")(list={"s": [b"loc:@" + name.encode() for name in names]}).SerializeToString()
+    )
 
 
 # -- nodes -------------------------------------------------------------------------------------------------

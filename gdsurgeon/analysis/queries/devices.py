@@ -13,7 +13,6 @@ from gdsurgeon.wire.source import Source
 Device = Mapping[str, str]
 """The parts that a device string states: ``job``, ``replica``, ``task``, ``type`` and ``id``."""
 
-PARTS = ("job", "replica", "task", "type", "id")
 USUAL_TYPES = frozenset(("CPU", "GPU", "TPU"))
 
 _PART = re.compile(

@@ -7,15 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes import (
-    array_rules as shape_array_rules,
-)
-from gdsurgeon.analysis.shapes import (
-    math_rules as shape_rules,
-)
-from gdsurgeon.analysis.shapes import (
-    window_rules as shape_window_rules,
-)
+from gdsurgeon.analysis.shapes import array_rules, math_rules, window_rules
 from gdsurgeon.analysis.shapes.call import MOST_ELEMENTS, RULES, UNKNOWN, Call, Misfit, Value, count
 from gdsurgeon.analysis.shapes.values import VALUE_RULES, fitting
 from gdsurgeon.analysis.traversal.order import topological_order
@@ -27,9 +19,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output
 
-__all__ = ["Conflict", "Settle", "Shapes", "Value", "infer_shapes"]
-
-_REGISTERED = (shape_array_rules, shape_rules, shape_window_rules)  # importing them fills RULES
+_REGISTERED = (array_rules, math_rules, window_rules)  # importing them fills RULES
 _LARGEST = (1 << 63) - 1
 _UNSAID = (InputError, ArithmeticError, LookupError, TypeError, ValueError)
 """What rules raise for inputs of which too little is known, and for a broken node, whose attrs can be of any kind."""

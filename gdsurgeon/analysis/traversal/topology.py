@@ -132,10 +132,6 @@ class Topology:
         codes = [code for code in self.inputs(number) if code >= 0]
         return [(code >> bits, -1 if code & control == control else code & control) for code in codes]
 
-    def reads_data_of(self, number: int, producer: int) -> bool:
-        """Whether a node reads an output of PRODUCER, and does not only wait for it."""
-        return any(read == producer and index >= 0 for read, index in self.reads(number))
-
     def consumers(self, *, control: bool = True) -> list[list[int]]:
         """For each node the numbers of the nodes that read it or (with CONTROL) wait for it; not to be changed."""
         if control in self._consumers:

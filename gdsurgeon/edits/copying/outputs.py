@@ -6,11 +6,6 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.graph.graph import Graph
 
 
-def output_names(graph: Graph) -> list[str]:
-    """The tensors that GRAPH gives."""
-    return [output.name for node in output_nodes(graph) for output in node.outputs]
-
-
 def unrenamed_outputs(graph: Graph) -> tuple[tuple[str, str], ...]:
     """The outputs of the edited GRAPH that the graph before had as tensors of the same names."""
     kept = (node for node in output_nodes(graph) if node.base_name == node.name)

@@ -37,11 +37,6 @@ class FunctionMerge:
         return self.renamed
 
 
-def merge_functions(library: FunctionLibrary, other: FunctionLibrary) -> dict[str, str]:
-    """Adds the functions of OTHER to LIBRARY: `plan_function_merge`, applied at once. Returns the new names."""
-    return plan_function_merge(library, other).apply(library)
-
-
 def plan_function_merge(library: FunctionLibrary, other: FunctionLibrary) -> FunctionMerge:
     """Plans to add the functions of OTHER to LIBRARY.
 
