@@ -17,9 +17,11 @@ from gdsurgeon.graph.names import UniqueNames, near_miss, scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, RESOURCE_VARIABLES, TENSOR_ARRAYS, VARIABLES
 from gdsurgeon.select import compiled, is_constant, scopes, under_scope
+from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import named
 
 
+@edit
 def clone_scope(
     graph: Graph,
     source: str,

@@ -8,7 +8,7 @@ from importlib import import_module
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.specification.asked import Asked
 
-SPECIFIED = frozenset(("rename",))
+SPECIFIED = frozenset(("clone_scope", "rename"))
 """The edits that have a specification, in the module of their name: a function ``violations``."""
 
 

@@ -1,0 +1,160 @@
+"""What copies share with what was there before: functions, and tables and variables by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.intent import Copies
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import functions_in
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import TEMPORARY
+from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.wire.protos import FunctionDef, NodeDef
+
+SHARED_NAME, VAR_NAME, BY_NODE_NAME, CONTAINER = "shared_name", "var_name", "use_node_name_sharing", "container"
+
+
+def called_pairs(copies: Copies, after: Graph) -> list[tuple[str, str]]:
+    """The functions that the originals call, directly or not, each with the one that the copies call in its place."""
+    out: dict[tuple[str, str], None] = {}
+    if not len(copies.originals.functions):
+        return []
+    pending: list[tuple[str, str]] = []
+    for name, copied in copies.names.items():
+        old, new = copies.originals.find(name), after.find(copied)
+        if old is not None and new is not None:
+            pending += zip(_named_by_node(old), _named_by_node(new), strict=False)
+    while pending:
+        pair = pending.pop()
+        function = copies.originals.functions.get(pair[0])
+        if pair in out or function is None:
+            continue
+        out[pair] = None
+        its = after.functions.get(pair[1])
+        for mine, theirs in zip(function.node_def, its.node_def if its is not None else (), strict=False):
+            pending += zip(_named_by(mine), _named_by(theirs), strict=False)
+    return list(out)
+
+
+def _named_by_node(node: Node) -> list[str]:
+    """The op of a node, and the functions that its attrs name."""
+    definition = op_def(node.op)
+    out = [node.op]
+    for key in sorted(node.attr_keys):
+        kind = definition.attrs[key].kind if definition is not None and key in definition.attrs else "func"
+        value = node.attr(key) if "func" in kind else None
+        out += [func.name for func in functions_in(value)] if value is not None else []
+    return out
+
+
+def _named_by(node: NodeDef) -> list[str]:
+    return [node.op, *(func.name for key in sorted(node.attr) for func in functions_in(node.attr[key]))]
+
+
+class _Holder(NamedTuple):
+    """The copy of a node that holds something by a name, the names of both; whether these are those of the nodes."""
+
+    copy: str
+    old: str
+    new: str
+    is_own: bool = False
+
+
+def sharing_faults(
+    comparison: Comparison, copies: Copies, functions: Mapping[str, str], stays: Callable[[str], bool]
+) -> Iterator[str]:
+    """What is wrong with the names by which the copies hold tables, queues and variables, a line each.
+
+    Args:
+        comparison: of the graph without the copies and with them.
+        copies: the nodes.
+        functions: the functions that came with them, by the originals' names.
+        stays: whether what is held by a name is to be the same for the copies as for whoever has it already.
+    """
+    holders = [*_nodes(copies, comparison.after), *_bodies(copies.originals, comparison.after, functions)]
+    if not holders:
+        return
+    used = names_in_use(comparison.before)
+    given: dict[str, str] = {}
+    for holder in holders:
+        if holder.old and not holder.is_own and stays(holder.old):
+            if holder.new != holder.old:
+                yield f"{quoted(holder.copy)} is shared as {quoted(holder.new)}, not as {quoted(holder.old)}"
+        elif given.setdefault(holder.old, holder.new) != holder.new and not holder.is_own:
+            yield f"{quoted(holder.copy)} is shared as {quoted(holder.new)}, others as {quoted(given[holder.old])}"
+        elif holder.new in used:
+            yield f"{quoted(holder.copy)} shares {quoted(holder.new)} with what was there before"
+    if len(set(given.values())) < len(given):
+        yield "what is held by two names is held by one in the copy"
+
+
+def _shares(graph: Graph, op: str) -> bool:
+    definition = graph.op_def(op)
+    return definition is not None and SHARED_NAME in definition.attrs
+
+
+def _nodes(copies: Copies, after: Graph) -> Iterator[_Holder]:
+    ops: dict[str, bool] = {}
+    for name, copied in copies.names.items():
+        old, new = copies.originals.find(name), after.find(copied)
+        if old is None or new is None:
+            continue
+        if old.op not in ops:
+            ops[old.op] = _shares(copies.originals, old.op) or old.op in TEMPORARY
+        if not ops[old.op]:
+            continue
+        if old.op in TEMPORARY:
+            if copies.is_own:
+                yield _Holder(copied, _temporary(old), _temporary(new))
+        elif old.text_attr(SHARED_NAME):
+            yield _Holder(copied, old.text_attr(SHARED_NAME), new.text_attr(SHARED_NAME))
+        elif old.plain_attr(BY_NODE_NAME):
+            yield _Holder(copied, old.name, new.text_attr(SHARED_NAME) or new.name, is_own=True)
+        elif old.op == "VarHandleOp" or new.text_attr(SHARED_NAME):  # variables without a name are one
+            yield _Holder(copied, "", new.text_attr(SHARED_NAME))
+
+
+def _temporary(node: Node) -> str:
+    return "^" + (node.text_attr(VAR_NAME) or node.name)
+
+
+def _bodies(originals: Graph, after: Graph, functions: Mapping[str, str]) -> Iterator[_Holder]:
+    for name, copied in functions.items():
+        old, new = originals.functions.get(name), after.functions.get(copied)
+        if old is not None and new is not None:
+            theirs = {node.name: _text(node) for node in new.node_def}
+            for node in old.node_def:
+                if _text(node):
+                    yield _Holder(f"{copied}/{node.name}", _text(node), theirs.get(node.name, ""))
+
+
+def _text(node: NodeDef) -> str:
+    return node.attr[SHARED_NAME].s.decode("utf-8", "surrogateescape") if SHARED_NAME in node.attr else ""
+
+
+def names_in_use(graph: Graph, without: Mapping[str, str] | None = None, *, functions: bool = True) -> set[str]:
+    """The names by which nodes of a file, but for those WITHOUT, and its functions hold what others may share.
+
+    Among them is '' where variables without a name share what they hold, and ``^name`` for temporary ones.
+    """
+    table = graph.store.table
+    wanted = {number for number, op in enumerate(table.op_names) if _shares(graph, op) or op in TEMPORARY}
+    out: set[str] = set()
+    for row, number in enumerate(table.ops) if wanted else ():
+        if number not in wanted or (without is not None and table.names[row] in without):
+            continue
+        node = graph[table.names[row]]
+        name = node.text_attr(SHARED_NAME) or (node.name if node.plain_attr(BY_NODE_NAME) else "")
+        if node.op in TEMPORARY:
+            out.add(_temporary(node))
+        elif name or node.op == "VarHandleOp":
+            out.add(name)
+    return out | (_in_functions(graph.functions) if functions else set())
+
+
+def _in_functions(functions: Iterable[FunctionDef]) -> set[str]:
+    return {text for function in functions for node in function.node_def if (text := _text(node))}
