@@ -103,7 +103,7 @@ def test_to_standard_output(files: Desk, name: str) -> None:
 @for_each_edit
 def test_in_a_pipe(files: Desk, name: str) -> None:
     expected = edited(files, name)
-    ran = files.spawn(*good(name, "-"), *QUICK, data=FILES[MODEL])
+    ran = files.run(*good(name, "-"), *QUICK, data=FILES[MODEL])
     assert (ran.code, ran.out) == (0, expected), ran.err
     assert files.files() == FILES
     assert files.temporary_files() == []
@@ -111,7 +111,7 @@ def test_in_a_pipe(files: Desk, name: str) -> None:
 
 @for_each
 def test_an_empty_pipe(files: Desk, name: str) -> None:
-    ran = files.spawn(*good(name, "-"), *(() if name in QUERIES else QUICK), data=b"")
+    ran = files.run(*good(name, "-"), *(() if name in QUERIES else QUICK), data=b"")
     assert (ran.code, ran.out) == (3, b"")
     check_said(ran, "empty")
 
@@ -203,7 +203,7 @@ def _feed(name: str) -> str:
 @pytest.mark.parametrize("name", [n for n in ("remove", "extract", "import", "insert", "freeze-input") if n in EDITING])
 def test_proven_in_a_pipe(files: Desk, name: str) -> None:
     expected = edited(files, name)
-    ran = files.spawn(*good(name, "-"), data=FILES[MODEL])
+    ran = files.run(*good(name, "-"), data=FILES[MODEL])
     assert (ran.code, ran.out) == (0, expected), ran.err
     assert "proven   " in ran.err
     assert files.files() == FILES
@@ -217,7 +217,7 @@ def test_queries_print_and_write_nothing(files: Desk, name: str) -> None:
     assert shown.code == 0
     json.loads(shown.out)
     assert files.files() == FILES
-    assert files.spawn(*good(name, "-"), data=FILES[MODEL]).code == 0
+    assert files.run(*good(name, "-"), data=FILES[MODEL]).code == 0
 
 
 # -- commands in a row ---------------------------------------------------------------------------------------

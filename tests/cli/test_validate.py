@@ -61,10 +61,10 @@ def test_the_fixtures_run(bench: Bench, name: str) -> None:
 
 
 def test_a_model_from_standard_input(bench: Bench) -> None:
-    ran = bench.desk.spawn("validate", "-", data=scaled().bytes())
+    ran = bench.desk.run("validate", "-", data=scaled().bytes())
     assert ran.code == 0 and ran.out == b"" and "<stdin>" in ran.err
     bench.put(m=scaled(3.0))
-    ran = bench.desk.spawn("validate", "-", "m.pb", "--first-divergence", "--reduce", "r.pb", data=scaled().bytes())
+    ran = bench.desk.run("validate", "-", "m.pb", "--first-divergence", "--reduce", "r.pb", data=scaled().bytes())
     assert ran.code == 5 and "c (Const)" in ran.err
     assert sorted(bench.desk.files()) == ["m.pb", "r.pb"]
 

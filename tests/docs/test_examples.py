@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.desk import Desk
+from support.desk import Desk, Ran
 from support.pages import DONE_ALREADY, Step, arguments, masked, pages, steps
 from support.paths import FIXTURES, ROOT
 
@@ -20,7 +20,7 @@ from gdsurgeon.registry import COMMANDS
 class Reader:
     """Somebody who does what a page says, in a folder with the graphs of a checkout.
 
-    A command that is one call of gdsurgeon runs in this process, where workers live through many tests.
+    A command that is one call of gdsurgeon or of Python runs in this process, where workers live through many tests.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -47,13 +47,19 @@ class Reader:
         return 0, ""
 
     def run_python(self, step: Step) -> tuple[int, str]:
-        return self.run_process([sys.executable, "-c", step.text])
+        return self.said(self.desk.run_program(step.text))
 
     def run_command(self, step: Step) -> tuple[int, str]:
         words = arguments(step.text)
         if words is None:
             return self.run_process(["bash", "-o", "pipefail", "-c", step.text])
-        ran = self.desk.run(*words)
+        program, *rest = words
+        if program == "python":
+            source = rest[1] if rest[0] == "-c" else (self.desk.folder / rest[0]).read_text()
+            return self.said(self.desk.run_program(source, *rest[2 if rest[0] == "-c" else 1 :]))
+        return self.said(self.desk.run(*rest))
+
+    def said(self, ran: Ran) -> tuple[int, str]:
         return ran.code, ran.out.decode() + ran.err
 
     def run_process(self, words: list[str]) -> tuple[int, str]:

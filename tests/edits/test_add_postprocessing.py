@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support import graphs
-from support.expecting import refuse
+from support.expecting import expect, refuse
 from support.graphs import FLOAT, INT64, add, const, func, function, graph, identity, inputs, library, node, placeholder
 from support.paths import FIXTURES
 
@@ -33,9 +35,19 @@ def refused(words: str, found: Graph, part: Graph, *mapped: Mapped) -> None:
     refuse(found, words, lambda g: add_postprocessing(g, part, mapped=mapped), part, error=GdsurgeonError)
 
 
-def test_the_result_is_served_under_the_old_name() -> None:
+def test_the_result_is_served_under_the_old_name(tmp_path: Path) -> None:
     found, part = model(identity("inside", "logits"), node("n", "NoOp", ["^logits"])), post()
-    result = add_postprocessing(found, part)
+    part.save(str(tmp_path / "post.pb"))
+    result = expect(
+        found,
+        lambda g: add_postprocessing(g, part),
+        [
+            placeholder("x", FLOAT, (2,)), const("w", [1, 2]), add("logits_raw", "x", "w"),
+            identity("inside", "logits_raw"), node("n", "NoOp", ["^logits_raw"]),
+            node("logits", "Softmax", ["logits_raw"], T=FLOAT),
+        ],
+        command=f"add-postprocessing {tmp_path / 'post.pb'}",
+    )  # fmt: skip
     assert inputs(found) == {
         "x": [], "w": [], "logits_raw": ["x", "w"], "inside": ["logits_raw"], "n": ["^logits_raw"],
         "logits": ["logits_raw"],

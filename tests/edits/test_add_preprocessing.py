@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support import graphs
-from support.expecting import refuse
+from support.expecting import expect, refuse
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -57,9 +58,21 @@ def refused(words: str, found: Graph, part: Graph, *mapped: Mapped) -> None:
     refuse(found, words, lambda g: add_preprocessing(g, part, mapped=mapped), part)
 
 
-def test_what_read_the_placeholder_reads_the_result() -> None:
+def test_what_read_the_placeholder_reads_the_result(tmp_path: Path) -> None:
     found, part = model(identity("z", "image")), pre()
-    result = add_preprocessing(found, part)
+    part.save(str(tmp_path / "pre.pb"))
+    result = expect(
+        found,
+        lambda g: add_preprocessing(g, part),
+        [
+            placeholder("image", UINT8, (-1, 3)),
+            node("image_preprocessed", "Cast", ["image"], SrcT=UINT8, DstT=FLOAT),
+            const("w", [1, 2, 3]),
+            add("y", "image_preprocessed", "w"),
+            identity("z", "image_preprocessed"),
+        ],
+        command=f"add-preprocessing {tmp_path / 'pre.pb'}",
+    )
     assert inputs(found) == {
         "image": [], "image_preprocessed": ["image"], "w": [], "y": ["image_preprocessed", "w"],
         "z": ["image_preprocessed"],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import graphs
-from support.expecting import refuse
+from support.expecting import expect, refuse
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -35,9 +35,9 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
 
 
-def pool(name: str, source: str) -> bytes:
-    ones = b"\x0a\x06\x1a\x04\x01\x01\x01\x01"
-    return node(name, "MaxPool", [source], T=FLOAT, ksize=ones, strides=ones, padding="SAME", data_format="NHWC")
+def pool(name: str, source: str, *, steps: Sequence[int] = (1, 1, 1, 1), padding: str = "SAME") -> bytes:
+    ones, strides = (b"\x0a\x06\x1a\x04" + bytes(sizes) for sizes in ((1, 1, 1, 1), steps))
+    return node(name, "MaxPool", [source], T=FLOAT, ksize=ones, strides=strides, padding=padding, data_format="NHWC")
 
 
 def pools() -> Graph:
@@ -52,7 +52,12 @@ def refused(
 
 def test_a_value_is_of_the_kind_that_the_op_says() -> None:
     found = pools()
-    result = set_attr(found, ["a"], [("strides", "1,2,2,1"), ("padding", "VALID")])
+    result = expect(
+        found,
+        lambda g: set_attr(g, ["a"], [("strides", "1,2,2,1"), ("padding", "VALID")]),
+        [placeholder("x"), pool("a", "x", steps=(1, 2, 2, 1), padding="VALID"), pool("b", "a"), identity("y", "b")],
+        command="set-attr a strides=1,2,2,1 padding=VALID",
+    )
     assert list(graphs.attrs(found, "a")["strides"].list.i) == [1, 2, 2, 1]
     assert graphs.attrs(found, "a")["padding"].s == b"VALID"
     assert list(graphs.attrs(found, "b")["strides"].list.i) == [1, 1, 1, 1]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
@@ -28,7 +33,7 @@ class Ran(NamedTuple):
 
 
 class Desk:
-    """An empty folder to work in, an empty folder for temporary files, and two ways to run a command there."""
+    """An empty folder to work in, an empty folder for temporary files, and ways to run a command there."""
 
     def __init__(self, folder: Path, scratch: Path, read_captured: Callable[[], tuple[bytes, bytes]]) -> None:
         self.folder = folder
@@ -40,15 +45,39 @@ class Desk:
         path.write_bytes(data)
         return path
 
-    def run(self, *arguments: str) -> Ran:
-        """Runs the command line in this process; what it has TensorFlow do is done by a worker that others use, too."""
-        self._read_captured()
+    def run(self, *arguments: str, data: bytes | None = None) -> Ran:
+        """Runs the command line in this process, DATA in a pipe at its standard input.
+
+        What it has TensorFlow do is done by a worker that others use, too.
+        """
         terminal.__init__()  # type: ignore[misc]  # what an earlier command has set
-        code = exit_code(list(arguments))
+        with contextlib.nullcontext() if data is None else piped(data):
+            return self._ran(lambda: exit_code(list(arguments)))
+
+    def run_program(self, source: str, *arguments: str) -> Ran:
+        """Runs a program of Python in this process, as `python -c` does; what it says of an error comes last."""
+
+        def executed() -> int:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(sys, "argv", ["program", *arguments])
+                try:
+                    exec(compile(source, "program", "exec"), {"__name__": "__main__"})
+                except SystemExit as ended:
+                    return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+                except Exception:
+                    traceback.print_exc()
+                    return 1
+            return 0
+
+        return self._ran(executed)
+
+    def _ran(self, work: Callable[[], int]) -> Ran:
+        self._read_captured()
+        code = work()
         sys.stdout.flush()
         sys.stderr.flush()
         out, err = self._read_captured()
-        return Ran(code, out, err.decode())
+        return Ran(code, out, err.decode(errors="surrogateescape"))
 
     def environment(self, **more: str) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(self.scratch), **more}
@@ -90,6 +119,24 @@ class Desk:
     def temporary_files(self) -> list[str]:
         """What was left behind."""
         return [name for name in self.files() if ".tmp" in name] + os.listdir(self.scratch)
+
+
+@contextlib.contextmanager
+def piped(data: bytes) -> Iterator[None]:
+    """DATA comes through a pipe at the standard input of this process."""
+    end, written = os.pipe()
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError), open(written, "wb") as pipe:
+            pipe.write(data)
+
+    writer = threading.Thread(target=write)
+    with pytest.MonkeyPatch.context() as patch:
+        with open(end, encoding="utf-8") as source:
+            patch.setattr(sys, "stdin", source)
+            writer.start()
+            yield
+        writer.join()
 
 
 def finished(process: subprocess.Popen[bytes], data: bytes | None = None) -> Ran:

@@ -1,4 +1,4 @@
-"""Draws from what there is: strategies are dear to make, so each is made once; and so is a draw: many are one of bytes."""
+"""Draws from what there is. A strategy is dear to make, so each is made once; so is a draw: many are one of bytes."""
 
 from __future__ import annotations
 

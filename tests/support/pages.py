@@ -79,13 +79,14 @@ def _commands(content: str, page: Path, first: int) -> Iterator[Step]:
 
 
 def arguments(command: str) -> list[str] | None:
-    """The arguments of a COMMAND that is one call of gdsurgeon; None where it takes a shell."""
+    """A COMMAND that is one call of gdsurgeon or of Python, as the program and its arguments; None otherwise."""
     words = shlex.shlex(command, posix=True, punctuation_chars="|<>&;")
     words.whitespace_split = True
     found = list(words)
-    if any(set(word) <= set("|<>&;") for word in found) or "$" in command:
+    if any(set(word) <= set("|<>&;") for word in found) or "$" in re.sub("'[^']*'", "", command):
         return None
-    return found[1:] if found[0] in ("gdsurgeon", ".venv/bin/gdsurgeon") else None
+    program = found[0].removeprefix(".venv/bin/")
+    return [program, *found[1:]] if program in ("gdsurgeon", "python") else None
 
 
 def masked(line: str) -> str:
