@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.queries.constant_sizes import ConstantSize, ConstantSizes
@@ -239,11 +239,9 @@ def as_json(inspection: Inspection) -> dict[str, Json]:
 def _sizes_json(sizes: ConstantSizes) -> dict[str, Json]:
     largest = [
         {
-            "name": constant.name,
+            **constant._asdict(),
             "function": constant.function or None,
-            "bytes": constant.bytes,
             "dtype": dtype_name(constant.dtype) if constant.dtype else None,
-            "shape": None if constant.shape is None else list(constant.shape),
             "loaded_bytes": constant.loaded_bytes or None,
         }
         for constant in sizes.largest
@@ -268,13 +266,5 @@ def _function_json(function: FunctionSummary) -> dict[str, Json]:
 
 def _strings_json(strings: Strings) -> dict[str, Json]:
     """All paths, and of the other texts the first ones."""
-    return {
-        "node": strings.node or None,
-        "function": strings.function or None,
-        "attr": strings.attr,
-        "count": strings.count,
-        "paths": strings.paths,
-        "texts": strings.texts,
-        "binary": strings.binary,
-        "unread_bytes": strings.unread_bytes,
-    }
+    known = asdict(strings) | {"node": strings.node or None, "function": strings.function or None}
+    return {key: value for key, value in known.items() if key != "is_tensor"}
