@@ -81,9 +81,9 @@ class Failure(NamedTuple):
 
 
 class _RunRefused(Exception):
-    def __init__(self, run: TrialRun, text: str, error: NotValidatedError | None) -> None:
+    def __init__(self, run: TrialRun, text: str, error: NotValidatedError | None, node: str) -> None:
         super().__init__(text)
-        self.run, self.text, self.error = run, text, error
+        self.run, self.text, self.error, self.node = run, text, error, node
 
 
 class _Ended(Exception):
@@ -256,9 +256,8 @@ class Engine:
                 raise _Ended from refused
             else:
                 bound = self._bounds.get(run.name, {})
-                raise run.error(
-                    RunRefusal(refused.text, refused.error, bound, frozenset(self._omitted))
-                ) from refused.__cause__
+                refusal = RunRefusal(refused.text, refused.error, bound, frozenset(self._omitted), refused.node)
+                raise run.error(refusal) from refused.__cause__
 
     def _carry_out(self, run: TrialRun, sample: int) -> None:
         """Has RUN done, and those that begin with it."""
@@ -279,18 +278,18 @@ class Engine:
                 self._summaries[run.name] = run.subject.wait(runs)
                 break
             except Refused as refused:
-                problem, error = printable(refused.text), None
+                problem, error, node = printable(refused.text), None, refused.node
                 cause: Exception = refused
             except NotValidatedError as not_validated:
-                problem, error = run.subject.problem, not_validated
+                problem, error, node = run.subject.problem, not_validated, run.subject.culprit
                 cause = not_validated
         else:
-            raise _RunRefused(run, problem, error) from cause
+            raise _RunRefused(run, problem, error, node) from cause
         for other in beside:
             try:
                 self._summaries[other.name] = other.subject.wait(begun[other.name])
             except Refused as refused:
-                raise _RunRefused(other, printable(refused.text), None) from refused
+                raise _RunRefused(other, printable(refused.text), None, refused.node) from refused
 
     def _bound(self, run: TrialRun, sample: int, *, turned: bool = False) -> Feeds:
         """What RUN is fed by others."""

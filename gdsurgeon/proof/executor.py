@@ -31,10 +31,11 @@ _UNREACHABLE = frozenset(("unavailable", "deadline_exceeded", "aborted", "cancel
 
 
 class Refused(Exception):
-    """TensorFlow refuses a graph or a run; the text is its first line."""
+    """TensorFlow refuses a graph or a run; the text is its first line, the node that at which it fails, or ''."""
 
     def __init__(self, error: TensorFlowError) -> None:
         self.code = error.code
+        self.node = error.message.partition("{{node ")[2].partition("}}")[0]
         self.text = first_line(error.message)
         super().__init__(self.text)
 

@@ -99,6 +99,7 @@ class Subject:
         self.variables = [spec for name in self.plan.variables if (spec := _variable(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.problem = ""  # what TensorFlow says where it has refused all feeds
+        self.culprit = ""  # the node of which it says so
         self.batch = 1  # of the last sample
         self._settled = False
         self._varies_batch = options.batches and not overrides.shapes and not any(spec.given for spec in self.specs)
@@ -234,7 +235,7 @@ class Subject:
                 if refused.code == "resource_exhausted":  # no other shape would be smaller
                     name = printable(self.graph.source_name)
                     raise ValidationError(f"{name} does not run: {printable(refused.text)}") from refused
-                problem = problem or refused.text
+                problem, self.culprit = problem or refused.text, self.culprit or refused.node
                 continue
             self._settled = True
             return feeds, runs

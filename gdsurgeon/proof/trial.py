@@ -113,12 +113,14 @@ class RunRefusal(NamedTuple):
         error: the error to be raised where that is nobody's fault.
         bound: what was fed by the trial.
         omitted: optional runs that were left out before.
+        node: the node at which it fails, '' where that is not said.
     """
 
     text: str
     error: NotValidatedError | None
     bound: Feeds
     omitted: frozenset[str]
+    node: str = ""
 
 
 Blame = Callable[[RunRefusal], GdsurgeonError]

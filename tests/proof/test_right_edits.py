@@ -4,8 +4,30 @@ from __future__ import annotations
 
 import pytest
 from support.desk import Desk
-from support.graphs import BOOL, FLOAT, INT32, add, graph_bytes, identity, node, placeholder, scalar, tensor
-from support.v1_control_flow import while_loop
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    add,
+    const,
+    graph,
+    graph_bytes,
+    identity,
+    node,
+    placeholder,
+    scalar,
+    tensor,
+)
+from support.v1_control_flow import cond, while_loop
+
+from gdsurgeon.edits.insert import insert
+from gdsurgeon.errors import ValidationError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.prove import prove
+from gdsurgeon.proof.trial import EDITED, ORIGINAL
+from gdsurgeon.wire.write import read_chunks
 
 pytestmark = pytest.mark.tensorflow
 
@@ -89,3 +111,73 @@ def test_inputs_and_constants_alone_are_imported(desk: Desk) -> None:
     check_proven(desk, "import", "model.pb", "input.pb")
     check_proven(desk, "import", "model.pb", "constant.pb", words="constant.pb on its own: 2 outputs")
     check_proven(desk, "rename", "constant.pb", "a=b", words="returned b  float32 [] = 3")
+
+
+DOUBLING = while_loop(
+    node("w/two", "Const", ["^w/i"], dtype=FLOAT, value=tensor([2], FLOAT, ())),
+    node("w/double", "Mul", ["w/v", "w/two"], T=FLOAT),
+    add("w/plus", "w/double", "w/three"),
+    result="w/plus",
+)
+EXP = graph_bytes(placeholder("z", FLOAT), node("e", "Exp", ["z"], T=FLOAT))
+
+
+def test_a_constant_in_a_loop_gets_another_value(desk: Desk) -> None:
+    desk.put("model.pb", graph_bytes(*DOUBLING))
+    check_proven(desk, "freeze-input", "model.pb", "w/two=3", words="original(x, w/two := its value): 2 outputs")
+
+
+def test_what_is_in_a_loop_is_bypassed(desk: Desk) -> None:
+    desk.put("model.pb", graph_bytes(*DOUBLING))
+    check_proven(desk, "remove", "model.pb", "--node", "w/double", "--bypass", words="w/double := w/v")
+
+
+def test_what_is_in_a_branch_is_bypassed(desk: Desk) -> None:
+    desk.put("model.pb", graph_bytes(*cond()))
+    check_proven(desk, "remove", "model.pb", "--node", "c/neg", "--bypass", words="c/neg := c/x_f")
+
+
+def test_a_graph_is_inserted_in_a_loop_and_in_a_branch(desk: Desk) -> None:
+    """It is run apart, on any feeds; without it the result is what the original is."""
+    desk.put("part.pb", EXP)
+    desk.put("model.pb", graph_bytes(*DOUBLING))
+    check_proven(desk, "insert", "model.pb", "w/double", "part.pb", words="edited(x, e := w/double) = original(x)")
+    desk.put("model.pb", graph_bytes(*cond()))
+    check_proven(desk, "insert", "model.pb", "c/mul", "part.pb", words="both on any feeds, edited(x, e := c/mul)")
+    check_proven(desk, "import", "model.pb", "part.pb", "--connect", "c/mul=z", words="both on any feeds")
+
+
+THOUSANDS = graph_bytes(
+    placeholder("x", INT32, (-1,)), scalar("k", 1000, INT32), add("big", "x", "k", kind=INT32),
+    node("y", "Neg", ["big"], T=INT32),
+)  # fmt: skip
+ROWS = graph_bytes(
+    placeholder("ids", INT32, (-1,)), const("table", [5, 6, 7], INT32), scalar("axis", 0, INT32),
+    node("row", "GatherV2", ["table", "ids", "axis"], Tparams=INT32, Tindices=INT32, Taxis=INT32, batch_dims=0),
+)  # fmt: skip
+
+
+def test_a_part_that_does_not_take_what_the_model_gives_is_run_apart(desk: Desk) -> None:
+    desk.put("model.pb", THOUSANDS)
+    desk.put("part.pb", ROWS)
+    check_proven(desk, "import", "model.pb", "part.pb", "--connect", "big=ids",
+                 words="Warning: part.pb does not take what 'big' gives on these feeds")  # fmt: skip
+
+
+def test_a_part_that_the_outputs_depend_on_is_refused_where_it_takes_nothing(desk: Desk) -> None:
+    desk.put("model.pb", THOUSANDS)
+    desk.put("part.pb", ROWS)
+    ran = desk.run("insert", "model.pb", "big", "part.pb", "-o", "out.pb")
+    assert ran.code == 4 and "'row', which was added, does not take what comes from 'big'" in ran.err, ran.err
+
+
+@pytest.mark.parametrize(("name", "op"), [("e", "Neg"), ("w/plus", "Sub"), ("out", "Neg")])
+def test_what_was_spoilt_in_a_loop_is_found(executor: Executor, name: str, op: str) -> None:
+    """The part itself, what reads it, and what has nothing to do with it."""
+    found = graph(*DOUBLING)
+    result = insert(found, "w/double", from_bytes(EXP))
+    found.set_op(found[name], op)
+    executor.load_source(ORIGINAL, found)
+    executor.load_bytes(EDITED, read_chunks(found.chunks()))
+    with pytest.raises(ValidationError, match="does not hold for"):
+        prove(executor, found, result, Overrides())

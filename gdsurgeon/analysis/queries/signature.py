@@ -52,8 +52,8 @@ def input_nodes(graph: Graph) -> list[Node]:
 def output_nodes(graph: Graph) -> list[Node]:
     """The nodes that give something and whose outputs nobody reads: what a frozen graph is there for.
 
-    Constants and placeholders that nobody reads are not outputs, unless constants are all that the graph could be there
-    for; nor is what has no output (NoOp, Assert). The outputs of a function's body are its results.
+    Constants and placeholders that nobody reads are not outputs, unless constants are all that there is beside inputs;
+    nor is what has no output (NoOp, Assert). The outputs of a function's body are its results.
     """
     if graph.is_body:
         return [node for node in graph.ends if node.inputs]
@@ -65,7 +65,9 @@ def _output_nodes(graph: Graph) -> list[Node]:
     unread = topology.unread()
     found = [topology.node(n) for n in unread if topology.op(n) not in _NOT_SERVED]
     served = [node for node in found if node.output_dtypes is None or node.output_dtypes]
-    return served or [topology.node(n) for n in unread if topology.op(n) == "Const"]
+    if served or len(topology.with_ops(PLACEHOLDERS | {"Const"})) < sum(1 for _ in topology.numbers()):
+        return served
+    return [topology.node(n) for n in unread if topology.op(n) == "Const"]
 
 
 def signature(graph: Graph) -> Signature:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
@@ -12,13 +13,24 @@ from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on, members
 from gdsurgeon.edits.claims import SameGiven, SamePart
-from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import (
+    EditError,
+    GdsurgeonError,
+    Line,
+    NotValidatedError,
+    UsageError,
+    ValidationError,
+    printable,
+    quoted,
+)
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.proof.change import Change
+from gdsurgeon.proof.claims.part_apart import part_apart_trial
+from gdsurgeon.proof.claims.rewired import rewired
 from gdsurgeon.proof.claims.side_by_side import something_compared
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.plan import plan_with
@@ -39,8 +51,9 @@ from gdsurgeon.proof.trial import (
     chance_reasons,
     nodes_of,
 )
+from gdsurgeon.wire.write import read_chunks
 
-PART = "part"
+PART, REWIRED = "part", "original, rewired"
 _OBSERVED = "observed"
 NamePairs = tuple[tuple[str, str], ...]
 
@@ -92,10 +105,32 @@ def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
     given = SameGiven(claim.inputs, claim.outputs, statement, copies=context.change.intent.copied)
     if not claim.outputs:  # it computes nothing
         return Trial(statement, [], [], both_load(context.change))
-    trial = _trial(context, Substitution(PART, claim.part, given))
     context.executor.load_source(PART, claim.part)
-    trial.loads = {**trial.loads, PART: f"TensorFlow does not load {printable(claim.part.source_name)}"}
+    loads = {PART: f"TensorFlow does not load {printable(claim.part.source_name)}"}
+    wanted = Substitution(PART, claim.part, given)
+    edited = _edited(context, wanted).places().keys()
+    fetched = {*claim.inputs.values(), *(after for _, after in claim.outputs)}
+    if claim.inputs and not fetched <= edited:
+        trial = part_apart_trial(context, claim, PART)
+    else:
+        trial = _trial(context, wanted)
+        if claim.inputs:
+            trial.runs = [replace(r, blame=_not_taken) if r.name == EDITED else r for r in trial.runs]
+            trial.otherwise = partial(_apart, context, claim, loads)
+    trial.loads = {**trial.loads, **loads}
     return trial
+
+
+def _not_taken(refusal: RunRefusal) -> GdsurgeonError:
+    return NotValidatedError(refusal.text)
+
+
+def _apart(context: TrialContext, claim: SamePart, loads: Mapping[str, str], why: str) -> Trial:
+    """What is done where the part does not run on what the model gives it; WHY is TensorFlow's reason."""
+    trial = part_apart_trial(context, claim, PART)
+    names = ", ".join(map(quoted, claim.inputs.values()))
+    warning = f"{printable(os.path.basename(claim.part.source_name))} does not take what {names} gives on these feeds"
+    return replace(trial, loads={**trial.loads, **loads}, warnings=[f"{warning} ({printable(why)}): it was run apart"])
 
 
 def _unlisted(change: Change, claim: SameGiven, nodes: Iterable[Node]) -> list[tuple[str, str]]:
@@ -109,6 +144,8 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     """The edited graph runs first; what it has in the place of certain tensors is fed to the other one."""
     change, settings = context.change, context.executor.settings
     edited = _edited(context, wanted)
+    if wanted.key == ORIGINAL:
+        wanted, edited = _rewired(context, wanted, edited)
     given = _available(context, wanted, edited)
     reference = _reference(context, wanted, edited, given)
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
@@ -122,6 +159,10 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         runs.insert(0, TrialRun(observed, reported_as=None, optional="omit"))
 
     def edits_doing(refusal: RunRefusal) -> GdsurgeonError:
+        if wanted.claim.given and refusal.node in change.intent.copied.values():
+            names = ", ".join(quoted(tensor) for tensor in wanted.claim.given)
+            what = f"{quoted(refusal.node)}, which was added, does not take what comes from {names}"
+            return EditError(f"{what}: {refusal.text}", advice="give-others")
         if refusal.error is None or (not new_inputs and _original_runs(context)):
             return ValidationError(f"the result does not run: {refusal.text}")
         return refusal.error
@@ -134,11 +175,13 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     run.blame = edits_doing
     runs.append(TrialRun(reference, _fed(wanted, run, reference, given), blame=blame))
     pairs, skipped = _pairs(wanted, edited, reference)
+    is_rewired = REWIRED in (wanted.key, edited.key)
+    loads = {REWIRED: f"{change.called} does not load where it is rewired"} if is_rewired else {}
     return Trial(
         wanted.claim.statement,
         runs,
         pairs,
-        both_load(change),
+        both_load(change) | loads,
         lead=EDITED,
         samples=max(edited.samples, settings.samples if observed is not None else 1),
         conditions=[something_compared],
@@ -149,15 +192,18 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
 # -- the edited graph -----------------------------------------------------------------------------------------
 
 
-def _edited(context: TrialContext, wanted: Substitution) -> Subject:
+def _edited(context: TrialContext, wanted: Substitution, key: str = EDITED, graph: Graph | None = None) -> Subject:
+    """The edited graph, or, as KEY in the executor, GRAPH in its place."""
     change = context.change
+    graph = change.after if graph is None else graph
     tensors = [edited for _, edited in wanted.pairs]
     lost = [tensor for tensor in tensors if parse_tensor(tensor).node not in change.after]
     if lost:
         raise ValidationError(f"the result differs: it has lost its output {quoted(lost[0])}")
     nodes = nodes_of([*tensors, *wanted.claim.given.values(), *wanted.claim.beside])
-    plan = plan_with(context.executor.settings, change.after, nodes, trust_seeds=False)
-    return Subject(context.executor, EDITED, change.after, plan=plan, overrides=_overrides(context))
+    plan = plan_with(context.executor.settings, graph, nodes, trust_seeds=False)
+    options = SubjectOptions(EDITED)
+    return Subject(context.executor, key, graph, plan=plan, overrides=_overrides(context), options=options)
 
 
 def _overrides(context: TrialContext) -> Overrides:
@@ -209,6 +255,47 @@ def _observed(context: TrialContext, wanted: Substitution, stand_for: Mapping[st
 
 
 # -- the graph that it is held against ------------------------------------------------------------------------
+
+
+def _rewired(context: TrialContext, wanted: Substitution, edited: Subject) -> tuple[Substitution, Subject]:
+    """The original and the edited graph, one of them rewired where a tensor that is given cannot be fetched.
+
+    What reads it in the original reads what is in its place: that is the original, given its values, wherever they
+    are, in a loop or in a branch that may not be taken. What is in its place and was added is not there in the
+    original: then the edited graph reads the tensor itself again, and gives what the original gives.
+    """
+    change, claim = context.change, wanted.claim
+    missing = {tensor: after for tensor, after in claim.given.items() if after not in edited.places()}
+    nodes = {parse_tensor(tensor).node for tensor in missing}
+    constants = {name: value for name, value in claim.constants.items() if name in nodes}
+    moved = {tensor: after for tensor, after in missing.items() if after != context.after(tensor)}
+    rest = {t: a for t, a in claim.given.items() if t not in moved and parse_tensor(t).node not in constants}
+    added = {tensor for tensor, after in moved.items() if parse_tensor(after).node in change.intent.added}
+    if moved and added == moved.keys():
+        again = {after: context.after(tensor) for tensor, after in moved.items()}
+        graph = rewired(change.after, again, {})
+        if graph is not None:
+            wanted = wanted._replace(claim=replace(claim, given=rest, statement=_back(again)))
+            context.executor.load_bytes(REWIRED, read_chunks(graph.chunks()))
+            return wanted, _edited(context, wanted, REWIRED, graph)
+    elif moved or constants:
+        graph = rewired(wanted.graph, {t: _before(change, after) for t, after in moved.items()}, constants)
+        if graph is not None:
+            context.executor.load_bytes(REWIRED, read_chunks(graph.chunks()))
+            return wanted._replace(key=REWIRED, graph=graph, claim=replace(claim, given=rest)), edited
+    return wanted, edited
+
+
+def _back(again: Mapping[str, str]) -> str:
+    pairs = [f"{printable(new)} := {printable(old)}" for new, old in again.items()]
+    return f"edited(x, {', '.join(pairs[:3])}{', ...' if len(pairs) > 3 else ''}) = original(x)"
+
+
+def _before(change: Change, tensor: str) -> str:
+    """What TENSOR of the edited graph was called in the original."""
+    ref = parse_tensor(tensor)
+    names = {new: old for old, new in change.intent.renamed.items()}
+    return format_input(names.get(ref.node, ref.node), ref.port)
 
 
 def _available(context: TrialContext, wanted: Substitution, edited: Subject) -> dict[str, str]:
