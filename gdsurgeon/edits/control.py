@@ -15,6 +15,7 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE
 from gdsurgeon.select import one_node
+from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines, named
 
 Edge = tuple[str | Node, str | Node]
@@ -26,6 +27,7 @@ ALL_OF_THEM = "*"
 MOST_NOTES = 8
 
 
+@edit
 def control(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()) -> EditResult:
     """Adds control inputs to nodes, and removes some.
 

@@ -17,6 +17,7 @@ from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import BOOL, NUMBERS, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.specification.asked import edit
 
 MOST_SHOWN = 60
 """Characters of a value that a message repeats."""
@@ -28,6 +29,7 @@ class _Frozen(NamedTuple):
     dtype: int
 
 
+@edit
 def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
     """Makes placeholders constants, which keep their names, and gives constants other values.
 

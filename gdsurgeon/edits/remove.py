@@ -23,9 +23,11 @@ from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, PASSES_ON, SWITCH
 from gdsurgeon.select import Selection, depends_on_feeds, is_constant, nodes_of
+from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines
 
 
+@edit
 def remove(
     graph: Graph,
     selection: Selection | Iterable[Node],

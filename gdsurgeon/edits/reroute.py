@@ -15,10 +15,12 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output, same_dtype
+from gdsurgeon.specification.asked import edit
 
 Slots = dict[Node, dict[int, Output]]
 
 
+@edit
 def reroute(
     graph: Graph,
     pairs: Sequence[tuple[str, str] | tuple[Output, Output]],

@@ -18,6 +18,7 @@ from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.select import Selection, one_node, select_nodes
+from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines
 from gdsurgeon.wire.protos import AttrValue
 
@@ -28,6 +29,7 @@ Changes = dict[Node, dict[str, AttrValue | None]]
 """For each node the AttrValues that it gets, by key; None takes the attr away."""
 
 
+@edit
 def set_attr(
     graph: Graph,
     nodes: Selection | Iterable[str | Node],

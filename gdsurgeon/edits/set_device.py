@@ -13,6 +13,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Selection, one_node, select_nodes
+from gdsurgeon.specification.asked import edit
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_NOTES = 8
@@ -22,6 +23,7 @@ Change = Callable[[str], str]
 """What becomes of a device string."""
 
 
+@edit
 def set_device(
     graph: Graph,
     *,

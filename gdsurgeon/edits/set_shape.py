@@ -25,6 +25,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, first_lines, named
 
 MOST_SHOWN = 8
@@ -37,6 +38,7 @@ STALE = "_output_shapes"
 """An attr in which programs note the shapes that they inferred; TensorFlow refuses a graph where they are wrong."""
 
 
+@edit
 def set_shape(
     graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: bool = False, batch_check: bool = True
 ) -> EditResult:

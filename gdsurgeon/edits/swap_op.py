@@ -17,6 +17,7 @@ from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
 from gdsurgeon.select import Selection, nodes_of
+from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, listed
 from gdsurgeon.wire.protos import AttrValue
 
@@ -27,6 +28,7 @@ STALE = "_output_shapes"
 """An attr that says what the old op gave."""
 
 
+@edit
 def swap_op(
     graph: Graph, nodes: Selection | Iterable[Node], op: str, values: Sequence[tuple[str, str]] = ()
 ) -> EditResult:

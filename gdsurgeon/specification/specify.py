@@ -8,7 +8,20 @@ from importlib import import_module
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.specification.asked import Asked
 
-SPECIFIED = frozenset(("clone_scope", "rename"))
+SPECIFIED = frozenset(
+    (
+        "clone_scope",
+        "control",
+        "freeze_input",
+        "remove",
+        "rename",
+        "reroute",
+        "set_attr",
+        "set_device",
+        "set_shape",
+        "swap_op",
+    )
+)
 """The edits that have a specification, in the module of their name: a function ``violations``."""
 
 

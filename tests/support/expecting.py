@@ -17,6 +17,7 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
 from support import graphs
 from support.running import run
 
@@ -45,6 +46,7 @@ def expect(
     found = before if isinstance(before, Graph) else graphs.graph(*before)
     original = graphs.written(found)
     result = edit(found)
+    check_accounted(found, result, found.chunks())
     check_graph(found, *after, trailer=trailer)
     if command:
         assert from_command_line(command, original) == graphs.written(found)

@@ -1,0 +1,31 @@
+"""control: the control inputs that are named came and went, and nothing else is different."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.errors import quoted
+
+Edge = tuple[str, str]
+
+
+def violations(comparison: Comparison, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    waits: dict[str, set[str]] = {}
+    for node, _ in (*add, *remove):
+        waits[node] = {control.name for control in comparison.before[node].controls}
+    for node, other in remove:
+        gone = waits[node] if other.lstrip("^") == "*" else {other.lstrip("^")}
+        waits[node] = waits[node] - gone
+    for node, other in add:
+        waits[node].add(other.lstrip("^"))
+    intent = Intent()
+    for node, wanted in waits.items():
+        if {control.name for control in comparison.after[node].controls} != wanted:
+            yield f"{quoted(node)} does not wait for what it was to wait for: {', '.join(sorted(wanted)) or 'nothing'}"
+        if set(comparison.facts.altered.get(node, ())) == {"controls"}:
+            intent.changed.append(node)
+    yield from audit(comparison, intent, "nobody asked for that")

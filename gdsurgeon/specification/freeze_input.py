@@ -1,0 +1,87 @@
+"""freeze-input: inputs are constants of the values that are spelt, and nothing else is different."""
+
+from __future__ import annotations
+
+import ast
+import struct
+from collections.abc import Iterator, Mapping
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.facts import Value
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import type_value
+from gdsurgeon.graph.constants import Constant, constant
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+
+
+def violations(comparison: Comparison, values: Mapping[str, object]) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    before, after = comparison.before, comparison.after
+    intent = Intent()
+    for name, value in values.items():
+        name = name.removesuffix(":0")
+        old, new = before[name], after[name]
+        dtype = type_value(old.output.dtype).SerializeToString()
+        intent.changed.append(name)
+        now: dict[str, Value] = {"op": "Const", "attr dtype": dtype, "attr value": new.attr_bytes("value")}
+        if old.op != "Const":
+            now |= {"inputs": (), "attr shape": None, "attr _output_shapes": None}
+        intent.altered += [Altered(name, what, its) for what, its in now.items()]
+        found = constant(new)
+        if found is not None and not _is(found, value):
+            yield f"{quoted(name)} was to be {str(value)[:60]}, and is {str(found.values)[:60]}"
+    intent.removed = list(_unread(before, [name.removesuffix(":0") for name in values]))
+    yield from audit(comparison, intent, "nobody asked for that")
+
+
+def _is(found: Constant, value: object) -> bool:
+    """Whether a constant holds VALUE; one number stands for any number of dims of 1."""
+    listed = getattr(value, "tolist", None)
+    items: list[object] = []
+    _flatten(listed() if listed is not None else value if not isinstance(value, str) else _parsed(value), items)
+    return len(items) == len(found.values) and all(map(_equal, items, found.values))
+
+
+def _parsed(text: str) -> object:
+    try:
+        return ast.literal_eval({"true": "True", "false": "False"}.get(text.strip().lower(), text.strip()))
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _flatten(value: object, out: list[object]) -> None:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _flatten(item, out)
+    else:
+        out.append(value)
+
+
+def _equal(wanted: object, found: object) -> bool:
+    if isinstance(found, bytes):
+        return wanted == found or str(wanted) == found.decode("utf-8", "surrogateescape")
+    if isinstance(wanted, str):
+        try:
+            wanted = float(wanted)
+        except ValueError:
+            return True  # a spelling that is not known over here
+    if isinstance(found, float) and isinstance(wanted, (int, float)):
+        near = abs(found - wanted) <= 2**-7 * abs(wanted)  # as near as the coarsest of float types comes
+        return near or struct.pack("<d", found) == struct.pack("<d", wanted) or found != found
+    return wanted == found
+
+
+def _unread(before: Graph, names: list[str]) -> Iterator[str]:
+    """What only the defaults of the inputs NAMES were computed with."""
+    gone: set[str] = set(names)
+    pending = [read.node for name in names for read in before[name].inputs]
+    while pending:
+        node: Node = pending.pop()
+        readers = {*before.store.users(node.name), *before.store.colocated(node.name)}
+        if node.name not in gone and not node.op.startswith("Placeholder") and readers <= gone:
+            gone.add(node.name)
+            yield node.name
+            pending += [*(read.node for read in node.inputs), *node.controls]

@@ -1,0 +1,97 @@
+"""set-attr: each node that is meant has the attrs that are spelt, and nothing else is different."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.ops.dtypes import dtype_name
+from gdsurgeon.specification.selected import Selecting, selected
+from gdsurgeon.wire.protos import AttrValue, TensorShapeProto
+
+
+def violations(
+    comparison: Comparison,
+    nodes: Selecting | Iterable[str],
+    values: Iterable[tuple[str, str]] = (),
+    remove: Sequence[str] = (),
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    names = selected(comparison.before, nodes)
+    if names is None:
+        return
+    texts = {name.partition(":")[0]: text for name, text in values}
+    intent = Intent()
+    for name in names:
+        altered = comparison.facts.altered.get(name, {})
+        intent.changed.append(name)
+        for key in remove:
+            what = "colocated" if key == "_class" else f"attr {key}"
+            intent.altered.append(Altered(name, what, () if key == "_class" else None))
+        for key, text in texts.items():
+            node = comparison.after[name]
+            now = node.attr_bytes(key)
+            intent.altered.append(Altered(name, f"attr {key}", now))
+            if now is None or not spells(text, attr_value(now)):
+                yield f"{name!r} was to have {key} = {text}, and has not"
+        if "_class" in remove and "class" in altered:
+            intent.altered.append(Altered(name, "class", ()))
+    yield from audit(comparison, intent, "nobody asked for that")
+
+
+def spells(text: str, value: AttrValue) -> bool:
+    """Whether TEXT, as a user writes it, stands for VALUE."""
+    kind = value.WhichOneof("value")
+    if kind != "list":
+        return kind is not None and _is(text if kind == "s" else text.strip(), kind, getattr(value, kind))
+    fields = value.list.ListFields()
+    if not fields:
+        return text.strip() in ("[]", "[ ]")
+    field, items = fields[0][0].name, list(fields[0][1])
+    return len(fields) == 1 and any(
+        len(parts) == len(items) and all(_is(part, field, item) for part, item in zip(parts, items, strict=True))
+        for parts in _parts(text.strip())
+    )
+
+
+def _parts(text: str) -> Iterator[list[str]]:
+    """The ways in which a list can be read."""
+    if text.startswith('["'):
+        yield json.loads(text)
+    yield re.findall(r"\[[^\[\]]*\]", text)
+    yield [part.strip() for part in text.removeprefix("[").removesuffix("]").split(",")]
+
+
+def _is(text: str, kind: str, value: object) -> bool:
+    return kind in _READERS and _READERS[kind](text, value)
+
+
+def _is_shape(text: str, value: object) -> bool:
+    assert hasattr(value, "dim")
+    shape: TensorShapeProto = value  # type: ignore[assignment]
+    dims = [-1 if dim.strip() in ("?", "None") else dim.strip() for dim in text.strip().strip("[]").split(",")]
+    if dims == ["..."]:
+        return shape.unknown_rank
+    return not shape.unknown_rank and [dim.size for dim in shape.dim] == [int(dim) for dim in dims if dim != ""]
+
+
+_READERS: dict[str, Callable[[str, object], bool]] = {
+    "i": lambda text, value: value == int(text, 0 if "x" in text.lower() else 10),
+    "f": lambda text, value: struct.pack("<f", float(text)) == struct.pack("<f", float(str(value))),
+    "b": lambda text, value: value == (text.lower() in ("true", "1")),
+    "s": lambda text, value: value == text.encode("utf-8", "surrogateescape"),
+    "type": lambda text, value: _dtype(text) in (dtype_name(int(str(value))), f"{value}"),
+    "shape": _is_shape,
+    "func": lambda text, value: getattr(value, "name", None) == text,
+}
+
+
+def _dtype(text: str) -> str:
+    name = text.lower().removeprefix("dt_")
+    return {"float": "float32", "double": "float64", "half": "float16"}.get(name, name)

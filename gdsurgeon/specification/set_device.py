@@ -1,0 +1,90 @@
+"""set-device: the devices that are meant are others, also inside functions, and nothing else is different."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.specification.selected import Selecting, selected
+
+
+def violations(
+    comparison: Comparison,
+    clear: bool = False,
+    pairs: Sequence[tuple[str, str]] = (),
+    device: str | None = None,
+    nodes: Selecting | Iterable[str] | None = None,
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    names = None if nodes is None else selected(comparison.before, nodes)
+    if nodes is not None and names is None:
+        return
+    facts, after = comparison.facts, comparison.after
+    meant = frozenset(facts.altered if names is None else names)
+    changed = [name for name, altered in facts.altered.items() if name in meant and set(altered) == {"device"}]
+    intent = Intent(changed=changed)
+    for name in facts.functions.changed if nodes is None else ():
+        intent.functions.changed.append(name)
+        body = comparison.inside.get(name)
+        inner = [] if body is None else [n for n, altered in body.facts.altered.items() if set(altered) == {"device"}]
+        for fault in [] if body is None else audit(body, Intent(changed=inner), "nobody asked for that"):
+            yield f"in the function {quoted(name)} {fault}"
+    yield from audit(comparison, intent, "nobody asked for that")
+    for where, old, new in _devices(comparison, changed, names):
+        wanted = "" if clear else device if device is not None else _mapped(old, pairs)
+        if _parts(new) != _parts(wanted):
+            yield f"{where} asks for {quoted(new)}, and was to ask for {quoted(wanted)}"
+    if names is None:
+        for function in after.functions:
+            for node in function.node_def:
+                if clear and node.device:
+                    yield f"{quoted(node.name)} in {quoted(function.signature.name)} still asks for a device"
+
+
+def _devices(
+    comparison: Comparison, changed: Sequence[str], names: Sequence[str] | None
+) -> Iterator[tuple[str, str, str]]:
+    """Where a device was to change: what it is called, what it was and what it is."""
+    before, after = comparison.before, comparison.after
+    for name in changed if names is None else names:
+        yield quoted(name), before[name].device, after[name].device
+    if names is not None:
+        return
+    for function in before.functions:
+        now = after.functions.get(function.signature.name)
+        if now is not None and len(now.node_def) == len(function.node_def):
+            for old, new in zip(function.node_def, now.node_def, strict=True):
+                yield f"{quoted(old.name)} in {quoted(function.signature.name)}", old.device, new.device
+
+
+def _mapped(device: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """What becomes of a device by PAIRS (old, new): where it has the parts of OLD, these give way to those of NEW."""
+    out = dict(_parts(device))
+    for old, new in pairs:
+        wanted = _parts(old)
+        if device == old.lstrip() or (wanted and wanted.items() <= _parts(device).items()):
+            for part in (*wanted, *(("id",) if {"type"} & {*wanted, *_parts(new)} else ())):
+                out.pop(part, None)
+            out.update(_parts(new))
+            if not wanted:
+                return new
+    return "".join(f"/{part}:{value}" for part, value in out.items())
+
+
+def _parts(device: str) -> dict[str, str]:
+    """The parts that a device states, by job, replica, task, type and id; in lower case, but for jobs."""
+    out: dict[str, str] = {}
+    for part in device.strip("/").split("/"):
+        key, _, value = part.partition(":")
+        kind, number = (value.partition(":")[::2]) if key == "device" else (key, value)
+        if key in ("job", "replica", "task", "type", "id"):
+            out[key] = value if key in ("job", "type") else str(int(value)) if value.isdigit() else value
+        elif key == "device" or re.fullmatch("(?i)cpu|gpu|tpu", key):
+            out["type"], out["id"] = kind, str(int(number)) if number.isdigit() else number
+    if "type" in out:
+        out["type"] = out["type"].lower()
+    return {key: value for key, value in out.items() if value not in ("", "*")}

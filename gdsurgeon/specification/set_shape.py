@@ -1,0 +1,89 @@
+"""set-shape: inputs have the shapes that are spelt; shapes noted behind them are gone, and batches in Reshapes open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.intent import Altered, Intent, made
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import Shape, shape_of, shape_value
+from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.node import Node
+
+NOTED = "_output_shapes"
+
+
+def violations(
+    comparison: Comparison, shapes: Sequence[tuple[str, Shape]], fix_batch: bool = False, **_: object
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    before, after = comparison.before, comparison.after
+    wanted = {name.removesuffix(":0"): shape for name, shape in shapes}
+    intent = Intent()
+    for name, shape in wanted.items():
+        if _shape(before[name]) != shape:
+            intent.changed.append(name)
+            intent.altered += [Altered(name, "attr shape", shape_value(shape).SerializeToString(deterministic=True))]
+    for name in _behind(before.store.table, intent.changed):
+        if before[name].has_attr(NOTED):
+            intent.changed.append(name)
+            intent.altered.append(Altered(name, f"attr {NOTED}", None))
+            if after[name].has_attr(NOTED):
+                yield f"{quoted(name)} still notes the shapes that it gave before"
+    if fix_batch:
+        yield from _opened(comparison, intent, {dims[0] for name in wanted if (dims := _shape(before[name]))})
+    yield from audit(comparison, intent, "nobody asked for that")
+
+
+def _shape(node: Node) -> Shape:
+    value = node.attr("shape")
+    return None if value is None else shape_of(value.shape)
+
+
+def _behind(table: Table, names: Sequence[str]) -> list[str]:
+    """The nodes NAMES, and all that depend on one, in the order of the file."""
+    out = {table.rows[name] for name in names}
+    pending = list(out)
+    while pending:
+        new = set(table.users(pending.pop())) - out
+        out |= new
+        pending += new
+    return [table.names[row] for row in sorted(out)]
+
+
+def _opened(comparison: Comparison, intent: Intent, batches: set[int]) -> Iterator[str]:
+    """Reshapes that read a shape of which the batch is -1 now; a constant that others read too is left as it is."""
+    after = comparison.after
+    for name, altered in comparison.facts.altered.items():
+        if set(altered) == {"attr value"}:
+            intent.changed.append(name)
+            readers = [after[user] for user in after.store.users(name)]
+            if any(user.op != "Reshape" or user.inputs[0].node.name == name for user in readers):
+                yield f"{quoted(name)} was changed, and others than Reshapes read it"
+            yield from _is_opened(comparison.before[name], after[name], batches)
+    for slot in comparison.facts.rewired:
+        node, name = after[slot.node], slot.new
+        old = comparison.before.find(slot.old)
+        if node.op == "Reshape" and slot.slot == 1 and name in comparison.facts.added:
+            intent.rewired.append(slot)
+            intent.added.append(name)
+            intent.altered += made(after[name])
+            if old is not None:
+                yield from _is_opened(old, after[name], batches)
+    intent.added = list(dict.fromkeys(intent.added))
+
+
+def _is_opened(old: Node, new: Node, batches: set[int]) -> Iterator[str]:
+    """Whether one shape is the other with -1 in the place of a batch: of the first size that is one, or holds one."""
+    was, now = constant(old), constant(new)
+    if was is None or now is None or len(was.values) != len(now.values):
+        return
+    sizes = [size for size in was.values if isinstance(size, int)]
+    exact = [at for at, size in enumerate(sizes) if size in batches]
+    held = [at for at, size in enumerate(sizes) if any(b > 0 and size > 0 and size % b == 0 for b in batches)]
+    changed = [at for at, (a, b) in enumerate(zip(was.values, now.values, strict=True)) if a != b]
+    if len(changed) != 1 or now.values[changed[0]] != -1 or changed[0] not in (exact[:1] or held):
+        yield f"{quoted(new.name)} is {now.values}, and was {was.values}: that opens no batch"
