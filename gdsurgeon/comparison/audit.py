@@ -76,6 +76,12 @@ class _Known:
             node in self._changed and (node not in self._altered or what in self._altered[node])
         )
 
+    def is_given_up(self, what: str, before: Value, now: Value) -> bool:
+        """Whether all that is different is that what was to go is no longer mentioned as a neighbour."""
+        if what != "colocated" or not isinstance(before, tuple):
+            return False
+        return tuple(name for name in before if name not in self._replaced) == now
+
 
 def _now(node: Node, what: str) -> Value:
     if what.startswith("attr "):
@@ -126,7 +132,7 @@ def _alterations(facts: Facts, known: _Known) -> Iterator[str]:
     """What is different about nodes that were there before."""
     for node, altered in facts.altered.items():
         for what, (before, now) in altered.items():
-            if not known.may_differ(node, what):
+            if not known.may_differ(node, what) and not known.is_given_up(what, before, now):
                 yield f"{quoted(node)} {_told(what, before, now)}"
 
 
