@@ -21,7 +21,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, same_dtype
-from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, PASSES_ON, SWITCH
+from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, NEXT_ITERATION, PASSES_ON, SWITCH
 from gdsurgeon.select import Selection, depends_on_feeds, is_constant, nodes_of
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines
@@ -245,7 +245,7 @@ def _in_place_of(
     pending = [control]
     while pending:
         node = pending[-1]
-        above = [*node.controls, *((read.node for read in node.inputs) if bypass else ())]
+        above = [*node.controls, *(_read_by(node) if bypass else ())]
         if node not in known:
             known[node] = {}  # of a loop of removed nodes: nothing yet
             pending += [n for n in above if n in members and n not in known]
@@ -256,6 +256,11 @@ def _in_place_of(
     return known[control]
 
 
+def _read_by(node: Node) -> list[Node]:
+    """The nodes that NODE reads; what a loop gives back comes from the round before, and is nothing to wait for."""
+    return [read.node for read in node.inputs if node.op not in MERGE or read.node.op not in NEXT_ITERATION]
+
+
 def _controls_above(user: Node, members: dict[Node, None], known: dict[Node, dict[Node, None]]) -> dict[Node, None]:
     """What the removed nodes that USER reads, one after another, wait for; KNOWN keeps what was found."""
     out: dict[Node, None] = {}
@@ -263,7 +268,7 @@ def _controls_above(user: Node, members: dict[Node, None], known: dict[Node, dic
         pending = [start]
         while pending:
             node = pending[-1]
-            above = [read.node for read in node.inputs if read.node in members]
+            above = [other for other in _read_by(node) if other in members]
             if node not in known:
                 known[node] = dict.fromkeys(node.controls)
                 pending += [n for n in above if n not in known]

@@ -31,6 +31,7 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
+from gdsurgeon.select import Selection
 
 pytestmark = pytest.mark.usefixtures("one_worker")
 
@@ -236,3 +237,17 @@ def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
     for new in written.node:
         if new.name in old and new == old[new.name]:
             assert bodies[new.name] == old_bodies[new.name]
+
+
+def test_who_waits_for_a_removed_loop_does_not_wait_for_the_rounds_before() -> None:
+    """Two constants that run in each round would wait for each other."""
+    two = node("w/two", "Const", ["^w/Identity"], dtype=INT32, value=graphs.tensor([2], INT32, ()))
+    more = graphs.add("w/More", "w/Add", "w/two", kind=INT32)
+    records = [*graphs.loop(), two, more]
+    records[11] = node("w/NextIteration", "NextIteration", ["w/More"], T=INT32)
+    found = graph(*records)
+    assert check(found).faults == []
+    around = Selection(forward=("w/Enter",))
+    with pytest.raises(EditError, match="'w/one' would no longer run in the while loop 'w': what ties it there would"):
+        remove(found, around, bypass=True, bypass_input=1, allow_outputs=True)
+    assert graphs.written(found) == graph_bytes(*records)
