@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.traversal.control_flow import control_flow
@@ -11,7 +11,7 @@ from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
-from gdsurgeon.edits.functions.calls import bodies, body_key, call_of, inner_nodes, is_call
+from gdsurgeon.edits.functions.calls import BodyKey, bodies, body_key, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, string_value
@@ -21,6 +21,9 @@ from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 
 FRAME_NAME = "frame_name"
+MOST_NODES = 2_000_000
+"""Nodes that inlining may make: functions that call the next one twice, a few dozen deep, would make more than there is
+memory for."""
 
 
 def inline(
@@ -44,7 +47,7 @@ def inline(
 
     Raises:
         EditError: there is no such function or no call of it; a body holds an op that is not known, or a name that
-            leads nowhere; the graph is as it was.
+            leads nowhere, or there would be more than `MOST_NODES` nodes; the graph is as it was.
     """
     for name in functions:
         if name not in graph.functions:
@@ -57,6 +60,7 @@ def inline(
         what = f"of {', '.join(map(quoted, functions))}" if functions else "in the graph"
         raise EditError(f"there is no call {what} to inline: loops and conditionals keep their functions")
     inlined_bodies = bodies(graph, calls)
+    _check_size(graph, calls, inlined_bodies)
     inside = [node for body in inlined_bodies.values() for node in inner_nodes(body)]
     compiled = any(node.plain_attr(XLA_MUST_COMPILE) for node in (*inside, *calls))
     flow = control_flow(topology)
@@ -80,10 +84,32 @@ def inline(
     return EditResult(intent, (claim,))
 
 
+def _check_size(graph: Graph, calls: Iterable[Node], inlined: Mapping[BodyKey, Body]) -> None:
+    """Raises EditError where the bodies of CALLS, with what they call, come to more than `MOST_NODES` nodes."""
+    inner: dict[BodyKey, list[BodyKey]] = {}
+    sizes: dict[BodyKey, int] = {}
+    outer = [body_key(call_of(node)) for node in calls]
+    pending = list(outer)
+    while pending:  # the sizes of the bodies inside are known before those of the bodies around them
+        key = pending[-1]
+        if key not in inner:
+            nodes = inner_nodes(inlined[key])
+            inner[key] = [body_key(call_of(node)) for node in nodes if is_call(node.op, graph)]
+            sizes[key] = len(nodes) - len(inner[key])
+            pending += [other for other in inner[key] if other not in inner]
+        if pending[-1] is key:
+            pending.pop()
+            sizes[key] += sum(sizes[other] for other in inner.pop(key, ()))
+            inner[key] = []
+    count = sum(sizes[key] for key in outer)
+    if count > MOST_NODES:
+        raise EditError(f"inlining would make {count:,} nodes, and {MOST_NODES:,} are the most that are made at once")
+
+
 class _Inlining:
     """Inlines call after call; those that a body brings with it follow at once."""
 
-    def __init__(self, graph: Graph, known: dict[tuple[str, bytes], Body], keep_names: bool) -> None:
+    def __init__(self, graph: Graph, known: dict[BodyKey, Body], keep_names: bool) -> None:
         self.graph = graph
         self.known = known
         self.keep_names = keep_names

@@ -173,6 +173,9 @@ class _Bypass:
             number = frame.of[self.topology.id_of(node)]
             loop = f" of the while loop {quoted(frame.names[number])}" if number >= 0 else ""
             raise EditError(f"{where} cannot be bypassed: it is part of the control flow{loop}")
+        missing = [read for read in node.inputs if not read.node.exists]
+        if missing:
+            raise EditError(f"{where} cannot be bypassed: it reads {quoted(missing[0].name)}, which is not there")
         if self.which is not None:
             if not 0 <= self.which < len(node.inputs):
                 raise EditError(f"{where} cannot be bypassed by input {self.which}: it has {len(node.inputs)}")

@@ -87,7 +87,7 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
     out: list[_WantedAttr] = []
     for name, text in values:
         key, _, kind = name.partition(":")
-        if not key:
+        if not key or key.encode(errors="ignore").decode() != key:
             raise EditError(f"{quoted(name)} is not the name of an attr")
         if kind and not is_kind(kind):
             raise EditError(f"{quoted(kind)} is not a kind of attr", hint=_KINDS)

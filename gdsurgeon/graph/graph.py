@@ -384,11 +384,14 @@ class Graph:
         """Removes nodes.
 
         Raises:
-            EditError: a node that stays reads one of them, as input, control input or colocation.
+            EditError: a node that stays reads one of them, as input, control input or colocation; or one has a name
+                by which it cannot be found.
         """
         going = dict.fromkeys(nodes)
         names = {node.base_name for node in going}
         for node in going:
+            if not node.exists:
+                raise EditError(f"the node {quoted(node.name)} cannot be removed: nothing is found by that name")
             for user in self._users_besides(node, names):
                 if user not in going:
                     raise EditError(f"{quoted(node.name)} cannot be removed: {quoted(user.name)} reads it")

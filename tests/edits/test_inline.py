@@ -446,3 +446,14 @@ def test_a_string_argument() -> None:
     inline(found)
     assert graphs.inputs(found) == {"s": [], "c/n": ["s"], "c": ["c/n"]}
     assert graphs.attrs(found, "c")["T"].type == 3
+
+
+@pytest.mark.parametrize("levels", [30, 200])
+def test_functions_that_call_the_next_twice_are_not_inlined_without_end(levels: int) -> None:
+    def twice(i: int) -> Any:
+        inner = [call(n, f"f{i + 1}", [x], F1, F1) for n, x in (("m", "a"), ("n", "m:output:0"))]
+        return function(f"f{i}", {"a": FLOAT}, {"o": (FLOAT, "n:output:0")}, *inner)
+
+    last = function(f"f{levels}", {"a": FLOAT}, {"o": (FLOAT, "d:y:0")}, node("d", "Neg", ["a"], T=FLOAT))
+    found = graph(X, call("c", "f0", ["x"], F1, F1), library(*map(twice, range(levels)), last))
+    refused(found, f"inlining would make {2**levels:,} nodes, and 2,000,000 are the most")

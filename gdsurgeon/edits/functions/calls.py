@@ -21,6 +21,10 @@ class FunctionCall(NamedTuple):
     values: Mapping[str, AttrValue]
 
 
+BodyKey = tuple[str, bytes]
+"""What tells the body of one call from that of another: the function, and the values of its attrs."""
+
+
 def call_of(node: Node) -> FunctionCall:
     """The call that NODE makes, which is one."""
     if node.op not in CALLS:
@@ -39,13 +43,13 @@ def inner_nodes(body: Body) -> list[Node]:
     return [node for node in body.graph.nodes() if node not in body.graph.ends]
 
 
-def bodies(graph: Graph, calls: Iterable[Node]) -> dict[tuple[str, bytes], Body]:
+def bodies(graph: Graph, calls: Iterable[Node]) -> dict[BodyKey, Body]:
     """The bodies that inlining CALLS needs, those of the calls inside included, by `body_key`.
 
     Raises:
         EditError: see `Body`; or a call is given more or fewer tensors than its function takes.
     """
-    out: dict[tuple[str, bytes], Body] = {}
+    out: dict[BodyKey, Body] = {}
     pending = list(calls)
     _check_recursion(graph, [call_of(node).function for node in pending])
     while pending:
@@ -71,7 +75,7 @@ def _check_recursion(graph: Graph, names: Iterable[str]) -> None:
         raise EditError(f"functions that call each other without end cannot be inlined: {path}")
 
 
-def body_key(call: FunctionCall) -> tuple[str, bytes]:
-    """What tells the body of one call from that of another."""
+def body_key(call: FunctionCall) -> BodyKey:
+    """The key of the body that CALL runs."""
     values = sorted(call.values.items())
     return call.function, b"".join(k.encode() + b"\0" + v.SerializeToString(deterministic=True) for k, v in values)

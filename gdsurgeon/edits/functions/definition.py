@@ -113,7 +113,10 @@ def _add_node(function: FunctionDef, node: Node, members: Mapping[Node, str], sp
     body = function.node_def.add()
     body.CopyFrom(node_def(node))
     del body.input[:]
-    body.input.extend(spelt[read] for read in node.inputs)
+    for read in node.inputs:
+        if read not in spelt:
+            raise EditError(f"{quoted(node.name)} reads {quoted(read.name)}, which is not there")
+        body.input.append(spelt[read])
     body.input.extend(f"^{control.name}" for control in node.controls if control in members)
     _keep_inner_colocations(body, {other.name for other in node.colocated if other in members})
     definition = node.op_def
