@@ -12,6 +12,8 @@ from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import Interface, Postprocessed, Preprocessed
 from gdsurgeon.errors import Line, NotValidatedError, joined, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.proof.claims.side_by_side import (
     counterpart_pairs,
     deciding,
@@ -98,7 +100,7 @@ def parts_around(
 
 def _front(context: TrialContext, front: Preprocessed) -> Subject:
     names = {i.name: i.part_input for i in front.inputs}
-    plan = plan_with(context.executor.settings, front.pre, nodes_of(i.part_result for i in front.inputs))
+    plan = _part_plan(context, front.pre, nodes_of(i.part_result for i in front.inputs))
     options = SubjectOptions(picture=_picture(context, front))
     overrides = context.overrides_before().only(names).renamed(names)
     return _begun(Subject(context.executor, PRE, front.pre, plan=plan, overrides=overrides, options=options))
@@ -116,11 +118,19 @@ def _picture(context: TrialContext, front: Preprocessed) -> tuple[int, int] | No
 
 
 def _back(context: TrialContext, back: Postprocessed, model: FetchPlan) -> Subject:
-    plan = plan_with(context.executor.settings, back.post, nodes_of(i.part_result for i in back.outputs))
+    plan = _part_plan(context, back.post, nodes_of(i.part_result for i in back.outputs))
     options = SubjectOptions(bound=frozenset(i.part_input for i in back.outputs))
     names = {i.name for i in back.outputs}
     post = Subject(context.executor, POST, back.post, plan=plan, options=options)
     return _begun(post, [skipped for skipped in model.skipped if skipped.name in names])
+
+
+def _part_plan(context: TrialContext, graph: Graph, results: list[str]) -> FetchPlan:
+    """What is run of an added graph: RESULTS, and what else it gives that can be run, which are outputs now."""
+    settings, copied = context.executor.settings, context.change.intent.copied
+    alone = {n.name: plan_with(settings, graph, [n.name]) for n in output_nodes(graph) if n.name in copied}
+    others = [name for name, plan in alone.items() if plan.fetches and not (plan.skipped or plan.random or plan.draws)]
+    return plan_with(settings, graph, list(dict.fromkeys([*results, *others])))
 
 
 def _begun(part: Subject, unserved: Sequence[Skipped] = ()) -> Subject:
@@ -157,7 +167,7 @@ def parts_trial(
     return Trial(
         statement,
         _runs(context, parts, _edited(context, parts, specs, unfed)),
-        _served_pairs(parts),
+        [*_served_pairs(parts), *_other_pairs(context, parts)],
         both_load(change) | loads,
         samples=max(part.samples for part in (model, parts.pre) if part is not None),
         conditions=[something_compared, partial(_served_compared, parts), partial(_inputs_reached, parts)],
@@ -177,6 +187,9 @@ def _edited(context: TrialContext, parts: Parts, specs: Sequence[InputSpec], unf
     places = parts.model.places()
     for interface in parts.served:
         plan.groups[places[interface.name][0]].append(interface.name)
+    groups = [places[i.name][0] for i in parts.served] or [0]
+    for _, _, after in _others(context, parts):
+        plan.groups[groups[0]].append(after)
     plan.initializers += [copied.get(name, name) for part in parts.subjects() for name in part.plan.initializers]
     fed: dict[str, FeedSource] = {}
     if parts.pre is not None:
@@ -213,6 +226,26 @@ def _served_pairs(parts: Parts) -> list[ComparedPair]:
     ]
 
 
+def _others(context: TrialContext, parts: Parts) -> list[tuple[str, str, str]]:
+    """The run, the name and the name now of what the graphs around the model give besides."""
+    taken = {i.part_result for i in (*parts.taken, *parts.served)}
+    copied = context.change.intent.copied
+    refs = [(part.name, name, parse_tensor(name)) for part in parts.subjects() for name in part.plan.fetches]
+    return [
+        (run, name, format_input(copied[ref.node], ref.port))
+        for run, name, ref in refs
+        if name not in taken and ref.node in copied
+    ]
+
+
+def _other_pairs(context: TrialContext, parts: Parts) -> list[ComparedPair]:
+    called = {PRE: "pre", POST: "post"}
+    return [
+        ComparedPair(f"{called[run]}({name})", after, Fetch(run, name), Fetch(EDITED, after))
+        for run, name, after in _others(context, parts)
+    ]
+
+
 def _served_compared(parts: Parts, proof: Proof) -> None:
     """What is served must have been compared."""
     names = {i.name for i in parts.served}
@@ -226,7 +259,7 @@ def _served_compared(parts: Parts, proof: Proof) -> None:
 def _inputs_reached(parts: Parts, proof: Proof) -> None:
     """Something that depends on each of the inputs must have been compared."""
     compared = {i.name for i in parts.served}
-    compared.update(nodes_of(o.before for o in proof.compared if not o.before.startswith("post(")))
+    compared.update(nodes_of(o.before for o in proof.compared if not o.before.startswith(("pre(", "post("))))
     for interface in parts.taken:
         if compared.isdisjoint(depending_on(parts.model.graph, [interface.name])):
             reasons = joined("; ", dict.fromkeys(reason for _, reason in proof.skipped)) or "there is none"

@@ -1,0 +1,54 @@
+"""Graphs in front of a model and behind it: what they give besides is an output, too, and compared."""
+
+from __future__ import annotations
+
+import pytest
+from support.spoiling import Edit, caught, proven, spoilt
+from support.tf_graphs import Builder
+
+from gdsurgeon.edits.add_postprocessing import add_postprocessing
+from gdsurgeon.edits.add_preprocessing import add_preprocessing
+from gdsurgeon.proof.executor import Executor
+
+pytestmark = pytest.mark.tensorflow
+
+
+def part(name: str, suffix: str, *more: str) -> Builder:
+    """exp(NAME), and beside it |NAME| and (with MORE) what cannot be compared."""
+    b = Builder()
+    b.placeholder(name, "float32", (-1, 4))
+    b.node(f"{name}{suffix}", "Exp", [name], T="float32")
+    b.node("extra", "Abs", [name], T="float32")
+    if more:
+        b.node("shape", "Shape", [name], T="float32", out_type="int32")
+        b.node("noise", "RandomUniform", ["shape"], T="int32", dtype="float32")
+    return b
+
+
+def model() -> Builder:
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 4))
+    b.node("y", "Neg", ["x"], T="float32")
+    return b
+
+
+def edits(*more: str) -> dict[str, Edit]:
+    return {
+        "pre": lambda g: add_preprocessing(g, part("x", "_preprocessed", *more).graph("pre.pb")),
+        "post": lambda g: add_postprocessing(g, part("y", "_postprocessed", *more).graph("post.pb")),
+    }
+
+
+@pytest.mark.parametrize("where", ["pre", "post"])
+def test_another_result_is_compared(executor: Executor, where: str) -> None:
+    edit = edits()[where]
+    assert [o.after for o in proven(executor, model(), edit).compared if o.before == f"{where}(extra)"] == ["extra"]
+    error = caught(executor, model(), spoilt(edit, lambda g, _: g.set_op(g["extra"], "Neg")))
+    assert error.exit_code == 5 and "extra: " in error.details[0]
+
+
+@pytest.mark.parametrize("where", ["pre", "post"])
+def test_another_result_that_is_random_is_left_out(executor: Executor, where: str) -> None:
+    proof = proven(executor, model(), edits("noise")[where])
+    assert {o.after for o in proof.compared} >= {"extra", "y"}
+    assert "noise" not in {o.after for o in proof.outputs}
