@@ -133,6 +133,11 @@ class NotValidatedError(GdsurgeonError):
     code = "not-validated"
 
 
+def reason(error: OSError) -> str:
+    """What the system says, as a part of a sentence."""
+    return (error.strerror or str(error)).lower()
+
+
 def printable(text: str) -> str:
     """TEXT with control characters, newlines and lone surrogates escaped: a node's name is data, not markup."""
     if isinstance(text, Line):

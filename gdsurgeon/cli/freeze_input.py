@@ -9,7 +9,7 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, inputs_and_constants, paired
 from gdsurgeon.cli.options import edit_options, pair
-from gdsurgeon.errors import UsageError, printable
+from gdsurgeon.errors import UsageError, printable, reason
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -73,8 +73,7 @@ def _array(path: str) -> object:
     try:
         found = np.load(path, allow_pickle=False)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"the value {printable(path)} cannot be read: {reason}") from error
+        raise UsageError(f"the value {printable(path)} cannot be read: {reason(error)}") from error
     except Exception as error:  # numpy has many ways to say that a file is none of its own
         raise UsageError(f"the value {printable(path)} cannot be read: it is no .npy file") from error
     if not isinstance(found, np.ndarray):

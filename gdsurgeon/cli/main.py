@@ -15,7 +15,7 @@ import click
 
 from gdsurgeon.cli.commands import Commands
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, UsageError, printable
+from gdsurgeon.errors import GdsurgeonError, UsageError, printable, reason
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -137,7 +137,7 @@ def exit_code(arguments: list[str]) -> int:
             show_traceback()
         if isinstance(error, OSError) and error.filename is None:
             # Whatever is read or staged says so itself: what is left is standard output.
-            terminal.say(f"Error: <stdout> cannot be written: {(error.strerror or str(error)).lower()}")
+            terminal.say(f"Error: <stdout> cannot be written: {reason(error)}")
             return 6
         terminal.say(f"Error: internal fault ({type(error).__name__}: {printable(str(error))})")
         terminal.say("Hint: please report it, with what --debug shows")

@@ -7,14 +7,14 @@ import math
 import os
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from gdsurgeon.cli.command import feeds_option, message_option, output_option, proof_option
 from gdsurgeon.cli.complete import files, paired, placeholders
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted, reason
 
 if TYPE_CHECKING:
     from gdsurgeon.feeds.overrides import Overrides
@@ -311,17 +311,27 @@ def pair(text: str, what: str = "", *, last: bool = False) -> tuple[str, str]:
     return old, new
 
 
+def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
+    """The lines of FILE, which OPTION names, or of STREAM in its place, without the space around them.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        if stream is not None:
+            text = stream.read()
+        else:
+            with open(file, encoding="utf-8-sig") as lines:
+                text = lines.read()
+    except OSError as error:
+        raise UsageError(f"{option} {printable(file)} cannot be read: {reason(error)}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{option} {printable(file)} is not UTF-8 text") from error
+    return [line.strip() for line in text.splitlines()]
+
+
 def pairs(texts: tuple[str, ...], file: str | None, option: str = "--map") -> list[tuple[str, str]]:
     """The pairs OLD=NEW on the command line, and those in FILE, one a line; empty lines and # lines are skipped."""
-    out = [pair(text) for text in texts]
-    if file is not None:
-        try:
-            with open(file, encoding="utf-8-sig") as lines:
-                found = [line.strip() for line in lines]
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise UsageError(f"{option} {printable(file)} cannot be read: {reason}") from error
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{option} {printable(file)} is not UTF-8 text") from error
-        out += [pair(line, f"{option} {file}:") for line in found if line and not line.startswith("#")]
-    return out
+    found = lines_of(file, option) if file is not None else []
+    written = [pair(line, f"{option} {file}:") for line in found if line and not line.startswith("#")]
+    return [pair(text) for text in texts] + written

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gdsurgeon.cli.command import selection_option
 from gdsurgeon.cli.complete import files, listed, nodes, ops, paired, scopes
-from gdsurgeon.cli.options import names_in
+from gdsurgeon.cli.options import lines_of, names_in
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
 
 if TYPE_CHECKING:
@@ -115,18 +115,7 @@ def _boundary(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _names(file: str) -> list[str]:
     """The lines of FILE, without empty ones; a tensor's name stands for its node."""
-    try:
-        if file == "-":
-            text = sys.stdin.read()
-        else:
-            with open(file, encoding="utf-8-sig") as lines:
-                text = lines.read()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"--nodes {printable(file)} cannot be read: {reason}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--nodes {printable(file)} is not UTF-8 text") from error
-    names = [line.strip().partition(":")[0] for line in text.splitlines() if line.strip()]
+    names = [line.partition(":")[0] for line in lines_of(file, "--nodes", sys.stdin if file == "-" else None) if line]
     if not names:  # a pipe that has found nothing does not mean everything
         raise EditError(f"{'standard input' if file == '-' else printable(file)} names no node")
     return names

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from types import TracebackType
 
-from gdsurgeon.errors import OutputError, UsageError, printable, quoted
+from gdsurgeon.errors import OutputError, UsageError, printable, quoted, reason
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy, numpy_dtype
 from gdsurgeon.wire.output import OutputFile
@@ -127,7 +127,7 @@ class Archive:
             self._zip = zipfile.ZipFile(path)
             entries = [entry.removesuffix(".npy") for entry in self._zip.namelist() if entry.endswith(".npy")]
         except OSError as error:
-            raise self._unreadable((error.strerror or str(error)).lower()) from error
+            raise self._unreadable(reason(error)) from error
         except Exception as error:  # the zip reader has many ways to say that a file is none of its own
             raise self._unreadable("it is no .npz archive, or a broken one") from error
         self._entries = frozenset(entries)
@@ -183,8 +183,8 @@ class Archive:
         except Exception as error:  # whatever the zip and array readers make of a broken file
             raise self._unreadable(first_line(error)) from error
 
-    def _unreadable(self, reason: str) -> UsageError:
-        return UsageError(f"{self._what} {printable(self.path)} cannot be read: {reason}")
+    def _unreadable(self, why: str) -> UsageError:
+        return UsageError(f"{self._what} {printable(self.path)} cannot be read: {why}")
 
 
 def _texts(array: Array, lengths: Array) -> Tensor:

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gdsurgeon.errors import Line, UsageError, printable, quoted
+from gdsurgeon.errors import Line, UsageError, printable, quoted, reason
 from gdsurgeon.feeds.archive import Archive, first_line, of_dtype, split_key
 from gdsurgeon.feeds.make.numbers import BYTES, INTEGERS
 from gdsurgeon.feeds.overrides import Overrides
@@ -84,8 +84,7 @@ def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tenso
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"the feed {printable(path)} for {quoted(name)} cannot be read: {reason}") from error
+        raise UsageError(f"the feed {printable(path)} for {quoted(name)} cannot be read: {reason(error)}") from error
     if dtype != dtypes.STRING:
         raise UsageError(
             f"{quoted(name)} takes {dtypes.dtype_name(dtype)}: a feed from a file must be .npy, "
@@ -100,7 +99,7 @@ def _loaded(what: str, path: str) -> object:
     try:
         return np.load(path, allow_pickle=False)
     except OSError as error:
-        raise UsageError(f"{what} cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise UsageError(f"{what} cannot be read: {reason(error)}") from error
     except Exception as error:  # numpy has many ways to say that a file is none of its own
         raise UsageError(f"{what} cannot be read: it is no file of arrays, or a broken one") from error
 

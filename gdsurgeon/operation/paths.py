@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from gdsurgeon.errors import Line, OutputError, UsageError, printable
+from gdsurgeon.errors import Line, OutputError, UsageError, printable, reason
 from gdsurgeon.wire.output import STANDARD_OUTPUT, link_or_copy, same_file, temporary_name
 from gdsurgeon.wire.source import STANDARD_INPUT
 
@@ -132,8 +132,7 @@ def back_up(model: str, suffix: str) -> None:
         link_or_copy(os.path.realpath(model), temporary)
         os.replace(temporary, backup)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"the backup {printable(backup)} cannot be written: {reason}") from error
+        raise OutputError(f"the backup {printable(backup)} cannot be written: {reason(error)}") from error
     finally:
         if os.path.lexists(temporary):
             os.unlink(temporary)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from types import TracebackType
 
-from gdsurgeon.errors import OutputError, printable
+from gdsurgeon.errors import OutputError, printable, reason
 from gdsurgeon.wire.source import FileSource
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of, write_chunks
 
@@ -71,7 +71,7 @@ class OutputFile:
         except FileNotFoundError:
             found = None
         except OSError as error:
-            raise OutputError(f"{printable(path)} cannot be written: {_reason(error)}") from error
+            raise OutputError(f"{printable(path)} cannot be written: {reason(error)}") from error
         self._target = target
         folder = os.path.dirname(target)
         if found is None:
@@ -119,7 +119,7 @@ class OutputFile:
                 os.close(fd)
         except OSError as error:
             self.discard()
-            raise OutputError(f"{printable(self.name)} cannot be written: {_reason(error)}") from error
+            raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
         assert self.staged is not None
         return self.staged
 
@@ -166,7 +166,7 @@ class OutputFile:
             self.staged = None
             _sync_folder(os.path.dirname(self._target))
         except OSError as error:
-            raise OutputError(f"{printable(self.name)} cannot be written: {_reason(error)}") from error
+            raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
 
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Writes CHUNKS straight to the stream.
@@ -190,7 +190,7 @@ class OutputFile:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise OutputError(f"{printable(self.name)} cannot be written: {_reason(error)}") from error
+            raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
 
     @property
     def has_appeared(self) -> bool:
@@ -235,7 +235,7 @@ class Earlier:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise OutputError(f"{printable(self._path)} cannot be replaced: {_reason(error)}") from error
+            raise OutputError(f"{printable(self._path)} cannot be replaced: {reason(error)}") from error
         return self
 
     def __exit__(
@@ -345,7 +345,3 @@ def _sync_folder(folder: str) -> None:
             settle(fd)
         except OSError:
             pass  # some file systems cannot sync a folder, and the rename is done
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -7,7 +7,7 @@ import stat
 import sys
 from typing import Protocol, overload
 
-from gdsurgeon.errors import InputError, OutputError, UsageError, printable
+from gdsurgeon.errors import InputError, OutputError, UsageError, printable, reason
 
 SPOOL_IN_MEMORY = 64 << 20
 """A graph from a pipe is held in memory up to this many bytes, beyond it in an unlinked temporary file."""
@@ -109,7 +109,7 @@ class FileSource:
                     raise InputError(f"{printable(self.name)} was cut short while it was being read")
                 data += more
         except OSError as error:
-            raise InputError(f"{printable(self.name)} cannot be read: {_reason(error)}") from error
+            raise InputError(f"{printable(self.name)} cannot be read: {reason(error)}") from error
         return data
 
     def fileno(self) -> int | None:
@@ -165,7 +165,7 @@ def open_source(path: str) -> Source:
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except OSError as error:
-        raise InputError(f"{printable(path)} cannot be opened: {_reason(error)}") from error
+        raise InputError(f"{printable(path)} cannot be opened: {reason(error)}") from error
     mode = os.fstat(fd).st_mode
     if stat.S_ISDIR(mode):
         os.close(fd)
@@ -212,7 +212,7 @@ def _read(fd: int, name: str) -> bytes:
     try:
         return os.read(fd, 1 << 20)
     except OSError as error:
-        raise InputError(f"{name} cannot be read: {_reason(error)}") from error
+        raise InputError(f"{name} cannot be read: {reason(error)}") from error
 
 
 def _temporary() -> int:
@@ -223,7 +223,7 @@ def _temporary() -> int:
         with tempfile.TemporaryFile(prefix="gdsurgeon-", buffering=0) as file:
             return os.dup(file.fileno())
     except OSError as error:
-        raise OutputError(f"<stdin> cannot be held in a temporary file: {_reason(error)}") from error
+        raise OutputError(f"<stdin> cannot be held in a temporary file: {reason(error)}") from error
 
 
 def _write_all(fd: int, data: bytearray) -> None:
@@ -235,7 +235,7 @@ def _write_all(fd: int, data: bytearray) -> None:
             view = view[os.write(fd, view) :]
     except OSError as error:
         raise OutputError(
-            f"<stdin> cannot be held in the temporary folder {tempfile.gettempdir()}: {_reason(error)}",
+            f"<stdin> cannot be held in the temporary folder {tempfile.gettempdir()}: {reason(error)}",
             hint="TMPDIR names another folder",
         ) from error
     finally:
@@ -252,7 +252,3 @@ def _directory(path: str) -> tuple[str]:
     if os.path.exists(os.path.join(path, "saved_model.pb")) or os.path.exists(os.path.join(path, "saved_model.pbtxt")):
         return (f"{printable(path)} is a SavedModel directory, not a frozen GraphDef: freeze it first",)
     return (f"{printable(path)} is a directory, not a GraphDef",)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
