@@ -12,6 +12,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.kinds import ENTER
 from gdsurgeon.wire.protos import FunctionDef
 
@@ -75,7 +76,7 @@ def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
 
 def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]:
     what = f"{quoted(new.name)}, the copy of {quoted(old.name)},"
-    if old.op != new.op and intent.renamed_functions.get(old.op, old.op) != new.op:
+    if intent.renamed_functions.get(old.op, old.op) != new.op:
         yield f"{what} is a {printable(new.op)}, not a {printable(old.op)}"
         return
     if old.device != new.device:
@@ -122,7 +123,9 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _same_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:
-    if is_same_attr(old, new, key):
+    if key == "shape" and old.op == "Placeholder":  # which an old graph may spell otherwise
+        return placeholder_shape(old) == placeholder_shape(new)
+    if is_same_attr(old, new, key) and (not renamed or old.op == "Const"):
         return True
     before, now = old.attr_bytes(key), new.attr_bytes(key)
     if before is None or now is None:

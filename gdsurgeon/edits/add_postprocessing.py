@@ -13,11 +13,13 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.specification.asked import edit
 
 SUFFIX = "_postprocessed"
 RAW_SUFFIX = "_raw"
 
 
+@edit
 def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
     """Puts POST behind the outputs of GRAPH.
 

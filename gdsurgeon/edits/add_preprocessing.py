@@ -11,11 +11,13 @@ from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
+from gdsurgeon.specification.asked import edit
 
 SUFFIX = "_preprocessed"
 _PLACEHOLDER_ATTRS = ("dtype", "shape", "_output_shapes")
 
 
+@edit
 def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
     """Puts PRE in front of the inputs of GRAPH.
 

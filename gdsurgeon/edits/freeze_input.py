@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import compatible, placeholder_shape
+from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
@@ -15,6 +15,7 @@ from gdsurgeon.graph.constants import constant_header, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import BOOL, NUMBERS, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit

@@ -13,8 +13,10 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.specification.asked import edit
 
 
+@edit
 def import_graph(
     graph: Graph,
     other: Graph,

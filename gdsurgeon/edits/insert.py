@@ -12,8 +12,10 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Output
+from gdsurgeon.specification.asked import edit
 
 
+@edit
 def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") -> EditResult:
     """Has everything that reads TENSOR read what BODY makes of it.
 

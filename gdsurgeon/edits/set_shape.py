@@ -9,7 +9,6 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit
-from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.comparison.facts import Rewired
@@ -22,6 +21,7 @@ from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
 from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def

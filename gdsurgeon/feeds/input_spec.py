@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple
 from zlib import crc32
 
-from gdsurgeon.analysis.shapes.stated import compatible, placeholder_shape
+from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import Line, NotValidatedError, UsageError, quoted
 from gdsurgeon.feeds.given import given_feeds, packed
 from gdsurgeon.feeds.infer.consumers import outlet_of
@@ -21,6 +21,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.tensor import Tensor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import backward_walk, members
 from gdsurgeon.graph.attrs import shape_value, type_value
@@ -12,6 +11,7 @@ from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.wire.messages import message

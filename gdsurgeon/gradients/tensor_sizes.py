@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import placeholder_shape
 from gdsurgeon.errors import Line, UsageError, printable, quoted
 from gdsurgeon.gradients.checkpointing.step import TensorSize, tensor_size
 from gdsurgeon.gradients.skeleton import with_shapes
 from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss
+from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import FLOATING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.base import TensorSpec

@@ -47,7 +47,7 @@ def violations(
     if len({mine for mine, _ in pairs}) < len(pairs) or len(set(functions.values())) < len(functions):
         yield "one function has become two in the clone, or two have become one"
     common = names_in_use(before, names, functions=False)
-    yield from sharing_faults(comparison, copies, dict(pairs), common.__contains__)
+    yield from sharing_faults(comparison, copies, dict(pairs), common)
     for read in outside:
         if not any(input.name == read for name in names for input in before[name].inputs):
             yield f"nothing that is cloned reads {quoted(read)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.comparison.compare import Comparison
@@ -65,7 +65,7 @@ class _Holder(NamedTuple):
 
 
 def sharing_faults(
-    comparison: Comparison, copies: Copies, functions: Mapping[str, str], stays: Callable[[str], bool]
+    comparison: Comparison, copies: Copies, functions: Mapping[str, str], common: Container[str] = ()
 ) -> Iterator[str]:
     """What is wrong with the names by which the copies hold tables, queues and variables, a line each.
 
@@ -73,7 +73,7 @@ def sharing_faults(
         comparison: of the graph without the copies and with them.
         copies: the nodes.
         functions: the functions that came with them, by the originals' names.
-        stays: whether what is held by a name is to be the same for the copies as for whoever has it already.
+        common: the names by which the copies hold what others hold, too.
     """
     holders = [*_nodes(copies, comparison.after), *_bodies(copies.originals, comparison.after, functions)]
     if not holders:
@@ -81,7 +81,7 @@ def sharing_faults(
     used = names_in_use(comparison.before)
     given: dict[str, str] = {}
     for holder in holders:
-        if holder.old and not holder.is_own and stays(holder.old):
+        if holder.old and not holder.is_own and holder.old in common:
             if holder.new != holder.old:
                 yield f"{quoted(holder.copy)} is shared as {quoted(holder.new)}, not as {quoted(holder.old)}"
         elif given.setdefault(holder.old, holder.new) != holder.new and not holder.is_own:

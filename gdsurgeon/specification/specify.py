@@ -10,9 +10,13 @@ from gdsurgeon.specification.asked import Asked
 
 SPECIFIED = frozenset(
     (
+        "add_postprocessing",
+        "add_preprocessing",
         "clone_scope",
         "control",
         "freeze_input",
+        "import_graph",
+        "insert",
         "remove",
         "rename",
         "reroute",

@@ -13,12 +13,12 @@ from support.graphs import FLOAT, identity, placeholder
 from support.setting_shapes import classifier, edited, shape_attr
 
 from gdsurgeon.analysis.shapes.fit import trial_shape
-from gdsurgeon.analysis.shapes.stated import placeholder_shape
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.load import from_bytes, load
+from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import from_numpy
 

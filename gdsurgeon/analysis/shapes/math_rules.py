@@ -19,8 +19,9 @@ from gdsurgeon.analysis.shapes.call import (
     rule,
     rules,
 )
-from gdsurgeon.analysis.shapes.stated import compatible, placeholder_shape
+from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
+from gdsurgeon.graph.placeholders import placeholder_shape
 
 # Where tensors come from.
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-
-SCALAR_MEANS_UNKNOWN_BEFORE = 24
-"""A graph of a producer before this one writes an unknown shape as that of a scalar."""
 
 
 def stated_shape(output: Output) -> Shape:
@@ -26,17 +24,6 @@ def stated_shape(output: Output) -> Shape:
     if value is not None and output.index < len(value.list.shape):
         return shape_of(value.list.shape[output.index])
     return None
-
-
-def placeholder_shape(node: Node) -> Shape:
-    """The shape that a placeholder takes."""
-    value = node.attr("shape")
-    if value is None or value.WhichOneof("value") != "shape":
-        return None
-    shape = shape_of(value.shape)
-    if shape == () and node.op == "Placeholder" and node.graph.store.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
-        return None
-    return shape
 
 
 def compatible(a: Shape, b: Shape) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
@@ -29,6 +28,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import UniqueNames, check_name
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
 
 
 @dataclass

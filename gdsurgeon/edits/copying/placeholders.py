@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.shapes.stated import SCALAR_MEANS_UNKNOWN_BEFORE, stated_shape
+from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE
 from gdsurgeon.ops.dtypes import base_dtype
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from math import prod
 
-from gdsurgeon.analysis.shapes.stated import compatible, placeholder_shape
+from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.feeds.infer.consumers import Step, following, outlet_of, through_identities
 from gdsurgeon.feeds.infer.roles import ANY, role_shapes
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import INT32, INT64
 
 SIDES = (64, 224, 128, 299, 300, 256, 32, 28, 96, 160, 321, 416, 512, 512)

@@ -7,13 +7,13 @@ from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.stated import placeholder_shape
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import Interface, Postprocessed, Preprocessed
 from gdsurgeon.errors import Line, NotValidatedError, joined, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.proof.claims.side_by_side import (
     counterpart_pairs,
     deciding,

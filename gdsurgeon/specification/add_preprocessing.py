@@ -1,0 +1,25 @@
+"""add-preprocessing: who read an input reads what the part makes of it; the input is what the part takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.specification.joining import Bound, Joined, bindings, uses
+
+
+def violations(comparison: Comparison, pre: Graph, mapped: Sequence[Bound] = ()) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    bound = bindings(pre, mapped, "_preprocessed")
+    joined = Joined(comparison, pre, {raw: model for model, raw, _ in bound})
+    intent = Intent(changed=[model for model, _, _ in bound])
+    for model, raw, result in bound:
+        new = joined.tensor(result)
+        intent.rewired += [Rewired(name, slot, model, new) for name, slot in uses(comparison.before, model)]
+        intent.altered.append(Altered(model, "op", pre[raw].op))
+        for key in ("dtype", "shape", "_output_shapes"):
+            intent.altered.append(Altered(model, f"attr {key}", pre[raw].attr_bytes(key)))
+    yield from joined.violations(intent)

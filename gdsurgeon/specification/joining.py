@@ -1,0 +1,133 @@
+"""What is there of a graph that was brought into another: its nodes, wired as they were, and its functions."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.facts import FunctionChanges
+from gdsurgeon.comparison.intent import Copies, Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import functions_in
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.specification.sharing import sharing_faults
+from gdsurgeon.wire.protos import FunctionDef
+
+
+class Joined:
+    """A graph that was brought into another.
+
+    Args:
+        comparison: of the other graph without it and with it.
+        part: the graph that was brought in.
+        stands: for nodes of PART that were not copied, the tensor that stands for each.
+        names: what certain copies must be called. Others have their own names, with a number where that is taken.
+        taken: names that are taken besides those of the other graph.
+
+    Attributes:
+        names: of the copies.
+    """
+
+    def __init__(
+        self,
+        comparison: Comparison,
+        part: Graph,
+        stands: Mapping[str, str],
+        names: Mapping[str, str] | None = None,
+        taken: Container[str] = (),
+    ) -> None:
+        self._comparison = comparison
+        self._part = part
+        own = [node.name for node in part.nodes() if node.name not in stands]
+        numbered = _by_stem(comparison.facts.added, {*own})
+        self.names: dict[str, str] = {}
+        for name in own:
+            is_taken = name in comparison.before or name in taken
+            self.names[name] = (names or {}).get(name) or (numbered.get(name, name) if is_taken else name)
+        self._copies = Copies(part, self.names, stands, False)
+        functions = _by_stem(comparison.facts.functions.added, {f.signature.name for f in part.functions})
+        self._functions = {f.signature.name: functions.get(f.signature.name, f.signature.name) for f in part.functions}
+
+    def tensor(self, name: str) -> str:
+        """Where a tensor of the part is now."""
+        node, colon, index = name.partition(":")
+        return self._copies.outside.get(node) or self.names[node] + (colon + index if index != "0" else "")
+
+    def violations(self, intent: Intent) -> Iterator[str]:
+        """What is different and is neither of the part nor of INTENT, what is wrong with the copies, a line each."""
+        library = self._comparison.before.functions
+        intent.added += self.names.values()
+        intent.renamed_functions = {old: new for old, new in self._functions.items() if old != new}
+        intent.functions = FunctionChanges(added=[new for new in self._functions.values() if new not in library])
+        intent.copies.append(self._copies)
+        yield from audit(self._comparison, intent, "nobody asked for that")
+        merged = {old for old, new in self._functions.items() if new in library}
+        for name in sorted(merged):
+            if library[self._functions[name]] != self._respelt(self._part.functions[name]):
+                yield f"the function {quoted(name)} is not the one that was there, and is taken for it"
+        came = {old: new for old, new in self._functions.items() if old not in merged}
+        yield from sharing_faults(self._comparison, self._copies, came)
+        yield from self._lost_gradients()
+
+    def _respelt(self, function: FunctionDef) -> FunctionDef:
+        """FUNCTION with the names that it and those which it calls have now."""
+        out = type(function)()
+        out.CopyFrom(function)
+        out.signature.name = self._functions[function.signature.name]
+        for node in out.node_def:
+            node.op = self._functions.get(node.op, node.op)
+            for func in (func for value in node.attr.values() for func in functions_in(value)):
+                func.name = self._functions.get(func.name, func.name)
+        return out
+
+    def _lost_gradients(self) -> Iterator[str]:
+        """Each function of the part has the gradient that it had there, unless it had one here."""
+        had = {g.function_name for g in self._comparison.before.functions.gradients()}
+        has = {g.function_name: g.gradient_func for g in self._comparison.after.functions.gradients()}
+        for gradient in self._part.functions.gradients():
+            name = self._functions.get(gradient.function_name, gradient.function_name)
+            its = self._functions.get(gradient.gradient_func, gradient.gradient_func)
+            if name not in had and has.get(name) != its:
+                yield f"the gradient of the function {quoted(name)} is not {quoted(its)}"
+
+
+def _by_stem(added: Iterable[str], own: Container[str]) -> dict[str, str]:
+    """Names that were made unique with a number, by what they were."""
+    stems = ((name.rpartition("_"), name) for name in added if name not in own)
+    return {stem: name for (stem, _, number), name in stems if number.isdigit()}
+
+
+def uses(graph: Graph, tensor: str) -> Iterator[tuple[str, int]]:
+    """The nodes of a file that read TENSOR, each with the slot."""
+    for name in graph.store.users(tensor.partition(":")[0]):
+        for slot, read in enumerate(graph[name].inputs):
+            if read.name == tensor:
+                yield name, slot
+
+
+def result(part: Graph) -> str:
+    """The tensor that a graph of one result gives."""
+    read = {output.node for node in part.nodes() for output in node.inputs}
+    unread = [n for n in part.nodes() if n not in read and n.output_dtypes != [] and n.op not in PLACEHOLDERS]
+    served = [node for node in unread if node.op not in ("Const", "Print")]
+    return (served or unread)[0].name
+
+
+Bound = tuple[str, str, str]
+"""A node of the model, and the placeholder and the result of the part that belong to it."""
+
+
+def bindings(part: Graph, mapped: Sequence[Bound], suffix: str) -> list[Bound]:
+    """What belongs together, where it was spelt out or by its name: one for each placeholder of the part."""
+    out = [
+        (model.removesuffix(":0"), raw.removesuffix(":0"), result.removesuffix(":0")) for model, raw, result in mapped
+    ]
+    spelt = {raw for _, raw, _ in out}
+    return out + [(name, name, name + suffix) for name in placeholders(part) if name not in spelt]
+
+
+def placeholders(part: Graph) -> list[str]:
+    """The inputs of a graph that must be given, in the order of the file."""
+    return [node.name for node in part.nodes() if node.op in PLACEHOLDERS and node.op != "PlaceholderWithDefault"]
