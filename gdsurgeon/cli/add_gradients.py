@@ -13,6 +13,7 @@ from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
+    from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
 
 @click.command("add-gradients", cls=Command)
@@ -98,19 +99,12 @@ def command(
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_gradients import add_gradients
     from gdsurgeon.feeds.input_spec import given_shapes
-    from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
-    if not xs and not weights:
-        raise UsageError("gradients with respect to what? --xs TENSOR,... or --weights")
-    if scope is not None and not scope.strip("/"):
-        raise UsageError("--scope names nothing")
+    _check(request, bool(xs or weights), scope, measure)
     targets, sources, given = names_in(ys, "--ys"), names_in(xs, "--xs"), names_in(grad_ys, "--grad-ys")
     called = names_in(names, "--names")
     kept = _kept(checkpoints, budget, threads)
-    if measure and request.level != "run":
-        raise UsageError(f"--measure runs the result, and --validate {request.level} does not")
-    settings = request.settings
-    with Differentiator(settings.timeout, settings.op_libraries, verbose=settings.verbose) as differentiator:
+    with _differentiator(request) as differentiator:
         run_edit(
             "add-gradients",
             request,
@@ -133,6 +127,23 @@ def command(
                 differentiator=differentiator,
             ),
         )
+
+
+def _check(request: Request, has_sources: bool, scope: str | None, measure: bool) -> None:
+    """Raises UsageError where options come to nothing."""
+    if not has_sources:
+        raise UsageError("gradients with respect to what? --xs TENSOR,... or --weights")
+    if scope is not None and not scope.strip("/"):
+        raise UsageError("--scope names nothing")
+    if measure and request.level != "run":
+        raise UsageError(f"--measure runs the result, and --validate {request.level} does not")
+
+
+def _differentiator(request: Request) -> Differentiator:
+    from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+
+    settings = request.settings
+    return Differentiator(settings.timeout, settings.op_libraries, verbose=settings.verbose)
 
 
 def _kept(checkpoints: tuple[str, ...], budget: float | None, threads: int | None) -> list[str]:
