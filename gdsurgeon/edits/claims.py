@@ -54,6 +54,7 @@ class SameOutputs(Claim):
         also: nodes of the graph before whose outputs are compared as well, those that have a counterpart.
         even_alone: whether it is enough that the edited graph runs, where the original does not.
         measured: whether the time that both graphs take is part of what is asked.
+        as_written: whether calls of functions are kept from optimising these by themselves.
     """
 
     rtol: float = 0.0
@@ -62,6 +63,7 @@ class SameOutputs(Claim):
     also: tuple[str, ...] = ()
     even_alone: bool = False
     measured: bool = False
+    as_written: bool = False
 
 
 @dataclass

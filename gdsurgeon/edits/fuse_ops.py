@@ -15,6 +15,7 @@ from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
 from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.definition import (
     NO_INLINE,
+    NO_OPTIMIZER_OF_ITS_OWN,
     XLA_ATOL,
     XLA_MUST_COMPILE,
     XLA_RTOL,
@@ -34,11 +35,6 @@ from gdsurgeon.ops.kinds import CONVOLUTIONS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import FunctionDef
-
-_NO_OPTIMIZER_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
-"""ConfigProto.graph_options.rewrite_options.disable_meta_optimizer: without it a call optimises its function when it
-is first run, even in a session that has the optimiser turned off, and rounds differently. What a session's own
-optimiser does with functions is left to the session."""
 
 
 @dataclass
@@ -370,7 +366,7 @@ def _call_attrs(function: FunctionDef, xla: bool) -> dict[str, bytes]:
         "Tout": types_value([arg.type for arg in signature.output_arg]),
         "f": func_value(signature.name),
         "config": bytes_value(b""),
-        "config_proto": bytes_value(_NO_OPTIMIZER_OF_ITS_OWN),
+        "config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN),
         "executor_type": bytes_value(b""),
     }
     if xla:  # on the call: on the function alone TensorFlow does not see it

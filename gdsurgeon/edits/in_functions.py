@@ -57,4 +57,5 @@ def _claim(claims: Sequence[Claim]) -> Claim:
         rtol=max(claim.rtol for claim in same),
         atol=max(claim.atol for claim in same),
         even_alone=all(claim.even_alone for claim in same),
+        as_written=any(claim.as_written for claim in same),
     )

@@ -80,6 +80,7 @@ def inline(
         rtol=loose[0] if rtol is None else rtol,
         atol=loose[1] if atol is None else atol,
         also=tuple(node.name for node in calls),
+        as_written=True,
     )
     return EditResult(intent, (claim,))
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 from support.desk import Desk
+from support.function_defs import call, function
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
+    VERSIONS,
     add,
+    attr,
     const,
     graph,
     graph_bytes,
     identity,
+    library,
     node,
     placeholder,
     scalar,
@@ -181,3 +185,20 @@ def test_what_was_spoilt_in_a_loop_is_found(executor: Executor, name: str, op: s
     executor.load_bytes(EDITED, read_chunks(found.chunks()))
     with pytest.raises(ValidationError, match="does not hold for"):
         prove(executor, found, result, Overrides())
+
+
+PLAIN = attr("")
+
+
+def test_functions_that_tensorflow_would_optimise_are_inlined(desk: Desk) -> None:
+    """Of 0.1 * (0.3 * x) its optimiser makes 0.03 * x, which rounds differently."""
+    body = function(
+        "f", {"x": FLOAT}, {"out": (FLOAT, "y:z:0")},
+        scalar("a", 0.1), scalar("b", 0.3), node("m", "Mul", ["x", "a:output:0"], T=FLOAT),
+        node("y", "Mul", ["m:z:0", "b:output:0"], T=FLOAT),
+    )  # fmt: skip
+    outer = function("g", {"x": FLOAT}, {"out": (FLOAT, "c:output:0")},
+                     call("c", "f", ["x"], [FLOAT], [FLOAT], config_proto=PLAIN))  # fmt: skip
+    records = [placeholder("x", FLOAT, (-1, 64)), call("c", "g", ["x"], [FLOAT], [FLOAT], config_proto=PLAIN)]
+    desk.put("model.pb", graph_bytes(*records, identity("y", "c"), trailer=library(body, outer) + VERSIONS))
+    check_proven(desk, "inline", "model.pb")

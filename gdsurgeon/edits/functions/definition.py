@@ -19,6 +19,10 @@ from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
 NO_INLINE = "_noinline"
 XLA_MUST_COMPILE = "_XlaMustCompile"
+NO_OPTIMIZER_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
+"""ConfigProto.graph_options.rewrite_options.disable_meta_optimizer: without it a call optimises its function when it
+is first run, even in a session that has the optimiser turned off, and rounds differently. What a session's own
+optimiser does with functions is left to the session."""
 XLA_RTOL, XLA_ATOL = 1e-4, 1e-5
 """By how much what XLA computes may differ from what TensorFlow's kernels compute."""
 

@@ -11,6 +11,7 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import SameOutputs, SameTensors
 from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.proof.claims.as_written import load_as_written
 from gdsurgeon.proof.claims.side_by_side import (
     counterpart_pairs,
     deciding,
@@ -28,6 +29,8 @@ from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext, TrialSt
 
 def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
     """What the original gives is fetched of both graphs, and what CLAIM names besides."""
+    if claim.as_written:
+        load_as_written(context)
     plan, inside = same_outputs_plan(context, claim)
     trial = side_by_side_trial(context, plan, claim, inside)
     if claim.rtol or claim.atol:
