@@ -141,10 +141,11 @@ class _Inference:
         text: str | None = None
         shapes: Sequence[Shape] = ()
         try:
-            with suppress(*_UNSAID):
-                shapes = rule(call)
+            shapes = rule(call)
         except Misfit as misfit:
             shapes, text = misfit.shapes, str(misfit)
+        except _UNSAID:
+            pass
         if self.settle is not None:
             shapes, text = self.settle(call, shapes, text)
         if text is not None:
