@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -41,6 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.tensorflow)
 
 
+def pytest_collection_finish() -> None:
+    """What is there by now stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def no_tensorflow_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fails a test that has TensorFlow work for it, and is not marked as one of those."""
@@ -51,7 +58,8 @@ def no_tensorflow_unless_marked(request: pytest.FixtureRequest, monkeypatch: pyt
     def unmarked(*_: object, **__: object) -> NoReturn:
         pytest.fail("this test has TensorFlow work for it: it is to be marked with @pytest.mark.tensorflow")
 
-    monkeypatch.setattr(Worker, "submit", unmarked)
+    monkeypatch.setattr(Worker, "_submit", unmarked)
+    monkeypatch.setattr(Worker, "start", lambda worker: worker)  # TensorFlow would load for nothing
     before = "tensorflow" in sys.modules
     yield
     if not before and "tensorflow" in sys.modules:

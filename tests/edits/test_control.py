@@ -216,7 +216,7 @@ def _reaches(edges: dict[str, set[str]], start: str, goal: str) -> bool:
     return False
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data())
 def test_random_edges(data: st.DataObject) -> None:
     drawn: Drawn = data.draw(graphs.random_graphs())

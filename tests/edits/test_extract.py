@@ -335,7 +335,7 @@ def extractions(draw: st.DrawFn) -> tuple[graphs.Drawn, list[str], list[str]]:
     return drawn, inputs, pick_some(draw, tensors, 2, least=1, unique=True)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(extractions())
 def test_any_extraction(case: tuple[graphs.Drawn, list[str], list[str]]) -> None:
     drawn, inputs, outputs = case

@@ -18,7 +18,7 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import is_valid_name
 
-STEADY = settings(max_examples=150)
+STEADY = settings(max_examples=100)
 
 
 def naive_rename(parsed: Any, names: dict[str, str]) -> Any:

@@ -177,7 +177,7 @@ def parts(text: str) -> tuple[str, str]:
     return name, colon + index
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(removals())
 def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
     drawn, names, how = case

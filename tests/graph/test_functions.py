@@ -377,7 +377,7 @@ def library_fields(draw: st.DrawFn) -> list[bytes]:
     return out
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(library_fields(), STEPS)
 def test_any_changes(data: list[bytes], steps: list[tuple[str, list[str], bytes]]) -> None:
     found = with_library(*data)

@@ -21,7 +21,7 @@ from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
 
-STEADY = settings(max_examples=150)
+STEADY = settings(max_examples=100)
 
 
 def by_search(data: bytes, wanted: list[str]) -> Graph:

@@ -134,46 +134,15 @@ class Workshop:
         return found
 
 
-class Applications:
-    """Keras applications, frozen by a process of their own, one after the other while tests of the others run."""
-
-    def __init__(self, process: GradientReference, folder: Path) -> None:
-        self._process, self._folder = process, folder
-        self._waiting = ["MobileNetV2", "ResNet50"]
-        for name in self._waiting:
-            process.send("make", model=name, path=str(self._path(name)))
-
-    def get(self, name: str) -> Path:
-        while name in self._waiting:
-            self._process.receive()
-            self._waiting.pop(0)
-        return self._path(name)
-
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{name}.pb"
-
-
-@pytest.fixture(scope="module")
-def asked() -> Iterator[Differentiator]:
-    with Differentiator(timeout=120) as differentiator:
-        yield differentiator
-
-
 @pytest.fixture(scope="module")
 def reference() -> Iterator[GradientReference]:
     with GradientReference() as process:
         yield process
 
 
-@pytest.fixture(scope="module")
-def applications(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Applications]:
-    with GradientReference() as process:
-        yield Applications(process, tmp_path_factory.mktemp("applications"))
-
-
 @pytest.fixture
-def workshop(tmp_path: Path, asked: Differentiator, reference: GradientReference) -> Workshop:
-    return Workshop(tmp_path, asked, reference)
+def workshop(tmp_path: Path, differentiator: Differentiator, reference: GradientReference) -> Workshop:
+    return Workshop(tmp_path, differentiator, reference)
 
 
 def tensors(names: Sequence[str]) -> list[str]:
@@ -185,8 +154,8 @@ def nodes_with(path: Path, op: str) -> list[str]:
     return [node.name for node in gds.load(str(path)).nodes() if node.op == op]
 
 
-def test_mobilenet_from_the_gradient_of_its_softmax(workshop: Workshop, applications: Applications) -> None:
-    path = applications.get("MobileNetV2")
+def test_mobilenet_from_the_gradient_of_its_softmax(workshop: Workshop) -> None:
+    path = workshop.model("MobileNetV2")
     (softmax,) = nodes_with(path, "Softmax")
     feeds: Shapes = {"image": (2, 64, 64, 3), "grad_ys": (2, 1000)}
     subject = Subject(path, [softmax], ["image"], feeds, grad_ys=["grad_ys"], batch=8)
@@ -197,8 +166,8 @@ def test_mobilenet_from_the_gradient_of_its_softmax(workshop: Workshop, applicat
     assert answer["zeros"] == [] and len(answer["weights"]) > 150
 
 
-def test_resnet_from_its_logits(workshop: Workshop, applications: Applications) -> None:
-    path = applications.get("ResNet50")
+def test_resnet_from_its_logits(workshop: Workshop) -> None:
+    path = workshop.model("ResNet50")
     (softmax,) = nodes_with(path, "Softmax")
     logits = gds.load(str(path))[softmax].inputs[0].name
     subject = Subject(path, [logits], ["image"], {"image": (2, 64, 64, 3)}, batch=8)

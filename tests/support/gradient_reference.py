@@ -30,17 +30,9 @@ class GradientReference:
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         """What the process answers; an AssertionError where it fails."""
-        self.send(do, **request)
-        return self.receive()
-
-    def send(self, do: str, **request: Any) -> None:
-        """Asks for something, and does not wait for it."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
         self._process.stdin.flush()
-
-    def receive(self) -> dict[str, Any]:
-        """The answer to the first request that has had none."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, f"the process has ended: {self._process.wait()}"

@@ -12,7 +12,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection, select_nodes
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node
 
-STEADY = settings(max_examples=150)
+STEADY = settings(max_examples=100)
 
 
 def names(found: Graph, **selection: Any) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -25,13 +25,13 @@ class LentWorker(Worker):
         self._graphs: set[str] = set()
         self._results: set[str] = set()
 
-    def submit(self, method: str, **arguments: Any) -> Pending[Any]:
+    def _submit(self, method: str, arguments: Mapping[str, Any], descriptor: int | None = None) -> Pending[Any]:
         if method == "load":
             self._graphs.add(arguments["key"])
         elif method in ("run", "put"):
             self._results.add(arguments["result_id"])
         self._talking = True
-        pending = super().submit(method, **arguments)
+        pending = super()._submit(method, arguments, descriptor)
         self._talking = False
         return pending
 

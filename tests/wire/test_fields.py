@@ -20,7 +20,7 @@ from gdsurgeon.wire.fields import (
     read_varint,
 )
 
-STEADY = settings(max_examples=200)
+STEADY = settings(max_examples=120)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_message_is_taken_apart_into_its_fields(parts: list[bytes]) -> None:
     assert [data[f.start : f.end] for f in fields(data, 0, len(data))] == parts
 
 
-@settings(STEADY, max_examples=300)
+@settings(STEADY, max_examples=200)
 @given(st.lists(MESSAGES, min_size=1, max_size=4), st.data())
 def test_agrees_with_protobuf_on_what_is_a_message(parts: list[bytes], data: st.DataObject) -> None:
     mutated = bytearray(b"".join(parts))

@@ -25,7 +25,7 @@ from gdsurgeon.wire.node_record import (
     size_of,
 )
 
-STEADY = settings(max_examples=200)
+STEADY = settings(max_examples=120)
 INT = b"\x18\x05"
 TYPE = b"\x30\x01"
 

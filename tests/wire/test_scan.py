@@ -23,7 +23,7 @@ from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.scan import LARGE, LARGEST_CHUNK, SMALLEST_CHUNK, Run, is_node, scan
 from gdsurgeon.wire.source import BytesSource
 
-STEADY = settings(max_examples=150)
+STEADY = settings(max_examples=100)
 
 
 @pytest.fixture(params=["real", "tiny"])
@@ -186,7 +186,7 @@ class TestAgainstProtobuf:
             assert set(header.attrs) == set(expected.attr)
         assert b"".join(body for body in bodies(graph)) == b"".join(bodies(data))
 
-    @settings(STEADY, max_examples=200)
+    @settings(STEADY, max_examples=120)
     @given(data=encodings(), change=st.data())
     def test_takes_and_refuses_what_protobuf_does(self, data: bytes, change: st.DataObject) -> None:
         mutated = mutate(data, change)
@@ -201,7 +201,7 @@ class TestAgainstProtobuf:
         else:  # protobuf wants tags and lengths in five bytes
             assert b"\x80" in mutated or any(byte > 127 for byte in mutated)
 
-    @settings(STEADY, max_examples=200)
+    @settings(STEADY, max_examples=120)
     @given(data=encodings(), change=st.data())
     def test_a_mutated_graph_ends_in_an_answer_or_in_an_input_error(self, data: bytes, change: st.DataObject) -> None:
         graph = Graph(BytesSource(mutate(data, change)))

@@ -107,7 +107,7 @@ def test_no_published_graph_is_taken_for_something_else() -> None:
     assert len(found) > 20
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(random_graphs())
 def test_no_random_graph_is_taken_for_something_else(drawn: graphs.Drawn) -> None:
     assert from_bytes(drawn.data).node_count == len(drawn.message.node)

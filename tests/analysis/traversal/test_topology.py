@@ -17,7 +17,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.load import from_bytes
 
-STEADY = settings(max_examples=100)
+STEADY = settings(max_examples=80)
 
 
 def marked(topology: Topology, found: bytearray) -> set[str]:

@@ -38,7 +38,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 
-STEADY = settings(max_examples=120)
+STEADY = settings(max_examples=80)
 
 
 def copied(found: Graph, names: Sequence[str], **options: Any) -> CopiedNodes:
