@@ -19,12 +19,14 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CONTROL_FLOW, IDENTITY, PLACEHOLDERS, UNSET_PLACEHOLDERS
+from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, named
 
 _NO_WORK = PLACEHOLDERS | CONTROL_FLOW | IDENTITY | {"Const", "NoOp"}
 """Ops of nodes that nobody minds: they compute nothing."""
 
 
+@edit
 def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str | Output]) -> EditResult:
     """Cuts GRAPH down to what computes OUTPUTS from INPUTS.
 

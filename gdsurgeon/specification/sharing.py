@@ -27,7 +27,7 @@ def called_pairs(copies: Copies, after: Graph) -> list[tuple[str, str]]:
     for name, copied in copies.names.items():
         old, new = copies.originals.find(name), after.find(copied)
         if old is not None and new is not None:
-            pending += zip(_named_by_node(old), _named_by_node(new), strict=False)
+            pending += zip(named_by_node(old), named_by_node(new), strict=False)
     while pending:
         pair = pending.pop()
         function = copies.originals.functions.get(pair[0])
@@ -40,7 +40,7 @@ def called_pairs(copies: Copies, after: Graph) -> list[tuple[str, str]]:
     return list(out)
 
 
-def _named_by_node(node: Node) -> list[str]:
+def named_by_node(node: Node) -> list[str]:
     """The op of a node, and the functions that its attrs name."""
     definition = op_def(node.op)
     out = [node.op]

@@ -14,6 +14,7 @@ SPECIFIED = frozenset(
         "add_preprocessing",
         "clone_scope",
         "control",
+        "extract",
         "freeze_input",
         "import_graph",
         "insert",

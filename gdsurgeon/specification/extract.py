@@ -1,0 +1,132 @@
+"""extract: what the outputs need of the inputs is there, with what initialises it; all else is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.facts import FunctionChanges, Rewired, Value
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import type_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, PLACEHOLDERS, holds_state
+from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.specification.sharing import named_by_node
+
+_ROW_BY_ROW = frozenset(
+    """
+    AvgPool BiasAdd Cast Conv2D DepthwiseConv2dNative Elu Exp FusedBatchNorm FusedBatchNormV3 Identity LeakyRelu MatMul
+    MaxPool Neg Relu Relu6 Sigmoid Softmax Sqrt Square Tanh
+    """.split()
+)
+"""Ops that give as many rows as their input 0 has."""
+
+
+def violations(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    before, after, facts = comparison.before, comparison.after, comparison.facts
+    table = before.store.table
+    starts, ends = ([_code(table, tensor) for tensor in dict.fromkeys(tensors)] for tensors in (inputs, outputs))
+    kept = _needed(table, ends, starts)
+    read = {code for row in kept for code in table.inputs(row)}
+    starts = [code for code in starts if code in read]  # what is not needed is no cut
+    kept = _needed(table, ends, starts)
+    kept |= _above(table, _assignments(table, kept))
+    cuts = [code for code in starts if table.op(code >> Table.PORT_BITS) not in PLACEHOLDERS]
+    intent = Intent()
+    for code in cuts:
+        row, port = code >> Table.PORT_BITS, code & Table.CONTROL_PORT
+        name = stem = table.names[row]
+        if port or row in kept:
+            stem = name = f"{name}_{port}"
+        if stem in before and (port or row in kept):
+            name = next((new for new in facts.added if new.rpartition("_")[0] == stem), stem)
+        intent.added.append(name)
+        intent.rewired += [Rewired(u, slot, _tensor(table, code), name) for u, slot in _readers(table, code, kept)]
+        dtypes = before[table.names[row]].output_dtypes
+        dtype = type_value(base_dtype(dtypes[port] if dtypes else 0)).SerializeToString()
+        what: dict[str, Value] = {"op": "Placeholder", "device": "", "inputs": (), "controls": (), "attr dtype": dtype}
+        intent.altered += [Altered(name, *item) for item in what.items()]
+        node = after.find(name)
+        shape = placeholder_shape(node) if node is not None else None
+        if shape and shape[0] >= 0 and _is_open(before, table, row):
+            yield f"{quoted(name)} takes {shape[0]} rows, and the tensor may have any number"
+    placed = set(intent.added)
+    intent.removed = [n for row, n in enumerate(table.names) if row not in kept and n not in placed]
+    intent.functions = FunctionChanges(removed=_unused(before, table, kept))
+    yield from audit(comparison, intent, "nobody asked for that")
+
+
+def _code(table: Table, tensor: str) -> int:
+    ref = parse_tensor(tensor)
+    return table.rows[ref.node] << Table.PORT_BITS | ref.port
+
+
+def _tensor(table: Table, code: int) -> str:
+    name, port = table.names[code >> Table.PORT_BITS], code & Table.CONTROL_PORT
+    return f"{name}:{port}" if port else name
+
+
+def _needed(table: Table, ends: Iterable[int], starts: Sequence[int]) -> set[int]:
+    """The rows on which the tensors ENDS depend where STARTS are given; what is a placeholder is needed itself."""
+    given = {code for code in starts if table.op(code >> Table.PORT_BITS) not in PLACEHOLDERS}
+    return _above(table, (code >> Table.PORT_BITS for code in ends if code not in given), given)
+
+
+def _above(table: Table, rows: Iterable[int], given: Container[int] = ()) -> set[int]:
+    """ROWS and all that they depend on, but for the tensors GIVEN."""
+    out = set(rows)
+    pending = list(out)
+    while pending:
+        new = {code >> Table.PORT_BITS for code in table.inputs(pending.pop()) if code >= 0 and code not in given}
+        pending += new - out
+        out |= new
+    return out
+
+
+def _assignments(table: Table, kept: set[int]) -> Iterator[int]:
+    """What gives the variables and tables that are KEPT their values."""
+    holders = [row for row in kept if holds_state(table.op(row))] if any(map(holds_state, table.op_names)) else []
+    for holder in holders:  # grows while it is walked
+        for user in table.users(holder):
+            if table.inputs(user)[0] >> Table.PORT_BITS == holder:
+                if table.op(user) in ASSIGNMENTS:
+                    yield user
+                elif table.op(user) in IDENTITY:
+                    holders.append(user)
+
+
+def _readers(table: Table, code: int, kept: Container[int]) -> Iterator[tuple[str, int]]:
+    for user in table.users(code >> Table.PORT_BITS):
+        for slot, its in enumerate(table.inputs(user)):
+            if its == code and user in kept:
+                yield table.names[user], slot
+
+
+def _is_open(graph: Graph, table: Table, row: int) -> bool:
+    """Whether a tensor has the rows of an input which takes any number of them."""
+    while table.op(row) in _ROW_BY_ROW and len(table.inputs(row)):
+        row = table.inputs(row)[0] >> Table.PORT_BITS
+    shape = placeholder_shape(graph[table.names[row]]) if table.op(row) in PLACEHOLDERS else None
+    return shape is not None and len(shape) > 0 and shape[0] < 0
+
+
+def _unused(graph: Graph, table: Table, kept: set[int]) -> list[str]:
+    """The functions that none of the rows KEPT comes to call, nor is the gradient of one."""
+    library = graph.functions
+    if not len(library):
+        return []
+    calling = {
+        number
+        for number, op in enumerate(table.op_names)
+        if (found := op_def(op)) is None or any("func" in attr.kind for attr in found.attrs.values())
+    }
+    named = (n for row in kept if table.ops[row] in calling for n in named_by_node(graph[table.names[row]]))
+    used = set(library.reachable(named, gradients=True))
+    return [name for function in library if (name := function.signature.name) not in used]
