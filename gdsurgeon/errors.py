@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from string import Formatter
 from typing import TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
@@ -22,24 +21,25 @@ class Line(str):
     facts: Mapping[str, str]
 
     def __new__(cls, template: str, **facts: str) -> Line:
-        self = super().__new__(cls, _filled(template, facts, {}))
+        self = super().__new__(cls, template.format_map(_Words(facts, {})))
         self.template = template
         self.facts = facts
         return self
 
     def naming(self, options: Mapping[str, str]) -> str:
         """The line with arguments called what OPTIONS call them."""
-        return _filled(self.template, self.facts, options)
+        return self.template.format_map(_Words(self.facts, options))
 
 
-def _filled(template: str, facts: Mapping[str, str], options: Mapping[str, str]) -> str:
-    fields = {name for _, name, _, _ in Formatter().parse(template) if name}
-    words = {
-        name: (fact.naming(options) if isinstance(fact, Line) else fact)
-        for name in fields
-        for fact in (facts.get(name, options.get(name, name)),)
-    }
-    return template.format_map(words)
+class _Words(dict[str, str]):
+    """What fills in a template: what is not in it is the name of an argument, which OPTIONS may call otherwise."""
+
+    def __init__(self, facts: Mapping[str, str], options: Mapping[str, str]) -> None:
+        super().__init__({k: v.naming(options) if isinstance(v, Line) else v for k, v in facts.items()})
+        self._options = options
+
+    def __missing__(self, name: str) -> str:
+        return self._options.get(name, name)
 
 
 def joined(separator: str, lines: Iterable[str]) -> Line:
@@ -110,6 +110,12 @@ class EditError(GdsurgeonError):
 
     exit_code = 4
     code = "edit-refused"
+
+
+class NothingToDo(EditError):
+    """The graph is already as the edit would make it: an operation passes it on, unless a change is required."""
+
+    code = "nothing-to-do"
 
 
 class ValidationError(GdsurgeonError):

@@ -21,7 +21,16 @@ from gdsurgeon.edits.claims import (
     SameTensors,
     Unchanged,
 )
-from gdsurgeon.errors import EditError, GdsurgeonError, InputError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import (
+    EditError,
+    GdsurgeonError,
+    InputError,
+    NothingToDo,
+    UsageError,
+    ValidationError,
+    printable,
+    quoted,
+)
 from gdsurgeon.operation.edit import Request
 
 __all__ = [
@@ -32,6 +41,7 @@ __all__ = [
     "GdsurgeonError",
     "InputError",
     "Intent",
+    "NothingToDo",
     "Request",
     "SameGiven",
     "SameOutputs",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import backward_walk, between, forward_walk, members
-from gdsurgeon.errors import EditError, Line, printable, quoted
+from gdsurgeon.errors import EditError, Line, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss, parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
@@ -67,7 +67,8 @@ def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
     What stands for the arguments and results of a function, in the body of one, is selected only by its name.
 
     Raises:
-        EditError: a name, scope, op, pattern or walk means no node, or nothing is left after the exclusion.
+        EditError: a name, scope, op, pattern or walk means no node.
+        NothingToDo: none of all that is named means a node, or nothing is left after the exclusion.
     """
     topology = topology_of(graph)
     return [topology.node(number) for number in members(selected(topology, selection))]
@@ -109,7 +110,7 @@ def selected(topology: Topology, selection: Selection) -> bytearray:
     """For each node of TOPOLOGY whether SELECTION means it; see `select_nodes`. Linear in nodes and edges."""
     if selection.names_nothing:
         raise EditError("nothing is selected: a selection names nodes, scopes, ops, patterns or walks")
-    flags = topology.flags(_named(topology, selection) if selection.names_something else topology.numbers())
+    flags = _named(topology, selection) if selection.names_something else topology.flags(topology.numbers())
     if selection.constants:
         _add_constants(topology, flags)
     if selection.exclude:
@@ -118,33 +119,47 @@ def selected(topology: Topology, selection: Selection) -> bytearray:
     for end in topology.graph.ends:
         flags[topology.id_of(end)] &= end.name in selection.nodes
     if not any(flags):
-        raise EditError("the selection is empty: all that it names is excluded")
+        raise NothingToDo("the selection is empty: all that it names is excluded")
     return flags
 
 
-def _named(topology: Topology, selection: Selection) -> Iterator[int]:
+def _named(topology: Topology, selection: Selection) -> bytearray:
+    flags = bytearray(topology.size)
+    missed: NothingToDo | None = None
+    for part in _parts(topology, selection):
+        try:
+            for number in part:
+                flags[number] = 1
+        except NothingToDo as error:
+            missed = missed or error
+    if missed is not None:
+        raise EditError(missed.message) if any(flags) else missed
+    return flags
+
+
+def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
+    """What each part of SELECTION means; to walk through one that means nothing raises NothingToDo."""
     graph = topology.graph
-    for name in selection.nodes:
-        yield topology.id_of(graph[name])
+    yield [topology.id_of(graph[name]) for name in selection.nodes]
     for pattern in selection.regexes:
-        yield from _some(_matching_any(topology, [pattern], topology.numbers()), "regexes", quoted(pattern))
+        yield _some(_matching_any(topology, [pattern], topology.numbers()), "regexes", quoted(pattern))
     for op in selection.ops:
         of_op = (n for n in topology.numbers() if topology.op(n) == op)
-        yield from _some(of_op, "ops", quoted(op), op, _ops(topology))
+        yield _some(of_op, "ops", quoted(op), op, _ops(topology))
     for scope in selection.scopes:
         found = under_scope(topology, scope)
-        yield from _some(found, "scopes", quoted(scope), scope_prefix(scope)[:-1], scopes(topology))
+        yield _some(found, "scopes", quoted(scope), scope_prefix(scope)[:-1], scopes(topology))
     for start, end in selection.between:
         sources = [_tensor(topology, text) for text in start]
         targets = [_tensor(topology, text)[0] for text in end]
         flags = between(topology, sources, targets, control=selection.control)
-        yield from _some(members(flags), "between", f"{quoted(','.join(start))}={quoted(','.join(end))}")
+        yield _some(members(flags), "between", f"{quoted(','.join(start))}={quoted(','.join(end))}")
     seeds = [_node(topology, text) for text in selection.forward]
     if seeds:
-        yield from members(forward_walk(topology, seeds, control=selection.control))
+        yield members(forward_walk(topology, seeds, control=selection.control))
     seeds = [_node(topology, text) for text in selection.backward]
     if seeds:
-        yield from members(backward_walk(topology, seeds, control=selection.control))
+        yield members(backward_walk(topology, seeds, control=selection.control))
 
 
 def _some(found: Iterable[int], part: str, text: str, name: str = "", known: Iterable[str] = ()) -> Iterator[int]:
@@ -155,7 +170,7 @@ def _some(found: Iterable[int], part: str, text: str, name: str = "", known: Ite
         yield number
     if not count:
         near = near_miss(name, known) if name else ""
-        raise EditError(Line(f"{{{part}}} {{text}} matched 0 nodes{{near}}", text=text, near=near and f".{near}"))
+        raise NothingToDo(Line(f"{{{part}}} {{text}} matched 0 nodes{{near}}", text=text, near=near and f".{near}"))
 
 
 def scopes(topology: Topology) -> list[str]:

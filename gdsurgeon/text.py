@@ -21,6 +21,20 @@ def size(count: int) -> str:
     return f"{value:,.2f} GiB"
 
 
+def an(word: str) -> str:
+    """WORD with its article: ``a Relu``, ``an ArgMax``."""
+    return f"{'an' if word[:1] in tuple('AEIOUaeiou') else 'a'} {printable(word)}"
+
+
+def is_utf8(text: str) -> bool:
+    """Whether TEXT can be written as UTF-8: an argument of the command line may hold other bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def counted(count: int, noun: str) -> str:
     """``1 node``, ``2,727 nodes``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

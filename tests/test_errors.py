@@ -44,7 +44,7 @@ def test_advice_is_told_as_the_command_calls_its_options() -> None:
     assert hint_of(error, "rename") == (
         "look; --validate structure does without running it; --validate none lets an edit through that repairs it"
     )
-    assert hint_of(error, "validate") == "look; --level structure does without running it"
+    assert hint_of(error, "validate") == "look; --validate structure does without running it"
     assert hint_of(InputError("broken", advice="repair"), "validate") is None
 
 
@@ -57,7 +57,7 @@ def test_every_advice_has_words_and_all_words_are_used() -> None:
 @pytest.mark.parametrize("code", HINTS)
 def test_a_hint_is_filled_in(code: str) -> None:
     facts = {name for _, name, _, _ in string.Formatter().parse(HINTS[code]) if name}
-    found = hint_of(EditError("no", advice=code, facts=dict.fromkeys(facts - {"level", "option"}, "x")), "rename")
+    found = hint_of(EditError("no", advice=code, facts=dict.fromkeys(facts - {"option"}, "x")), "rename")
     assert found and "{" not in found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -13,11 +14,28 @@ HEADINGS = ("Options", "Selection", "Output", "Proof", "Feeds", "Messages")
 
 
 class SharedOption(click.Option):
-    """An option that many commands have; HEADING is one of `HEADINGS`."""
+    """An option that many commands have; HEADING is one of `HEADINGS`.
 
-    def __init__(self, declarations: Sequence[str], *, heading: str, **attributes: Any) -> None:
-        super().__init__(declarations, **attributes)
+    What is called ALSO so is taken, and not shown.
+    """
+
+    def __init__(
+        self, declarations: Sequence[str], *, heading: str, also: Sequence[str] = (), **attributes: Any
+    ) -> None:
+        super().__init__([*declarations, *also], **attributes)
         self.heading = heading
+        self._also = also
+
+    def _shown(self) -> click.Option:
+        shown = copy.copy(self)
+        shown.opts = [name for name in self.opts if name not in self._also]
+        return shown
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        return click.Option.get_help_record(self._shown(), ctx)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        return click.Option.get_error_hint(self._shown(), ctx)
 
 
 output_option = functools.partial(click.option, cls=SharedOption, heading="Output")

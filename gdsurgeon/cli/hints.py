@@ -22,7 +22,7 @@ OPTIONS: Mapping[str, str] = {
     "first_divergence": "--first-divergence",
     "golden": "--golden",
     "in_place": "-i",
-    "level": "--level",
+    "level": "--validate",
     "lockstep": "--lockstep",
     "names": "--map",
     "op_libraries": "--op-lib",
@@ -56,14 +56,18 @@ HINTS: Mapping[str, str] = {
     "budget-or-batch": "--budget {enough}, or a smaller batch (--shape)",
     "bypass": "--bypass has readers take the node's input, --dangling placeholder a placeholder",
     "bypass-input": "--bypass-input N says which is meant",
-    "cannot-be-fed": "no option supplies such a value; {level} load or structure do without",
-    "clear-devices": "set-device --clear takes away the devices that it asks for; {level} load or structure do without",
+    "cannot-be-fed": "no option supplies such a value; --validate load or structure do without",
+    "clear-devices": "set-device --clear takes away the devices that it asks for; "
+    "--validate load or structure do without",
     "custom-ops": "--op-lib FILE.so brings custom ops",
-    "do-without-running": "{level} structure does without running it",
-    "do-without-tensorflow": "{level} structure does without TensorFlow",
-    "feed": "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 supply it; {level} structure does without",
+    "do-without-running": "--validate structure does without running it",
+    "do-without-tensorflow": "--validate structure does without TensorFlow",
+    "feed": "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 supply it; --validate structure does without",
     "fix-batch": "--fix-batch has Reshapes take any batch",
     "free-scope": "without --scope a free one is taken, gradients or the like",
+    "freeze": "convert_variables_to_constants_v2 of TensorFlow does that; docs/recipes/freeze.md has the lines for it",
+    "freeze-input": "freeze-input MODEL NAME=VALUE gives a constant another value",
+    "front-of-pipe": "what stands in front of the pipe has failed, or written elsewhere: -o - is standard output",
     "give-attr": "--set {key}=VALUE gives one",
     "give-others": "--feed NAME=VALUE or --feeds FILE.npz give others",
     "inline-first": "gdsurgeon inline MODEL brings out what is inside functions",
@@ -75,7 +79,7 @@ HINTS: Mapping[str, str] = {
     "no-batch-check": "--no-batch-check sets the shape all the same, for batches that are one",
     "on-the-cpu": "--device cpu runs it on the CPU",
     "other-feeds": "--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
-    "{level} load or structure do without",
+    "--validate load or structure do without",
     "other-sources": "--xs names other tensors",
     "outputs": "--outputs NAME,... says what is compared",
     "pair-names": "--map OLD=NEW pairs names, --outputs NAME,... says what is compared",
@@ -83,16 +87,16 @@ HINTS: Mapping[str, str] = {
     "plan-again": "--shape tells the plan what the inputs are; what it cannot foresee needs a lower --budget",
     "put-in-front": "--pre PRE.pb names a graph that makes the one of the other",
     "remove-attr": "--remove {key} takes them away",
-    "repair": "{level} none lets an edit through that repairs it",
+    "repair": "--validate none lets an edit through that repairs it",
     "replace-model": "-i replaces MODEL",
     "replace-path": "-o PATH replaces PATH",
     "same-feeds": "--feeds FILE.npz has it fed what --save-feeds has kept, where seed and samples are not the same",
-    "structure-only": "{level} structure does without running",
+    "structure-only": "--validate structure does without running",
     "unique-scope": "--unique takes a fresh one: the name and a number",
     "write-elsewhere": "-o FILE, or a pipe",
     "zeros": "--unconnected zero gives zeros for them",
 }
-"""By the code of the advice. In braces are facts of the error; {level} is the option that says how far to go."""
+"""By the code of the advice. In braces are facts of the error; --validate is the option that says how far to go."""
 
 EDITS_ONLY = frozenset(("repair",))
 """Advice that helps with an edit, and not with `validate`."""
@@ -102,7 +106,7 @@ def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
     """The second line of ERROR, as COMMAND says it; None where there is nothing to say."""
     validates = command == "validate"
     option = OPTIONS[str(error.facts.get("argument", "names"))]
-    words = {"option": option, "level": "--level" if validates else "--validate", **error.facts}
+    words = {"option": option, **error.facts}
     codes = [code for code in error.advice if not (validates and code in EDITS_ONLY)]
     return "; ".join(filter(None, [error.hint, *(HINTS[code].format_map(words) for code in codes)])) or None
 

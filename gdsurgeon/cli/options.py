@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -33,21 +33,22 @@ _OUTPUT = (
     output_option("-i", "--in-place", is_flag=True, help="Replace MODEL."),
     output_option("--backup", metavar="SUFFIX", help="With -i: keep the old file under its name with SUFFIX."),
     output_option("-n", "--dry-run", is_flag=True, help="Do everything but write."),
+    output_option("--require-change", is_flag=True, help="Refuse where there is nothing to do (exit code 4)."),
     output_option("--format", "form", type=click.Choice(["binary", "text"]), help="Form of the output."),
     output_option(
         "--report", metavar="FILE", shell_complete=files, help="Write a JSON report of the edit and of its proof."
     ),
 )
-_LEVEL = (
-    proof_option(
-        "--validate",
-        "level",
-        type=click.Choice(["none", "structure", "load", "run"]),
-        default="run",
-        show_default=True,
-        help="How far to prove the result before it is written.",
-    ),
-)
+
+
+def level_option(levels: Sequence[str], text: str) -> Callable[[F], F]:
+    """The option that says how far to go; TEXT is its help."""
+    kind = click.Choice(levels)
+    names = ("--validate", "level")
+    return proof_option(*names, also=["--level"], type=kind, default="run", show_default=True, help=text)
+
+
+_LEVEL = (level_option(["none", "structure", "load", "run"], "How far to prove the result before it is written."),)
 _RUNNING = (
     proof_option("--device", metavar="cpu|gpu|/device:...", default="cpu", show_default=True, help="Where to run it."),
     feeds_option(
@@ -128,7 +129,11 @@ def edit_options(command: F) -> F:
 
     @functools.wraps(command)
     def wrapper(model: str, **options: Any) -> object:
+        from gdsurgeon.wire.output import STANDARD_OUTPUT
+
         request = _request(model, options)
+        out = model if request.out is None else request.out
+        terminal.stand_in_pipe(model, is_data=out in STANDARD_OUTPUT)
         try:
             return command(request=request, **options)
         except GdsurgeonError as error:
@@ -187,6 +192,7 @@ def answering_json(command: F) -> F:
 
     @functools.wraps(command)
     def wrapper(**options: Any) -> object:
+        terminal.stand_in_pipe(options["model"], is_data=True)
         try:
             return command(**options)
         except GdsurgeonError as error:
@@ -214,6 +220,7 @@ def _request(model: str, options: dict[str, Any]) -> Request:
         in_place=take("in_place"),
         backup=take("backup"),
         dry_run=take("dry_run"),
+        require_change=take("require_change"),
         level=take("level"),
         report=take("report"),
         others=read,

@@ -30,6 +30,7 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
 
     def report(outcome: Outcome, error: GdsurgeonError | None = None) -> None:
         outcome.warnings = [worded(warning) for warning in outcome.warnings]
+        outcome.idle = worded(outcome.idle)
         word_proof(outcome.proof)
         if request.report is not None:
             from gdsurgeon.view.summary import report as make_report
@@ -40,6 +41,9 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
 
     outcome = _operate(request, edit, report)
     terminal.warn(dict.fromkeys(outcome.warnings))
+    if outcome.idle:
+        form = "as it is" if outcome.proof.level == "unchanged" else "mended"
+        terminal.note(f"{worded(outcome.idle)}; the graph is passed on {form}")
     if not terminal.quiet:
         from gdsurgeon.view.summary import summary
 

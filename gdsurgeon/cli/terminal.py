@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+
+from gdsurgeon.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +35,7 @@ class Terminal:
         self.debug = False
         self.quiet = False
         self.command = ""
+        self.piped = ""  # MODEL, where the command stands in a pipe
         self.has_answered = False
         self._shown = ""  # of the progress that stands in the last line, without a line feed
 
@@ -58,6 +62,14 @@ class Terminal:
         self.has_answered = True
         click.echo(text)
 
+    def stand_in_pipe(self, model: str, *, is_data: bool) -> None:
+        """Has errors name the command and MODEL where it reads from a pipe, or its data (IS_DATA) go into one."""
+        from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME
+
+        is_read = model in STANDARD_INPUT
+        if (is_read and _is_pipe(0)) or (is_data and _is_pipe(1)):
+            self.piped = STANDARD_INPUT_NAME if is_read else printable(model)
+
     def is_watched(self) -> bool:
         """Whether somebody sees standard error as it is written."""
         return not self.quiet and sys.stderr is not None and sys.stderr.isatty()
@@ -73,7 +85,10 @@ class Terminal:
         from gdsurgeon.cli.hints import hint_of, worded
 
         self.warn(dict.fromkeys(error.warnings))
-        self.say(f"{self.styled('Error:', 'error')} {worded(error.message)}")
+        line = worded(error.message)
+        if self.piped:
+            line = f"{self.command}: {line}" if self.piped in line else f"{self.command} {self.piped}: {line}"
+        self.say(f"{self.styled('Error:', 'error')} {line}")
         for detail in error.details:
             self.say(f"  {worded(detail)}")
         hint = hint_of(error, self.command)
@@ -87,6 +102,10 @@ class Terminal:
         for warning in warnings:
             self.say(f"{self.styled('Warning:', 'warning')} {worded(warning)}")
 
+    def note(self, line: str) -> None:
+        """What is no fault, and what somebody who expected more should know."""
+        self.say(f"{self.styled('Note:', 'hint')} {line}")
+
     def summary(self, lines: list[str]) -> None:
         """The closing summary."""
         if self.quiet:
@@ -99,6 +118,13 @@ class Terminal:
                 self.say(self.styled(label, "proven") + rest)
             else:
                 self.say(self.styled(label, "label") + rest)
+
+
+def _is_pipe(fd: int) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(fd).st_mode)
+    except OSError:
+        return False
 
 
 terminal = Terminal()

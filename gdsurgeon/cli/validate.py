@@ -8,7 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, listed, nodes, paired, placeholders
-from gdsurgeon.cli.options import names_in, pairs, tolerance_options, validate_options
+from gdsurgeon.cli.options import level_option, names_in, pairs, tolerance_options, validate_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError
 
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 @click.command("validate", cls=Command)
 @click.argument("model", shell_complete=files)
 @click.argument("other", shell_complete=files, required=False)
-@click.option(
-    "--level",
-    type=click.Choice(["structure", "load", "run"]),
-    default="run",
-    show_default=True,
-    help="How far to go.",
-)
+@level_option(["structure", "load", "run"], "How far to go.")
 @click.option(
     "--map",
     "mapped",

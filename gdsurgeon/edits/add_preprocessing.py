@@ -12,6 +12,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import an
 
 SUFFIX = "_preprocessed"
 _PLACEHOLDER_ATTRS = ("dtype", "shape", "_output_shapes")
@@ -41,7 +42,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
         node = binding.node
         if node.op not in UNSET_PLACEHOLDERS:
             raise EditError(
-                f"{quoted(node.name)} of {printable(graph.source_name)} is a {printable(node.op)}, not a Placeholder"
+                f"{quoted(node.name)} of {printable(graph.source_name)} is {an(node.op)}, not a Placeholder"
             )
         check_fits(binding.result, pre, node.output, graph, warnings)
         uses[binding] = graph.uses(node.output)

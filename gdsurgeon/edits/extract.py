@@ -14,7 +14,7 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.copying.replacing import drop_colocations
 from gdsurgeon.edits.functions.unused import drop_unused_functions
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
@@ -65,7 +65,7 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     shapes = known_shapes(graph, cut)
     going = [topology.node(number) for number in topology.numbers() if not kept[number]]
     if not going and not cut:
-        raise EditError("nothing would be removed: the outputs depend on all of the graph")
+        raise NothingToDo("nothing would be removed: the outputs depend on all of the graph")
     intent = Intent(removed=[node.name for node in going])
 
     names = _cut(graph, cut, kept, topology, shapes, intent)

@@ -19,6 +19,7 @@ from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import BOOL, NUMBERS, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import an
 
 MOST_SHOWN = 60
 """Characters of a value that a message repeats."""
@@ -87,7 +88,7 @@ def _remove_unread(graph: Graph, nodes: list[Node]) -> list[str]:
 def _taking(graph: Graph, name: str) -> Node:
     node = graph[name.removesuffix(":0")]
     if node.op not in PLACEHOLDERS | {"Const"}:
-        raise EditError(f"{quoted(node.name)} is a {printable(node.op)}, not a Placeholder or a Const")
+        raise EditError(f"{quoted(node.name)} is {an(node.op)}, not a Placeholder or a Const")
     return node
 
 

@@ -26,13 +26,14 @@ from gdsurgeon.edits.functions.definition import (
     name_function,
 )
 from gdsurgeon.edits.functions.fusion_body import FusionBody, Hole, bind_body
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CONVOLUTIONS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected
+from gdsurgeon.text import an
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import FunctionDef
 
@@ -142,7 +143,10 @@ def fuse_ops(
 
 def _selected(topology: Topology, selection: Selection | Iterable[Node]) -> list[Node]:
     if isinstance(selection, Selection):
-        flags = selected(topology, selection)
+        try:
+            flags = selected(topology, selection)
+        except NothingToDo as error:  # a graph without the function is not what was asked for
+            raise EditError(error.message) from error
         return [topology.node(number) for number in topology.numbers() if flags[number]]
     return sorted(nodes_of(topology.graph, selection), key=topology.id_of)
 
@@ -167,7 +171,7 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     check_name(name)
     holder = topology.graph.find(name)
     if holder is not None and holder not in members:
-        raise EditError(f"the name {quoted(name)} is taken by a {printable(holder.op)} node")
+        raise EditError(f"the name {quoted(name)} is taken by {an(holder.op)} node")
     if holder in kept and not _is_first(holder, outputs):
         raise EditError(f"the call cannot have the name of {quoted(name)}, whose outputs keep it: give it another one")
     for output in (*edges.inputs, *outputs):

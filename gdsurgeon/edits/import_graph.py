@@ -14,6 +14,7 @@ from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import an
 
 
 @edit
@@ -67,7 +68,5 @@ def import_graph(
 def _placeholder(other: Graph, name: str) -> Node:
     node = other[name.removesuffix(":0")]
     if node.op not in PLACEHOLDERS:
-        raise EditError(
-            f"{quoted(name)} of {printable(other.source_name)} is a {printable(node.op)}, not a Placeholder"
-        )
+        raise EditError(f"{quoted(name)} of {printable(other.source_name)} is {an(node.op)}, not a Placeholder")
     return node

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent, altered_function
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, Unchanged
-from gdsurgeon.errors import EditError
+from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 
@@ -25,11 +25,20 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
     Raises:
         EditError: there is no such function, its body cannot be made a graph, or EDIT refuses one; the graph is as it
             was.
+        NothingToDo: EDIT finds nothing to do in any of them.
     """
     bodies = [Body(graph, name) for name in dict.fromkeys(names)]
     if not bodies:
         raise EditError("no function is named")
-    results = {body.name: edit(body.graph) for body in bodies}
+    results: dict[str, EditResult] = {}
+    idle: list[NothingToDo] = []
+    for body in bodies:
+        try:
+            results[body.name] = edit(body.graph)
+        except NothingToDo as error:
+            idle.append(error)
+    if not results:
+        raise idle[0]
     made = [body.function_def() for body in bodies if body.graph.is_edited]
     for function in made:
         graph.functions.replace(function)
@@ -41,7 +50,7 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
         intent,
         (_claim([claim for result in results.values() for claim in result.claims]),),
         warnings=[warning for result in results.values() for warning in result.warnings],
-        notes=[note for result in results.values() for note in result.notes],
+        notes=[*(note for result in results.values() for note in result.notes), *(error.message for error in idle)],
         told=[line for result in results.values() for line in result.told],
         facts={"functions": {name: result.facts for name, result in results.items() if result.facts}},
         inside={body.name: (body.graph, results[body.name]) for body in bodies if body.name in changed},

@@ -13,7 +13,7 @@ from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.calls import BodyKey, bodies, body_key, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, string_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
@@ -58,7 +58,7 @@ def inline(
     calls = [node for node in calls if not functions or call_of(node).function in functions]
     if not calls:
         what = f"of {', '.join(map(quoted, functions))}" if functions else "in the graph"
-        raise EditError(f"there is no call {what} to inline: loops and conditionals keep their functions")
+        raise NothingToDo(f"there is no call {what} to inline: loops and conditionals keep their functions")
     inlined_bodies = bodies(graph, calls)
     _check_size(graph, calls, inlined_bodies)
     inside = [node for body in inlined_bodies.values() for node in inner_nodes(body)]

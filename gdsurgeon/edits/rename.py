@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import EditError, NothingToDo, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node
@@ -43,7 +43,8 @@ def rename(
     wanted = _Wanted()
     for old, new in pairs:
         if ":" in old or old.startswith("^"):
-            raise EditError(f"{quoted(old)} is not a node: names of nodes have no index and no ^")
+            node = old.removeprefix("^").partition(":")[0]
+            raise EditError(f"{quoted(old)} is not a node: names of nodes have no index and no ^; write {quoted(node)}")
         wanted.add(graph[old], new, f"{old}={new}")
     for old, new in scopes:
         wanted.add_all(_under_scope(graph, old, new), f"scope {quoted(old)}")
@@ -51,7 +52,7 @@ def rename(
         wanted.add_all(_matching(graph, pattern, replacement), f"pattern {quoted(pattern)}")
     names = {node: name for node, name in wanted.names.items() if node.name != name}
     if not names:
-        raise EditError("nothing would change: each node has the name that it is to get")
+        raise NothingToDo("nothing would change: each node has the name that it is to get")
     intent = Intent(renamed={node.name: name for node, name in names.items()})
     graph.rename(names)
     return EditResult(intent, (SameOutputs(),))

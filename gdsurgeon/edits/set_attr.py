@@ -10,7 +10,7 @@ from gdsurgeon.analysis.checks.attr_fit import misfits
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import EditError, InputError, printable, quoted
+from gdsurgeon.errors import EditError, InputError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, kind_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
@@ -19,7 +19,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.select import Selection, one_node, select_nodes
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines
+from gdsurgeon.text import first_lines, is_utf8
 from gdsurgeon.wire.protos import AttrValue
 
 MOST_NOTES = 8
@@ -60,7 +60,7 @@ def set_attr(
     plan = _NewAttrs(graph, wanted, remove)
     changes = plan.changes(targets)
     if not changes:
-        raise EditError(_nothing_changed(targets, wanted))
+        raise NothingToDo(_nothing_changed(targets, wanted))
     _check_fit(changes)
     notes = _notes(changes, len(targets))
     intent = Intent(changed=[node.name for node in changes])
@@ -149,7 +149,8 @@ class _NewAttrs:
                 out[node] = attrs
         for key in self._remove:
             if not any(key in attrs for attrs in out.values()):
-                raise EditError(_no_such_attr(nodes, key))
+                refusal = EditError if out else NothingToDo
+                raise refusal(_no_such_attr(nodes, key))
         return out
 
     def _value(self, node: Node, wanted: _WantedAttr) -> AttrValue:
@@ -171,7 +172,10 @@ def spelt_attr(graph: Graph, op: str, key: str, kind: str, text: str) -> AttrVal
     """
     where = f"attr {quoted(key)} of {printable(op)}"
     if not is_kind(kind):
-        raise EditError(f"{where} is of kind {kind}, which cannot be written as text")
+        advice = "freeze-input" if (op, key) == ("Const", "value") else ()
+        raise EditError(f"{where} is of kind {kind}, which cannot be written as text", advice=advice)
+    if not is_utf8(text) and "func" in kind:
+        raise EditError(f"{where} is of kind {kind}: {quoted(text)} is not UTF-8 text")
     try:
         value = parse_attr(kind, text)
     except EditError as error:

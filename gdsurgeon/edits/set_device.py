@@ -9,7 +9,7 @@ from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts,
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Altered, Intent, altered_function
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Selection, one_node, select_nodes
@@ -60,7 +60,7 @@ def set_device(
     changed = placed.changed(change, targets if device is not None else None)
     functions = placed.changed_functions(change)
     if not changed and not functions:
-        raise EditError(_nothing_changed(placed, device, targets))
+        raise NothingToDo(_nothing_changed(placed, device, targets))
     notes = _notes(placed, changed, functions, change)
     for node, new in changed.items():
         graph.set_device(node, new)
@@ -161,9 +161,10 @@ class _Mapping:
         self._pairs = [(old, parse_device(_slashed(old)), _device(new) if new else {}) for old, new in pairs]
         self._known: dict[str, str] = {}
         devices = [*placed.counts, *placed.inner_counts]
-        for old, wanted, _ in self._pairs:
-            if not any(_matches(device, old, wanted) for device in devices):
-                raise EditError(f"no device is {quoted(old)}: {placed.listed()}")
+        missed = [o for o, wanted, _ in self._pairs if not any(_matches(device, o, wanted) for device in devices)]
+        if missed:
+            refusal = EditError if len(missed) < len(self._pairs) else NothingToDo
+            raise refusal(f"no device is {quoted(missed[0])}: {placed.listed()}")
 
     def change(self, device: str) -> str:
         if device not in self._known:

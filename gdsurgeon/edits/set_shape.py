@@ -15,7 +15,7 @@ from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
 from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
@@ -26,7 +26,7 @@ from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, first_lines, named
+from gdsurgeon.text import an, counted, first_lines, named
 
 MOST_SHOWN = 8
 MOST_DETAILS = 100
@@ -135,7 +135,7 @@ def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Sha
         if node.op not in PLACEHOLDERS:
             inputs = [n.name for n in input_nodes(graph)]
             raise EditError(
-                f"{quoted(name)} is a {printable(node.op)}, not a placeholder.{near_miss(name, inputs)}",
+                f"{quoted(name)} is {an(node.op)}, not a placeholder.{near_miss(name, inputs)}",
                 hint=f"the inputs are {', '.join(map(quoted, inputs[:MOST_SHOWN]))}" if inputs else None,
             )
         if shape is not None and any(not -1 <= dim < 1 << 63 for dim in shape):
@@ -149,7 +149,7 @@ def _changed(graph: Graph, wanted: Mapping[Node, Shape]) -> dict[Node, Shape]:
     """Those of WANTED that are other shapes than now."""
     out = {node: shape for node, shape in wanted.items() if placeholder_shape(node) != shape}
     if not out:
-        raise EditError("nothing would change: each input takes the shape that it is to take")
+        raise NothingToDo("nothing would change: each input takes the shape that it is to take")
     for node, shape in out.items():
         if shape == () and node.op == "Placeholder" and graph.store.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
             raise EditError(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.set_attr import spelt_attr
-from gdsurgeon.errors import EditError, InputError, Json, printable, quoted
+from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import Plain, int_value, kind_of, plain, type_value, types_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss
@@ -54,7 +54,7 @@ def swap_op(
     swaps = {node: _Swap(node, definition, given) for node in found if node.op != op}
     if not swaps:
         who = quoted(found[0].name) if len(found) == 1 else f"each of the {len(found):,} nodes"
-        raise EditError(f"nothing would change: {who} is {printable(op)} already")
+        raise NothingToDo(f"nothing would change: {who} is {printable(op)} already")
     for swap in swaps.values():
         _check_readers(swap, swaps)
     ops = Counter(node.op for node in swaps)

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.shapes.stated import compatible
-from gdsurgeon.errors import EditError, UsageError, printable, quoted
+from gdsurgeon.errors import EditError, UsageError, quoted
 from gdsurgeon.gradients.weights import Weights, counted_others, weights_of
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, check_name
 from gdsurgeon.graph.node import Output, same_dtype
 from gdsurgeon.ops.dtypes import COMPLEX64, COMPLEX128, FLOATING, base_dtype, dtype_name
+from gdsurgeon.text import an
 
 COMPLEX = frozenset((COMPLEX64, COMPLEX128))
 SCOPE = "gradients"
@@ -160,7 +161,7 @@ def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Itera
         if name in taken:
             raise EditError(f"the name {quoted(name)} is given twice")
         if name in graph:
-            raise EditError(f"the name {quoted(name)} is taken by a {printable(graph[name].op)} node")
+            raise EditError(f"the name {quoted(name)} is taken by {an(graph[name].op)} node")
         taken.add(name)
         yield name
     unique = UniqueNames(lambda name: name in taken or name in graph)

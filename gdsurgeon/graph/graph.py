@@ -19,9 +19,11 @@ from gdsurgeon.graph.overlay import Overlay
 from gdsurgeon.graph.store import Store
 from gdsurgeon.graph.writing import replaced_functions, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
+from gdsurgeon.text import an
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import Source
-from gdsurgeon.wire.write import Chunk
+from gdsurgeon.wire.text import is_text_name, to_text
+from gdsurgeon.wire.write import Chunk, read_chunks
 
 T = TypeVar("T")
 
@@ -41,7 +43,7 @@ class Graph:
 
     Args:
         source: the bytes, a binary GraphDef.
-        text: whether the graph was text, and should be text again.
+        text: the text that it was read from, or None; it should be text again.
         file_bytes: bytes of the file, where that is not SOURCE itself.
         functions: the library of another graph, for the body of one of its functions; None: the file's own.
 
@@ -53,7 +55,7 @@ class Graph:
         self,
         source: Source,
         *,
-        text: bool = False,
+        text: Source | None = None,
         file_bytes: int | None = None,
         functions: FunctionLibrary | None = None,
     ) -> None:
@@ -314,7 +316,7 @@ class Graph:
             given[name] = node
             holder = self.find(name)
             if holder is not None and holder not in names:
-                raise EditError(f"the name {quoted(name)} is taken by a {printable(holder.op)} node")
+                raise EditError(f"the name {quoted(name)} is taken by {an(holder.op)} node")
 
     def _adopt(self, node: Node) -> None:
         """Has those read NODE who read its new name in the file, where no node had it."""
@@ -472,7 +474,8 @@ class Graph:
         return spliced(self.store, nodes + replaced_functions(self.store, self.functions))
 
     def save(self, path: str) -> None:
-        """Writes the graph to PATH, whole or not at all. It proves nothing: nothing is checked or run.
+        """Writes the graph to PATH, whole or not at all; as text where the suffix says so, or it was text and that
+        does not say otherwise. It proves nothing: nothing is checked or run.
 
         `gds.operate` writes what was proven, and `gds.prove` proves what was not written yet.
 
@@ -480,7 +483,9 @@ class Graph:
             OutputError: it cannot be written; what was at PATH is as it was.
         """
         with OutputFile(path) as output:
-            output.stage(self.chunks())
+            chunks = self.chunks()
+            text = is_text_name(path, self.text is not None)
+            output.stage([to_text(read_chunks(chunks))] if text else chunks)
             output.publish()
 
 

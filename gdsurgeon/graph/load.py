@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire import sniff
-from gdsurgeon.wire.source import BytesSource, Source, Window, open_source
+from gdsurgeon.wire.source import STANDARD_INPUT_NAME, BytesSource, Source, Window, open_source
 
 LARGEST_TEXT = 2 << 30
 """Bytes of a text graph: protobuf's limit, and all of it is parsed at once."""
@@ -34,10 +34,14 @@ def from_source(source: Source) -> Graph:
     foreign = sniff.foreign_format(head)
     if foreign is None and sniff.is_text(head):
         return _from_text(source, head)
+    if foreign is None and sniff.is_data_of_checkpoint(source.name):
+        foreign = f"the values of a checkpoint (its .data file){sniff.FREEZE}"
     if foreign is None:
         foreign = sniff.container_format(window)
     if foreign is not None:
-        raise InputError(f"{printable(source.name)} is {foreign}")
+        is_starved = not head and source.name == STANDARD_INPUT_NAME
+        advice = "front-of-pipe" if is_starved else "freeze" if foreign.endswith(sniff.FREEZE) else ()
+        raise InputError(f"{printable(source.name)} is {foreign}", advice=advice)
     return Graph(source)
 
 
@@ -47,4 +51,4 @@ def _from_text(source: Source, head: bytes) -> Graph:
     if not sniff.is_text_graph(head) or source.size > LARGEST_TEXT:
         raise InputError(f"{printable(source.name)} is not a GraphDef: it is text, and does not begin as one does")
     data = to_binary(source.read(0, source.size), source.name)
-    return Graph(BytesSource(data, source.name), text=True, file_bytes=source.size)
+    return Graph(BytesSource(data, source.name), text=source, file_bytes=source.size)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import GdsurgeonError, OutputError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.errors import GdsurgeonError, NothingToDo, OutputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
-from gdsurgeon.operation.paths import back_up, backup_path, check_apart, is_text_name, output_path
+from gdsurgeon.operation.paths import back_up, backup_path, check_apart, output_path
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.wire.output import Earlier, OutputFile
-from gdsurgeon.wire.write import Chunk, read_chunks, size_of
+from gdsurgeon.wire.text import is_text_name
+from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
@@ -47,6 +48,7 @@ class Request:
         others: paths of whatever else is read: further graphs, files of names, feeds, libraries.
         report: where a report will be written.
         functions: library functions to whose bodies the edit is applied, in the place of the graph.
+        require_change: refuse an edit that finds nothing to do, instead of passing the graph on.
     """
 
     model: str
@@ -59,6 +61,7 @@ class Request:
     others: tuple[str, ...] = ()
     report: str | None = None
     functions: tuple[str, ...] = ()
+    require_change: bool = False
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
 
@@ -75,7 +78,8 @@ class Counts:
 class Outcome:
     """What an operation has done.
 
-    `before` and `after` have no signature where the structure was not looked at.
+    `before` and `after` have no signature where the structure was not looked at. `idle` is why there was nothing to
+    do, and '' where something was done.
     """
 
     request: Request
@@ -89,6 +93,7 @@ class Outcome:
     after: Signature | None
     warnings: list[str]
     seconds: float
+    idle: str = ""
 
 
 def operate(
@@ -156,44 +161,40 @@ def _operate(
 ) -> Outcome:
     progress = listener.progress
     progress(Event("loading"))
-    graph = load(request.model)
-    text = _is_text(request, graph, output)
-    if not text and not request.dry_run and output.is_terminal():
-        raise UsageError("the result is binary and the output is a terminal", advice="write-elsewhere")
+    graph, text = _loaded(request, output)
     if proving is not None:
         proving.begin(graph)
     progress(Event("checking"))
     warnings, before, counts_before = _examine(request, graph, proving)
     progress(Event("editing"))
-    result = _edited(graph, request.functions, edit)
+    result, idle = _edited(request, graph, edit)
+    unproven = Proof(request.level)
+    if idle and not graph.is_changed:
+        proving, unproven = None, Proof("unchanged")
     if request.level != "none":
         _check_result(graph, result)
     after, counts_after = _seen(graph)
-    chunks = graph.chunks()
-    size = size_of(chunks)
-    if size > LARGEST:
-        raise _too_big(graph, size)
-    edited: bytes | None = None
-    if text:
-        chunks, edited = _as_text(chunks, output)
+    binary = graph.chunks()
+    _check_size(graph, size_of(binary))
+    chunks, edited = _as_text(graph, binary, output) if text else (binary, None)
     counts_before = counts_before or Counts(graph.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:
         return Outcome(
             request, output.name, size_of(chunks), result, proof, counts_before, counts_after, before, after,
-            [*warnings, *result.warnings, *proof.warnings], 0.0,
+            [*warnings, *result.warnings, *proof.warnings], 0.0, idle,
         )  # fmt: skip
 
-    binary = chunks if edited is None else [edited]
-    if proving is None and request.level != "none":
+    binary = binary if edited is None else [edited]
+    if proving is None and unproven.level not in ("none", "unchanged"):
         check_accounted(graph, result, binary)
     if proving is None and (request.dry_run or output.is_stream):
-        return _without_staging(request, graph, chunks, outcome(Proof(request.level)), output, listener)
+        return _without_staging(request, graph, chunks, outcome(unproven), output, listener)
     progress(Event("staging"))
     with OutputFile("-") if request.dry_run else output as staging:
         staged = staging.stage(chunks)
         graph.source.check_unchanged()
-        proof = Proof(request.level)
+        proof = unproven
         if proving is not None:
             try:
                 proof = proving.prove(graph, result, binary, edited if edited is not None else staged)
@@ -214,13 +215,27 @@ def _operate(
     return done
 
 
-def _edited(graph: Graph, functions: tuple[str, ...], edit: Edit) -> EditResult:
-    """Applies EDIT to GRAPH, or to the bodies of FUNCTIONS."""
-    if not functions:
-        return edit(graph)
-    from gdsurgeon.edits.in_functions import in_functions
+def _loaded(request: Request, output: OutputFile) -> tuple[Graph, bool]:
+    """The model, and whether the output is text."""
+    graph = load(request.model)
+    text = _is_text(request, graph, output)
+    if not text and not request.dry_run and output.is_terminal():
+        raise UsageError("the result is binary and the output is a terminal", advice="write-elsewhere")
+    return graph, text
 
-    return in_functions(graph, functions, edit)
+
+def _edited(request: Request, graph: Graph, edit: Edit) -> tuple[EditResult, str]:
+    """Applies EDIT to GRAPH, or to the bodies of its functions; the second says why there was nothing to do."""
+    try:
+        if not request.functions:
+            return edit(graph), ""
+        from gdsurgeon.edits.in_functions import in_functions
+
+        return in_functions(graph, request.functions, edit), ""
+    except NothingToDo as idle:
+        if request.require_change:
+            raise
+        return EditResult(Intent(), (SameOutputs(even_alone=True),)), idle.message
 
 
 def _examine(
@@ -253,8 +268,10 @@ def _check_result(graph: Graph, result: EditResult) -> None:
         raise ValidationError("the result would be broken:", details=tuple(faults[:100]))
 
 
-def _as_text(chunks: list[Chunk], output: OutputFile) -> tuple[list[Chunk], bytes]:
-    """The graph as text, and the binary graph that a reader of that text will have."""
+def _as_text(graph: Graph, chunks: list[Chunk], output: OutputFile) -> tuple[list[Chunk], bytes]:
+    """CHUNKS as text, and the binary graph that a reader of it will have; text that did not change stays as it is."""
+    if graph.text is not None and not graph.is_changed:
+        return [SourceSpan(graph.text, 0, graph.text.size)], read_chunks(chunks)
     from gdsurgeon.wire.text import to_binary, to_text
 
     written = to_text(read_chunks(chunks))
@@ -292,21 +309,21 @@ def _is_text(request: Request, graph: Graph, output: OutputFile) -> bool:
     if request.text is not None:
         return request.text
     if request.out is not None and not output.is_stream:
-        if is_text_name(request.out):
-            return True
-        if os.path.splitext(request.out)[1].lower() == ".pb":
-            return False
-    return graph.text
+        return is_text_name(request.out, graph.text is not None)
+    return graph.text is not None
 
 
-def _too_big(graph: Graph, size: int) -> OutputError:
+def _check_size(graph: Graph, size: int) -> None:
+    """Raises OutputError where SIZE, in bytes, is more than TensorFlow loads."""
+    if size <= LARGEST:
+        return
     largest = sorted(graph.nodes(), key=lambda node: node.record.end - node.record.start if node.record else 0)[-5:]
     details = tuple(
         f"{printable(node.name)} ({printable(node.op)}): {(node.record.end - node.record.start) / 2**20:,.1f} MiB"
         for node in reversed(largest)
         if node.record is not None and node.record.end - node.record.start > 1 << 20
     )
-    return OutputError(
+    raise OutputError(
         f"the result would be {size / 2**30:.2f} GiB, and TensorFlow loads no GraphDef of 2 GiB or more; "
         "the largest nodes:",
         details=details,

@@ -29,6 +29,7 @@ def operate(
     in_place: bool = False,
     backup: str | None = None,
     dry_run: bool = False,
+    require_change: bool = False,
     level: str = "run",
     functions: Sequence[str] = (),
     feeds: Feeds | None = None,
@@ -45,6 +46,7 @@ def operate(
         out: a path, ``-`` for standard output; None: MODEL's name with ``.edited`` in it.
         in_place: replace MODEL; its old file is kept under its name with the suffix BACKUP, where that is given.
         dry_run: do everything but write.
+        require_change: refuse an edit that finds nothing to do, instead of passing the graph on.
         level: how far to prove the result: ``none``, ``structure``, ``load`` or ``run``.
         functions: library functions to whose bodies the edit is applied, in the place of the graph.
         feeds: values for inputs, see `Feeds`.
@@ -70,6 +72,7 @@ def operate(
         in_place=in_place,
         backup=backup,
         dry_run=dry_run,
+        require_change=require_change,
         level=level,
         functions=tuple(functions),
         settings=settings or Settings(),

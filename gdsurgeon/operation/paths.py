@@ -70,11 +70,6 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
             )
 
 
-def is_text_name(path: str) -> bool:
-    """Whether the suffix of PATH says that a graph is to be written as text."""
-    return os.path.splitext(path)[1].lower() in (".pbtxt", ".txt", ".prototxt", ".textproto")
-
-
 def check_written(written: Sequence[tuple[str, str]], read: Sequence[str]) -> None:
     """Sees to it that no file that is written (argument, path) is one that is read, or is written twice.
 

@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +29,7 @@ from gdsurgeon.feeds.archive import load as load_archive
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
-from gdsurgeon.operation.paths import check_written, is_text_name
+from gdsurgeon.operation.paths import check_written
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.engine import Engine, await_loaded
 from gdsurgeon.proof.executor import Executor, Refused
@@ -52,7 +53,7 @@ from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.server import parse_target
 from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
-from gdsurgeon.wire.text import to_text
+from gdsurgeon.wire.text import is_text_name, to_text
 
 LEVELS = ("structure", "load", "run")
 OPTIMIZED = "optimised original"
@@ -182,7 +183,9 @@ def carry_out(verdict: Verdict) -> None:
     started = time.monotonic()
     _check(verdict.request)
     try:
-        with Executor(_settings(verdict.request)) as executor:
+        executor = Executor(_settings(verdict.request))
+        # Where nothing is loaded there is nobody to be started for it.
+        with nullcontext() if verdict.request.level == "structure" else executor:
             _Validation(verdict, executor).run()
     finally:
         verdict.seconds = time.monotonic() - started

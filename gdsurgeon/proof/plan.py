@@ -66,6 +66,7 @@ class FetchPlan:
         skipped: outputs that are not run.
         beside: fetches that are no outputs: what the random ops read that are fed, which nothing else would show.
         chance: the names of all random ops that the fetches depend on, seeded or not.
+        enclosed: those of them that lie in a loop or a function, so that they cannot be drawn once.
     """
 
     groups: list[list[str]] = field(default_factory=list)
@@ -79,6 +80,7 @@ class FetchPlan:
     skipped: list[Skipped] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
     chance: list[str] = field(default_factory=list)
+    enclosed: list[str] = field(default_factory=list)
 
     @property
     def fetches(self) -> list[str]:
@@ -238,7 +240,9 @@ class Planner:
         wanted += beside
         plan.groups = self._groups(wanted)
         above = self.top.upstream(wanted)
-        plan.chance = [self.top.name(number) for number in self.random if above[number]]
+        chance = [number for number in self.random if above[number]]
+        plan.chance = [self.top.name(number) for number in chance]
+        plan.enclosed = [self.top.name(number) for number in chance if not self._is_drawable(number)]
         self._add_needs(plan, above)
         return plan
 
@@ -283,8 +287,7 @@ class Planner:
             return []
         above = self.top.upstream(concerned)
         random = [number for number in by_chance if above[number]]
-        drawn = [n for n in random if self.flow.runs_once(n) and is_random(self.top.op(n))]
-        drawn = [n for n in drawn if self.top.name(n) not in undrawable]
+        drawn = [n for n in random if self._is_drawable(n) and self.top.name(n) not in undrawable]
         plan.draws = [name for number in drawn for name in self._tensors(number)]
         undrawn = self._downstream_with_origin(set(random) - set(drawn))
         plan.random = {name for number in concerned if number in undrawn for name in self._tensors(number)}
@@ -297,6 +300,10 @@ class Planner:
             and self._why_not(producer) is None
             and producer not in wanted
         ]
+
+    def _is_drawable(self, number: int) -> bool:
+        """Whether a random node gives one value in a run, which can be fed in its place."""
+        return self.flow.runs_once(number) and is_random(self.top.op(number))
 
     def _groups(self, wanted: list[int]) -> list[list[str]]:
         """Fetches that can share a run: those that would read one TensorArray in two ways cannot.

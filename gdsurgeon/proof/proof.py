@@ -107,7 +107,7 @@ class Proof:
     """What the execution of an edited graph has shown.
 
     Attributes:
-        level: ``none``, ``structure``, ``load`` or ``run``.
+        level: ``none``, ``structure``, ``load`` or ``run``; ``unchanged`` where the graph is what it was.
         statement: what was compared with what, as an equation.
         samples: how many feeds were run.
         device: where; '' where nothing was run.
@@ -129,6 +129,7 @@ class Proof:
         made: how the feeds were made, and why so, by name.
         chance: the random ops that the outputs depend on.
         drawn: those of them that were drawn once, and whose values were fed.
+        enclosed: those that lie in a loop or a function.
         optimized: whether TensorFlow has optimised the graphs before it ran them, or ran them as they are written.
     """
 
@@ -155,6 +156,7 @@ class Proof:
     made: dict[str, str] = field(default_factory=dict)
     chance: list[str] = field(default_factory=list)
     drawn: list[str] = field(default_factory=list)
+    enclosed: list[str] = field(default_factory=list)
     optimized: bool = False
 
     @property
@@ -169,7 +171,7 @@ class Proof:
 
     def note_chance(self, plan: FetchPlan) -> None:
         """Keeps what is random about what PLAN runs."""
-        self.chance = list(plan.chance)
+        self.chance, self.enclosed = list(plan.chance), list(plan.enclosed)
         self.drawn = list(dict.fromkeys(parse_tensor(name).node for name in plan.draws))
 
     def note(self, outputs: Iterable[OutputProof]) -> None:
@@ -220,6 +222,7 @@ def merged(proofs: Sequence[Proof]) -> Proof:
         out.made = out.made | proof.made
         out.chance = list(dict.fromkeys([*out.chance, *proof.chance]))
         out.drawn = list(dict.fromkeys([*out.drawn, *proof.drawn]))
+        out.enclosed = list(dict.fromkeys([*out.enclosed, *proof.enclosed]))
         out.outputs += [o for o in proof.outputs if (o.before, o.after) not in known]
         out.skipped += [item for item in proof.skipped if item not in out.skipped]
         out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]

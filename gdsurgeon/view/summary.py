@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
@@ -125,6 +126,9 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     if proof.level == "none":
         yield "proven", "nothing: neither checked nor run"
         return
+    if proof.level == "unchanged":
+        yield "proven", "the graph is unchanged: not run"
+        return
     if proof.level == "structure":
         yield "proven", "structure only: not run"
         return
@@ -174,10 +178,13 @@ def left_out(proof: Proof) -> Iterator[tuple[str, str]]:
 def chance(proof: Proof, *, two: bool = True) -> str:
     """What becomes of the random ops, where one graph is run, or TWO on the same draws."""
     drawn = [printable(name) for name in proof.chance if name in proof.drawn]
-    others = [printable(name) for name in proof.chance if name not in proof.drawn]
+    others = [name for name in proof.chance if name not in proof.drawn]
+    inside = [printable(name) for name in others if name in proof.enclosed]
+    alone = [printable(name) for name in others if name not in proof.enclosed]
     what = "drawn once, and fed to both" if two else "drawn anew in each run"
     parts = [f"{listed(drawn, 3)}: {what}"] if drawn else []
-    parts += [f"{listed(others, 3)}: in a loop or a function"] if others else []
+    parts += [f"{listed(inside, 3)}: in a loop or a function"] if inside else []
+    parts += [f"{listed(alone, 3)}: drawn by one of the two alone"] if alone else []
     return "; ".join(parts)
 
 
@@ -238,6 +245,8 @@ def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = No
         "error": error,
         "model": outcome.request.model,
         "output": outcome.out,
+        "changed": not outcome.idle,
+        "idle": outcome.idle or None,
         "dry_run": outcome.request.dry_run,
         "bytes": outcome.size,
         "nodes": {"before": outcome.counts_before.nodes, "after": outcome.counts_after.nodes},

@@ -60,7 +60,7 @@ def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iter
 
 
 def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> tuple[str, str]:
-    where = f"({proof.where}, {proof.seconds:.1f} s)"
+    where = f"({proof.where}, {verdict.seconds:.1f} s)"
     if not proof.compared:
         label = "ran" if error is None else "stopped"
         what = "" if error is not None else ", nothing to compare with"

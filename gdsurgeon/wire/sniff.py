@@ -10,10 +10,12 @@ from gdsurgeon.wire.fields import LEN, VARINT, Buffer, WireError, fields, read_f
 HEAD = 4096
 """Bytes of the beginning of a file that `foreign_format` wants."""
 
+FREEZE = ", not a frozen GraphDef: freeze it first"
+"""The end of what is said of a model that is not frozen."""
+
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"version https://git-lfs", "a Git LFS pointer, not the file itself: run 'git lfs pull'"),
     (0, b"\x1f\x8b", "gzip data: unpack it first"),
-    (0, b"PK\x03\x04", "a zip archive (a .keras or .npz file?): unpack it first"),
     (257, b"ustar", "a tar archive: unpack it first"),
     (0, b"BZh", "bzip2 data: unpack it first"),
     (0, b"\xfd7zXZ\x00", "xz data: unpack it first"),
@@ -31,6 +33,9 @@ _MARKUP = re.compile(rb"\s*<(!doctype|html|\?xml|head|body|error)", re.IGNORECAS
 _JSON = re.compile(rb'\s*(\{\s*["}]|\[\s*[\[{"\]])')
 _TEXT_FIELD = re.compile(rb"(?:\s|#[^\n]*\n)*(node|library|versions?|debug_info)\s*[:{<\[]")
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+_DATA = re.compile(r"\.data-\d{5}-of-\d{5}\Z")
+_TABLE_END = (0xDB4775248B80FB57).to_bytes(8, "little")
+"""The last bytes of a table of sorted strings, as LevelDB writes them."""
 _NAME = re.compile(rb"[A-Za-z0-9_.\\/>-]+\Z")
 
 
@@ -41,6 +46,8 @@ def foreign_format(head: bytes) -> str | None:
     for offset, magic, what in _MAGIC:
         if head.startswith(magic, offset):
             return what
+    if head.startswith(b"PK\x03\x04"):
+        return _zipped(head)
     if _MARKUP.match(head):
         return "an HTML or XML page (an error page saved as a file?), not a GraphDef"
     if _JSON.match(head):
@@ -48,6 +55,21 @@ def foreign_format(head: bytes) -> str | None:
     if _looks_like_onnx(head):
         return "an ONNX model, not a GraphDef"
     return None
+
+
+def _zipped(head: bytes) -> str:
+    """What a zip archive is, by the name of its first entry, which stands behind a header of 30 bytes."""
+    first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+    if first in (b"metadata.json", b"config.json", b"model.weights.h5"):
+        return f"a Keras model (.keras){FREEZE}"
+    return (
+        "an archive of arrays (.npz), not a GraphDef" if first.endswith(b".npy") else "a zip archive: unpack it first"
+    )
+
+
+def is_data_of_checkpoint(path: str) -> bool:
+    """Whether PATH is called as the values of a checkpoint are, which begin with nothing that tells them."""
+    return _DATA.search(path) is not None
 
 
 def is_binary_graph(buf: Buffer) -> bool:
@@ -70,19 +92,29 @@ def is_text_graph(head: bytes) -> bool:
 
 
 def container_format(buf: Buffer) -> str | None:
-    """What else the protobuf message BUF is: a SavedModel or a MetaGraphDef (both hold a GraphDef), or None."""
+    """What else BUF is: a SavedModel, its fingerprint, a MetaGraphDef, the index of a checkpoint; or None."""
     size = len(buf)
+    if size >= len(_TABLE_END) and buf[size - len(_TABLE_END) : size] == _TABLE_END:
+        return f"the index of a checkpoint (its .index file){FREEZE}"
     try:
+        if _is_fingerprint(buf, size):
+            return f"the fingerprint of a SavedModel (its fingerprint.pb){FREEZE}"
         first = read_field(buf, 0, size)
         if first.number == 1 and first.wire_type == VARINT:
             second = read_field(buf, first.end, size)
             if second.number == 2 and second.wire_type == LEN and _is_meta_graph(buf, second.value, second.end):
-                return "a SavedModel (saved_model.pb), not a frozen GraphDef: freeze it first"
+                return f"a SavedModel (saved_model.pb){FREEZE}"
         elif _is_meta_graph(buf, 0, size):
-            return "a MetaGraphDef (a checkpoint's .meta file), not a frozen GraphDef: freeze it first"
+            return f"a MetaGraphDef (a checkpoint's .meta file){FREEZE}"
     except WireError:
         pass
     return None
+
+
+def _is_fingerprint(buf: Buffer, size: int) -> bool:
+    """Whether the fields 1 to 5 of the message are numbers, as in FingerprintDef (in GraphDef none but 3 is)."""
+    found = {(field.number, field.wire_type) for field in islice(fields(buf, 0, size), 20)}
+    return {(1, VARINT), (2, VARINT)} <= found
 
 
 def _is_meta_graph(buf: Buffer, start: int, end: int) -> bool:

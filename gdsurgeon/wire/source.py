@@ -15,6 +15,8 @@ SPOOL_IN_MEMORY = 64 << 20
 WINDOW = 1 << 12
 
 STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
+STANDARD_INPUT_NAME = "<stdin>"
+"""What it is called in messages."""
 
 
 class Source(Protocol):
@@ -169,7 +171,7 @@ def open_source(path: str) -> Source:
     mode = os.fstat(fd).st_mode
     if stat.S_ISDIR(mode):
         os.close(fd)
-        raise InputError(*_directory(path))
+        raise _directory(path)
     if stat.S_ISREG(mode):
         return FileSource(fd, path, path)
     try:
@@ -179,7 +181,7 @@ def open_source(path: str) -> Source:
 
 
 def _standard_input() -> Source:
-    name = "<stdin>"
+    name = STANDARD_INPUT_NAME
     if sys.stdin is None:
         raise InputError("standard input is closed")
     fd = sys.stdin.fileno()
@@ -248,7 +250,9 @@ def _nameless(fd: int, name: str) -> FileSource:
     return FileSource(fd, name, path if os.path.exists(path) else None)
 
 
-def _directory(path: str) -> tuple[str]:
+def _directory(path: str) -> InputError:
     if os.path.exists(os.path.join(path, "saved_model.pb")) or os.path.exists(os.path.join(path, "saved_model.pbtxt")):
-        return (f"{printable(path)} is a SavedModel directory, not a frozen GraphDef: freeze it first",)
-    return (f"{printable(path)} is a directory, not a GraphDef",)
+        return InputError(
+            f"{printable(path)} is a SavedModel directory, not a frozen GraphDef: freeze it first", advice="freeze"
+        )
+    return InputError(f"{printable(path)} is a directory, not a GraphDef")

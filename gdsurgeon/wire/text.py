@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 from gdsurgeon.errors import InputError, OutputError, printable
 from gdsurgeon.wire.messages import decode_error, message
+
+_SUFFIXES = frozenset((".pbtxt", ".txt", ".prototxt", ".textproto"))
+
+
+def is_text_name(path: str, otherwise: bool = False) -> bool:
+    """Whether the suffix of PATH says that a graph is to be written as text; OTHERWISE where it says neither."""
+    suffix = os.path.splitext(path)[1].lower()
+    return suffix in _SUFFIXES or (otherwise and suffix != ".pb")
 
 
 def to_binary(text: bytes, name: str) -> bytes:

@@ -39,7 +39,7 @@ MISTAKES = [
     Mistake("53-regex", 4, "rename model.pb --regex nothing=q", ("'nothing'", "matched 0 nodes")),
     Mistake("53-scope", 4, "rename model.pb --scope nothing=q", ("'nothing'", "matched 0 nodes")),
     Mistake("53-one-of-two-patterns", 4, "rename model.pb --regex y=q --regex nothing=r", ("'nothing'", "0 nodes")),
-    Mistake("53-same-name", 4, "rename model.pb y=y", ("nothing would change",)),
+    Mistake("53-same-name", 4, "rename model.pb y=y --require-change", ("nothing would change",)),
     Mistake("53-reroute-nobody-reads", 4, "reroute model.pb z=y", ("nothing would change", "'z'")),
     Mistake("53-reroute-only-nobody", 4, "reroute model.pb y=x --only nothing", ("nothing would change", "'y'")),
     Mistake("53-reroute-itself", 4, "reroute model.pb y=y", ("nothing would change",)),

@@ -160,7 +160,7 @@ def test_pipe_fails_at_its_end_without_pipefail(desk: Desk) -> None:
     ran = shell(desk, f"{line}; exit $?")
     assert ran.code == 3
     assert ran.errors == [
-        "Error: model.pb has no node 'nothing' (3 nodes).",
+        "Error: rename: model.pb has no node 'nothing' (3 nodes).",
         "Error: <stdin> is empty (0 bytes)",
     ]
 
@@ -268,3 +268,37 @@ def test_dash_as_the_name_of_a_file(desk: Desk) -> None:
     desk.put("-", PLAIN)
     assert desk.run("rename", "./-", "y=q", *QUICK, "-o", "./-x").code == 0
     assert desk.files()["-x"] == renamed(PLAIN)
+
+
+def test_in_a_pipe_an_error_names_the_command_and_the_model(desk: Desk) -> None:
+    desk.put("model.pb", HEAVY)
+    ran = shell(desk, "$g rename model.pb nothing=q --validate structure -o - | $g remove - --op Relu | $g inspect -")
+    assert ran.code == 4
+    assert sorted(ran.errors) == [
+        "Error: inspect: <stdin> is empty (0 bytes)",
+        "Error: remove: <stdin> is empty (0 bytes)",
+        "Error: rename: model.pb has no node 'nothing' (6 nodes).",
+    ]
+
+
+def test_a_pipe_into_which_nothing_is_written(desk: Desk) -> None:
+    desk.put("model.pb", HEAVY)
+    ran = shell(desk, "$g rename model.pb y=q --validate none -q | $g inspect -")
+    assert ran.code == 0
+    check_said(ran, "Error: inspect: <stdin> is empty", "Hint: what stands in front of the pipe", "-o -")
+
+
+def test_outside_of_a_pipe_nothing_is_said_of_the_command(desk: Desk) -> None:
+    desk.put("model.pb", HEAVY)
+    ran = shell(desk, "$g rename - nothing=q --validate structure < model.pb > out.pb")
+    assert ran.errors == ["Error: <stdin> has no node 'nothing' (6 nodes)."]
+
+
+@pytest.mark.parametrize("name", ["--level", "--validate"])
+def test_how_far_to_go_has_two_names_and_one_is_shown(desk: Desk, name: str) -> None:
+    desk.put("model.pb", HEAVY)
+    assert "structure only" in desk.run("rename", "model.pb", "y=q", name, "structure", "-o", "out.pb").err
+    assert "checked  the structure is sound" in desk.run("validate", "model.pb", name, "structure").err
+    for command in ("rename", "validate"):
+        assert "--level" not in desk.run(command, "--help").out.decode()
+        check_refused(desk, 2, ("'--validate':", "'x'"), command, "model.pb", name, "x")

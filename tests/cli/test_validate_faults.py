@@ -161,7 +161,7 @@ HINTED = {
 def test_hints_name_options_of_this_command(bench: Bench, name: str) -> None:
     bench.put(m=HINTED[name])
     ran = bench.run("m.pb", "m.pb")
-    assert ran.code == 7 and "--validate" not in ran.err and "--level" in ran.err
+    assert ran.code == 7 and "--validate structure" in ran.err and "--validate none" not in ran.err
 
 
 def test_the_hint_for_a_broken_graph_names_options_of_this_command(bench: Bench) -> None:

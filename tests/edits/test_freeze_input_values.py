@@ -266,7 +266,7 @@ def test_a_message_does_not_repeat_a_long_value() -> None:
         ({"nope": "1"}, "has no node 'nope'"),
         ({"k": "[1, 2]"}, "it takes "),
         ({"k": "one"}, "'k'"),
-        ({"y": "1"}, "'y' is a Identity, not a Placeholder or a Const"),
+        ({"y": "1"}, "'y' is an Identity, not a Placeholder or a Const"),
         ({"is_training:1": "1"}, "is_training:1"),
         ({"^is_training": "1"}, "is_training"),
         ({"is_training": "false", "nope": "1"}, "has no node 'nope'"),

@@ -47,7 +47,7 @@ def test_an_index_of_nought_that_is_spelt_out_is_kept() -> None:
 
 @pytest.mark.parametrize("size", [1, 30])
 def test_a_name_that_is_taken_is_refused(size: int) -> None:
-    refused("the name 'adder' is taken by a AddV2 node", *splitter(), pairs=[("splitter", "adder")])
+    refused("the name 'adder' is taken by an AddV2 node", *splitter(), pairs=[("splitter", "adder")])
     more = [const(f"n{i}", [1]) for i in range(size)]
     refused("taken", *more, *splitter(), pairs=[("splitter", "adder"), *((f"n{i}", f"m{i}") for i in range(size))])
 

@@ -206,8 +206,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--clear", "--set", "/cpu:0"], 2, "only one of them"),
         (["--set", "/cpu:0"], 2, "no nodes are selected"),
         (["--map", "/cpu:0"], 2, "'/cpu:0' is not a pair OLD=NEW"),
-        (["--clear"], 4, "no node asks for a device"),
-        (["--map", "/gpu:0=/cpu:0"], 4, "no device is '/gpu:0': no node asks for a device"),
+        (["--clear", "--require-change"], 4, "no node asks for a device"),
+        (["--map", "/gpu:0=/cpu:0", "--require-change"], 4, "no device is '/gpu:0': no node asks for a device"),
     ],
 )
 def test_the_command_refuses(

@@ -114,7 +114,7 @@ REFUSALS = {
     "an attr that is not there": (("--node", "a", "LeakyRelu", "--set", "alpa=1"), ("'alpa'", "Did you mean 'alpha'?")),
     "an attr that is given twice": (("--node", "a", "LeakyRelu", "--set", "alpha=1", "--set", "alpha=1"), ("once",)),
     "an attr that contradicts": (("--node", "a", "Relu6", "--set", "T=float64"), ("takes float64 as input 0",)),
-    "what is that already": (("--node", "a", "Relu"), ("nothing would change: 'a' is Relu already",)),
+    "what is that already": (("--node", "a", "Relu", "--require-change"), ("nothing would change",)),
     "control flow": (("--node", "w/Switch", "Identity"), ("loops and conditions belong together",)),
     "to control flow": (("--node", "a", "Enter"), ("loops and conditions belong together",)),
     "a value that is no text": (("--node", "a", "Const", "--set", "value=1"), ("of kind tensor, which cannot be",)),

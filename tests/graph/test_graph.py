@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import graphs
-from support.graphs import FLOAT, add, const, g8, graph, identity, node, random_graphs
+from support.graphs import FLOAT, add, const, g8, graph, identity, node, random_graphs, written
+from support.paths import FIXTURES
 
 from gdsurgeon.analysis.queries.op_usage import op_counts
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.graph import Graph, Use
+from gdsurgeon.graph.load import load
 from gdsurgeon.graph.node import Output
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
@@ -218,7 +221,7 @@ def test_names_are_checked_before_anything_changes() -> None:
     a, b = found["a"], found["foo/b"]
     for names, words in [
         ({a: "x", b: "x"}, "cannot both become 'x'"),
-        ({a: "foo/c"}, "is taken by a AddV2"),
+        ({a: "foo/c"}, "is taken by an AddV2"),
         ({a: "fine", b: "_bad"}, "not a legal node name"),
     ]:
         with pytest.raises(EditError, match=words):
@@ -346,3 +349,19 @@ def test_a_renamed_big_constant_is_a_span() -> None:
     fresh = [c for c in found.chunks() if isinstance(c, bytes)]
     assert sum(map(len, fresh)) < 60
     assert graphs.names(found) == ["weights", "y"]
+
+
+@pytest.mark.parametrize("name", ["x.pbtxt", "x.txt", "x.pb", "x"])
+def test_a_graph_is_saved_in_the_form_that_the_suffix_says(name: str, tmp_path: Path) -> None:
+    found = graph(*g8())
+    found.save(str(tmp_path / name))
+    data = (tmp_path / name).read_bytes()
+    assert data.startswith(b"node {\n") == name.endswith("txt")
+    assert written(load(str(tmp_path / name))) == written(found)
+
+
+def test_a_graph_that_was_text_is_text_again(tmp_path: Path) -> None:
+    found = load(str(FIXTURES / "tiny.pbtxt"))
+    for name, is_text in (("again", True), ("binary.pb", False)):
+        found.save(str(tmp_path / name))
+        assert (tmp_path / name).read_bytes().startswith(b"node {") == is_text

@@ -441,8 +441,10 @@ def test_changes_and_lists() -> None:
 
 
 def test_random_ops_are_named() -> None:
-    proof = Proof("run", chance=["noise", "w/chance", "mask"], drawn=["noise", "mask"])
+    names = ["noise", "w/chance", "mask"]
+    proof = Proof("run", chance=names, drawn=["noise", "mask"], enclosed=["w/chance"])
     assert chance(proof) == "noise, mask: drawn once, and fed to both; w/chance: in a loop or a function"
+    assert chance(Proof("run", chance=["noise"])) == "noise: drawn by one of the two alone"
     assert chance(proof, two=False).startswith("noise, mask: drawn anew in each run")
     assert ("random", chance(proof)) in list(proof_entries(proof))
     assert "random" not in dict(proof_entries(Proof("run")))

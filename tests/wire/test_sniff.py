@@ -33,10 +33,10 @@ def tarred() -> bytes:
     return out.getvalue()
 
 
-def zipped() -> bytes:
+def zipped(name: str = "model.pb") -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("model.pb", GRAPH)
+        archive.writestr(name, GRAPH)
     return out.getvalue()
 
 
@@ -71,6 +71,11 @@ FOREIGN = {
     "saved model": (b"\x08\x01" + encode_len(2, META_GRAPH), "SavedModel"),
     "meta graph": (META_GRAPH, "MetaGraphDef"),
     "meta graph without a version": (encode_len(1, b"") + encode_len(2, GRAPH), "MetaGraphDef"),
+    "fingerprint": (bytes.fromhex("32020801") + b"\x08\x86\x01\x10\x07\x18\x05", "fingerprint.pb"),
+    "fingerprint in order": (b"\x08\x86\x01\x10\x07\x18\x05" + bytes.fromhex("32020801"), "fingerprint.pb"),
+    "index": (b"\x00\x00\x06\x08\x01" + bytes(40) + bytes.fromhex("57fb808b247547db"), "index of a checkpoint"),
+    "keras": (zipped("metadata.json"), "a Keras model"),
+    "npz": (zipped("x.npy"), "an archive of arrays"),
     "prose": (b"Not a graph at all.\n", "text"),
 }
 
@@ -80,6 +85,13 @@ def test_a_foreign_format_is_named(data: bytes, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         from_bytes(data, "a\nfile")
     assert caught.value.message.startswith("a\\nfile is ")
+
+
+def test_the_values_of_a_checkpoint_are_told_by_their_name() -> None:
+    for name, words in (("variables.data-00000-of-00001", "the values of a checkpoint"), ("data.pb", "corrupt")):
+        with pytest.raises(InputError, match=words):
+            from_bytes(b"\xcc\x18\x5b\x3e", name)
+    assert from_bytes(GRAPH, "variables.data-00000-of-00001").node_count
 
 
 FIXTURES = sorted((ROOT / "fixtures").iterdir())

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
-from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape, typed
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, check_output, same_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.text import an
 
 
 class Mapped(NamedTuple):
@@ -67,9 +69,7 @@ def _by_placeholder(part: Graph, mapped: Sequence[Mapped]) -> Mapping[str, Mappe
     for item in mapped:
         node = part[item.raw.removesuffix(":0")]
         if node.op not in PLACEHOLDERS:
-            raise EditError(
-                f"{quoted(item.raw)} in {printable(part.source_name)} is a {printable(node.op)}, not a Placeholder"
-            )
+            raise EditError(f"{quoted(item.raw)} in {printable(part.source_name)} is {an(node.op)}, not a Placeholder")
         if node.name in out:
             raise EditError(f"the placeholder {quoted(item.raw)} is mapped twice")
         out[node.name] = item
@@ -95,22 +95,27 @@ def _map_form(suffix: str) -> str:
 
 
 def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph, warnings: list[str]) -> None:
-    """Compares dtypes, and shapes where both are stated.
+    """Compares dtypes, and the shapes that are stated or follow from others; tries what is given in the other graph.
 
     Raises:
-        EditError: they differ; the message says which tensor of which graph was expected to be what.
+        EditError: they do not fit; the message says which tensor of which graph was expected to be what.
     """
     if not given.dtype or not wanted.dtype:
         unknown = given if not given.dtype else wanted
         warnings.append(
             f"the type of {quoted(unknown.name)} ({printable(unknown.node.op)}) is not known here: not compared"
         )
-    fits = same_dtype(given.dtype, wanted.dtype) and compatible(stated_shape(given), stated_shape(wanted))
-    if not fits:
-        raise EditError(
-            f"{quoted(given.name)} of {printable(given_in.source_name)} is {describe(given)}, and "
-            f"{quoted(wanted.name)} of {printable(wanted_in.source_name)} takes {describe(wanted)}"
-        )
+    what = f"{quoted(given.name)} of {printable(given_in.source_name)} is"
+    taking = f"{quoted(wanted.name)} of {printable(wanted_in.source_name)}"
+    if not same_dtype(given.dtype, wanted.dtype) or not compatible(stated_shape(given), stated_shape(wanted)):
+        raise EditError(f"{what} {describe(given)}, and {taking} takes {describe(wanted)}")
+    shape = infer_shapes(given_in, wanted=[given]).shape(given)
+    if not compatible(shape, stated_shape(wanted)):
+        raise EditError(f"{what} {typed(given.dtype, shape)}, and {taking} takes {describe(wanted)}")
+    known = {conflict.node for conflict in infer_shapes(wanted_in).conflicts} if shape is not None else set()
+    for conflict in infer_shapes(wanted_in, {wanted: shape}).conflicts if shape is not None else ():
+        if conflict.node not in known:
+            raise EditError(f"{what} {typed(given.dtype, shape)}, and {taking} cannot be that: {conflict.text}")
 
 
 def check_outside_of_loops(graph: Graph, output: Output) -> None:

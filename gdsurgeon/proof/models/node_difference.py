@@ -8,6 +8,7 @@ from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.writing import node_def
+from gdsurgeon.text import an
 from gdsurgeon.wire.protos import AttrValue
 
 MOST_SHOWN = 60
@@ -22,7 +23,7 @@ def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda 
     """
     out: list[str] = []
     if a.op != b.op:
-        out.append(f"it is a {printable(b.op)}, not a {printable(a.op)}")
+        out.append(f"it is {an(b.op)}, not {an(a.op)}")
     read, reads = [name_in_b(output.name) for output in a.inputs], [output.name for output in b.inputs]
     if len(read) != len(reads):
         out.append(f"it reads {len(reads)} tensors, not {len(read)}")
