@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "--dangling", type=click.Choice(["placeholder"]), help="What reads a removed node reads a new placeholder."
 )
 @click.option("--allow-outputs", is_flag=True, help="Outputs of the graph may be removed.")
+@click.option("--orphans", is_flag=True, help="Remove with them what nothing else reads or waits for.")
 def command(
     request: Request,
     selection: Selection,
@@ -34,6 +35,7 @@ def command(
     bypass_input: int | None,
     dangling: str | None,
     allow_outputs: bool,
+    orphans: bool,
 ) -> None:
     """Remove the selected nodes.
 
@@ -41,8 +43,9 @@ def command(
     edges and colocations are mended. Proven by running: what is left gives what MODEL gives with the same substitutes.
 
     \b
-    Example:
+    Examples:
       gdsurgeon remove model.pb --select '/dropout/' --bypass -o out.pb
+      gdsurgeon remove model.pb --op Assert --orphans -o out.pb
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.remove import remove
@@ -62,5 +65,6 @@ def command(
             bypass_input=bypass_input,
             dangling=dangling,
             allow_outputs=allow_outputs,
+            orphans=orphans,
         ),
     )

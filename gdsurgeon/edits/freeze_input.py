@@ -9,6 +9,7 @@ from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
+from gdsurgeon.edits.copying.replacing import remove_unread
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, type_value
 from gdsurgeon.graph.constants import constant_header, raw_value, tensor_value
@@ -64,25 +65,11 @@ def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
         now = {"op": "Const", "inputs": (), "attr value": value, "attr shape": None, "attr _output_shapes": None}
         now["attr dtype"] = type_value(dtype).SerializeToString()
         intent.altered += [Altered(node.name, what, its) for what, its in now.items()]
-    intent.removed = _remove_unread(graph, defaults)
+    intent.removed = remove_unread(graph, defaults)  # they would pass for outputs
     names = {item.node.name: item.node.name for item in frozen}
     statement = equation([f"{printable(name)} := its value" for name in names])
     constants = {item.node.name: item.value for item in frozen}
     return EditResult(intent, (SameGiven(names, unrenamed_outputs(graph), statement, constants=constants),))
-
-
-def _remove_unread(graph: Graph, nodes: list[Node]) -> list[str]:
-    """Removes what only the default of an input was computed with, which would pass for an output; returns names."""
-    out: list[str] = []
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        gone = graph.find(node.name) is not node
-        if not gone and node.op not in PLACEHOLDERS and not graph.users(node) and not graph.colocated_with(node):
-            out.append(node.name)
-            pending += [*(read.node for read in node.inputs), *node.controls]
-            graph.remove([node])
-    return out
 
 
 def _taking(graph: Graph, name: str) -> Node:

@@ -15,7 +15,7 @@ from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
-from gdsurgeon.edits.copying.replacing import drop_colocations
+from gdsurgeon.edits.copying.replacing import drop_colocations, remove_unread
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
@@ -36,6 +36,7 @@ def remove(
     bypass_input: int | None = None,
     dangling: str | None = None,
     allow_outputs: bool = False,
+    orphans: bool = False,
 ) -> EditResult:
     """Removes the selected nodes.
 
@@ -50,6 +51,7 @@ def remove(
         bypass_input: with BYPASS, the input that is meant, counted from 0.
         dangling: ``placeholder``: what reads a removed node reads a placeholder of that dtype and shape instead.
         allow_outputs: whether outputs of the graph may be removed.
+        orphans: whether what only removed nodes read or waited for goes with them, inputs excepted.
 
     Raises:
         EditError: something still reads one of the nodes, one of them is an output of the graph, or no input or
@@ -66,6 +68,7 @@ def remove(
     if not allow_outputs:
         _check_no_outputs(graph, members)
     lost = any(node in members for node in output_nodes(graph))
+    above = [other for node in nodes for other in (*(read.node for read in node.inputs), *node.controls)]
     intent = Intent(removed=[node.name for node in nodes])
     around = _Bypass(graph, members, bypass_input)
     place = around.of(read) if bypass else {}
@@ -84,6 +87,8 @@ def remove(
     _redirect(graph, read, place, intent)
     _exchange(graph, nodes, read, placeholders, shapes, intent)
     intent.altered += [item for name in intent.added for item in made(graph[name])]
+    if orphans:
+        intent.removed += remove_unread(graph, [node for node in dict.fromkeys(above) if node not in members])
     intent.functions.removed = drop_unused_functions(graph)
     if place and not given and not lost:
         return EditResult(intent, (SameOutputs(),))

@@ -172,7 +172,8 @@ def spelt_attr(graph: Graph, op: str, key: str, kind: str, text: str) -> AttrVal
     """
     where = f"attr {quoted(key)} of {printable(op)}"
     if not is_kind(kind):
-        advice = "freeze-input" if (op, key) == ("Const", "value") else ()
+        is_content = (op, key) == ("Const", "value")
+        advice = "freeze-input" if is_content else ()
         raise EditError(f"{where} is of kind {kind}, which cannot be written as text", advice=advice)
     if not is_utf8(text) and "func" in kind:
         raise EditError(f"{where} is of kind {kind}: {quoted(text)} is not UTF-8 text")

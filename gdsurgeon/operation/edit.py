@@ -168,9 +168,8 @@ def _operate(
     warnings, before, counts_before = _examine(request, graph, proving)
     progress(Event("editing"))
     result, idle = _edited(request, graph, edit)
-    unproven = Proof(request.level)
-    if idle and not graph.is_changed:
-        proving, unproven = None, Proof("unchanged")
+    is_same = bool(idle) and not graph.is_changed
+    proving, unproven = (None, Proof("unchanged")) if is_same else (proving, Proof(request.level))
     if request.level != "none":
         _check_result(graph, result)
     after, counts_after = _seen(graph)

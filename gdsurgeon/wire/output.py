@@ -131,7 +131,8 @@ class OutputFile:
             return fd
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         self.staged = temporary_name(self._target)  # before it exists: a signal must not leave it behind
-        return os.open(self.staged, flags, 0o666)
+        # What only some may read is at no time there for others; it gets the mode of the target in the end.
+        return os.open(self.staged, flags, 0o666 if self._mode is None else 0o600)
 
     def _keep_mode(self, fd: int) -> None:
         if self._mode is None:

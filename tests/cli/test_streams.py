@@ -161,7 +161,7 @@ def test_pipe_fails_at_its_end_without_pipefail(desk: Desk) -> None:
     assert ran.code == 3
     assert ran.errors == [
         "Error: rename: model.pb has no node 'nothing' (3 nodes).",
-        "Error: <stdin> is empty (0 bytes)",
+        "Error: rename: <stdin> is empty (0 bytes)",
     ]
 
 

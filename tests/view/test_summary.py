@@ -295,6 +295,8 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
         "error": None,
         "model": "control_edges.pb",
         "output": "out.pb",
+        "changed": True,
+        "idle": None,
         "dry_run": False,
         "bytes": (fixtures / "out.pb").stat().st_size,
         "nodes": {"before": 14, "after": 14},

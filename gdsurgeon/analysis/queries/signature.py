@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import stated_shape, typed
+from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import Json
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import base_dtype, dtype_name
-from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype, dtype_name
+from gdsurgeon.ops.kinds import ENTER, MERGE, PLACEHOLDERS, SWITCH
 
 _NOT_SERVED = PLACEHOLDERS | {"Const", "Print"}
 
@@ -53,7 +54,9 @@ def output_nodes(graph: Graph) -> list[Node]:
     """The nodes that give something and whose outputs nobody reads: what a frozen graph is there for.
 
     Constants and placeholders that nobody reads are not outputs, unless constants are all that there is beside inputs;
-    nor is what has no output (NoOp, Assert). The outputs of a function's body are its results.
+    nor is what has no output (NoOp, Assert). Where there are others, nor is what nobody could fetch (resources and
+    variants, what lies in a while loop or in a branch that may not be taken), nor the join of a conditional that is
+    there to be waited for. The outputs of a function's body are its results.
     """
     if graph.is_body:
         return [node for node in graph.ends if node.inputs]
@@ -66,8 +69,20 @@ def _output_nodes(graph: Graph) -> list[Node]:
     found = [topology.node(n) for n in unread if topology.op(n) not in _NOT_SERVED]
     served = [node for node in found if node.output_dtypes is None or node.output_dtypes]
     if served or len(topology.with_ops(PLACEHOLDERS | {"Const"})) < sum(1 for _ in topology.numbers()):
-        return served
+        return [node for node in served if _can_be_fetched(graph, node)] or served
     return [topology.node(n) for n in unread if topology.op(n) == "Const"]
+
+
+def _can_be_fetched(graph: Graph, node: Node) -> bool:
+    types = node.output_dtypes
+    if types and all(base_dtype(dtype) in (RESOURCE, VARIANT) for dtype in types):
+        return False
+    topology = topology_of(graph)
+    if not topology.ops() & (SWITCH | ENTER):
+        return True
+    flow, number = control_flow_of(graph), topology.id_of(node)
+    is_waited_for = node.op in MERGE and topology.users(number)
+    return flow.runs_once(number) and node.op not in SWITCH and not is_waited_for
 
 
 def signature(graph: Graph) -> Signature:

@@ -8,6 +8,7 @@ from gdsurgeon.graph.attrs import type_value, types_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 
 def hand_on(
@@ -27,6 +28,21 @@ def hand_on(
         return graph.add(name, "NoOp", controls=controls, after=after)
     op, value = ("Identity", type_value(types[0])) if len(types) == 1 else ("IdentityN", types_value(types))
     return graph.add(name, op, tensors, controls, attrs={"T": value.SerializeToString()}, after=after)
+
+
+def remove_unread(graph: Graph, nodes: Iterable[Node]) -> list[str]:
+    """Removes those of NODES that nobody reads, waits for or stands beside, and what is then the same of what they read
+    and waited for; inputs stay. Returns names."""
+    out: list[str] = []
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        gone = graph.find(node.name) is not node
+        if not gone and node.op not in PLACEHOLDERS and not graph.users(node) and not graph.colocated_with(node):
+            out.append(node.name)
+            pending += [*(read.node for read in node.inputs), *node.controls]
+            graph.remove([node])
+    return out
 
 
 def drop_colocations(graph: Graph, nodes: Iterable[Node]) -> dict[Node, Node]:
