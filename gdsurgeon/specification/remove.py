@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
@@ -12,6 +12,7 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.selected import Selecting, selected
 
 
@@ -21,6 +22,7 @@ def violations(
     bypass: bool = False,
     bypass_input: int | None = None,
     dangling: str | None = None,
+    orphans: bool = False,
     **_: object,
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
@@ -28,6 +30,9 @@ def violations(
     if names is None:
         return
     before, after, facts = comparison.before, comparison.after, comparison.facts
+    if orphans:
+        yield from _kept_orphans(comparison, names)
+        names = [*names, *_orphans(comparison, names)]
     gone = dict.fromkeys(names)
     intent = Intent(removed=names)
     intent.functions.removed = [name for name in facts.functions.removed if not _is_called(after, name)]
@@ -47,6 +52,27 @@ def violations(
             intent.changed.append(user)
             intent.altered.append(Altered(user, "controls", tuple(control.name for control in after[user].controls)))
     yield from audit(comparison, intent, "nobody asked for that")
+
+
+def _orphans(comparison: Comparison, names: Sequence[str]) -> list[str]:
+    """What is gone besides NAMES, and is no input, and was read, waited for and stood beside by gone nodes alone."""
+    before, gone = comparison.before, {*comparison.facts.removed, *names}
+    others = [before[name] for name in comparison.facts.removed if name not in names]
+    users = {node: [*before.store.users(node.name), *(n.name for n in before.colocated_with(node))] for node in others}
+    return [node.name for node in others if node.op not in PLACEHOLDERS and users[node] and {*users[node]} <= gone]
+
+
+def _kept_orphans(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
+    """What is still there, though gone nodes alone read it or waited for it."""
+    before, after = comparison.before, comparison.after
+    gone = dict.fromkeys([*names, *comparison.facts.removed])
+    for name in gone:
+        for node in dict.fromkeys([*(read.node for read in before[name].inputs), *before[name].controls]):
+            now = after.find(node.name)
+            if now is None or node.name in gone or now.op in PLACEHOLDERS or after.colocated_with(now):
+                continue
+            if not after.users(now):
+                yield f"{quoted(now.name)} is read by nobody any more, and still there"
 
 
 def _is_called(graph: Graph, name: str) -> bool:

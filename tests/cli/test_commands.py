@@ -22,9 +22,10 @@ from support.commands import (
     good,
 )
 from support.desk import Desk, check_refused, check_said
-from support.graphs import INT32, graph_bytes, identity, placeholder
+from support.graphs import FLOAT, INT32, const, graph_bytes, identity, node, placeholder
 
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.executor import Executor
 from gdsurgeon.wire.text import to_text
 
 # -- files ---------------------------------------------------------------------------------------------------
@@ -254,3 +255,19 @@ def test_second_graphs_that_do_not_fit(files: Desk) -> None:
         ("add-postprocessing", MODEL, "int.pb", "--map", "scores=picture,points"),
     ):
         check_refused(files, 4, ("int32", "float32", "int.pb"), *arguments, "-o", "out.pb", *QUICK)
+
+
+def test_what_an_edit_points_to(desk: Desk) -> None:
+    desk.put("model.pb", graph_bytes(placeholder("x"), const("c", [1, 2]), node("y", "AddV2", ["x", "c"], T=FLOAT)))
+    for line, *words in (
+        ("set-attr model.pb c value=3", "of kind tensor", "Hint: freeze-input MODEL NAME=VALUE"),
+        ("rename model.pb x:0=q", "'x:0' is not a node", "write 'x'"),
+        ("rename model.pb x=y", "is taken by an AddV2 node"),
+    ):
+        check_refused(desk, 4, tuple(words), *line.split(), "--validate", "structure")
+
+
+def test_to_look_at_the_structure_nothing_is_started(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.put("model.pb", graph_bytes(placeholder("x"), node("y", "Relu", ["x"], T=FLOAT)))
+    monkeypatch.setattr(Executor, "start", lambda _: pytest.fail("a process is started"))
+    assert desk.run("validate", "model.pb", "--validate", "structure").code == 0

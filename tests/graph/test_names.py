@@ -134,3 +134,10 @@ def test_a_near_miss_among_very_many_names_is_found_soon() -> None:
     started = time.monotonic()
     near_miss("layer_77/weights_x", (f"layer_{i}/weights" for i in range(300_000)))
     assert time.monotonic() - started < 10
+
+
+def test_a_near_miss_among_long_names_that_are_alike_costs_little() -> None:
+    names = ["".join("ab"[(i >> bit) & 1] for bit in range(10)) * 9 for i in range(1000)]
+    begun = time.process_time()
+    near_miss("c" + names[700][1:], names)
+    assert time.process_time() - begun < 2.5

@@ -18,8 +18,8 @@ from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.subject import Subject
 
 
-def plan_of(m: Builder, *, allow_ops: bool = False) -> FetchPlan:
-    return plan_with(Settings(allow_ops=allow_ops), m.graph())
+def plan_of(m: Builder, outputs: list[str] | None = None, *, allow_ops: bool = False) -> FetchPlan:
+    return plan_with(Settings(allow_ops=allow_ops), m.graph(), outputs)
 
 
 def skipped(plan: FetchPlan) -> dict[str, str]:
@@ -75,7 +75,7 @@ def array_read_twice(*, clear: bool = True, readers: int = 2) -> Builder:
 
 
 def test_nothing_inside_a_while_frame_is_fetched() -> None:
-    plan = plan_of(counting_loop())
+    plan = plan_of(counting_loop(), ["y", "square", "fixed"])
     assert plan.groups == [["y"]]
     assert skipped(plan) == {"square": "inside a while loop", "fixed": "inside a while loop"}
 
@@ -86,7 +86,7 @@ def test_a_loop_runs(executor: Executor) -> None:
 
 
 def test_nothing_in_a_branch_is_fetched() -> None:
-    plan = plan_of(branches())
+    plan = plan_of(branches(), ["y", "index", "yes", "no", "left", "right"])
     assert plan.fetches == ["y", "index"]
     reason = "in a branch that may not be taken"
     assert skipped(plan) == {"yes": reason, "no": reason, "left": reason, "right": reason}
@@ -187,7 +187,7 @@ def test_resources_are_not_fetched() -> None:
     m.const("shape", [], "int32")
     m.node("list", "TensorListReserve", ["shape", "n"], element_dtype="float32", shape_type="int32")
     m.node("y", "Neg", ["n"], T="int32")
-    plan = plan_of(m)
+    plan = plan_of(m, ["table", "list", "y"])
     assert plan.fetches == ["y"]
     assert skipped(plan) == dict.fromkeys(("table", "list"), "a resource or variant, which cannot be fetched")
 

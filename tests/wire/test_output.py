@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gdsurgeon.errors import InputError, OutputError
+from gdsurgeon.wire import output
 from gdsurgeon.wire.output import OutputFile, same_file
 from gdsurgeon.wire.source import FileSource, open_source
 from gdsurgeon.wire.write import SourceSpan
@@ -216,3 +217,21 @@ def test_a_file_source_keeps_its_bytes_when_its_file_is_replaced(tmp_path: Path)
     assert source.read(0, 3) == b"old"
     source.close()
     assert path.read_bytes() == b"x" + b"old" * 5000
+
+
+def test_what_only_some_may_read_is_at_no_time_there_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out.pb"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    seen = []
+    write = output.write_chunks
+
+    def watched(fd: int, chunks: object) -> None:
+        seen.append(stat.S_IMODE(os.fstat(fd).st_mode))
+        write(fd, chunks)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(output, "write_chunks", watched)
+    save(path, b"new")
+    assert (seen, mode(path)) == ([0o600], 0o600)

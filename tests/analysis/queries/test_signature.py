@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from support import graphs
-from support.graphs import FLOAT, INT32, STRING, UINT8, add, const, g8, graph, identity, node, placeholder
+from support.graphs import BOOL, FLOAT, INT32, STRING, UINT8, add, const, g8, graph, identity, node, placeholder
 from support.paths import FIXTURES
 
 from gdsurgeon.analysis.queries.signature import TensorInfo, input_nodes, output_nodes, signature
@@ -86,3 +86,30 @@ def test_shapes_that_fit() -> None:
     assert all(compatible(a, b) for a, b in [(None, (1,)), ((), ()), ((-1, 2), (5, 2)), ((1, -1), (-1, 3))])
     assert not any(compatible(a, b) for a, b in [((), (1,)), ((2,), (3,)), ((-1,), (1, 1)), ((1, 2), (2, 1))])
     assert [format_shape(s) for s in (None, (), (-1, 3))] == ["[...]", "[]", "[?,3]"]
+
+
+BRANCH = (
+    placeholder("x", FLOAT, (-1,)), placeholder("p", BOOL, ()), node("switch", "Switch", ["x", "p"], T=FLOAT),
+    identity("pivot", "switch:1"), node("neg", "Neg", ["switch"], T=FLOAT),
+    node("join", "Merge", ["neg", "pivot"], T=FLOAT, N=2),
+)  # fmt: skip
+LIST = node("list", "TensorListReserve", ["n", "n"], element_dtype=FLOAT, shape_type=INT32)
+
+
+def outputs_of(*records: bytes) -> list[str]:
+    return [found.name for found in output_nodes(graph(*records))]
+
+
+def test_what_nobody_could_fetch_is_no_output() -> None:
+    y = identity("y", "x")
+    assert outputs_of(*BRANCH, identity("unread", "switch:0"), y) == ["join", "y"]
+    assert outputs_of(*BRANCH, node("alone", "Switch", ["x", "p"], T=FLOAT), y) == ["join", "y"]
+    assert outputs_of(const("n", [], INT32), LIST, node("m", "Neg", ["n"], T=INT32)) == ["m"]
+
+
+def test_a_join_that_is_there_to_be_waited_for_is_no_output() -> None:
+    assert outputs_of(*BRANCH, identity("y", "x", "^join")) == ["y"]
+
+
+def test_where_there_is_nothing_else_it_is_an_output() -> None:
+    assert outputs_of(const("n", [], INT32), LIST) == ["list"]
