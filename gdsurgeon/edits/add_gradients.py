@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
@@ -147,34 +147,31 @@ def _thrifty(
     asked: Differentiator,
 ) -> _Thrifty:
     """The backward pass MADE with early sums, and as PLAN wants it."""
-    sizes = _sizes(graph, known, made, plan, shapes, asked)
+
+    def sized(definition: GraphDef) -> Sizes:
+        return tensor_sizes(graph, known, definition, shapes, asked)
+
+    sizes = _sizes(made, plan, sized)
     if sizes is None:
         return _Thrifty(made.definition, [])
     definition, early = with_early_sums(made.definition, sizes.tensors, {node.name for node in known.node})
     if not plan.wanted:
         return _Thrifty(definition, early)
     if early:
-        sizes = tensor_sizes(graph, known, definition, shapes, asked)
+        sizes = sized(definition)
     found = checkpointed(graph, known, made._replace(definition=definition), plan, sizes)
     return _Thrifty(found.definition, early, found, sizes.warnings)
 
 
-def _sizes(
-    graph: Graph,
-    known: GraphDef,
-    made: BackwardPass,
-    plan: Checkpoints,
-    shapes: Mapping[str, tuple[int, ...]],
-    asked: Differentiator,
-) -> Sizes | None:
+def _sizes(made: BackwardPass, plan: Checkpoints, sized: Callable[[GraphDef], Sizes]) -> Sizes | None:
     """The sizes of all tensors where they are needed: for a plan, and to find large sums where that can be done."""
-    if plan.wanted:
-        return tensor_sizes(graph, known, made.definition, shapes, asked)
-    if not many_partial_gradients(made.definition):
+    if not plan.wanted and not many_partial_gradients(made.definition):
         return None
     try:
-        return tensor_sizes(graph, known, made.definition, shapes, asked)
+        return sized(made.definition)
     except EditError:  # the graph does not take 1 for every open dimension
+        if plan.wanted:
+            raise
         return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gdsurgeon.gradients.checkpointing.step import StepGraph
-from gdsurgeon.ops.buffers import ALIASES, SOURCES
+from gdsurgeon.ops.buffers import SOURCES
 from gdsurgeon.ops.kinds import READS_SHAPE
 
 TINY = 4096
@@ -141,7 +141,7 @@ def _find_buffers(found: ForwardPass) -> None:
     for number in found.order:
         for index, size in enumerate(step.sizes[number]):
             tensor = (number, index)
-            source = _aliased(step, number, index)
+            source = step.aliased(number, index)
             if source is None:
                 found.buffer[tensor] = tensor
                 found.nbytes[tensor] = size.nbytes
@@ -157,11 +157,3 @@ def _find_buffers(found: ForwardPass) -> None:
                 found.ends[buffer] = max(found.ends[buffer], found.position[number])
             elif found.is_backward[number] and step.ops[number] not in READS_SHAPE:
                 found.users.setdefault(buffer, {}).setdefault(number, []).append(tensor)
-
-
-def _aliased(step: StepGraph, number: int, index: int) -> TensorId | None:
-    """The tensor whose buffer an output has."""
-    op, reads = step.ops[number], step.reads[number]
-    if reads and op == "IdentityN":
-        return reads[min(index, len(reads) - 1)]
-    return reads[0] if reads and op in ALIASES and index == 0 else None

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from gdsurgeon.gradients.checkpointing.step import StepGraph
-from gdsurgeon.ops.buffers import ALIASES, IN_PLACE, SOURCES
+from gdsurgeon.ops.buffers import IN_PLACE, SOURCES
 
 CHEAP = 50_000.0
 """Costs (see `StepGraph.costs`) below which the executor runs a node at once, and leaves it to no other thread."""
@@ -179,12 +179,11 @@ class _Run:
 
     def _buffer(self, number: int, index: int, nbytes: int) -> int:
         """The buffer of an output: a new one, or that of an input."""
-        op, reads = self.step.ops[number], self.step.reads[number]
-        if reads and (op == "IdentityN" or (op in ALIASES and index == 0)):
-            producer, port = reads[min(index, len(reads) - 1)]
-            return self.buffers[producer][port]
-        if op in IN_PLACE:
-            for producer, port in reads:
+        source = self.step.aliased(number, index)
+        if source is not None:
+            return self.buffers[source[0]][source[1]]
+        if self.step.ops[number] in IN_PLACE:
+            for producer, port in self.step.reads[number]:
                 buffer = self.buffers[producer][port]
                 if buffer >= 0 and self.users[buffer] == 1 and self.bytes_of[buffer] == nbytes:
                     self._note(buffer, number)

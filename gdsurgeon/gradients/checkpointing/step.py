@@ -103,6 +103,13 @@ class StepGraph:
         """Whether a node runs whatever the values are, so that it can be waited for."""
         return self.live is None or number >= len(self.live) or self.live[number]
 
+    def aliased(self, number: int, index: int) -> tuple[int, int] | None:
+        """The tensor whose buffer an output has; None where that is its own."""
+        op, reads = self.ops[number], self.reads[number]
+        if reads and op == "IdentityN":
+            return reads[min(index, len(reads) - 1)]
+        return reads[0] if reads and op in ALIASES and index == 0 else None
+
     def order(self) -> list[int]:
         """The nodes, producers first; what lies on a cycle or behind one is missing."""
         return producers_first(range(len(self)), len(self), self.producers)
