@@ -14,7 +14,15 @@ for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
     if _number is not None and _signal.getsignal(_number) != _signal.SIG_IGN:
         _signal.signal(_number, _end)
 
-from gdsurgeon.cli.main import run  # noqa: E402
+from gdsurgeon.resources import exhausted  # noqa: E402
+
+try:
+    from gdsurgeon.cli.main import run
+except Exception as _error:
+    if not exhausted(_error):
+        raise
+    os.write(2, f"Error: {exhausted(_error)}\n".encode())
+    os._exit(6)
 
 if __name__ == "__main__":
     run()

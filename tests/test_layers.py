@@ -38,10 +38,11 @@ ROOMS = (
     "wire",
     "text",
     "errors",
+    "resources",
 )
 """The rooms, from top to bottom: arrows point down only."""
 
-FILES = ("errors", "plugin", "registry", "select", "text")
+FILES = ("errors", "plugin", "registry", "resources", "select", "text")
 """The rooms that are one file."""
 
 BESIDE = {

@@ -16,6 +16,7 @@ import click
 from gdsurgeon.cli.commands import Commands
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, reason
+from gdsurgeon.resources import exhausted
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -129,12 +130,13 @@ def exit_code(arguments: list[str]) -> int:
         return _ended(ended)
     except BrokenPipeError:
         return 141
-    except MemoryError:
-        terminal.say("Error: out of memory")
-        return 6
     except Exception as error:
         if terminal.debug:
             show_traceback()
+        want = exhausted(error)
+        if want:
+            terminal.say(f"Error: {want}")
+            return 6
         if isinstance(error, OSError) and error.filename is None:
             # Whatever is read or staged says so itself: what is left is standard output.
             terminal.say(f"Error: <stdout> cannot be written: {reason(error)}")

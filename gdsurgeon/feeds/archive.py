@@ -6,13 +6,15 @@ import io
 import re
 import struct
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from types import TracebackType
 
 from gdsurgeon.errors import OutputError, UsageError, printable, quoted, reason
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING
+from gdsurgeon.resources import MEMORY, memory_budget
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy, numpy_dtype
+from gdsurgeon.text import size
 from gdsurgeon.wire.output import OutputFile
 
 _SAMPLE = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
@@ -101,6 +103,7 @@ def load(path: str, what: str = "the feeds") -> list[dict[str, Tensor | Array]]:
         UsageError: the file cannot be read.
     """
     with Archive(path, what) as archive:
+        archive.check_size()
         out: list[dict[str, Tensor | Array]] = [
             {} for _ in range(max((split_key(key)[1] for key in archive.keys), default=0) + 1)
         ]
@@ -154,6 +157,17 @@ class Archive:
         """Closes the file."""
         self._zip.close()
 
+    def check_size(self, entries: Iterable[str] | None = None) -> None:
+        """Checks what ENTRIES, or all of them, unfold to: a few bytes may be gigabytes.
+
+        Raises:
+            UsageError: they would take more than a quarter of the memory budget.
+        """
+        names = self._zip.namelist() if entries is None else entries
+        unfolded, most = sum(self._zip.getinfo(name).file_size for name in names), memory_budget() // 4
+        if most and unfolded > most:
+            raise self._unreadable(f"it unfolds to {size(unfolded)}, of {size(most)} that it may ({MEMORY} says more)")
+
     def read(self, key: str) -> Tensor | Array:
         """The value KEY: see `load`.
 
@@ -177,6 +191,7 @@ class Archive:
     def _array(self, key: str) -> Array:
         from numpy.lib import format as npy
 
+        self.check_size([key + ".npy"])
         try:
             with self._zip.open(key + ".npy") as entry:
                 return npy.read_array(entry, allow_pickle=False)

@@ -15,10 +15,18 @@ from gdsurgeon.ops.dtypes import STRING, UINT8
 from gdsurgeon.proof.plan import Obstacle, why_not_loaded
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.settings import Settings, is_cpu
+from gdsurgeon.resources import MEMORY, is_memory_limited
 from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.compare import Comparison
-from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing, WorkerTimeout
+from gdsurgeon.runtime.failures import (
+    RuntimeFailure,
+    TensorFlowError,
+    TensorFlowMissing,
+    WorkerDied,
+    WorkerTimeout,
+    WorkerUnavailable,
+)
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.runtime.tensor import Tensor
@@ -28,6 +36,9 @@ T = TypeVar("T")
 _ENCODER = "the JPEG encoder"
 _UNREACHABLE = frozenset(("unavailable", "deadline_exceeded", "aborted", "cancelled"))
 """What TensorFlow says where the server of a session is not there, or no longer."""
+
+_FOR_WANT_OF_MEMORY = frozenset(("resource_exhausted", "aborted", "internal", "unknown"))
+"""What TensorFlow says where a kernel has got no memory."""
 
 
 class Refused(Exception):
@@ -65,8 +76,11 @@ class Executor:
         """Starts the process.
 
         Raises:
-            UsageError: GDSURGEON_RUNTIME names no runtime.
+            UsageError: GDSURGEON_RUNTIME names no runtime, or GDSURGEON_MEMORY is no number.
         """
+        memory = os.environ.get(MEMORY, "")
+        if memory and not (memory.isascii() and memory.isdigit()):
+            raise UsageError(f"{MEMORY} must be a number of MiB, not {quoted(memory)}")
         runtime = os.environ.get("GDSURGEON_RUNTIME", "")
         if runtime not in ("", "capi", "python"):
             raise UsageError(f"GDSURGEON_RUNTIME must be capi or python, not {quoted(runtime)}")
@@ -281,6 +295,12 @@ class Executor:
                     raise UsageError(Line(line, **facts)) from error
             if self.settings.target and error.code in _UNREACHABLE:
                 raise NotValidatedError(printable(first_line(error.message))) from error
+            if error.code in _FOR_WANT_OF_MEMORY and is_memory_limited():
+                reason = printable(first_line(error.message))
+                raise NotValidatedError(
+                    f"TensorFlow does not get by with the memory that it may take: {reason}",
+                    advice="do-without-running",
+                ) from error
             raise Refused(error) from error
         except RuntimeFailure as failure:
             raise _translated(failure, self.called) from failure
@@ -289,6 +309,8 @@ class Executor:
 def _translated(failure: RuntimeFailure, called: Mapping[str, str] = MappingProxyType({})) -> GdsurgeonError:
     if isinstance(failure, TensorFlowMissing):
         return NotValidatedError(f"{failure}: the result cannot be run here", advice="do-without-tensorflow")
+    if isinstance(failure, WorkerUnavailable) or (isinstance(failure, WorkerDied) and failure.says_nothing):
+        return NotValidatedError(failure.told(called), advice="do-without-tensorflow")
     return ValidationError(failure.told(called), advice="longer" if isinstance(failure, WorkerTimeout) else ())
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from gdsurgeon.resources import is_memory_limited, told_of_want
 from gdsurgeon.runtime.failures import (
     RuntimeFailure,
     Stage,
@@ -15,6 +16,7 @@ from gdsurgeon.runtime.failures import (
     TensorFlowMissing,
     WorkerDied,
     WorkerTimeout,
+    WorkerUnavailable,
 )
 from gdsurgeon.runtime.process import above_standard, kill, module_path, port_of, unnamed_file
 
@@ -165,7 +167,7 @@ class Worker:
                 os.close(end)
         except OSError as error:
             ours.close()
-            self._end(RuntimeFailure(f"cannot start a process for TensorFlow: {error.strerror or error}"))
+            self._end(WorkerUnavailable(f"cannot start a process for TensorFlow: {error.strerror or error}"))
             raise cast(RuntimeFailure, self._failure) from error
         finally:
             theirs.close()
@@ -452,6 +454,8 @@ class Worker:
             pending._error = TensorFlowError(message.code, message.message)
         elif message.kind == "missing":
             pending._error = TensorFlowMissing(message.message)
+        elif message.kind == "unavailable":
+            pending._error = WorkerUnavailable(f"TensorFlow does not get by here: {message.message}")
         else:
             pending._error = RuntimeFailure(message.message)
 
@@ -467,13 +471,15 @@ class Worker:
     def _bury(self) -> None:
         """The child is dead: find out of what, and while doing what."""
         status = self._reap(_GRACE)
-        crashed = _crashed_thread(self.log_tail())
+        log = self.log_tail()
+        crashed = _crashed_thread(log)
         begun = [p for p in self._pending.values() if p._thread is not None]
         guilty = [p for p in begun if p._thread == crashed] or begun
         stages = list(dict.fromkeys(p.stage for p in guilty))
         if not stages:
             stages = [Stage("waiting") if self._ready or not self._pending else _STARTING]
-        self._end(WorkerDied(status, stages))
+        says_nothing = stages == [_STARTING] or is_memory_limited() or bool(told_of_want(log))
+        self._end(WorkerDied(status, stages, says_nothing))
 
 
 def _crashed_thread(log: str) -> int | None:

@@ -80,6 +80,10 @@ class TensorFlowMissing(RuntimeFailure):
     """TensorFlow is not installed here, or is installed and cannot be loaded."""
 
 
+class WorkerUnavailable(RuntimeFailure):
+    """There is no process for TensorFlow, or not the memory that it needs: that says nothing of a graph."""
+
+
 class WorkerDied(RuntimeFailure):
     """The process that ran TensorFlow has ended without being asked to.
 
@@ -87,12 +91,14 @@ class WorkerDied(RuntimeFailure):
         exit_status: its exit code, or minus the number of the signal that killed it, or None if unknown.
         signal_name: 'SIGSEGV' and the like, or None.
         stages: what it was doing.
+        says_nothing: whether that says nothing of a graph: it had not got to one, or lacked memory.
     """
 
-    def __init__(self, exit_status: int | None, stages: Sequence[Stage]) -> None:
+    def __init__(self, exit_status: int | None, stages: Sequence[Stage], says_nothing: bool = False) -> None:
         self.exit_status = exit_status
         self.signal_name = _signal_name(exit_status)
         self.stages = stages
+        self.says_nothing = says_nothing
         super().__init__(self.told({}))
 
     def told(self, called: Mapping[str, str]) -> str:

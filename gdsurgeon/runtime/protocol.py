@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 
 class RequestRefused(NamedTuple):
-    """The failure of a request: KIND is 'tensorflow', 'missing' or 'other'; CODE goes with the first."""
+    """The failure of a request: KIND is 'tensorflow', 'missing', 'unavailable' or 'other'; CODE goes with the first."""
 
     number: int
     kind: str

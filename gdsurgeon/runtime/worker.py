@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from gdsurgeon.resources import exhausted
 from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import LoadedGraph, Runtime
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
@@ -131,7 +132,14 @@ class Child:
         lane.put((request.number, job))
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:
-        threading.Thread(target=body, name=name, daemon=True).start()
+        def guarded() -> None:
+            try:
+                body()
+            except BaseException as error:  # a request would wait for ever for a thread that is gone
+                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                os._exit(1)
+
+        threading.Thread(target=guarded, name=name, daemon=True).start()
 
     def _work(self, jobs: queue.SimpleQueue[tuple[int, Job]]) -> None:
         _use_signal_stack()
@@ -159,8 +167,8 @@ class Child:
             kind, code = "tensorflow", error.code
         elif isinstance(error, TensorFlowMissing):
             kind = "missing"
-        elif isinstance(error, MemoryError):
-            kind, code, message = "tensorflow", "resource_exhausted", "there is not enough memory"
+        elif exhausted(error):
+            kind, message = "unavailable", exhausted(error)
         elif not isinstance(error, RuntimeFailure):
             import traceback
 

@@ -6,6 +6,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from gdsurgeon.resources import exhausted
 from gdsurgeon.wire import protos
 from gdsurgeon.wire.fields import fields
 
@@ -28,8 +29,13 @@ def _upb() -> Any:
         return None
     try:
         from google._upb import _message
-    except ImportError:
+    except ImportError as error:
+        if exhausted(error):
+            raise
         return None
+    # It loads this itself, and crashes where that fails.
+    import google.protobuf.internal.well_known_types  # noqa: F401
+
     return _message
 
 

@@ -155,6 +155,10 @@ class Window:
         return self._held[at]
 
 
+LONGEST_STREAM = 4 << 30
+"""Bytes that are taken from what is no file: twice what TensorFlow loads of a GraphDef."""
+
+
 def open_source(path: str) -> Source:
     """The bytes of the file PATH, or of standard input where PATH is ``-``.
 
@@ -197,7 +201,15 @@ def _spooled(fd: int, name: str) -> Source:
     held = bytearray()
     spill = -1
     try:
+        taken = 0
         while chunk := _read(fd, name):
+            if not taken and not chunk[0]:
+                return BytesSource(chunk, name)  # no graph begins with a zero: whoever parses it says so
+            taken += len(chunk)
+            if taken > LONGEST_STREAM:
+                raise InputError(
+                    f"{printable(name)} does not end within {LONGEST_STREAM >> 30} GiB", hint="name a file"
+                )
             held += chunk
             if len(held) > SPOOL_IN_MEMORY or spill >= 0:
                 spill = spill if spill >= 0 else _temporary()

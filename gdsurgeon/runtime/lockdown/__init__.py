@@ -59,13 +59,20 @@ def lock_in(opening: Opening) -> list[str]:
 
 
 def set_limits(opening: Opening) -> None:
-    """No core files (a gigabyte each), and no log of any length."""
+    """No core files (a gigabyte each), no log of any length, and no more memory than the budget.
+
+    Where there are accelerators memory is not limited: drivers reserve far more than they use.
+    """
     import resource
+
+    from gdsurgeon.resources import memory_budget
 
     # Not 0: where core files are piped to a handler, that would not stop them, and 1 byte does.
     limits = [(resource.RLIMIT_CORE, 1)]
     if opening.logs and not opening.files_and_network and not opening.accelerators:
         limits.append((resource.RLIMIT_FSIZE, _LOG_BYTES))
+    if memory_budget() and not opening.accelerators:
+        limits.append((resource.RLIMIT_DATA, memory_budget()))
     for kind, most in limits:
         try:
             resource.setrlimit(kind, (most, most))
