@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 @click.option(
     "--reduce", metavar="OUT", shell_complete=files, help="Where the models differ: write the smallest piece that does."
 )
+@click.option("--strict", is_flag=True, help="What the graphs differ in and no output shows is a failure, too.")
 @click.option("--profile", is_flag=True, help="Measure, and name the slowest nodes.")
 @click.option("--save-outputs", metavar="FILE.npz", shell_complete=files, help="Keep what MODEL gives.")
 @click.option("--save-feeds", metavar="FILE.npz", shell_complete=files, help="Keep what was fed; --feeds takes it.")
@@ -62,7 +63,8 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
     """Prove that a model is sound, loads and runs, or that OTHER gives what MODEL gives.
 
     Outputs are paired by name; what has no partner is a failure. The graphs are run as they are written, and then as
-    TensorFlow's optimiser (Grappler) makes them, as in deployment. With two devices (--device cpu,gpu) MODEL is
+    TensorFlow's optimiser (Grappler) makes them, as in deployment. What they differ in where no output shows it is
+    named; nodes that are another are run apart, on numbers of their own. With two devices (--device cpu,gpu) MODEL is
     compared with itself, and the drift reported. --reduce, --save-feeds and --save-outputs write where the models
     differ, too.
 
@@ -100,6 +102,7 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
         save_feeds=options["save_feeds"],
         golden=options["golden"],
         grappler=not options["no_grappler"],
+        strict=options["strict"],
         settings=settings,
         overrides=options["overrides"],
         all_recorded=context.get_parameter_source("samples") == click.core.ParameterSource.DEFAULT,

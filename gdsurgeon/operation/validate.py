@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gdsurgeon.analysis.checks.check import require_sound
+from gdsurgeon.comparison.compare import compare_files
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
 from gdsurgeon.edits.copying.parts import Mapped, bind
@@ -33,6 +34,7 @@ from gdsurgeon.operation.paths import check_written
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.engine import Engine, await_loaded
 from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.models.apart import run_apart
 from gdsurgeon.proof.models.compare_models import (
     ComparisonRequest,
     ModelComparison,
@@ -40,6 +42,7 @@ from gdsurgeon.proof.models.compare_models import (
     models_compared,
     optimized_again,
 )
+from gdsurgeon.proof.models.differences import GraphDifference, listed_differences, summed_up
 from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch, Guilty
 from gdsurgeon.proof.models.profile import Profile, profiles
 from gdsurgeon.proof.models.recording import Recording
@@ -52,9 +55,11 @@ from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.server import parse_target
 from gdsurgeon.runtime.statistics import Statistics
+from gdsurgeon.text import counted, first_lines
 from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 from gdsurgeon.wire.text import is_text_name, to_text
 
+MOST_DETAILS = 100
 LEVELS = ("structure", "load", "run")
 OPTIMIZED = "optimised original"
 
@@ -80,6 +85,7 @@ class ValidateRequest:
         save_outputs, save_feeds: .npz files to write, or None.
         golden: an .npz file with recorded outputs, or None.
         grappler: whether the verdict is also on the graphs as TensorFlow's optimiser makes them, as deployed ones run.
+        strict: whether a difference between two models that no output shows is a failure.
         settings, overrides: how to run.
         all_recorded: whether as many samples are run as were recorded, if those are more.
         others: paths of what else is read.
@@ -106,6 +112,7 @@ class ValidateRequest:
     save_feeds: str | None = None
     golden: str | None = None
     grappler: bool = True
+    strict: bool = False
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
     all_recorded: bool = True
@@ -134,6 +141,7 @@ class Verdict:
         optimized: the same with the graphs optimised by TensorFlow, as they run in deployment; `proof` is about the
             graphs as they are written.
         profiles: by the name of the model or the device.
+        differences: between the two models as graphs, where their outputs agree.
         divergence: where they begin to differ.
         reduced: the piece that was written.
         written: paths.
@@ -148,6 +156,7 @@ class Verdict:
     statistics: dict[str, Statistics] = field(default_factory=dict)
     optimized: Proof | None = None
     profiles: dict[str, Profile] = field(default_factory=dict)
+    differences: list[GraphDifference] = field(default_factory=list)
     divergence: Divergence | None = None
     reduced: Reduced | None = None
     written: list[str] = field(default_factory=list)
@@ -208,6 +217,7 @@ def _check(request: ValidateRequest) -> None:
         ("post_map", bool(request.post_map), request.post is not None, "{post}"),
         ("rtol", request.rtol is not None, has_tolerance, "two models, or {golden}"),
         ("atol", request.atol is not None, has_tolerance, "two models, or {golden}"),
+        ("strict", request.strict, is_other, "two models"),
         ("lockstep", request.lockstep, request.first_divergence or request.reduce is not None, "{first_divergence}"),
     ):
         if given and not is_there:
@@ -385,6 +395,26 @@ class _Validation:
                 differs.advice = ("allow-difference",)
                 raise
         self._profile(engine)
+        if self.other is not None:
+            self._account(comparison)
+
+    def _account(self, comparison: ModelComparison) -> None:
+        """Looks for what no output has shown, in the graphs themselves."""
+        change = comparison.context.change
+        found = compare_files(change.before, change.after, change.intent.renamed)
+        differences = listed_differences(found)
+        if self.request.pre is not None or self.request.post is not None:
+            differences = [item for item in differences if item.node]  # what stands around has no partner
+        trial = comparison.trial
+        run_apart(self.executor, found, differences, trial.rtol, trial.atol)
+        self.verdict.differences = differences
+        unshown = list(summed_up(differences))
+        if unshown and self.request.strict:
+            raise ValidationError(
+                f"the outputs agree, and the graphs differ in {counted(len(unshown), 'place')} that no output shows:",
+                details=first_lines(unshown, MOST_DETAILS),
+                code="unshown-differences",
+            )
 
     # -- two models ---------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from gdsurgeon.errors import GdsurgeonError, Json, printable
 from gdsurgeon.operation.validate import Verdict
+from gdsurgeon.proof.models.differences import summed_up
 from gdsurgeon.proof.models.divergence import Divergence, Guilty
 from gdsurgeon.proof.models.profile import Profile
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
@@ -31,6 +32,7 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
     proof = verdict.proof
     if proof is not None:
         yield from _proof(verdict, proof, error)
+    yield from _differences(verdict)
     for name, profile in verdict.profiles.items():
         yield from _profile(name, profile)
     if verdict.divergence is not None:
@@ -41,6 +43,24 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
         yield "reduced", f"{nodes}: {printable(piece.mine)} and {printable(piece.theirs)}: {piece.text}"
     for path in verdict.written:
         yield "saved", printable(path)
+
+
+def _differences(verdict: Verdict) -> Iterator[tuple[str, str]]:
+    """What no output shows, by name."""
+    unshown = list(summed_up(verdict.differences))
+    equal = len(verdict.differences) - len(unshown)
+    if unshown:
+        nodes = counted(len(unshown), "difference")
+        yield "unshown", f"{nodes} between the graphs that no output shows:"
+        for line in unshown[:MOST_LINES]:
+            yield "", f"  {line}"
+        if len(unshown) > MOST_LINES:
+            yield "", f"  and {counted(len(unshown) - MOST_LINES, 'difference')} more"
+    if equal:
+        yield (
+            "equal",
+            f"{counted(equal, 'node')} that {'are' if equal > 1 else 'is'} another, run apart: the same values",
+        )
 
 
 def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iterator[tuple[str, str]]:
@@ -157,6 +177,7 @@ def verdict_json(verdict: Verdict, error: Mapping[str, Json] | None = None) -> d
         "proof": verdict.proof.as_json() if verdict.proof is not None else None,
         "optimized_proof": verdict.optimized.as_json() if verdict.optimized is not None else None,
         "statistics": {name: found._asdict() for name, found in verdict.statistics.items()},
+        "differences": [item.as_json() for item in verdict.differences],
         "divergence": verdict.divergence.as_json() if verdict.divergence is not None else None,
         "reduced": verdict.reduced.as_json() if verdict.reduced is not None else None,
         "profiles": {name: profile.as_json() for name, profile in verdict.profiles.items()},

@@ -1,0 +1,211 @@
+"""Runs nodes that two models do not have alike on their own, on numbers that no feed may ever give them.
+
+What is fed to a model seldom reaches the places where Relu and Relu6, Less and LessEqual, or two roundings differ. A
+node on its own is reached wherever it stands, inside a loop or a function too. After DLFuzz and differential testing.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle, islice
+
+from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.feeds.make.numbers import INTEGERS, numbers
+from gdsurgeon.graph.attrs import Shape, type_value
+from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.writing import node_def
+from gdsurgeon.ops import dtypes
+from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, holds_state, is_random
+from gdsurgeon.ops.reach import is_pure
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.models.differences import DIFFERENT, EQUAL, GraphDifference
+from gdsurgeon.proof.proof import agrees
+from gdsurgeon.runtime.compare import Comparison as Compared
+from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
+
+MOST_NODES = 64
+SECONDS = 10.0
+"""How many nodes are run apart, and for how long."""
+
+_KEY, _RESULT = "nodes apart", "nodes apart"
+_SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (), (2, 3, 4), (2, 4, 4, 3))
+"""Shapes that are tried for an input of which none is known; the same for all."""
+_UNKNOWN_SIZE = 2
+_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, 5.5, 6.0, 6.5, 7.0, 1e-3, 1e6, -1e6, 300.0)
+_NOT_FINITE = (float("nan"), float("inf"), float("-inf"), 0.0)
+
+
+def run_apart(
+    executor: Executor, comparison: Comparison, differences: Sequence[GraphDifference], rtol: float, atol: float
+) -> None:
+    """Runs the nodes of DIFFERENCES that can be run apart, and notes in each what that has shown.
+
+    Args:
+        executor: runs them.
+        comparison: of the models.
+        differences: all that is different.
+        rtol, atol: by how much floats may differ.
+    """
+    started = time.monotonic()
+    inferred: dict[int, Shapes] = {}
+    todo = [item for item in differences if item.node and item.has_value]
+    for item in todo[:MOST_NODES]:
+        if time.monotonic() - started > SECONDS:
+            break
+        side = comparison.inside[item.where] if item.where else comparison
+        back = {new: old for old, new in side.facts.renamed.items()}
+        a, b = side.before[back.get(item.name, item.name)], side.after[item.name]
+        if a.op == b.op == "Const":
+            item.why = "no output shows it"
+        elif (why := _reason(a) or _reason(b)) != "":
+            item.why = f"not run apart: {why}"
+        else:
+            graph = side.before
+            shapes = inferred.setdefault(id(graph), infer_shapes(graph))
+            _tried(executor, item, _Pair(a, b, side.facts.renamed), shapes, (rtol, atol))
+
+
+def _reason(node: Node) -> str:
+    """Why NODE cannot be run apart; '' where it can."""
+    definition = node.op_def
+    attrs = {key: value for key in node.attr_keys if (value := node.plain_attr(key)) is not None}
+    if definition is None or node.op in CONTROL_FLOW | PLACEHOLDERS:
+        return f"{node.op} means nothing alone"
+    if definition.takes_functions or node.op in node.graph.functions:
+        return f"{node.op} calls functions"
+    if definition.is_stateful or holds_state(node.op) or is_random(node.op) or not is_pure(node.op, attrs):
+        return f"{node.op} is not a function of its inputs"
+    found = [*(node.input_dtypes or ()), *(node.output_dtypes or ())]
+    known = (*dtypes.FLOATING, *INTEGERS, *_OTHERS)
+    return "" if all(base_dtype(dtype) in known for dtype in found) else f"{node.op} takes or gives handles"
+
+
+_OTHERS = (dtypes.BOOL, dtypes.UINT8, dtypes.STRING, dtypes.COMPLEX64, dtypes.COMPLEX128)
+
+
+class _Pair:
+    """Two nodes side by side, each on the placeholders and constants that stand for what it reads."""
+
+    def __init__(self, a: Node, b: Node, renamed: Mapping[str, str]) -> None:
+        self.inputs: dict[str, Output] = {}
+        self.graph: GraphDef = message("tensorflow.GraphDef")()
+        self.graph.versions.producer = a.graph.store.producer if isinstance(a.graph, Graph) else 0
+        self.fed: dict[str, Output] = {}
+        self.edges: list[float] = []
+        """Numbers that constants hold which the nodes read: at these a comparison turns."""
+        self._names: dict[str, str] = {}
+        for name, node, names in (("a", a, renamed), ("b", b, {})):
+            copy = node_def(node)
+            reads = [self._source(read, names) for read in node.inputs]
+            copy.name, copy.device = name, ""
+            del copy.input[:]
+            copy.input.extend(reads)
+            copy.attr.pop("_class", None)
+            copy.attr.pop("_output_shapes", None)
+            self.graph.node.append(copy)
+        self.outputs = min(a.output_count or 0, b.output_count or 0)
+
+    def _source(self, read: Output, renamed: Mapping[str, str]) -> str:
+        """What stands for a tensor that one of the nodes reads; for both where it is the same."""
+        called = f"{renamed.get(read.node.name, read.node.name)}:{read.index}"
+        if called not in self._names:
+            self._names[called] = f"input{len(self._names)}"
+            if read.node.op == "Const":
+                copy = node_def(read.node)
+                copy.name, copy.device = self._names[called], ""
+                del copy.input[:]
+                copy.attr.pop("_class", None)
+                self.graph.node.append(copy)
+                held = constant(read.node)
+                self.edges += [] if held is None else [x for x in held.values[:4] if isinstance(x, (int, float))]
+            else:
+                node = self.graph.node.add(name=self._names[called], op="Placeholder")
+                node.attr["dtype"].CopyFrom(type_value(base_dtype(read.dtype)))
+                self.fed[self._names[called]] = read
+        return self._names[called]
+
+
+def _tried(
+    executor: Executor, item: GraphDifference, pair: _Pair, shapes: Shapes, tolerance: tuple[float, float]
+) -> None:
+    """Runs both nodes on ever other numbers, until they differ or there are no more."""
+    fetches = [f"{name}:{i}" for name in "ab" for i in range(pair.outputs)]
+    executor.load_bytes(_KEY, pair.graph.SerializeToString(deterministic=True))
+    ran = 0
+    try:
+        executor.loaded(_KEY)
+        for fed in _feeds(pair, shapes):
+            try:
+                executor.wait(executor.run(_KEY, _RESULT, fed, fetches))
+            except Refused:
+                continue
+            ran += 1
+            pairs = [(i, pair.outputs + i) for i in range(pair.outputs)]
+            found = executor.comparisons(
+                executor.compare(_RESULT, _RESULT, pairs, rtol=tolerance[0], atol=tolerance[1])
+            )
+            executor.drop(_RESULT)
+            wrong = [each for each in found if not agrees(each, *tolerance)]
+            if wrong:
+                item.shown, item.why = DIFFERENT, f"run apart, {_difference(wrong[0])}"
+                return
+    except Refused as refused:
+        item.why = f"not run apart: {refused.text}"
+        return
+    finally:
+        executor.unload(_KEY)
+    item.shown = EQUAL if ran else ""
+    item.why = (
+        f"the same on {ran} feeds of its own" if ran else "not run apart: it runs on none of the feeds made for it"
+    )
+
+
+def _difference(found: Compared) -> str:
+    return found.reason or f"{found.differing:,} of {found.count:,} elements differ"
+
+
+def _feeds(pair: _Pair, shapes: Shapes) -> Iterator[dict[str, Tensor]]:
+    """Numbers of either sign, edges and ties, what is not finite; in the shapes that are known, or that may be."""
+    known = {name: shapes.shape(read) for name, read in pair.fed.items()}
+    guessed = _SHAPES if any(shape is None for shape in known.values()) else _SHAPES[:1]
+    for guess in guessed:
+        dims = {
+            name: tuple(size if size >= 0 else _UNKNOWN_SIZE for size in (shape if shape is not None else guess or ()))
+            for name, shape in known.items()
+        }
+        for kind in ("wide", "edges", "not finite", "plain"):
+            yield {
+                name: _tensor(base_dtype(read.dtype), dims[name], kind, seed, pair.edges)
+                for seed, (name, read) in enumerate(pair.fed.items())
+            }
+
+
+def _tensor(dtype: int, shape: Sequence[int], kind: str, seed: int, edges: Sequence[float]) -> Tensor:
+    count = 1
+    for size in shape:
+        count *= size
+    if dtype == dtypes.STRING:
+        return Tensor(dtype, shape, list(islice(cycle((b"", b"a", b"b", b"1")), count)))
+    if dtype in (dtypes.FLOAT32, dtypes.FLOAT64, dtypes.FLOAT16) and kind in ("edges", "not finite"):
+        code = {dtypes.FLOAT32: "f", dtypes.FLOAT64: "d", dtypes.FLOAT16: "e"}[dtypes.DTYPES[dtype]]
+        # Every other input begins one further on: some pairs of elements are ties, and some are not.
+        chosen = (*edges, *_EDGES) if kind == "edges" else _NOT_FINITE
+        values = islice(cycle(chosen), seed % 2, seed % 2 + count)
+        most = 60000.0 if code == "e" else float("inf")
+        return Tensor(
+            dtype, shape, struct.pack(f"<{count}{code}", *(max(min(v, most), -most) if v == v else v for v in values))
+        )
+    if dtype in INTEGERS and kind == "edges":
+        low, high = dtypes.DTYPES[dtype].bounds
+        code = INTEGERS[dtype]
+        values = islice(cycle((0, 1, low, high, 2, high - 1)), count)
+        return Tensor(dtype, shape, b"".join(struct.pack(f"<{code}", int(value)) for value in values))
+    return Tensor(dtype, shape, numbers(dtype, count, 0, 17 + seed, wide=kind != "plain"))

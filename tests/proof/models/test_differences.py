@@ -1,0 +1,69 @@
+"""Two models that differ in one small thing: whatever the outputs say, the thing is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.small_changes import unnamed
+from support.tf_graphs import Builder
+
+import gdsurgeon as gds
+from gdsurgeon.comparison.compare import compare_files
+from gdsurgeon.errors import ValidationError
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.wire.messages import message
+
+FIXTURES = sorted((Path(__file__).parents[3] / "fixtures").glob("*.pb"))
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.name)
+def test_a_small_change_is_named(path: Path) -> None:
+    assert unnamed(path.read_bytes(), 2) == []
+
+
+def test_the_same_graph_differs_in_nothing() -> None:
+    data = FIXTURES[0].read_bytes()
+    assert compare_files(
+        from_bytes(data),
+        from_bytes(message("tensorflow.GraphDef").FromString(data).SerializeToString(deterministic=True)),
+    ).is_empty
+
+
+# -- with TensorFlow ----------------------------------------------------------------------------------------------
+
+
+def model(
+    relu: str = "Relu", add: str = "Add", less: str = "Less", padding: bytes = b"SAME", weight: float = 0.5
+) -> bytes:
+    """Two towers in which changes do not show on values from 0 to 1, or near them."""
+    m = Builder()
+    m.placeholder("x", "float32", (2, 3))
+    m.placeholder("image", "float32", (1, 4, 4, 1))
+    m.node("s", "Sigmoid", ["x"], T="float32")
+    m.node("r", relu, ["s"], T="float32")
+    m.const("c", [1.0, 2.0, 3.0])
+    m.node("sum", add, ["r", "c"], T="float32")
+    m.const("limit", 100.0)
+    m.node("below", less, ["sum", "limit"], T="float32")
+    m.node("y", "Cast", ["below"], SrcT="bool", DstT="float32")
+    m.const("nothing", 0.0)
+    m.const("kernel", [[[[weight]]]])
+    m.node("seen", "Conv2D", ["image", "kernel"], T="float32", strides=[1, 1, 1, 1], padding=padding)
+    m.node("unseen", "Mul", ["seen", "nothing"], T="float32")
+    m.node("z", "Abs", ["unseen"], T="float32")
+    return m.bytes()
+
+
+@pytest.mark.tensorflow
+def test_nodes_that_no_output_shows_are_run_apart(tmp_path: Path) -> None:
+    (tmp_path / "a.pb").write_bytes(model())
+    (tmp_path / "b.pb").write_bytes(model("Relu6", "AddV2", "LessEqual", b"VALID", 0.75))
+    verdict = gds.validate(str(tmp_path / "a.pb"), str(tmp_path / "b.pb"))
+    assert {item.name: item.shown for item in verdict.differences} == {
+        "r": "different", "sum": "equal", "below": "different", "kernel": "", "seen": "equal",
+    }  # fmt: skip
+    with pytest.raises(ValidationError, match="the graphs differ in 3 places that no output shows") as caught:
+        gds.validate(str(tmp_path / "a.pb"), str(tmp_path / "b.pb"), strict=True)
+    assert caught.value.exit_code == 5
+    assert any("Relu -> Relu6" in line for line in caught.value.details)
