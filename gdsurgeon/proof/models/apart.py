@@ -55,7 +55,15 @@ def run_apart(
         rtol, atol: by how much floats may differ.
     """
     started = time.monotonic()
-    inferred: dict[int, Shapes] = {}
+    inferred: dict[Graph, Shapes] = {}
+
+    def shape(read: Output) -> Shape:
+        graph = read.node.graph
+        assert isinstance(graph, Graph)
+        if graph not in inferred:
+            inferred[graph] = infer_shapes(graph)
+        return inferred[graph].shape(read)
+
     todo = [item for item in differences if item.node and item.has_value]
     for item in todo[:MOST_NODES]:
         if time.monotonic() - started > SECONDS:
@@ -68,9 +76,8 @@ def run_apart(
         elif (why := _reason(a) or _reason(b)) != "":
             item.why = f"not run apart: {why}"
         else:
-            graph = side.before
-            shapes = inferred.setdefault(id(graph), infer_shapes(graph))
-            _tried(executor, item, _Pair(a, b, side.facts.renamed), shapes, (rtol, atol))
+            pair = _Pair(a, b, side.facts.renamed)
+            _tried(executor, item, pair, {name: shape(read) for name, read in pair.fed.items()}, (rtol, atol))
 
 
 def _reason(node: Node) -> str:
@@ -134,7 +141,7 @@ class _Pair:
 
 
 def _tried(
-    executor: Executor, item: GraphDifference, pair: _Pair, shapes: Shapes, tolerance: tuple[float, float]
+    executor: Executor, item: GraphDifference, pair: _Pair, shapes: Mapping[str, Shape], tolerance: tuple[float, float]
 ) -> None:
     """Runs both nodes on ever other numbers, until they differ or there are no more."""
     fetches = [f"{name}:{i}" for name in "ab" for i in range(pair.outputs)]
@@ -172,9 +179,8 @@ def _difference(found: Compared) -> str:
     return found.reason or f"{found.differing:,} of {found.count:,} elements differ"
 
 
-def _feeds(pair: _Pair, shapes: Shapes) -> Iterator[dict[str, Tensor]]:
+def _feeds(pair: _Pair, known: Mapping[str, Shape]) -> Iterator[dict[str, Tensor]]:
     """Numbers of either sign, edges and ties, what is not finite; in the shapes that are known, or that may be."""
-    known = {name: shapes.shape(read) for name, read in pair.fed.items()}
     guessed = _SHAPES if any(shape is None for shape in known.values()) else _SHAPES[:1]
     for guess in guessed:
         dims = {

@@ -39,6 +39,11 @@ class GraphDifference:
     why: str = ""
 
     @property
+    def is_rewired(self) -> bool:
+        """Whether all that is different is what it reads."""
+        return all(what.startswith("reads ") for what in self.what)
+
+    @property
     def text(self) -> str:
         """It as a line."""
         where = f" in the function {quoted(self.where)}" if self.where else ""
