@@ -371,3 +371,46 @@ def test_that_the_plan_does_not_look_into_functions_is_said(lab: Lab) -> None:
     warnings = lab.edit(data, ["y"], ["x"], checkpoints="memory").result.warnings
     assert any("inside functions" in warning and "'while'" in warning for warning in warnings)
     assert not lab.edit(data, ["y"], ["x"]).result.warnings
+
+
+def drawn(tf: Any, seed: int = 7) -> None:
+    """A chain that begins with random numbers instead of an input."""
+    h = tf.random.uniform((LONG,), seed=seed, name="x")
+    for i in range(12):
+        h = tf.sin(h, name=f"h{i}")
+    tf.reduce_sum(h, name="y")
+
+
+def constant(tf: Any) -> None:
+    """A chain that begins with a constant instead of an input."""
+    h = tf.constant(numbers(LONG), name="x")
+    for i in range(12):
+        h = tf.sin(h, name=f"h{i}")
+    tf.reduce_sum(h, name="y")
+
+
+@pytest.mark.parametrize("build", [drawn, constant])
+def test_what_begins_with_chance_or_a_constant_is_planned(lab: Lab, build: Callable[[Any], None]) -> None:
+    data = lab.built(build)
+    source = next(name for name in names(data) if name == "x" or name.endswith("x/RandomUniform"))
+    most = lab.edit(data, ["y"], [source], budget=10000.0).peak
+    for checkpoints in ("memory", ["h4", "h8"]):
+        made = lab.edit(data, ["y"], [source], checkpoints=checkpoints)
+        assert made.again and made.peak < most
+        assert source not in made.again
+    if build is constant:
+        lab.same(data, ["y"], [source], {}, checkpoints="memory")
+
+
+def test_a_marked_tensor_of_weights_alone_is_told_to_be_of_no_use(lab: Lab) -> None:
+    def build(tf: Any) -> None:
+        x = tf.compat.v1.placeholder(tf.float32, (LONG,), name="x")
+        w = tf.sin(tf.constant(numbers(LONG)), name="w")
+        tf.reduce_sum(tf.sin(x * w), name="y")
+
+    data = lab.built(build)
+    before = parsed(data)
+    next(node for node in before.node if node.name == "w").attr["_checkpoint"].b = True
+    for checkpoints in ("collection", ["w"]):
+        error = lab.refused(before.SerializeToString(), ["y"], ["x"], checkpoints=checkpoints)
+        assert "'w' is no use as a checkpoint: it is there in any case" in error.message

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gdsurgeon.gradients.checkpointing.step import StepGraph
 from gdsurgeon.ops.buffers import SOURCES
-from gdsurgeon.ops.kinds import READS_SHAPE
+from gdsurgeon.ops.kinds import READS_SHAPE, is_random
 
 TINY = 4096
 """Bytes up to which a tensor is kept without asking."""
@@ -32,7 +32,7 @@ class ForwardPass:
         nbytes: of each buffer.
         ends: the last position in the forward pass where a buffer is read.
         users: the backward nodes that read a buffer's value, with the tensors that they read.
-        is_constant: for each node whether it depends on constants alone.
+        is_constant: for each node whether it depends on constants alone, and the targets do not.
     """
 
     step: StepGraph
@@ -101,8 +101,15 @@ def forward_pass(
         flags[number] = True
     out = ForwardPass(step, flags, list(seeds))
     order = [number for number in step.order() if not flags[number]]
-    varies = _varying(step, order, set(constant))
+    targets = list(targets)
+    varies = _varying(step, order, set(constant), chance=False)
     before = _ancestors(step, targets)
+    if not any(varies[target] for target in targets):
+        # What is drawn is the data, and no mask beside some.
+        varies = _varying(step, order, set(constant), chance=True)
+    if not any(varies[target] for target in targets):
+        # All of it is computed from constants: they are the data, and not weights beside some.
+        varies = [not flag and step.ops[number] not in SOURCES for number, flag in enumerate(flags)]
     out.is_constant = [not flag for flag in varies]
     for number in order:
         if varies[number] and before[number] and step.ops[number] not in SOURCES and not is_fixed(number):
@@ -112,14 +119,14 @@ def forward_pass(
     return out
 
 
-def _varying(step: StepGraph, order: Iterable[int], constant: set[int]) -> list[bool]:
-    """For each node whether it depends on something else than constants."""
+def _varying(step: StepGraph, order: Iterable[int], constant: set[int], *, chance: bool) -> list[bool]:
+    """For each node whether it depends on something else than constants, of which CHANCE is to be something."""
     out = [False] * len(step)
     for number in order:
         if step.ops[number] in SOURCES:
             out[number] = step.ops[number] != "Const" and number not in constant
         else:
-            stands_alone = not step.reads[number]  # random numbers, for one
+            stands_alone = not step.reads[number] or (chance and is_random(step.ops[number]))
             out[number] = stands_alone or any(out[producer] for producer, _ in step.reads[number])
     return out
 

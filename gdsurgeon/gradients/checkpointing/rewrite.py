@@ -22,6 +22,7 @@ from gdsurgeon.graph.attrs import bytes_value, type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import ENTER, MARK, READS_SHAPE, RECOMPUTED, SWITCH
 from gdsurgeon.runtime.base import TensorSpec
@@ -209,7 +210,10 @@ def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor
     """The checkpoints that were named, or that the graph marks."""
     step = found.step
     if wanted.mode == "collection":
-        marked = [n for n in found.order if (value := graph[step.names[n]].attr(MARK)) is not None and value.b]
+        marked = [number for number in found.order if _is_marked(graph[step.names[number]])]
+        unused = [name for name in step.names if (node := graph.find(name)) is not None and _is_marked(node)]
+        if not marked and unused:
+            raise EditError(_of_no_use([quoted(name) for name in unused]))
         if not marked:
             raise EditError(
                 f"the graph marks no tensor that could be a checkpoint: no node on the way has the attr {MARK}",
@@ -224,11 +228,22 @@ def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor
     out = {(step.index.get(tensor.node.name, -1), tensor.index): tensor for tensor in tensors}
     useless = [quoted(tensor.name) for place, tensor in out.items() if place not in found.buffer]
     if useless:
-        verb, what = ("is", "it") if len(useless) == 1 else ("are", "them")
-        raise EditError(
-            f"{', '.join(useless)} {verb} no use as a checkpoint: nothing that gradients read is computed from {what}"
-        )
+        raise EditError(_of_no_use(useless))
     return list(out)
+
+
+def _is_marked(node: Node) -> bool:
+    value = node.attr(MARK)
+    return value is not None and value.b
+
+
+def _of_no_use(names: Sequence[str]) -> str:
+    """The sentence for tensors, by their quoted names, that are there in any case or that nothing is computed from."""
+    verb, what, they = ("is", "it", "it is") if len(names) == 1 else ("are", "them", "they are")
+    return (
+        f"{', '.join(names[:8])} {verb} no use as a checkpoint: {they} there in any case, or nothing that gradients "
+        f"read is computed again from {what}"
+    )
 
 
 def _kept(found: ForwardPass, plan: CheckpointPlan) -> list[tuple[str, int]]:
