@@ -7,7 +7,7 @@ from copy import copy
 from itertools import islice
 from typing import NamedTuple
 
-from gdsurgeon.errors import NotValidatedError, ValidationError, printable
+from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.input_spec import (
     InputSpec,
     description,
@@ -232,9 +232,10 @@ class Subject:
                 feeds, runs = self._begin(sample, shapes, bound, alongside)
                 self.wait(runs)
             except Refused as refused:
-                if refused.code == "resource_exhausted":  # no other shape would be smaller
-                    name = printable(self.graph.source_name)
-                    raise ValidationError(f"{name} does not run: {printable(refused.text)}") from refused
+                if self._is_its_own_doing(refused):
+                    what = f"{printable(self.graph.source_name)} does not run: {printable(refused.text)}"
+                    at = f" (at {quoted(refused.node)})" if refused.node else ""
+                    raise ValidationError(what + at) from refused
                 problem, self.culprit = problem or refused.text, self.culprit or refused.node
                 continue
             self._settled = True
@@ -246,6 +247,15 @@ class Subject:
             f"{f' ({printable(names)})' if names else ''}: {printable(problem)}",
             advice="clear-devices" if "Cannot assign a device" in problem else "other-feeds",
         )
+
+    def _is_its_own_doing(self, refused: Refused) -> bool:
+        """Whether no other feed would help: none is smaller, and what is missing or broken is in the graph."""
+        if refused.code in ("resource_exhausted", "failed_precondition"):
+            return True
+        if refused.text.startswith("Cannot parse tensor from proto"):
+            return True
+        is_elsewhere = "No OpKernel" in refused.text or "Cannot assign a device" in refused.text
+        return bool(self.specs) and all(spec.given for spec in self.specs) and not is_elsewhere
 
     def _feeds(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Feeds:
         """Values for the inputs and variables that are not BOUND; equal names get equal values in every graph."""
