@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
