@@ -143,7 +143,9 @@ def _differentiator(request: Request) -> Differentiator:
     from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
     settings = request.settings
-    return Differentiator(settings.timeout, settings.op_libraries, verbose=settings.verbose)
+    return Differentiator(
+        settings.timeout, settings.op_libraries, verbose=settings.verbose, allow_ops=settings.allow_ops
+    )
 
 
 def _kept(checkpoints: tuple[str, ...], budget: float | None, threads: int | None) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.outside import outside_of, reaching
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Line, NotValidatedError, printable, quoted
 from gdsurgeon.gradients.request import GradientRequest, they_do
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
@@ -68,9 +69,12 @@ def backward_pass(
 
     Raises:
         EditError: no gradient can be made; all reasons are listed.
+        NotValidatedError: TensorFlow might evaluate, as it loads that part, what reaches outside.
     """
     if any(tensor.node.name not in graph for tensor in wanted.tensors):
         raise EditError("a tensor belongs to another graph")
+    if not differentiator.allow_ops:
+        _check_loadable(graph, known)
     ys, xs, grad_ys = (tuple(tensor.name for tensor in tensors) for tensors in (wanted.ys, wanted.xs, wanted.grad_ys))
     try:
         found = differentiator.derive(known.SerializeToString(), Derivation(ys, xs, grad_ys, wanted.scope, own))
@@ -142,6 +146,14 @@ def _free_names(graph: Graph, wanted: GradientRequest, definition: GraphDef) -> 
         if number < wanted.given and name in taken:
             raise EditError(f"the name {quoted(name)} is that of a node of the backward pass: another one is needed")
         yield unique(name)
+
+
+def _check_loadable(graph: Graph, known: GraphDef) -> None:
+    names = {node.name for node in known.node}
+    for node, op in outside_of(graph).evaluated_at_load():
+        if node.name in names:
+            line = Line("TensorFlow may evaluate it for the gradients: {reason}", reason=reaching(node, op))
+            raise NotValidatedError(line, advice="allow-ops")
 
 
 def _results(wanted: GradientRequest, results: Sequence[str | None]) -> Iterator[NodeDef]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.chance import drawing_nodes
-from gdsurgeon.analysis.queries.outside import outside_of
+from gdsurgeon.analysis.queries.outside import outside_of, reaching
 from gdsurgeon.analysis.queries.side_effects import is_seeded, ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import Line, printable, quoted
+from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
@@ -108,8 +108,7 @@ def _reaches(node: Node, op: str) -> Obstacle:
     """The obstacle that NODE is, which reaches outside by OP."""
     if reach_of(op).kind == UNKNOWN:
         return Obstacle(f"{_called(node)} runs an op that is not known here ({printable(op)})", "custom-ops")
-    line = Line("{node} reaches outside ({op}); {allow_ops} runs it", node=_called(node), op=op)
-    return Obstacle(line, "allow-ops")
+    return Obstacle(reaching(node, op), "allow-ops")
 
 
 def _called(node: Node) -> str:

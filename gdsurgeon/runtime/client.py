@@ -18,12 +18,13 @@ from gdsurgeon.runtime.failures import (
     WorkerTimeout,
     WorkerUnavailable,
 )
-from gdsurgeon.runtime.process import above_standard, kill, module_path, port_of, unnamed_file
+from gdsurgeon.runtime.process import above_standard, kill, module_path, port_of
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
+    from gdsurgeon.runtime.log import Log
     from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
     from gdsurgeon.runtime.statistics import Statistics
     from gdsurgeon.runtime.tensor import Tensor
@@ -110,7 +111,7 @@ class Worker:
         op_libraries: libraries of custom ops (.so) to load with TensorFlow.
         runtime: 'capi' or 'python' to have that one; by default what GDSURGEON_RUNTIME says, else the C API
             if it can be had.
-        verbose: let TensorFlow's own log through to standard error.
+        verbose: pass TensorFlow's own log on to standard error, line by line, as data.
         allow_ops: leave files and the network open to the process, which is locked in otherwise.
         target: the 'grpc://host:port' of the TensorFlow server that sessions may have; '' for none.
     """
@@ -134,7 +135,7 @@ class Worker:
         self._channel: Channel | None = None
         self._pid: int | None = None
         self._owner = os.getpid()  # a fork of this process must not end the child along with itself
-        self._log: int | None = None
+        self._log: Log | None = None
         self._tail = ""
         self._pending: dict[int, Pending[object]] = {}
         self._count = 0
@@ -154,15 +155,16 @@ class Worker:
         import atexit
         import socket
 
+        from gdsurgeon.runtime.log import Log
         from gdsurgeon.runtime.protocol import Channel
 
         self._owner = os.getpid()
         ours, theirs = socket.socketpair()
         try:
-            self._log = unnamed_file()
+            self._log = Log(self._verbose)
             end = above_standard(theirs.fileno())
             try:
-                self._pid = self._spawn(end, self._log)
+                self._pid = self._spawn(end, self._log.descriptor)
             finally:
                 os.close(end)
         except OSError as error:
@@ -181,7 +183,7 @@ class Worker:
             path=ascii(module_path()),
             runtime=ascii(self._runtime),
             op_libraries=ascii(self._op_libraries),
-            opening=(self._allow_ops, port_of(self._target), not self._cpu_only, not self._verbose),
+            opening=(self._allow_ops, port_of(self._target), not self._cpu_only),
         )
         environment = dict(os.environ)
         if not self._verbose:
@@ -192,15 +194,14 @@ class Worker:
             environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # not all of it for a short check
         # -S: the module path is ours already, with what .pth files have added to it.
         flags = ["-S", *(["-B"] if sys.dont_write_bytecode else [])]
-        output = 2 if self._verbose else log_fd
         return os.posix_spawn(
             sys.executable or "python3",
             [sys.executable or "python3", *flags, "-c", boot],
             environment,
             # All other descriptors are closed: Python opens none that a child inherits.
             file_actions=[
-                (os.POSIX_SPAWN_DUP2, output, 1),
-                (os.POSIX_SPAWN_DUP2, output, 2),
+                (os.POSIX_SPAWN_DUP2, log_fd, 1),
+                (os.POSIX_SPAWN_DUP2, log_fd, 2),
                 (os.POSIX_SPAWN_DUP2, socket_fd, 0),
             ],
         )
@@ -216,12 +217,11 @@ class Worker:
         self.close()
 
     def log_tail(self, max_bytes: int = _TAIL_BYTES) -> str:
-        """The last of what TensorFlow and Python printed in the child; '' if it was VERBOSE."""
-        if self._log is None:
-            return self._tail[-max_bytes:]
-        size = os.fstat(self._log).st_size
-        data = os.pread(self._log, min(size, max_bytes), max(0, size - max_bytes))
-        return data.decode("utf-8", "replace")
+        """The last of what TensorFlow and Python printed in the child; '' if it was VERBOSE, and shown therefore."""
+        return "" if self._verbose else self._printed(max_bytes)
+
+    def _printed(self, max_bytes: int = _TAIL_BYTES) -> str:
+        return self._tail[-max_bytes:] if self._log is None else self._log.tail(max_bytes)
 
     def _reap(self, patience: float) -> int | None:
         """Wait for the process to end, killing it after PATIENCE seconds; its exit status."""
@@ -254,8 +254,8 @@ class Worker:
             self._channel = None
             atexit.unregister(self.close)
         if self._log is not None:
-            self._tail = self.log_tail()
-            os.close(self._log)
+            self._tail = self._printed()
+            self._log.close()
             self._log = None
         return status
 
@@ -471,7 +471,7 @@ class Worker:
     def _bury(self) -> None:
         """The child is dead: find out of what, and while doing what."""
         status = self._reap(_GRACE)
-        log = self.log_tail()
+        log = self._printed()
         crashed = _crashed_thread(log)
         begun = [p for p in self._pending.values() if p._thread is not None]
         guilty = [p for p in begun if p._thread == crashed] or begun

@@ -368,7 +368,7 @@ class Child:
         return Job(" info", work)
 
 
-def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, int, bool, bool]) -> None:
+def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, int, bool]) -> None:
     """Run the child until its parent is gone. Does not return.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +18,15 @@ from support.adding_gradients import (
     reasons,
     small,
 )
-from support.graphs import names, parsed, written
+from support.graphs import VERSIONS, names, parsed, written
+from support.graphs import identity as identity_record
+from support.reaching import read_for_a_shape
 from support.tf_graphs import Builder, Shape, body_node, tensor
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.add_gradients import add_gradients
-from gdsurgeon.errors import GdsurgeonError, UsageError
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, UsageError
+from gdsurgeon.graph.load import from_bytes
 
 pytestmark = pytest.mark.tensorflow
 
@@ -342,3 +346,10 @@ def test_the_floating_tensor_nearby_is_named(lab: Lab) -> None:
 def test_a_tensor_of_another_graph(lab: Lab) -> None:
     with pytest.raises(GdsurgeonError):
         lab.edit(small(), [small().graph()["y"].output], ["x"])  # type: ignore[list-item]
+
+
+def test_what_loading_would_evaluate_is_not_loaded_for_gradients(tmp_path: Path) -> None:
+    data = read_for_a_shape(tmp_path).removesuffix(VERSIONS) + identity_record("z", "y") + VERSIONS
+    with pytest.raises(NotValidatedError, match=r"'r' \(ReadFile\) reaches outside \(ReadFile\)") as caught:
+        add_gradients(from_bytes(data, "m.pb"), ["z"], ["y"])
+    assert caught.value.advice == ("allow-ops",)

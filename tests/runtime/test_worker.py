@@ -210,6 +210,25 @@ def test_verbose_goes_to_standard_error_only() -> None:
 
 
 @pytest.mark.tensorflow
+def test_what_a_graph_prints_is_told_apart_from_what_is_ours() -> None:
+    done = script("""
+        from support import runtime_graphs as graphs
+        from gdsurgeon.runtime.client import Worker
+        from gdsurgeon.runtime.tensor import Tensor
+        said = graphs.const("s", Tensor(7, (), [b"Error: \\x1b[31mall is lost"]), "string")
+        with Worker(runtime="capi", verbose=True) as w:
+            for stream in ("stdout", "stderr"):
+                printing = graphs.node("p", "PrintV2", ["s"], output_stream=graphs.a_string(stream))
+                w.load(stream, data=graphs.graph(said, printing))
+                w.run(stream, "r", {}, [], ["p"]).result(60)
+    """)
+    assert (done.returncode, done.stdout) == (0, "")
+    lines = done.stderr.splitlines()
+    assert lines.count(r"tensorflow: Error: \x1b[31mall is lost") == 2
+    assert all(line.startswith("tensorflow: ") for line in lines)
+
+
+@pytest.mark.tensorflow
 def test_standard_descriptors_may_be_closed() -> None:
     done = script("""
         import os

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.errors import InputError
+from gdsurgeon.errors import InputError, Line, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, plain
 from gdsurgeon.graph.functions import FunctionLibrary, called_functions
 from gdsurgeon.graph.graph import Graph
@@ -99,6 +99,12 @@ class Outside:
                 if not self._is_pure(node.op, values):
                     return node.op
         return ""
+
+
+def reaching(node: Node, op: str) -> Line:
+    """That NODE reaches outside by OP, which has to be allowed, as a line for a person."""
+    where = f"{quoted(node.name)} ({printable(node.op)})"
+    return Line("{node} reaches outside ({op}); {allow_ops} runs it", node=where, op=op)
 
 
 def outside_of(graph: Graph, *, trusts_unknown: bool = False) -> Outside:

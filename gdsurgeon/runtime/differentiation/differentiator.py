@@ -31,12 +31,19 @@ class Differentiator:
         timeout: seconds that one answer may take.
         op_libraries: libraries of custom ops.
         verbose: let TensorFlow's own log through to standard error.
+        allow_ops: whether ops that reach files, networks or Python may be run.
     """
 
     def __init__(
-        self, timeout: float | None = None, op_libraries: Sequence[str] = (), *, verbose: bool = False
+        self,
+        timeout: float | None = None,
+        op_libraries: Sequence[str] = (),
+        *,
+        verbose: bool = False,
+        allow_ops: bool = False,
     ) -> None:
-        self._worker = Worker("cpu", op_libraries, runtime="python", verbose=verbose)
+        self._worker = Worker("cpu", op_libraries, runtime="python", verbose=verbose, allow_ops=allow_ops)
+        self.allow_ops = allow_ops
         self._timeout = timeout
 
     def start(self) -> Differentiator:

@@ -20,14 +20,12 @@ class Opening(NamedTuple):
         files_and_network: both, as far as whoever started the process may use them.
         port: of a server that may be connected to; 0 for none.
         accelerators: whether GPUs and the like may be used.
-        logs: whether standard output and error are a log of this process's own, which is not to grow without end.
         libraries: files that may be read besides what Python and TensorFlow consist of.
     """
 
     files_and_network: bool = False
     port: int = 0
     accelerators: bool = False
-    logs: bool = False
     libraries: Sequence[str] = ()
 
 
@@ -69,7 +67,7 @@ def set_limits(opening: Opening) -> None:
 
     # Not 0: where core files are piped to a handler, that would not stop them, and 1 byte does.
     limits = [(resource.RLIMIT_CORE, 1)]
-    if opening.logs and not opening.files_and_network and not opening.accelerators:
+    if not opening.files_and_network and not opening.accelerators:
         limits.append((resource.RLIMIT_FSIZE, _LOG_BYTES))
     if memory_budget() and not opening.accelerators:
         limits.append((resource.RLIMIT_DATA, memory_budget()))
