@@ -33,6 +33,7 @@ from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CONVOLUTIONS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected
+from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import FunctionDef
@@ -79,6 +80,7 @@ class _Fusion:
     notes: list[str] = field(default_factory=list)
 
 
+@edit
 def fuse_ops(
     graph: Graph,
     selection: Selection | Iterable[Node],

@@ -16,6 +16,48 @@ from gdsurgeon.specification.sharing import sharing_faults
 from gdsurgeon.wire.protos import FunctionDef
 
 
+class CameAlong:
+    """The functions of a graph that was brought into another.
+
+    Args:
+        comparison: of the other graph without it and with it.
+        part: the graph that was brought in.
+
+    Attributes:
+        names: what its functions are called now: their own names, with a number where another function has that.
+        added: those that came; the others were there.
+    """
+
+    def __init__(self, comparison: Comparison, part: Graph) -> None:
+        own = [function.signature.name for function in part.functions]
+        numbered = _by_stem(comparison.facts.functions.added, {*own})
+        self.names = {name: numbered.get(name, name) for name in own}
+        self._part, self._library = part.functions, comparison.before.functions
+        self.added = {old: new for old, new in self.names.items() if new not in self._library}
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The functions that have another name now."""
+        return {old: new for old, new in self.names.items() if old != new}
+
+    def violations(self) -> Iterator[str]:
+        """A line for each function that is taken for one which was there, and is another."""
+        for old, new in self.names.items():
+            if old not in self.added and self._library[new] != self.respelt(self._part[old], new):
+                yield f"the function {quoted(old)} is not the one that was there, and is taken for it"
+
+    def respelt(self, function: FunctionDef, name: str) -> FunctionDef:
+        """FUNCTION as NAME, with the names that those which it calls have now."""
+        out = type(function)()
+        out.CopyFrom(function)
+        out.signature.name = name
+        for node in out.node_def:
+            node.op = self.names.get(node.op, node.op)
+            for func in (func for value in node.attr.values() for func in functions_in(value)):
+                func.name = self.names.get(func.name, func.name)
+        return out
+
+
 class Joined:
     """A graph that was brought into another.
 
@@ -47,8 +89,7 @@ class Joined:
             is_taken = name in comparison.before or name in taken
             self.names[name] = (names or {}).get(name) or (numbered.get(name, name) if is_taken else name)
         self._copies = Copies(part, self.names, stands, False)
-        functions = _by_stem(comparison.facts.functions.added, {f.signature.name for f in part.functions})
-        self._functions = {f.signature.name: functions.get(f.signature.name, f.signature.name) for f in part.functions}
+        self._functions = CameAlong(comparison, part)
 
     def tensor(self, name: str) -> str:
         """Where a tensor of the part is now."""
@@ -57,38 +98,23 @@ class Joined:
 
     def violations(self, intent: Intent) -> Iterator[str]:
         """What is different and is neither of the part nor of INTENT, what is wrong with the copies, a line each."""
-        library = self._comparison.before.functions
+        functions = self._functions
         intent.added += self.names.values()
-        intent.renamed_functions = {old: new for old, new in self._functions.items() if old != new}
-        intent.functions = FunctionChanges(added=[new for new in self._functions.values() if new not in library])
+        intent.renamed_functions = functions.renamed
+        intent.functions = FunctionChanges(added=list(functions.added.values()))
         intent.copies.append(self._copies)
         yield from audit(self._comparison, intent, "nobody asked for that")
-        merged = {old for old, new in self._functions.items() if new in library}
-        for name in sorted(merged):
-            if library[self._functions[name]] != self._respelt(self._part.functions[name]):
-                yield f"the function {quoted(name)} is not the one that was there, and is taken for it"
-        came = {old: new for old, new in self._functions.items() if old not in merged}
-        yield from sharing_faults(self._comparison, self._copies, came)
+        yield from functions.violations()
+        yield from sharing_faults(self._comparison, self._copies, functions.added)
         yield from self._lost_gradients()
-
-    def _respelt(self, function: FunctionDef) -> FunctionDef:
-        """FUNCTION with the names that it and those which it calls have now."""
-        out = type(function)()
-        out.CopyFrom(function)
-        out.signature.name = self._functions[function.signature.name]
-        for node in out.node_def:
-            node.op = self._functions.get(node.op, node.op)
-            for func in (func for value in node.attr.values() for func in functions_in(value)):
-                func.name = self._functions.get(func.name, func.name)
-        return out
 
     def _lost_gradients(self) -> Iterator[str]:
         """Each function of the part has the gradient that it had there, unless it had one here."""
         had = {g.function_name for g in self._comparison.before.functions.gradients()}
         has = {g.function_name: g.gradient_func for g in self._comparison.after.functions.gradients()}
         for gradient in self._part.functions.gradients():
-            name = self._functions.get(gradient.function_name, gradient.function_name)
-            its = self._functions.get(gradient.gradient_func, gradient.gradient_func)
+            name = self._functions.names.get(gradient.function_name, gradient.function_name)
+            its = self._functions.names.get(gradient.gradient_func, gradient.gradient_func)
             if name not in had and has.get(name) != its:
                 yield f"the gradient of the function {quoted(name)} is not {quoted(its)}"
 

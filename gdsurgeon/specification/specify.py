@@ -16,6 +16,7 @@ SPECIFIED = frozenset(
         "control",
         "extract",
         "freeze_input",
+        "fuse_ops",
         "import_graph",
         "insert",
         "remove",

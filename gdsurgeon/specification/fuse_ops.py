@@ -1,0 +1,115 @@
+"""fuse-ops: a call stands where the nodes did: it reads what they read, and gives, does and waits for what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.facts import Rewired, Value
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import bytes_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.node import Node
+from gdsurgeon.specification import fused_function
+from gdsurgeon.specification.fused_function import Inside
+from gdsurgeon.specification.fusion_boundary import Edges, is_large, of_body, paired
+from gdsurgeon.specification.joining import CameAlong
+from gdsurgeon.specification.selected import Selecting, selected
+
+XLA = "_XlaMustCompile"
+
+
+def violations(
+    comparison: Comparison,
+    selection: Selecting | Sequence[str],
+    name: str,
+    inline: bool = False,
+    xla: bool = False,
+    body: Graph | None = None,
+    mapped: Sequence[tuple[str, str]] = (),
+    keep: Sequence[str] = (),
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    del rtol, atol  # of the proof
+    before, after = comparison.before, comparison.after
+    names = selected(before, selection)
+    if names is None:
+        names = [n for n in before.store.names if n in {*comparison.facts.removed, *keep}]
+    edges = Edges.of(before, [n for n in names if not is_large(before[n])], keep)
+    call = after.find(name)
+    function = call.attr("f") if call is not None else None
+    if call is None or function is None:
+        yield f"there is no call {quoted(name)}"
+        return
+    intent = Intent(added=[name, *(n for n in edges.kept if n != name)])
+    attrs = ({} if inline or xla else {"_noinline": True}) | ({XLA: True} if xla else {})
+    if body is None:
+        inside = Inside(before, edges.members, edges.inputs, edges.outputs, edges.awaited, {})
+        reads = list(edges.inputs)
+    else:
+        came = CameAlong(comparison, body)
+        yield from came.violations()
+        inside, reads = of_body(comparison, body, paired(body, edges, mapped), edges, name, intent)
+        intent.renamed_functions = came.renamed
+        inside = inside._replace(functions=came.names)
+        intent.functions.added += came.added.values()
+    if function.func.name not in before.functions:
+        intent.functions.added.append(function.func.name)
+    yield from fused_function.violations(after, function.func.name, inside, attrs)
+    yield from _call(call, edges, reads, inside, xla, intent)
+    _around(before, name, edges, intent)
+    yield from audit(comparison, intent, "nobody asked for that")
+
+
+def _call(call: Node, edges: Edges, reads: Sequence[str], inside: Inside, xla: bool, intent: Intent) -> Iterator[str]:
+    """Says in INTENT what the call is, and yields a line for what it waits for and should not, or the reverse."""
+    keys = ["Tin", "Tout", "config", "config_proto", "executor_type", "f", *([XLA] if xla else [])]
+    what: dict[str, Value] = {
+        "op": "StatefulPartitionedCall" if inside.stateful else "PartitionedCall",
+        "device": "",
+        "inputs": tuple(reads),
+        "attrs": tuple(sorted(keys)),
+        "attr config_proto": bytes_value(_OF_ITS_OWN).SerializeToString(),
+    }
+    intent.altered += [Altered(call.name, *item) for item in what.items()]
+    if {control.name for control in call.controls} != set(edges.waits) | _pivots(call, edges, intent):
+        yield f"the call {quoted(call.name)} waits for {sorted(control.name for control in call.controls)}"
+    if xla and not call.plain_attr(XLA):
+        yield f"the call {quoted(call.name)} is not compiled by XLA"
+
+
+_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
+"""A ConfigProto by which a call does not optimise its function by itself."""
+
+
+def _pivots(call: Node, edges: Edges, intent: Intent) -> set[str]:
+    """What the call waits for so that it runs where the nodes did: an Identity of something that they read."""
+    found = [
+        node
+        for node in call.controls
+        if node.name.startswith(f"{call.name}/pivot") and [r.name for r in node.inputs if r.name in edges.inputs]
+    ]
+    intent.added += [node.name for node in found]
+    intent.altered += [Altered(node.name, "op", "Identity") for node in found]
+    return {node.name for node in found}
+
+
+def _around(graph: Graph, name: str, edges: Edges, intent: Intent) -> None:
+    """Says in INTENT what is different outside."""
+    place = {tensor: format_input(name, index) for index, tensor in enumerate(edges.outputs)}
+    intent.rewired += [Rewired(user, slot, tensor, place[tensor]) for user, slot, tensor in edges.readers]
+    intent.changed += edges.waiters
+    for user in edges.waiters:
+        controls = dict.fromkeys(name if c.name in edges.members else c.name for c in graph[user].controls)
+        intent.altered.append(Altered(user, "controls", tuple(controls)))
+    for kept in (node for node in edges.kept if node != name):
+        given = [place[format_input(kept, index)] for index in range(graph[kept].output_count or 0)]
+        op = "NoOp" if not given else "Identity" if len(given) == 1 else "IdentityN"
+        what: dict[str, Value] = {"op": op, "inputs": tuple(given), "controls": () if given else (name,), "device": ""}
+        intent.altered += [Altered(kept, *item) for item in what.items()]
+    intent.removed = [member for member in edges.members if member not in edges.kept and member != name]

@@ -1,0 +1,106 @@
+"""The function of a fusion: it computes what the nodes do that it is made of, and is told apart from others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.comparison.compare import is_same_attr
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.attrs import attr_value, functions_in
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.node import Node
+
+
+class Inside(NamedTuple):
+    """What is to be in a function.
+
+    Attributes:
+        graph: that the nodes are of.
+        nodes: their names.
+        args: the tensors that they read from outside, in the order of the function's arguments.
+        results: the tensors that the function returns.
+        effects: nodes that are to have run when the function has, besides those with state.
+        functions: what functions that the nodes call are called now.
+    """
+
+    graph: Graph
+    nodes: Sequence[str]
+    args: Sequence[str]
+    results: Sequence[str]
+    effects: frozenset[str]
+    functions: Mapping[str, str]
+
+    @property
+    def stateful(self) -> frozenset[str]:
+        """The nodes that have effects, or whose results depend on more than what they read."""
+        found = ((name, self.graph[name].op_def) for name in self.nodes)
+        return frozenset(name for name, definition in found if definition is not None and definition.is_stateful)
+
+
+def violations(after: Graph, name: str, inside: Inside, attrs: Mapping[str, bool]) -> Iterator[str]:
+    """What is not as it should be about the function NAME of a graph, a line each.
+
+    Args:
+        after: the graph.
+        name: of the function.
+        inside: what it computes.
+        attrs: the attrs that it has.
+    """
+    function = after.functions.get(name)
+    if function is None:
+        yield f"there is no function {quoted(name)}"
+        return
+    where = f"the function {quoted(name)}"
+    try:
+        body = Body(after, name)
+    except EditError as error:
+        yield f"{where} cannot be read: {error.message}"
+        return
+    if {key: value.b for key, value in function.attr.items()} != attrs:
+        yield f"{where} is to be run in another way"
+    if function.signature.is_stateful != bool(inside.stateful):
+        yield f"{where} is {'' if inside.stateful else 'not '}stateful, and does not say so"
+    if set(function.control_ret.values()) != inside.stateful | inside.effects:
+        yield f"{where} waits for other nodes than {sorted(inside.stateful | inside.effects)}"
+    inner = {node.name for node in body.graph.nodes() if node not in body.graph.ends}
+    if inner != set(inside.nodes) or len(body.arguments) != len(inside.args):
+        yield f"{where} holds other nodes, or takes other tensors"
+        return
+    given = dict(zip(inside.args, (node.name for node in body.arguments), strict=True))
+    returned = [read.name for node in body.results for read in node.inputs]
+    if returned != [given.get(tensor, tensor) for tensor in inside.results]:
+        yield f"{where} returns {returned}"
+    for node in inside.nodes:
+        for fault in _differences(inside.graph[node], body.graph[node], given, inside):
+            yield f"{quoted(node)} in {where} {fault}"
+
+
+def _differences(old: Node, new: Node, given: Mapping[str, str], inside: Inside) -> Iterator[str]:
+    members = frozenset(inside.nodes)
+    if inside.functions.get(old.op, old.op) != new.op:
+        yield f"is a {new.op}"
+    if old.device != new.device:
+        yield f"asks for the device {quoted(new.device)}"
+    reads = [given.get(r.name, "") if r.node.name not in members else r.name for r in old.inputs]
+    if [read.name for read in new.inputs] != reads:
+        yield f"reads {[read.name for read in new.inputs]}"
+    if {c.name for c in new.controls} != {c.name for c in old.controls} & members:
+        yield f"waits for {sorted(c.name for c in new.controls)}"
+    if {c.name for c in new.colocated} != {c.name for c in old.colocated} & members:
+        yield f"is colocated with {sorted(c.name for c in new.colocated)}"
+    for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
+        if key != COLOCATION_ATTR and not _is_same(old, new, key, inside.functions):
+            yield f"has another {quoted(key)}"
+
+
+def _is_same(old: Node, new: Node, key: str, functions: Mapping[str, str]) -> bool:
+    was, now = old.attr_bytes(key), new.attr_bytes(key)
+    if not any(mine != its for mine, its in functions.items()) or was is None or now is None or old.op == "Const":
+        return is_same_attr(old, new, key)
+    mine, its = attr_value(was), attr_value(now)
+    for func in functions_in(mine):
+        func.name = functions.get(func.name, func.name)
+    return bool(mine == its)
