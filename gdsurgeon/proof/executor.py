@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TypeVar
 
-from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import (
+    GdsurgeonError,
+    InputError,
+    Line,
+    NotValidatedError,
+    UsageError,
+    ValidationError,
+    printable,
+    quoted,
+)
 from gdsurgeon.feeds.input_spec import Feed, Jpeg
 from gdsurgeon.feeds.make import encoded
 from gdsurgeon.graph.graph import Graph
@@ -20,6 +29,7 @@ from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.failures import (
+    FileUnreadable,
     RuntimeFailure,
     TensorFlowError,
     TensorFlowMissing,
@@ -307,6 +317,8 @@ class Executor:
 
 
 def _translated(failure: RuntimeFailure, called: Mapping[str, str] = MappingProxyType({})) -> GdsurgeonError:
+    if isinstance(failure, FileUnreadable):
+        return InputError(printable(str(failure)))
     if isinstance(failure, TensorFlowMissing):
         return NotValidatedError(f"{failure}: the result cannot be run here", advice="do-without-tensorflow")
     if isinstance(failure, WorkerUnavailable) or (isinstance(failure, WorkerDied) and failure.says_nothing):

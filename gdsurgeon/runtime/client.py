@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from gdsurgeon.resources import is_memory_limited, told_of_want
 from gdsurgeon.runtime.failures import (
+    FileUnreadable,
     RuntimeFailure,
     Stage,
     TensorFlowError,
@@ -327,7 +328,7 @@ class Worker:
         except OSError as error:
             self.unload(key)
             pending: Pending[None] = Pending(self, _STAGES["load"], key)
-            pending._done, pending._error = True, RuntimeFailure(f"cannot read {path!r}: {error.strerror or error}")
+            pending._done, pending._error = True, FileUnreadable(f"cannot read {path!r}: {error.strerror}")
             return pending
         try:
             return self._submit("load", {**wanted, "data": None}, descriptor)

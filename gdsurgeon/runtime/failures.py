@@ -76,6 +76,10 @@ class Stage(NamedTuple):
         return f"{self.doing} {printable(called.get(self.key, self.key))}" if self.key else self.doing
 
 
+class FileUnreadable(RuntimeFailure):
+    """The file of a graph cannot be read."""
+
+
 class TensorFlowMissing(RuntimeFailure):
     """TensorFlow is not installed here, or is installed and cannot be loaded."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import zipfile
 from typing import Any
 
 import numpy as np
 import pytest
 from support.desk import check_said
+from support.disk_fault import Fault
 from support.validating import EARLIER, Bench, of_all_kinds, scaled
 
 from gdsurgeon.cli.main import Terminated
@@ -193,3 +196,39 @@ def test_a_validation_that_is_ended_leaves_earlier_archives(
     ran = bench.run("m.pb", "--save-outputs", "out.npz", "--save-feeds", "in.npz")
     assert ran.code == {KeyboardInterrupt: 130, Terminated: 143, NotValidatedError: 7}[type(stop)], ran
     assert bench.desk.files() == before
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        ("write", errno.ENOSPC),
+        ("fsync", errno.EIO),
+        ("replace", errno.EACCES),
+        ("open", errno.EACCES),
+        ("close", errno.EIO),
+    ],
+)
+def test_files_of_a_validation_appear_whole_or_not_at_all(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    bench.put(m=scaled())
+    for name in ("out.npz", "in.npz"):
+        bench.desk.put(name, EARLIER)
+    before = bench.desk.files()
+    fault = Fault(call, code, for_ever=False)
+    monkeypatch.setattr(os, call, fault)
+    for at in range(1, 60):
+        bench.desk.restore(before)
+        fault.arm(at)
+        ran = bench.run("m.pb", "--save-outputs", "out.npz", "--save-feeds", "in.npz", "--no-grappler")
+        fault.disarm()
+        assert bench.desk.temporary_files() == [], at
+        after = bench.desk.files()
+        for name in ("out.npz", "in.npz"):
+            assert after[name] == EARLIER or zipfile.is_zipfile(bench.desk.folder / name), at
+        if not fault.struck:
+            assert ran.code == 0
+            return
+        assert ran.code in (0, 3, 6), (at, ran)
+        assert "internal fault" not in ran.err
+    pytest.fail("it never comes to an end")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.counting import is_linear
+from support.desk import Desk, check_refused
 from support.expecting import expect
 from support.function_defs import X, call, function, neg
 from support.fusing import chain
@@ -457,3 +458,14 @@ def test_functions_that_call_the_next_twice_are_not_inlined_without_end(levels: 
     last = function(f"f{levels}", {"a": FLOAT}, {"o": (FLOAT, "d:y:0")}, node("d", "Neg", ["a"], T=FLOAT))
     found = graph(X, call("c", "f0", ["x"], F1, F1), library(*map(twice, range(levels)), last))
     refused(found, f"inlining would make {2**levels:,} nodes, and 2,000,000 are the most")
+
+
+def test_an_attr_that_a_call_gives_is_held_against_the_op(desk: Desk) -> None:
+    """Inside the function it stands for whatever a call gives; in the graph it is what this call gives."""
+    inner = node("d", "Abs", ["a"], T=graphs.encode_len(9, b"T"))
+    bad = function("bad", {"a": STRING}, {"o": (STRING, "d:y:0")}, inner)
+    called = node("c", "PartitionedCall", ["s"], Tin=dtypes(STRING), Tout=dtypes(STRING), f=func("bad", T=STRING))
+    desk.put("model.pb", graph_bytes(placeholder("s", STRING), called, library(bad)))
+    check_refused(
+        desk, 5, ("'c/d'", "'T' is string", "one of"), "inline", "model.pb", "--validate", "structure", "-o", "o"
+    )

@@ -92,6 +92,14 @@ def check_node_attrs(definition: OpDef | None, node: NodeDef) -> AttrFindings:
     return check.findings(node.attr)
 
 
+def check_values(definition: OpDef, attrs: Mapping[str, bytes]) -> list[str]:
+    """The faults of some of the attrs of a node, which may be in a function: serialised AttrValues, by key."""
+    check = _Check(definition, definition.name, in_function=True)
+    for key, data in attrs.items():
+        check.read(key, data, 0, len(data))
+    return check.faults
+
+
 class _Check:
     """Gathers what is to be said of the attrs of a node of an op."""
 
@@ -100,7 +108,7 @@ class _Check:
         self._op = printable(op)
         self._in_function = in_function
         self._open: set[str] = set()  # the attrs that each call gives
-        self._faults: list[str] = []
+        self.faults: list[str] = []
         self._warnings: list[str] = []
         self._functions: list[str] = []
         self._colocated: list[str] = []
@@ -164,7 +172,7 @@ class _Check:
 
     def _told(self) -> AttrFindings:
         return AttrFindings(
-            faults=tuple(self._faults),
+            faults=tuple(self.faults),
             warnings=tuple(self._warnings),
             colocated=tuple(self._colocated),
             functions=tuple(self._functions),
@@ -172,7 +180,7 @@ class _Check:
 
     def _fault(self, key: str, text: str) -> None:
         self._faulty.add(key)
-        self._faults.append(text)
+        self.faults.append(text)
 
     def _add_tensor(self, key: str, header: TensorHeader) -> None:
         self._tensors[key] = header

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gdsurgeon.analysis.checks.attrs import check_values
 from gdsurgeon.analysis.checks.edges import check_edges
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.checks.functions import check_functions, unknown_ops
@@ -96,7 +97,7 @@ def apply_repairs(graph: Graph, findings: Findings) -> bool:
 
 
 def check_edited(graph: Graph) -> list[str]:
-    """The faults that an edit has made: attrs that an op needs and a changed node lacks, and inputs too few or many.
+    """The faults that an edit has made: attrs that an op does not allow or needs and has not, inputs too few or many.
 
     Looks at the nodes that were changed or added only; the rest is as it was when it was checked.
     """
@@ -108,6 +109,8 @@ def check_edited(graph: Graph) -> list[str]:
         if definition is None:
             continue
         keys = set(node.attr_keys)
+        changed = {key: data for key in keys if (data := node.changed_attrs.get(key)) is not None}
+        faults.extend(f"node {quoted(node.name)}: {fault}" for fault in check_values(definition, changed))
         faults.extend(
             f"node {quoted(node.name)}: {node.op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing"
             for attr in definition.attrs.values()
