@@ -17,7 +17,7 @@ from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import FunctionDef
-from gdsurgeon.wire.scan import DEBUG_INFO, LIBRARY, VERSIONS
+from gdsurgeon.wire.scan import DEBUG_INFO, LARGE, LIBRARY, VERSIONS
 from gdsurgeon.wire.write import Chunk
 
 Renamed = Mapping[str, str]
@@ -125,6 +125,10 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
     for name in names:
         # The name that a node had may be another's now: then that is not what has become of it.
         is_left = name not in renamed and name in taken
+        if not is_left and spelling.is_same(name):
+            if name in renamed:
+                out.renamed[name] = renamed[name]
+            continue
         old, new = before.find(name), None if is_left else after.find(renamed.get(name, name))
         if old is None and new is not None:
             out.added.append(new.name)
@@ -149,6 +153,27 @@ class _Spelling:
         self._before = before
         self._after = after
         self._renamed = renamed
+
+    def is_same(self, name: str) -> bool:
+        """Whether the node NAME differs in names at most that others have now; False where that takes a closer look."""
+        old, new = self._before.store.record(name), self._after.store.record(self._name(name))
+        if old is None or new is None or max(old.end - old.body, new.end - new.body) > LARGE:
+            return False
+        node = message("tensorflow.NodeDef")
+        try:
+            was, now = node.FromString(bytes(old.buffer()[:])), node.FromString(bytes(new.buffer()[:]))
+        except decode_error():
+            return False
+        if COLOCATION_ATTR in was.attr:
+            return False
+        was.name = self._name(was.name)
+        was.input[:] = [self._spelt(text) for text in was.input]
+        return bool(was == now)
+
+    def _spelt(self, text: str) -> str:
+        control = "^" if text[:1] == "^" else ""
+        name, colon, index = text[len(control) :].partition(":")
+        return f"{control}{self._name(name)}{colon}{index}"
 
     def rewired(self, old: Node, new: Node) -> Iterator[Rewired]:
         if len(old.inputs) == len(new.inputs):

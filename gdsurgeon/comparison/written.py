@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Layout, Table
-from gdsurgeon.graph.records import Record, record_at, scanned
+from gdsurgeon.graph.records import Batch, Record, batches, record_at
 from gdsurgeon.graph.store import Store
 from gdsurgeon.wire.fields import Field
-from gdsurgeon.wire.scan import Run, is_node
 from gdsurgeon.wire.source import SourceSlice
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan
 
@@ -89,20 +88,23 @@ class WrittenFinder:
     def _read_between(self, start: int, end: int) -> int:
         """Reads the records from START to END, and returns how many other fields there are."""
         count = 0
-        for item in scanned(SourceSlice(self.source, start, end)) if end > start else ():
-            if isinstance(item, Run):
-                for a, b in pairwise(item.bounds):
-                    self._note(record_at(self.source, start + item.base + a, start + item.base + b))
-            elif is_node(item):
-                field = _shifted(item, start)
-                self._note(Record(self.source, field.start, field.value, field.end))
+        for item in batches(SourceSlice(self.source, start, end)) if end > start else ():
+            if isinstance(item, Batch):
+                places = pairwise(item.run.bounds)
+                base = start + item.run.base
+                for name, (first, last) in zip(item.names, places, strict=True):
+                    self._note(name, record_at(self.source, base + first, base + last))
+            elif isinstance(item, Record):
+                record = item._replace(
+                    source=self.source, start=start + item.start, body=start + item.body, end=start + item.end
+                )
+                self._note(record.header().name, record)
             else:
                 count += 1
                 self._others.append(_shifted(item, start))
         return count
 
-    def _note(self, record: Record) -> None:
-        name = record.header().name
+    def _note(self, name: str, record: Record) -> None:
         self._fresh.setdefault(name, record)
         self.fresh_names.append(name)
 

@@ -14,7 +14,6 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
 from gdsurgeon.operation.paths import back_up, backup_path, check_apart, output_path
-from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
@@ -186,6 +185,8 @@ def _operate(
 
     binary = binary if edited is None else [edited]
     if proving is None and unproven.level not in ("none", "unchanged"):
+        from gdsurgeon.proof.accounting import check_accounted
+
         check_accounted(graph, result, binary)
     if proving is None and (request.dry_run or output.is_stream):
         return _without_staging(request, graph, chunks, outcome(unproven), output, listener)

@@ -27,11 +27,10 @@ class Asked(NamedTuple):
 
 def edit(function: Callable[P, R]) -> Callable[P, R]:
     """Has the result of an edit say what was asked: of the outermost edit, where one is written on another."""
-    parameters = signature(function)
 
     @wraps(function)
     def asking(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = parameters.bind(*args, **kwargs)
+        bound = signature(function).bind(*args, **kwargs)
         _, *keys = bound.arguments
         for key in keys:
             if isinstance(bound.arguments[key], Iterator):  # what can be walked once only is walked here

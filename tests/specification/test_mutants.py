@@ -262,7 +262,7 @@ MUTANTS = [
         'array.astype(array.dtype.newbyteorder("<")).tobytes("F")', of(arrays, defaults),
     ),
     Mutant(
-        "freeze-input: a default that nobody reads stays", "edits.freeze_input", "intent.removed = _remove_unread(graph, defaults)", "intent.removed = []", of(frozen, defaults),
+        "freeze-input: a default that nobody reads stays", "edits.freeze_input", "intent.removed = remove_unread(graph, defaults)", "intent.removed = []", of(frozen, defaults),
     ),
     Mutant(
         "freeze-input: values go to each other's names", "edits.freeze_input", "[_frozen(_taking(graph, name), value) for name, value in values.items()]",
