@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import backward_walk, between, forward_walk, members
@@ -13,6 +16,9 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss, parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, READS_SHAPE, is_random
+
+PATIENCE = 10
+"""Seconds of this process's time in which regular expressions are matched."""
 
 Boundary = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -191,10 +197,38 @@ def _ops(topology: Topology) -> list[str]:
 def _matching_any(topology: Topology, patterns: Iterable[str], numbers: Iterable[int]) -> Iterator[int]:
     searches = [compiled(pattern).search for pattern in patterns]
     name = topology.name
-    for number in numbers:
-        text = name(number)
-        if any(search(text) for search in searches):
-            yield number
+    with matching_ends():
+        found = [number for number in numbers if any(search(name(number)) for search in searches)]
+    yield from found
+
+
+@contextmanager
+def matching_ends() -> Iterator[None]:
+    """Has what is matched here end within `PATIENCE`: some patterns take twice the time for each letter of a name.
+
+    It does so in the main thread only, where signals arrive.
+
+    Raises:
+        EditError: it took longer.
+    """
+
+    def late(_number: int, _frame: object) -> NoReturn:
+        raise EditError(
+            f"a regular expression has not come to an end in {PATIENCE} s",
+            hint="a repetition inside a repetition, such as (a+)+, takes for ever on names that do not match",
+        )
+
+    try:
+        before = signal.signal(signal.SIGVTALRM, late)
+    except (AttributeError, ValueError):  # Windows; another thread
+        yield
+        return
+    signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def compiled(pattern: str) -> re.Pattern[str]:

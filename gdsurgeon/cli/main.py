@@ -57,7 +57,11 @@ class Terminated(BaseException):
         self.number = number
 
 
-def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    if terminal.is_settled:
+        return  # the output appears, or has: what is left takes no time
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     raise Terminated(number)
 
 
@@ -89,10 +93,9 @@ def run() -> NoReturn:
 
 def _have_signals_raise() -> None:
     """Has a signal that ends the process end it by an exception, so that everything is cleaned up on the way."""
-    handlers = {"SIGINT": signal.default_int_handler, "SIGTERM": _terminate, "SIGHUP": _terminate}
-    for name, handler in handlers.items():
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
-            signal.signal(getattr(signal, name), handler)
+            signal.signal(getattr(signal, name), _terminate)
 
 
 def _answer_shell() -> int:

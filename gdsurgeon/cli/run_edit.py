@@ -39,7 +39,11 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
             _write(request.report, make_report(outcome, command, failure))
             request.report = None
 
-    outcome = _operate(request, edit, report)
+    def publishing(outcome: Outcome) -> None:
+        report(outcome)
+        terminal.is_settled = not OutputFile(outcome.out).is_stream
+
+    outcome = _operate(request, edit, publishing, report)
     terminal.warn(dict.fromkeys(outcome.warnings))
     if outcome.idle:
         form = "as it is" if outcome.proof.level == "unchanged" else "mended"
@@ -50,16 +54,18 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
         terminal.summary(summary(outcome))
 
 
-def _operate(request: Request, edit: Edit, report: Callable[..., None]) -> Outcome:
+def _operate(
+    request: Request, edit: Edit, publishing: Callable[[Outcome], None], report: Callable[..., None]
+) -> Outcome:
     """The operation; who sits at a terminal is told what it is at."""
     from gdsurgeon.operation.edit import operate
 
     if not terminal.is_watched():
-        return operate(request, edit, before_publishing=report, on_difference=report)
+        return operate(request, edit, before_publishing=publishing, on_difference=report)
     from gdsurgeon.cli.progress import ProgressLine
 
     with ProgressLine() as line:
-        return operate(request, edit, before_publishing=report, on_difference=report, progress=line)
+        return operate(request, edit, before_publishing=publishing, on_difference=report, progress=line)
 
 
 def report_failure(request: Request, command: str, error: GdsurgeonError) -> None:

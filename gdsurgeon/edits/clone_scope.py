@@ -16,7 +16,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, near_miss, scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, RESOURCE_VARIABLES, TENSOR_ARRAYS, VARIABLES
-from gdsurgeon.select import compiled, is_constant, scopes, under_scope
+from gdsurgeon.select import compiled, is_constant, matching_ends, scopes, under_scope
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import named
 
@@ -131,7 +131,8 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
     constant = is_constant(topology)
     for pattern in patterns:
         search = compiled(pattern).search
-        found = [node for node in nodes if search(node.name)]
+        with matching_ends():
+            found = [node for node in nodes if search(node.name)]
         if not found:
             raise EditError(Line("{share} {pattern} matched 0 nodes of the scope", pattern=quoted(pattern)))
         for node in found:

@@ -11,6 +11,7 @@ from gdsurgeon.errors import EditError, NothingToDo, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node
+from gdsurgeon.select import matching_ends
 from gdsurgeon.specification.asked import edit
 
 Pair = tuple[str, str]
@@ -96,9 +97,8 @@ def _under_scope(graph: Graph, old: str, new: str) -> Iterable[tuple[Node, str]]
 def _matching(graph: Graph, pattern: str, replacement: str) -> Iterable[tuple[Node, str]]:
     try:
         substitute = re.compile(pattern).subn
-        for name in graph.names():
-            changed, count = substitute(replacement, name)
-            if count:
-                yield graph[name], changed
+        with matching_ends():
+            found = [(name, new) for name in graph.names() for new, n in (substitute(replacement, name),) if n]
+        return [(graph[name], new) for name, new in found]
     except (re.error, IndexError) as error:
         raise EditError(f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}") from error

@@ -15,6 +15,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output, same_dtype
+from gdsurgeon.select import matching_ends
 from gdsurgeon.specification.asked import edit
 
 Slots = dict[Node, dict[int, Output]]
@@ -57,13 +58,13 @@ def reroute(
     slots: Slots = {}
     skipped: list[str] = []
     topology = topology_of(graph)
+    with matching_ends():
+        uses = {old: [use for use in graph.uses(old) if allowed(use.node.name)] for old, _ in directed}
     for old, new in directed:
         if old == new:
             continue
         above = topology.upstream([topology.id_of(new.node)], through_loops=False)
-        for use in graph.uses(old):
-            if not allowed(use.node.name):
-                continue
+        for use in uses[old]:
             if above[topology.id_of(use.node)]:
                 skipped.append(
                     f"{quoted(use.node.name)} keeps reading {quoted(old.name)}: {quoted(new.name)} depends on it"

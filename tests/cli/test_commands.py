@@ -24,6 +24,7 @@ from support.commands import (
 from support.desk import Desk, check_refused, check_said
 from support.graphs import FLOAT, INT32, const, graph_bytes, identity, node, placeholder
 
+from gdsurgeon import select
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.wire.text import to_text
@@ -271,3 +272,22 @@ def test_to_look_at_the_structure_nothing_is_started(desk: Desk, monkeypatch: py
     desk.put("model.pb", graph_bytes(placeholder("x"), node("y", "Relu", ["x"], T=FLOAT)))
     monkeypatch.setattr(Executor, "start", lambda _: pytest.fail("a process is started"))
     assert desk.run("validate", "model.pb", "--validate", "structure").code == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "select model.pb --select",
+        "rename model.pb --regex",
+        "reroute model.pb x=y --only",
+        "clone-scope model.pb s t --share",
+    ],
+)
+def test_a_pattern_that_takes_for_ever_is_refused(line: str, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "PATIENCE", 0.05)
+    name = "s/" + "a" * 40 + "b"
+    desk.put("model.pb", graph_bytes(placeholder("x"), identity("y", "x"), identity(name, "x")))
+    pattern = "(a+)+$" + "=q" * line.endswith("--regex")
+    more = () if line.startswith("select") else ("--validate", "structure")
+    words = ("a regular expression has not come to an end", "Hint: a repetition inside a repetition")
+    check_refused(desk, 4, words, *line.split(), pattern, *more)

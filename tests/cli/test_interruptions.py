@@ -318,3 +318,24 @@ def test_what_fails_on_the_way_out_does_not_hide_a_signal(
 
     monkeypatch.setattr(main, "_exit_code", interrupted)
     check_interrupted(desk, desk.run("rename"), code)
+
+
+PUBLISHED = """\
+import os, signal, sys
+from gdsurgeon.cli.main import run
+from gdsurgeon.wire import output
+name, replace = sys.argv.pop(), output.os.replace
+def replacing(source, target):
+    replace(source, target)
+    os.kill(os.getpid(), getattr(signal, name))
+output.os.replace = replacing
+run()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_after_the_output_has_appeared_comes_too_late(desk: Desk, name: str) -> None:
+    desk.put("model.pb", PLAIN)
+    line = ["rename", "model.pb", "y=q", "--validate", "structure", "-o", "out.pb"]
+    ran = finished(desk.start_python("-c", PUBLISHED, *line, name))
+    assert (ran.code, "Interrupted" in ran.err, "out.pb" in desk.files()) == (0, False, True), ran
