@@ -58,8 +58,8 @@ class Terminated(BaseException):
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    if terminal.is_settled:
-        return  # the output appears, or has: what is left takes no time
+    if terminal.is_settled():
+        return  # the output has appeared: what is left takes no time
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise Terminated(number)

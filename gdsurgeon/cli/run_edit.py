@@ -41,7 +41,7 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
 
     def publishing(outcome: Outcome) -> None:
         report(outcome)
-        terminal.is_settled = not OutputFile(outcome.out).is_stream
+        terminal.is_settled = outcome.has_appeared
 
     outcome = _operate(request, edit, publishing, report)
     terminal.warn(dict.fromkeys(outcome.warnings))

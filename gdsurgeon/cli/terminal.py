@@ -13,7 +13,7 @@ import click
 from gdsurgeon.errors import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from gdsurgeon.errors import GdsurgeonError
 
@@ -35,7 +35,7 @@ class Terminal:
         self.debug = False
         self.quiet = False
         self.command = ""
-        self.is_settled = False  # the output is about to appear: a signal comes too late
+        self.is_settled: Callable[[], bool] = lambda: False  # whether the output has appeared: a signal comes too late
         self.piped = ""  # MODEL, where the command stands in a pipe
         self.has_answered = False
         self._shown = ""  # of the progress that stands in the last line, without a line feed

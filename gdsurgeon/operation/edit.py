@@ -78,7 +78,7 @@ class Outcome:
     """What an operation has done.
 
     `before` and `after` have no signature where the structure was not looked at. `idle` is why there was nothing to
-    do, and '' where something was done.
+    do, and '' where something was done. `has_appeared` says whether the output file is there by now.
     """
 
     request: Request
@@ -93,6 +93,7 @@ class Outcome:
     warnings: list[str]
     seconds: float
     idle: str = ""
+    has_appeared: Callable[[], bool] = lambda: False
 
 
 def operate(
@@ -180,7 +181,7 @@ def _operate(
     def outcome(proof: Proof) -> Outcome:
         return Outcome(
             request, output.name, size_of(chunks), result, proof, counts_before, counts_after, before, after,
-            [*warnings, *result.warnings, *proof.warnings], 0.0, idle,
+            [*warnings, *result.warnings, *proof.warnings], 0.0, idle, lambda: output.has_appeared,
         )  # fmt: skip
 
     binary = binary if edited is None else [edited]
