@@ -5,6 +5,8 @@ The ids of the cases begin with the row of the table of faults that they come fr
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from typing import Any, NamedTuple
 
 import pytest
@@ -29,6 +31,8 @@ from support.graphs import (
     placeholder,
 )
 
+from gdsurgeon.feeds.input_spec import input_spec
+from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.op_defs import graph_def_version
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
@@ -202,3 +206,30 @@ def test_row_73_the_last_of_two_writers_wins_whole(desk: Desk) -> None:
         wanted.append(desk.files()[f"{name}.pb"])
     assert desk.files()["out.pb"] in wanted
     assert desk.temporary_files() == []
+
+
+def chain(count: int) -> bytes:
+    links = (node(f"n{i}", "Neg", [f"n{i - 1}" if i else "x"], T=FLOAT) for i in range(count))
+    return graph_bytes(placeholder("x", FLOAT, (-1, 4)), *links)
+
+
+def test_row_45_what_is_found_out_of_an_input_takes_as_much_memory_as_the_chain_behind_it_is_long() -> None:
+    def most(count: int) -> int:
+        x = from_bytes(chain(count))["x"]
+        tracemalloc.start()
+        try:
+            input_spec(x)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    most(500)  # what is loaded once is loaded now
+    assert most(8000) < 6 * most(2000)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif("GDSURGEON_LONG" not in os.environ, reason="takes a minute: GDSURGEON_LONG=1 has it run")
+def test_row_45_a_chain_of_100000_nodes_is_proven(desk: Desk) -> None:
+    desk.put("model.pb", chain(100_000))
+    ran = desk.run("rename", "model.pb", "n5=q", "-o", "out.pb")
+    assert ran.code == 0 and "bit-identical" in ran.err, ran

@@ -284,6 +284,27 @@ def test_mode_is_kept(desk: Desk, destination: str, mode: int) -> None:
     assert stat.S_IMODE(os.stat("model.pb" if destination == "in-place" else "out.pb").st_mode) == mode
 
 
+def test_nobody_else_reads_what_is_written_in_the_place_of_a_private_file(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("out.pb", EARLIER).chmod(0o600)
+    modes = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(fd).st_mode))
+        real(fd)
+
+    def fchmod(fd: int, mode: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(fd).st_mode))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "fchmod", fchmod)
+    assert desk.run(*TO_OUT).code == 0
+    assert modes[:2] == [0o600, 0o600]
+
+
 @pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664), (0o027, 0o640)])
 def test_new_file_has_the_mode_of_the_umask(desk: Desk, umask: int, mode: int) -> None:
     desk.put("model.pb", PLAIN).chmod(0o600)

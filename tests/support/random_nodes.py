@@ -357,11 +357,11 @@ SLIPS: dict[str, Callable[[Maker], None]] = {
 
 
 @st.composite
-def nodes_of_any_op(draw: st.DrawFn) -> tuple[str, list[str], bytes]:
-    """An op, the slips that were made, and a GraphDef with a node of that op: its own, or one of a function."""
+def nodes_of(draw: st.DrawFn, op: str = "") -> tuple[str, list[str], bytes]:
+    """OP, or any, the slips that were made, and a GraphDef with a node of that op: its own, or one of a function."""
     make = Maker(draw)
     make.in_body = make.flip(20)
-    op = pick(draw, _OPS)
+    op = op or pick(draw, _OPS)
     make.add(op)
     slips = [pick(draw, _SLIPS) for _ in range(pick(draw, (0, 1, 1, 1, 2)))]
     for slip in slips:
