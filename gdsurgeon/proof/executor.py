@@ -123,14 +123,13 @@ class Executor:
         if self.is_barred(key, graph):
             return
         source = graph.source
-        if source.path is not None:
-            self._load(key, path=source.path, device=device, optimize=optimize)
-        else:
-            self._load(key, data=source.read(0, source.size), device=device, optimize=optimize)
+        opened = source.fileno()  # and not its path, under which there may be another file by now
+        data = source.read(0, source.size) if opened is None else None
+        self._load(key, file=opened, data=data, device=device, optimize=optimize)
 
     def load_file(self, key: str, path: str) -> None:
         """Begins to load the GraphDef in the file PATH."""
-        self._load(key, path=path)
+        self._load(key, file=path)
 
     def load_bytes(self, key: str, data: bytes, *, optimize: bool = False) -> None:
         """Begins to load the GraphDef in DATA; OPTIMIZE: see `load_source`."""
@@ -140,7 +139,7 @@ class Executor:
         self,
         key: str,
         *,
-        path: str | None = None,
+        file: str | int | None = None,
         data: bytes | None = None,
         device: str | None = None,
         optimize: bool = False,
@@ -151,7 +150,7 @@ class Executor:
         device = settings.device if device is None else device
         self._loads[key] = self._worker.load(
             key,
-            path=path,
+            path=file,
             data=data,
             default_device=device if device.startswith("/") else "",
             options=SessionOptions(optimize=optimize, cpu_only=is_cpu(device), target=settings.target),

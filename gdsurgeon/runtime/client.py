@@ -302,7 +302,7 @@ class Worker:
         self,
         key: str,
         *,
-        path: str | None = None,
+        path: str | int | None = None,
         data: bytes | bytearray | memoryview | None = None,
         default_device: str = "",
         options: SessionOptions | None = None,
@@ -311,7 +311,7 @@ class Worker:
 
         Args:
             key: names the graph from now on.
-            path: its file (opened here and mapped by the child; it must not change meanwhile), or
+            path: its file, or a descriptor of it (mapped by the child; it must not change meanwhile), or
             data: its bytes.
             default_device: where nodes go that name no device themselves, such as '/device:GPU:1'.
             options: of its session; None: as it is written, on what the worker's DEVICE allows. Where no server
@@ -324,7 +324,7 @@ class Worker:
         if path is None:
             return self.submit("load", data=pickle.PickleBuffer(data or b""), **wanted)  # not copied into the message
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.dup(path) if isinstance(path, int) else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             self.unload(key)
             pending: Pending[None] = Pending(self, _STAGES["load"], key)

@@ -154,7 +154,7 @@ class OutputFile:
         assert self.staged is not None
         if self.is_stream:
             fd = os.open(self.staged, os.O_RDONLY)
-            source = FileSource(fd, self.name, None)
+            source = FileSource(fd, self.name)
             try:
                 self.stream([SourceSpan(source, 0, source.size)])
             finally:

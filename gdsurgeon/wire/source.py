@@ -25,18 +25,16 @@ class Source(Protocol):
     Attributes:
         name: how messages call it.
         size: bytes.
-        path: a path under which another process can open the same bytes, or None.
     """
 
     name: str
     size: int
-    path: str | None
 
     def read(self, offset: int, size: int) -> bytes:
         """The SIZE bytes at OFFSET. Raises InputError where the source has become shorter."""
 
     def fileno(self) -> int | None:
-        """A descriptor to copy spans from, or None."""
+        """A descriptor of a file that is these bytes: to copy spans from, or for another process; or None."""
 
     def check_unchanged(self) -> None:
         """Raises InputError where the bytes are no longer those that were scanned."""
@@ -47,8 +45,6 @@ class Source(Protocol):
 
 class BytesSource:
     """A graph in memory."""
-
-    path: str | None = None
 
     def __init__(self, data: bytes, name: str = "<bytes>") -> None:
         self.data = data
@@ -70,8 +66,6 @@ class BytesSource:
 
 class SourceSlice:
     """The bytes of another source from START to END, counted from 0."""
-
-    path: str | None = None
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         self._source = source
@@ -95,10 +89,9 @@ class SourceSlice:
 class FileSource:
     """A graph in a seekable file, read by `pread`: a mapped file that shrinks would kill the process."""
 
-    def __init__(self, fd: int, name: str, path: str | None) -> None:
+    def __init__(self, fd: int, name: str) -> None:
         self._fd = fd
         self.name = name
-        self.path = path
         self._stat = os.fstat(fd)
         self.size = self._stat.st_size
 
@@ -177,7 +170,7 @@ def open_source(path: str) -> Source:
         os.close(fd)
         raise _directory(path)
     if stat.S_ISREG(mode):
-        return FileSource(fd, path, path)
+        return FileSource(fd, path)
     try:
         return _spooled(fd, path)
     finally:
@@ -192,7 +185,7 @@ def _standard_input() -> Source:
     if os.isatty(fd):
         raise UsageError("MODEL is '-' and standard input is a terminal", hint="pipe a GraphDef in, or name a file")
     if stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) == 0:
-        return _nameless(os.dup(fd), name)
+        return FileSource(os.dup(fd), name)
     return _spooled(fd, name)
 
 
@@ -219,7 +212,7 @@ def _spooled(fd: int, name: str) -> Source:
         if spill >= 0:
             os.close(spill)
         raise
-    return BytesSource(bytes(held), name) if spill < 0 else _nameless(spill, name)
+    return BytesSource(bytes(held), name) if spill < 0 else FileSource(spill, name)
 
 
 def _read(fd: int, name: str) -> bytes:
@@ -254,12 +247,6 @@ def _write_all(fd: int, data: bytearray) -> None:
         ) from error
     finally:
         view.release()
-
-
-def _nameless(fd: int, name: str) -> FileSource:
-    """A file that has no path of its own; where the system gives descriptors paths, another process can use that."""
-    path = f"/proc/{os.getpid()}/fd/{fd}"
-    return FileSource(fd, name, path if os.path.exists(path) else None)
 
 
 def _directory(path: str) -> InputError:

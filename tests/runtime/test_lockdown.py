@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.graphs import FLOAT, dtypes, func, function, graph_bytes, library, node, placeholder
 from support.paths import ROOT
 from support.reaching import CONNECTING, CONTENT, REACHING, SECRET
 from support.runtime_graphs import doubling
@@ -135,6 +137,33 @@ def test_what_is_right_runs_as_ever(runtime: str) -> None:
         worker.run("g", "r", {"x": from_numpy(np.ones(3, np.float32))}, ["y"])
         assert worker.tensor("r", 0).result(60).numpy().tolist() == [2, 2, 2]
         assert (worker.info().result(60).not_locked_in == "") is bool(landlock.version())
+
+
+@pytest.mark.tensorflow
+def test_a_library_of_ops_is_loaded_wherever_it_is(tmp_path: Path) -> None:
+    ops = tmp_path / "ops.so"
+    shutil.copy(struct_module(), ops)
+    with Worker(op_libraries=[str(ops)], runtime="capi") as worker:
+        assert worker.info().result(60).runtime == "capi"
+
+
+def struct_module() -> str:
+    """A shared object that is nothing to TensorFlow, and can be loaded."""
+    import _struct
+
+    return str(_struct.__file__)
+
+
+@pytest.mark.tensorflow
+def test_kernels_are_compiled_as_ever() -> None:
+    compiled = function("F", node("y", "Exp", ["x"], T=FLOAT), ret="y:y:0")
+    compiled.attr["_XlaMustCompile"].b = True
+    kinds = {"Tin": dtypes(FLOAT), "Tout": dtypes(FLOAT), "config": "", "config_proto": "", "executor_type": ""}
+    made = node("y", "StatefulPartitionedCall", ["x"], f=func("F", _XlaMustCompile=True), _XlaMustCompile=True, **kinds)
+    with Worker(runtime="capi") as worker:
+        worker.load("g", data=graph_bytes(placeholder("x", FLOAT, (1, 4)), made, library(compiled)))
+        worker.run("g", "r", {"x": X}, ["y"])
+        assert worker.tensor("r", 0).result(60).numpy().tolist() == [[1, 1, 1, 1]]
 
 
 @pytest.mark.tensorflow

@@ -83,7 +83,7 @@ def run_apart(
 def _reason(node: Node) -> str:
     """Why NODE cannot be run apart; '' where it can."""
     definition = node.op_def
-    attrs = {key: value for key in node.attr_keys if (value := node.plain_attr(key)) is not None}
+    attrs = {key: node.plain_attr(key) for key in node.attr_keys}
     if definition is None or node.op in CONTROL_FLOW | PLACEHOLDERS:
         return f"{node.op} means nothing alone"
     if definition.takes_functions or node.op in node.graph.functions:
