@@ -16,6 +16,7 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
+from gdsurgeon.text import an
 
 
 def audit(comparison: Comparison, intent: Intent, unsaid: str = "the edit does not say so") -> list[str]:
@@ -140,7 +141,7 @@ def _told(what: str, before: Value, now: Value) -> str:
     if what.startswith("attr "):
         return f"has another {quoted(what[5:])}"
     if what == "op":
-        return f"is a {printable(str(now))}, and was a {printable(str(before))}"
+        return f"is {an(str(now))}, and was {an(str(before))}"
     if what == "device":
         return f"asks for the device {quoted(str(now))}, and did for {quoted(str(before))}"
     was, has = list(before or ()), list(now or ())

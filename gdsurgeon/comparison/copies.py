@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gdsurgeon.comparison.compare import is_same_attr
 from gdsurgeon.comparison.intent import Copies, Intent
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value, functions_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
@@ -14,6 +14,7 @@ from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.kinds import ENTER
+from gdsurgeon.text import an
 from gdsurgeon.wire.protos import FunctionDef
 
 FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
@@ -77,7 +78,7 @@ def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
 def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]:
     what = f"{quoted(new.name)}, the copy of {quoted(old.name)},"
     if intent.renamed_functions.get(old.op, old.op) != new.op:
-        yield f"{what} is a {printable(new.op)}, not a {printable(old.op)}"
+        yield f"{what} is {an(new.op)}, not {an(old.op)}"
         return
     if old.device != new.device:
         yield f"{what} asks for the device {quoted(new.device)}, not for {quoted(old.device)}"

@@ -23,7 +23,7 @@ BESIDES: dict[str, tuple[Callable[[Graph], Any], str]] = {
     "a control input": (lambda g: g.set_controls(g["y"], []), "'y' waits for nothing, and did for 'b'"),
     "a colocation": (lambda g: g.set_colocated(g["z"], []), "'z' is colocated with nothing, and was with 'a'"),
     "an attr": (lambda g: g.set_attr(g["z"], "T", type_value(2).SerializeToString()), "'z' has another 'T'"),
-    "an op": (lambda g: g.set_op(g["z"], "Snapshot"), "'z' is a Snapshot, and was a Identity"),
+    "an op": (lambda g: g.set_op(g["z"], "Snapshot"), "'z' is a Snapshot, and was an Identity"),
     "a device": (lambda g: g.set_device(g["z"], "/cpu:0"), "'z' asks for the device '/cpu:0', and did for ''"),
     "a name": (lambda g: g.rename({g["z"]: "w"}), "'w' was added"),
     "a node more": (lambda g: g.add("n", "NoOp"), "'n' was added"),

@@ -353,6 +353,7 @@ def test_a_random_op_in_a_loop_is_reported() -> None:
     plan = plan_of(m)
     assert plan.fetches == ["y"]
     assert (plan.draws, plan.random, plan.random_ops) == ([], {"y"}, ["draw"])
+    assert (plan.chance, plan.enclosed) == (["draw"], ["draw"])
 
 
 def test_what_is_not_an_output() -> None:
@@ -406,3 +407,13 @@ def test_the_plans_of_the_fixtures(fixture: str, fetches: list[str]) -> None:
     plan = plan_with(Settings(), gds.load(str(FIXTURES / fixture)))
     assert plan.groups == [fetches]
     assert plan.skipped == []
+
+
+def test_which_random_ops_are_in_a_loop_or_a_function_and_which_are_not_drawn_for_another_reason() -> None:
+    m = Builder()
+    m.const("shape", [2], "int32")
+    for name in ("draw", "other"):
+        m.node(name, "RandomUniform", ["shape"], T="int32", dtype="float32")
+    m.node("y", "AddV2", ["draw", "other"], T="float32")
+    plan = plan_with(Settings(), m.graph(), undrawable=frozenset(["other"]))
+    assert (plan.draws, plan.chance, plan.enclosed) == (["draw"], ["draw", "other"], [])

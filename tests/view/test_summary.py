@@ -12,10 +12,12 @@ import pytest
 from support.paths import FIXTURES
 
 from gdsurgeon.cli.main import exit_code
+from gdsurgeon.operation.validate import Checked, ValidateRequest, Verdict
 from gdsurgeon.proof.proof import OutputProof, Proof
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.text import change, listed, ops, size
 from gdsurgeon.view.summary import chance, proof_entries
+from gdsurgeon.view.verdict import verdict_lines
 
 pytestmark = pytest.mark.usefixtures("one_worker")
 
@@ -450,3 +452,9 @@ def test_random_ops_are_named() -> None:
     assert chance(proof, two=False).startswith("noise, mask: drawn anew in each run")
     assert ("random", chance(proof)) in list(proof_entries(proof))
     assert "random" not in dict(proof_entries(Proof("run")))
+
+
+def test_the_time_of_a_validation_is_that_of_all_of_it() -> None:
+    proof = Proof("run", samples=2, device="CPU", seconds=1.0, outputs=[OutputProof("y", "y", 1, ())])
+    verdict = Verdict(ValidateRequest("m.pb"), graphs=[Checked("m.pb", 1, 1)], proof=proof, seconds=3.0)
+    assert verdict_lines(verdict)[-1].endswith("3.0 s)")
