@@ -21,6 +21,7 @@ from gdsurgeon.gradients.tensor_sizes import Sizes, tensor_sizes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import MIB
 from gdsurgeon.wire.protos import GraphDef
 
@@ -31,6 +32,7 @@ MOST_BUDGET = 1 << 40
 XLA = "_XlaMustCompile"
 
 
+@edit
 def add_gradients(
     graph: Graph,
     ys: Sequence[str | Output],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
 from gdsurgeon.edits.copying.graft import graft
-from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, printable
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.gradients.backward_pass import backward_pass
 from gdsurgeon.gradients.request import GradientRequest
 from gdsurgeon.gradients.skeleton import skeleton
@@ -20,14 +21,17 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.proof.change import Change, opened_again
+from gdsurgeon.proof.claims.finite_differences import check_differences
 from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, side_by_side_trial
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.models.profile import MeasuredGraph, measured, run_again
 from gdsurgeon.proof.models.trace import peak_bytes
+from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Trial, TrialContext, TrialState
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
-from gdsurgeon.text import told_apart
+from gdsurgeon.specification.asked import Asked
+from gdsurgeon.text import named, told_apart
 from gdsurgeon.wire.write import read_chunks
 
 STATEMENT = "edited(x) = original(x), its gradients = tf.gradients on the original"
@@ -44,8 +48,12 @@ SMALL_MARGIN = 1 << 20
 
 
 def gradients_trial(context: TrialContext, claim: Gradients) -> Trial:
-    """Both graphs give what the original gives, and gradients under the same names: made here, and by TensorFlow."""
+    """Both graphs give what the original gives, and gradients under the same names: made here, and by TensorFlow.
+
+    They are held against what was asked, too, and against differences of the original.
+    """
     change = context.change
+    _check_asked(change.result.asked, claim)
     data = with_own_gradients(change.before, claim, context.executor.settings.timeout)
     context.executor.load_bytes(ORIGINAL, data)
     before = from_bytes(data, change.before.source_name)
@@ -61,10 +69,43 @@ def gradients_trial(context: TrialContext, claim: Gradients) -> Trial:
     for pair in trial.pairs:
         pair.exact = parse_tensor(pair.after).node not in own
     trial.runs[0].blame = _blame
-    trial.conditions = [*trial.conditions, partial(_compared, claim)]
+    unrun = dict(plan_with(context.executor.settings, before, list(claim.names)).reasons)
+    trial.conditions = [*trial.conditions, partial(_compared, claim, unrun)]
+    weights = change.result.asked is not None and bool(change.result.asked.arguments.get("weights"))
+    checks: list[Callable[[TrialState], None]] = [partial(check_differences, change.before, claim, weights)]
     if claim.measured or claim.budget is not None:
-        trial.first = partial(_measure, claim, read_chunks(change.after.chunks()), data, change.called)
+        checks.append(partial(_measure, claim, read_chunks(change.after.chunks()), data, change.called))
+    trial.first = partial(_all, checks)
     return replace(trial, statement=STATEMENT)
+
+
+def _all(checks: Sequence[Callable[[TrialState], None]], state: TrialState) -> None:
+    for check in checks:
+        check(state)
+
+
+def _check_asked(asked: Asked | None, claim: Gradients) -> None:
+    """Raises ValidationError where other gradients were made than those that were asked for."""
+    if asked is None or asked.edit != "add_gradients":
+        return
+    wanted = {key: tuple(str(name).removesuffix(":0") for name in _names(asked.arguments.get(key)))
+              for key in ("ys", "xs", "grad_ys", "names")}  # fmt: skip
+    given = len(wanted["xs"])
+    made = {"ys": claim.ys, "xs": claim.xs, "grad_ys": claim.grad_ys, "names": claim.names}
+    made["xs"] = made["xs"][:given] if asked.arguments.get("weights") else made["xs"]
+    made["names"] = made["names"][: len(wanted["names"])]
+    faults = [f"{key} were to be {named(wanted[key])}, and are {named(made[key])}" for key in wanted
+              if wanted[key] != made[key]]  # fmt: skip
+    for source, name in list(zip(claim.xs, claim.names, strict=True))[len(wanted["names"]) :]:
+        own = f"{claim.scope}/{source.replace(':', '_')}"
+        if name != own and not name.startswith(f"{own}_"):
+            faults.append(f"the gradient for {quoted(source)} is called {quoted(name)}")
+    if faults:
+        raise ValidationError("the result is not what was asked for:", details=tuple(faults[:100]))
+
+
+def _names(value: object) -> tuple[object, ...]:
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, tuple) else ()
 
 
 def _blame(refusal: RunRefusal) -> GdsurgeonError:
@@ -78,11 +119,11 @@ def _blame(refusal: RunRefusal) -> GdsurgeonError:
     return refusal.error or ValidationError(f"the gradients do not run: {refusal.text}")
 
 
-def _compared(claim: Gradients, proof: Proof) -> None:
+def _compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
     """Raises NotValidatedError where no gradient was compared; of some that were not there is a warning."""
     compared = {parse_tensor(output.after).node for output in proof.compared}
     reasons = {parse_tensor(output.after).node: output.reason for output in proof.outputs}
-    reasons |= dict(proof.skipped)
+    reasons |= unrun
     left = [name for name in claim.names if name not in compared]
     if not left:
         return

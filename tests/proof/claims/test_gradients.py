@@ -144,6 +144,7 @@ class Mistaken:
         self._right = right
         self._mistake = mistake
         self.signatures = right.signatures
+        self.allow_ops = right.allow_ops
 
     def derive(self, data: bytes, wanted: Derivation) -> Backward:
         found = self._right.derive(data, wanted)

@@ -1,0 +1,115 @@
+"""Gradients that the code which makes them gets wrong are found from outside: by what was asked, and by differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.adding_gradients import Lab
+from support.spoiling import Edit
+from support.tf_graphs import Builder
+
+import gdsurgeon.edits.add_gradients
+import gdsurgeon.gradients.request
+import gdsurgeon.proof.claims.gradients
+from gdsurgeon.edits.add_gradients import add_gradients
+from gdsurgeon.errors import ValidationError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.gradients.backward_pass import BackwardPass, backward_pass
+from gdsurgeon.gradients.request import GradientRequest
+from gdsurgeon.gradients.weights import weights_of
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.prove import prove
+from gdsurgeon.proof.trial import EDITED, ORIGINAL
+from gdsurgeon.wire.write import read_chunks
+
+pytestmark = pytest.mark.tensorflow
+
+
+def model() -> Builder:
+    """y = sin(x w) and z = x^2 v."""
+    m = Builder()
+    m.placeholder("x", shape=(8,))
+    m.placeholder("g", shape=(8,))
+    m.placeholder("h", shape=(8,))
+    m.const("w", [1.5, -2.0, 0.5, 3.0, 1.0, -0.5, 2.0, 0.25])
+    m.const("v", [0.5, 2.0, -1.5, 1.0, 3.0, 0.75, -2.0, 1.25])
+    m.node("xw", "Mul", ["x", "w"], T="float32")
+    m.node("y", "Sin", ["xw"], T="float32")
+    m.node("xx", "Square", ["x"], T="float32")
+    m.node("z", "Mul", ["xx", "v"], T="float32")
+    return m
+
+
+def gradients(lab: Lab, **options: Any) -> Edit:
+    options = {"xs": ["x", "xw"], "grad_ys": ["g", "h"], "names": ["dx", "dxw"], **options}
+    return lambda graph: add_gradients(graph, ["y", "z"], differentiator=lab.differentiator, **options)
+
+
+def tried(executor: Executor, edit: Edit, asked: Any = None) -> Proof:
+    """The proof of EDIT, held against what it was asked or against ASKED."""
+    graph = model().graph("model.pb")
+    executor.load_source(ORIGINAL, graph)
+    result = edit(graph)
+    result.asked = asked or result.asked
+    executor.load_bytes(EDITED, read_chunks(graph.chunks()))
+    return prove(executor, graph, result, Overrides())
+
+
+@pytest.mark.parametrize("options", [{}, {"weights": True, "names": (), "xs": ()}, {"grad_ys": ()}])
+def test_right_gradients_pass(lab: Lab, executor: Executor, options: dict[str, Any]) -> None:
+    assert tried(executor, gradients(lab, **options)).compared
+
+
+MISTAKES: dict[str, dict[str, Any]] = {
+    "the gradients that come in are not looked at": {"grad_ys": ()},
+    "they are given to each other's targets": {"grad_ys": ["h", "g"]},
+    "the results have each other's names": {"names": ["dxw", "dx"]},
+    "the sources are others": {"xs": ["xw", "x"]},
+    "a source is missing": {"xs": ["x"], "names": ["dx"]},
+    "results have names of their own": {"names": ()},
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_was_asked_decides(lab: Lab, executor: Executor, mistake: str) -> None:
+    """The edit does another thing and says so, and the reference is made from what it says."""
+    asked = gradients(lab)(model().graph("model.pb")).asked
+    with pytest.raises(ValidationError, match="not what was asked for"):
+        tried(executor, gradients(lab, **MISTAKES[mistake]), asked)
+
+
+Change = Callable[[GradientRequest], GradientRequest]
+WRONG: dict[str, Change] = {
+    "gradients that come in are given to each other's targets": lambda w: w._replace(grad_ys=w.grad_ys[::-1]),
+    "gradients that come in are not looked at": lambda w: w._replace(grad_ys=()),
+    "results have each other's names": lambda w: w._replace(xs=w.xs[::-1]),
+    "only the first target is differentiated": lambda w: w._replace(ys=w.ys[:1], grad_ys=w.grad_ys[:1]),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_differences_decide(lab: Lab, executor: Executor, mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes the gradients makes the reference, too: a mistake in it is one of both."""
+
+    def wrong(graph: Graph, wanted: GradientRequest, *rest: Any, **options: Any) -> BackwardPass:
+        made = backward_pass(graph, WRONG[mistake](wanted), *rest, **options)
+        return made._replace(wanted=wanted._replace(scope=made.wanted.scope, names=made.wanted.names))
+
+    for module in (gdsurgeon.edits.add_gradients, gdsurgeon.proof.claims.gradients):
+        monkeypatch.setattr(module, "backward_pass", wrong)
+    with pytest.raises(ValidationError, match="is not the gradient for"):
+        tried(executor, gradients(lab))
+
+
+def test_a_weight_that_is_left_out_is_missed(lab: Lab, executor: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_the_first(*arguments: Any) -> Any:
+        found = weights_of(*arguments)
+        return found._replace(constants=found.constants[1:])
+
+    monkeypatch.setattr(gdsurgeon.gradients.request, "weights_of", without_the_first)
+    with pytest.raises(ValidationError, match="there is no gradient for 'w'"):
+        tried(executor, gradients(lab, weights=True, xs=(), names=()))
