@@ -48,6 +48,11 @@ def test_advice_is_told_as_the_command_calls_its_options() -> None:
     assert hint_of(InputError("broken", advice="repair"), "validate") is None
 
 
+def test_an_argument_of_another_package_is_called_what_it_is() -> None:
+    error = EditError("no", advice="map-name", facts={"argument": "theirs", "form": "A=B"})
+    assert hint_of(error) == "theirs A=B names it where the names differ"
+
+
 def test_every_advice_has_words_and_all_words_are_used() -> None:
     lines = [line.partition("facts=")[0] for _, text in below() for line in ADVICE.findall(text)]
     used = {code for line in lines for code in re.findall(r'"([a-z][a-z-]+)"', line)}

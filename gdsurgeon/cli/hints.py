@@ -105,8 +105,8 @@ EDITS_ONLY = frozenset(("repair",))
 def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
     """The second line of ERROR, as COMMAND says it; None where there is nothing to say."""
     validates = command == "validate"
-    option = OPTIONS[str(error.facts.get("argument", "names"))]
-    words = {"option": option, **error.facts}
+    argument = str(error.facts.get("argument", "names"))
+    words = {"option": OPTIONS.get(argument, argument), **error.facts}
     codes = [code for code in error.advice if not (validates and code in EDITS_ONLY)]
     return "; ".join(filter(None, [error.hint, *(HINTS[code].format_map(words) for code in codes)])) or None
 

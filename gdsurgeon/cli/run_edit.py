@@ -31,6 +31,7 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
     def report(outcome: Outcome, error: GdsurgeonError | None = None) -> None:
         outcome.warnings = [worded(warning) for warning in outcome.warnings]
         outcome.idle = worded(outcome.idle)
+        outcome.result.notes[:] = map(worded, outcome.result.notes)
         word_proof(outcome.proof)
         if request.report is not None:
             from gdsurgeon.view.summary import report as make_report

@@ -120,4 +120,4 @@ def test_of_several_bodies_one_may_have_nothing_to_do(desk: Desk) -> None:
     model = str(FIXTURES / "functions_tf2.pb")
     command = ("set-device", model, "--in", "while_body_frozen_82", "--in", "while_cond_frozen_81")
     ran = desk.run(*command, "--op", "AddV2", "--set", "/cpu:0", "-o", "out.pb", "--validate", "structure")
-    assert (ran.code, "note     ops 'AddV2' matched 0 nodes" in ran.err) == (0, True), ran.err
+    assert (ran.code, "note     --op 'AddV2' matched 0 nodes" in ran.err) == (0, True), ran.err
