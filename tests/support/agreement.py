@@ -24,6 +24,7 @@ OF_STRUCTURE_ALONE = {
         "TensorFlow looks at a function where it is called",
     r"of function '": "TensorFlow looks at a function where it is called, and at attrs where it makes the kernel",
     r"the tensor in attr|its dtype attr says": "TensorFlow looks at a tensor where it makes the kernel",
+    r"the function '.*', which the library has not": "TensorFlow looks for a function where it is called",
     r"stands for one of the function around the node": "no kernel can be made of it",
     r"it has no nodes": "it is an empty file, most likely",
     r"is a shape (of|with)": "where no shape is inferred from it, making the kernel fails",

@@ -7,7 +7,9 @@ for all the tensors of an argument.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import islice
+from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attrs import AttrFindings, check_node_attrs
 from gdsurgeon.analysis.traversal.order import producers_first
@@ -17,17 +19,60 @@ from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
 from gdsurgeon.graph.names import NAME_RULE, is_valid_name
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
-from gdsurgeon.ops.op_defs import MOST_LISTED, OpDef, Run, arg_runs
+from gdsurgeon.ops.op_defs import MOST_LISTED, Run, arg_runs
 from gdsurgeon.wire.protos import ArgDef, FunctionDef, NodeDef
 
 Tensors = tuple[Run, ...] | None
 """The tensors that a name stands for; None where that depends on the call, or is not known here."""
 
 
-def check_body(function: FunctionDef, library: FunctionLibrary) -> Iterator[str]:
-    """The faults in the body of a function of LIBRARY, a sentence each. Linear in its nodes and edges."""
+class Kind(NamedTuple):
+    """What is to be said of all nodes that have the same op and the same attrs.
+
+    Attributes:
+        found: the findings on their attrs.
+        outputs: the tensors of each output argument, by its name; None where the op says nothing of them.
+    """
+
+    found: AttrFindings
+    outputs: dict[str, Tensors] | None
+
+
+class Kinds:
+    """The nodes of the functions of LIBRARY by op and attrs: each kind is looked at once."""
+
+    _LARGE = 512
+    """Bytes of attrs that are not worth remembering."""
+
+    def __init__(self, library: FunctionLibrary) -> None:
+        self._definition = cache(lambda op: resolve_op(op, library))
+        self._known: dict[tuple[str, tuple[tuple[str, bytes], ...]], Kind] = {}
+
+    def of(self, node: NodeDef) -> Kind:
+        """The kind of NODE."""
+        if node.ByteSize() > self._LARGE:
+            return self._look(node)
+        key = node.op, tuple((name, node.attr[name].SerializeToString()) for name in sorted(node.attr))
+        if key not in self._known:
+            self._known[key] = self._look(node)
+        return self._known[key]
+
+    def _look(self, node: NodeDef) -> Kind:
+        definition = self._definition(node.op)
+        found = check_node_attrs(definition, node)
+        if definition is None or found.gives is None:
+            return Kind(found, None)
+
+        def read(key: str) -> object:
+            return plain(node.attr[key]) if key in node.attr else None
+
+        return Kind(found, {arg.name: tuple(arg_runs((arg,), definition, read)) for arg in definition.outputs})
+
+
+def check_body(function: FunctionDef, kinds: Kinds) -> Iterator[str]:
+    """The faults in the body of a function, a sentence each. Linear in its nodes and edges."""
     where = f"function {quoted(function.signature.name)}"
-    body = _Body(function, library)
+    body = _Body(function, kinds)
     for node, found in zip(function.node_def, body.found, strict=True):
         if not is_valid_name("." + node.name[1:] if node.name[:1] == "_" else node.name):  # one may lead, inside
             yield f"node {quoted(node.name)} of {where} has an illegal name: {NAME_RULE}"
@@ -41,10 +86,9 @@ def check_body(function: FunctionDef, library: FunctionLibrary) -> Iterator[str]
 class _Body:
     """A function, by the names that its nodes have for tensors."""
 
-    def __init__(self, function: FunctionDef, library: FunctionLibrary) -> None:
+    def __init__(self, function: FunctionDef, kinds: Kinds) -> None:
         self._function = function
-        self._library = library
-        self._definitions: dict[str, OpDef | None] = {}
+        self._kinds = kinds
         self._tensors: dict[str, Tensors] = {arg.name: _of_argument(arg) for arg in function.signature.input_arg}
         self._inside = set(self._tensors)
         self._unknown: set[str] = set()  # nodes whose op says nothing of their outputs
@@ -52,23 +96,15 @@ class _Body:
 
     def _enter(self, node: NodeDef) -> AttrFindings:
         """Looks at the attrs of NODE, and puts down what its outputs are called."""
-        if node.op not in self._definitions:
-            self._definitions[node.op] = resolve_op(node.op, self._library)
-        definition = self._definitions[node.op]
-        found = check_node_attrs(definition, node)
-        self._inside.add(node.name)
-        if definition is None or found.gives is None:
-            self._unknown.add(node.name)
-            return found
-        if not definition.outputs:
-            self._tensors[node.name] = ()
-
-        def read(key: str) -> object:
-            return plain(node.attr[key]) if key in node.attr else None
-
-        for arg in definition.outputs:
-            self._tensors[f"{node.name}:{arg.name}"] = tuple(arg_runs((arg,), definition, read))
-        return found
+        kind, name = self._kinds.of(node), node.name
+        self._inside.add(name)
+        if kind.outputs is None:
+            self._unknown.add(name)
+        elif not kind.outputs:
+            self._tensors[name] = ()
+        else:
+            self._tensors.update((f"{name}:{arg}", tensors) for arg, tensors in kind.outputs.items())
+        return kind.found
 
     def _named(self, text: str) -> tuple[bool, Tensors]:
         """Whether there is what an input or a ret names, and what that is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from gdsurgeon.analysis.checks.bodies import check_body
+from gdsurgeon.analysis.checks.bodies import Kinds, check_body
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.ops.op_defs import op_def
@@ -21,10 +21,11 @@ def check_functions(library: FunctionLibrary) -> Iterator[str]:
         if op_def(name) is not None:
             yield f"function {quoted(name)} has the name of a TensorFlow op"
     calls: dict[str, tuple[str, ...]] = {}
+    kinds = Kinds(library)
     for function in library:
         name = function.signature.name
         yield from _check_signature(function)
-        yield from check_body(function, library)
+        yield from check_body(function, kinds)
         called = library.calls(name)
         for callee in called:
             if callee not in counts:
