@@ -51,6 +51,13 @@ if TYPE_CHECKING:
 @click.option(
     "--reduce", metavar="OUT", shell_complete=files, help="Where the models differ: write the smallest piece that does."
 )
+@click.option(
+    "--effort",
+    metavar="SECONDS",
+    type=click.FloatRange(0.0, 86400.0),
+    default=0.0,
+    help="Search so long for feeds that reach more, and compare on them.",
+)
 @click.option("--strict", is_flag=True, help="What the graphs differ in and no output shows is a failure, too.")
 @click.option("--profile", is_flag=True, help="Measure, and name the slowest nodes.")
 @click.option("--save-outputs", metavar="FILE.npz", shell_complete=files, help="Keep what MODEL gives.")
@@ -75,7 +82,8 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
       gdsurgeon validate model.pb --feeds feeds.npz --golden outputs.npz
     """
     from gdsurgeon.cli.parts import mappings
-    from gdsurgeon.operation.validate import ValidateRequest, Verdict, carry_out
+    from gdsurgeon.operation.validate import Verdict, carry_out
+    from gdsurgeon.operation.validate_request import ValidateRequest
 
     if options["target"] == "":
         raise UsageError("--target takes the address of a TensorFlow server, a grpc://host:port")
@@ -102,6 +110,7 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
         save_feeds=options["save_feeds"],
         golden=options["golden"],
         grappler=not options["no_grappler"],
+        effort=options["effort"],
         strict=options["strict"],
         settings=settings,
         overrides=options["overrides"],

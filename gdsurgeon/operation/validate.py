@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.comparison.compare import compare_files
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
-from gdsurgeon.edits.copying.parts import Mapped, bind
+from gdsurgeon.edits.copying.parts import bind
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
@@ -27,10 +26,9 @@ from gdsurgeon.errors import (
     quoted,
 )
 from gdsurgeon.feeds.archive import load as load_archive
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
-from gdsurgeon.operation.paths import check_written
+from gdsurgeon.operation.validate_request import ValidateRequest, check_request
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.engine import Engine, await_loaded
 from gdsurgeon.proof.executor import Executor, Refused
@@ -42,6 +40,7 @@ from gdsurgeon.proof.models.compare_models import (
     models_compared,
     optimized_again,
 )
+from gdsurgeon.proof.models.coverage import BothModels, Coverage, differing_on, places_of, search
 from gdsurgeon.proof.models.differences import GraphDifference, listed_differences, summed_up
 from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch, Guilty
 from gdsurgeon.proof.models.profile import Profile, profiles
@@ -51,73 +50,14 @@ from gdsurgeon.proof.models.run_model import Golden, ModelRun, model_trial, opti
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import finish
 from gdsurgeon.proof.settings import Settings, is_cpu
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext
-from gdsurgeon.runtime.failures import TensorFlowError
-from gdsurgeon.runtime.server import parse_target
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, ComparedPair, TrialContext
 from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.text import counted, first_lines
-from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
+from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.text import is_text_name, to_text
 
 MOST_DETAILS = 100
-LEVELS = ("structure", "load", "run")
 OPTIMIZED = "optimised original"
-
-
-@dataclass
-class ValidateRequest:
-    """What to validate, and how.
-
-    Attributes:
-        model: a path, or ``-`` for standard input.
-        other: likewise a model to compare it with, or None.
-        level: one of `LEVELS`.
-        names: pairs (name in the model, name in the other one).
-        pre, post: paths of graphs that stand before and behind the model, or None.
-        pre_map, post_map: how their ends are called where they do not follow the convention.
-        outputs: tensors of the model that are looked at; none: all outputs.
-        rtol, atol: by how much floats may differ; None: not at all (of two devices: as much as they do).
-        devices: two devices to run the model on and compare; none: one, that of the settings.
-        first_divergence: find the node that is to blame for a difference.
-        lockstep: with that, give both models the same tensors.
-        reduce: where to write the smallest piece that differs, or None.
-        profile: measure.
-        save_outputs, save_feeds: .npz files to write, or None.
-        golden: an .npz file with recorded outputs, or None.
-        grappler: whether the verdict is also on the graphs as TensorFlow's optimiser makes them, as deployed ones run.
-        strict: whether a difference between two models that no output shows is a failure.
-        settings, overrides: how to run.
-        all_recorded: whether as many samples are run as were recorded, if those are more.
-        others: paths of what else is read.
-        as_json: whether standard output is taken by the verdict.
-    """
-
-    model: str
-    other: str | None = None
-    level: str = "run"
-    names: Sequence[tuple[str, str]] = ()
-    pre: str | None = None
-    post: str | None = None
-    pre_map: Sequence[Mapped] = ()
-    post_map: Sequence[Mapped] = ()
-    outputs: Sequence[str] = ()
-    rtol: float | None = None
-    atol: float | None = None
-    devices: tuple[str, ...] = ()
-    first_divergence: bool = False
-    lockstep: bool = False
-    reduce: str | None = None
-    profile: bool = False
-    save_outputs: str | None = None
-    save_feeds: str | None = None
-    golden: str | None = None
-    grappler: bool = True
-    strict: bool = False
-    settings: Settings = field(default_factory=Settings)
-    overrides: Overrides = field(default_factory=Overrides)
-    all_recorded: bool = True
-    others: tuple[str, ...] = ()
-    as_json: bool = False
 
 
 @dataclass
@@ -142,6 +82,7 @@ class Verdict:
             graphs as they are written.
         profiles: by the name of the model or the device.
         differences: between the two models as graphs, where their outputs agree.
+        coverage: what the feeds have reached of the model.
         divergence: where they begin to differ.
         reduced: the piece that was written.
         written: paths.
@@ -157,6 +98,7 @@ class Verdict:
     optimized: Proof | None = None
     profiles: dict[str, Profile] = field(default_factory=dict)
     differences: list[GraphDifference] = field(default_factory=list)
+    coverage: Coverage | None = None
     divergence: Divergence | None = None
     reduced: Reduced | None = None
     written: list[str] = field(default_factory=list)
@@ -190,7 +132,7 @@ def carry_out(verdict: Verdict) -> None:
         UsageError: the request contradicts itself.
     """
     started = time.monotonic()
-    _check(verdict.request)
+    check_request(verdict.request)
     try:
         executor = Executor(_settings(verdict.request))
         # Where nothing is loaded there is nobody to be started for it.
@@ -198,58 +140,6 @@ def carry_out(verdict: Verdict) -> None:
             _Validation(verdict, executor).run()
     finally:
         verdict.seconds = time.monotonic() - started
-
-
-def _check(request: ValidateRequest) -> None:
-    """Raises UsageError where options contradict each other."""
-    two = request.other is not None or bool(request.devices)
-    sources = [path for path in (request.model, request.other, request.pre, request.post) if path is not None]
-    if sources.count("-") > 1:
-        raise UsageError("only one graph can come from standard input")
-    is_other, has_tolerance = request.other is not None, two or request.golden is not None
-    for argument, given, is_there, needed in (
-        ("first_divergence", request.first_divergence, two, "two models"),
-        ("reduce", request.reduce is not None, two, "two models"),
-        ("names", bool(request.names), is_other, "two models"),
-        ("pre", request.pre is not None, is_other, "two models"),
-        ("post", request.post is not None, is_other, "two models"),
-        ("pre_map", bool(request.pre_map), request.pre is not None, "{pre}"),
-        ("post_map", bool(request.post_map), request.post is not None, "{post}"),
-        ("rtol", request.rtol is not None, has_tolerance, "two models, or {golden}"),
-        ("atol", request.atol is not None, has_tolerance, "two models, or {golden}"),
-        ("strict", request.strict, is_other, "two models"),
-        ("lockstep", request.lockstep, request.first_divergence or request.reduce is not None, "{first_divergence}"),
-    ):
-        if given and not is_there:
-            raise UsageError(Line(f"{{{argument}}} needs {needed}"))
-    for argument, tolerance in (("rtol", request.rtol), ("atol", request.atol)):
-        if tolerance is not None and not math.isfinite(tolerance):
-            raise UsageError(Line(f"{{{argument}}} {tolerance}: a tolerance is a number"))
-    if request.devices and request.other is not None:
-        raise UsageError("two devices compare a model with itself: give one MODEL, or one device")
-    if request.golden is not None and two:
-        raise UsageError(Line("{golden} compares one model with recorded outputs"))
-    idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
-    if request.level != "run" and (two or any(idle)):
-        line = f"{{level}} {request.level} runs nothing, so that nothing can be compared, measured or saved"
-        raise UsageError(Line(line))
-    outputs = (
-        ("reduce", request.reduce),
-        ("save_outputs", request.save_outputs),
-        ("save_feeds", request.save_feeds),
-    )
-    written = [(argument, path) for argument, path in outputs if path is not None]
-    streams = [argument for argument, path in written if path in STANDARD_OUTPUT] + ["as_json"] * request.as_json
-    if len(streams) > 1:
-        names = " and ".join(f"{{{argument}}}" for argument in streams)
-        raise UsageError(Line(f"{names} cannot all go to standard output"))
-    read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
-    check_written(written, [path for path in read if path != "-"])
-    if request.settings.target:
-        try:
-            parse_target(request.settings.target)
-        except TensorFlowError as error:
-            raise UsageError(Line("{target}: {reason}", reason=error.message)) from error
 
 
 def _settings(request: ValidateRequest) -> Settings:
@@ -370,6 +260,7 @@ class _Validation:
         wanted = ModelRun(request.outputs, golden, *tolerance, self.recording, self.verdict.statistics)
         engine = Engine(executor, model_trial(executor, self.model, request.overrides, wanted))
         self._try_out(engine)
+        self._cover(engine, [])
         if request.grappler:
             executor.load_source(OPTIMIZED, self.model, optimize=True)
             engine = Engine(executor, optimized_trial(engine.trial, OPTIMIZED))
@@ -385,6 +276,8 @@ class _Validation:
             self._profile(engine)
             self._attribute(comparison, engine)
             raise
+        if not comparison.parts.taken:
+            self._cover(engine, comparison.trial.pairs)
         if self.request.grappler:
             self._load(optimize=True)  # in the shapes that have been found to fit: kernels may not survive others
             engine = Engine(self.executor, optimized_again(comparison.trial))
@@ -416,6 +309,22 @@ class _Validation:
                 details=first_lines(unshown, MOST_DETAILS),
                 code="unshown-differences",
             )
+
+    def _cover(self, engine: Engine, pairs: Sequence[ComparedPair]) -> None:
+        """Tells what the feeds reach, and looks for more as long as is asked; the PAIRS are compared on these, too."""
+        executor, trial = self.executor, engine.trial
+        coverage = Coverage(places_of(self.model, executor.settings))
+        self.verdict.coverage = coverage
+        fed, names = engine.fed.get(ORIGINAL, {}), self._change().intent.renamed if self.other is not None else {}
+        both = BothModels(pairs, engine.fed.get(EDITED, {}), names, trial.rtol, trial.atol)
+        try:
+            for factor, feeds in search(executor, coverage, fed, self.request.effort):
+                wrong = differing_on(executor, both, feeds)
+                if wrong:
+                    text = f"the outputs agree on the feeds, and differ on the same multiplied by {factor:g}:"
+                    raise ValidationError(text, details=first_lines(wrong, MOST_DETAILS), code="differs-further")
+        except Refused as refused:
+            self.verdict.warnings.append(f"what the feeds reach cannot be told: {printable(refused.text)}")
 
     # -- two models ---------------------------------------------------------------------------------------------
 

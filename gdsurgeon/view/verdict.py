@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from gdsurgeon.errors import GdsurgeonError, Json, printable
 from gdsurgeon.operation.validate import Verdict
+from gdsurgeon.proof.models.coverage import Coverage
 from gdsurgeon.proof.models.differences import summed_up
 from gdsurgeon.proof.models.divergence import Divergence, Guilty
 from gdsurgeon.proof.models.profile import Profile
@@ -32,6 +33,8 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
     proof = verdict.proof
     if proof is not None:
         yield from _proof(verdict, proof, error)
+    if verdict.coverage is not None and verdict.coverage.places:
+        yield "reached", _coverage(verdict.coverage)
     yield from _differences(verdict)
     for name, profile in verdict.profiles.items():
         yield from _profile(name, profile)
@@ -43,6 +46,14 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
         yield "reduced", f"{nodes}: {printable(piece.mine)} and {printable(piece.theirs)}: {piece.text}"
     for path in verdict.written:
         yield "saved", printable(path)
+
+
+def _coverage(coverage: Coverage) -> str:
+    """Of how many places both sides were seen, and some of which only one was."""
+    missing = coverage.unreached
+    text = f"{len(coverage.places) - len(missing):,} of {counted(len(coverage.places), 'comparison, clip or choice')}"
+    text = text.replace("comparison, clip or choices", "comparisons, clips and choices") + " on both sides"
+    return text + (f"; not {listed(map(printable, missing), 3)}" if missing else "")
 
 
 def _differences(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -177,6 +188,7 @@ def verdict_json(verdict: Verdict, error: Mapping[str, Json] | None = None) -> d
         "proof": verdict.proof.as_json() if verdict.proof is not None else None,
         "optimized_proof": verdict.optimized.as_json() if verdict.optimized is not None else None,
         "statistics": {name: found._asdict() for name, found in verdict.statistics.items()},
+        "coverage": verdict.coverage.as_json() if verdict.coverage is not None else None,
         "differences": [item.as_json() for item in verdict.differences],
         "divergence": verdict.divergence.as_json() if verdict.divergence is not None else None,
         "reduced": verdict.reduced.as_json() if verdict.reduced is not None else None,

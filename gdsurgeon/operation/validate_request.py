@@ -1,0 +1,128 @@
+"""What is asked of a validation, and what of it contradicts itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gdsurgeon.edits.copying.parts import Mapped
+from gdsurgeon.errors import Line, UsageError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.operation.paths import check_written
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.runtime.failures import TensorFlowError
+from gdsurgeon.runtime.server import parse_target
+from gdsurgeon.wire.output import STANDARD_OUTPUT
+
+LEVELS = ("structure", "load", "run")
+
+
+@dataclass
+class ValidateRequest:
+    """What to validate, and how.
+
+    Attributes:
+        model: a path, or ``-`` for standard input.
+        other: likewise a model to compare it with, or None.
+        level: one of `LEVELS`.
+        names: pairs (name in the model, name in the other one).
+        pre, post: paths of graphs that stand before and behind the model, or None.
+        pre_map, post_map: how their ends are called where they do not follow the convention.
+        outputs: tensors of the model that are looked at; none: all outputs.
+        rtol, atol: by how much floats may differ; None: not at all (of two devices: as much as they do).
+        devices: two devices to run the model on and compare; none: one, that of the settings.
+        first_divergence: find the node that is to blame for a difference.
+        lockstep: with that, give both models the same tensors.
+        reduce: where to write the smallest piece that differs, or None.
+        profile: measure.
+        save_outputs, save_feeds: .npz files to write, or None.
+        golden: an .npz file with recorded outputs, or None.
+        grappler: whether the verdict is also on the graphs as TensorFlow's optimiser makes them, as deployed ones run.
+        effort: seconds to search for feeds that reach more, and to compare on them.
+        strict: whether a difference between two models that no output shows is a failure.
+        settings, overrides: how to run.
+        all_recorded: whether as many samples are run as were recorded, if those are more.
+        others: paths of what else is read.
+        as_json: whether standard output is taken by the verdict.
+    """
+
+    model: str
+    other: str | None = None
+    level: str = "run"
+    names: Sequence[tuple[str, str]] = ()
+    pre: str | None = None
+    post: str | None = None
+    pre_map: Sequence[Mapped] = ()
+    post_map: Sequence[Mapped] = ()
+    outputs: Sequence[str] = ()
+    rtol: float | None = None
+    atol: float | None = None
+    devices: tuple[str, ...] = ()
+    first_divergence: bool = False
+    lockstep: bool = False
+    reduce: str | None = None
+    profile: bool = False
+    save_outputs: str | None = None
+    save_feeds: str | None = None
+    golden: str | None = None
+    grappler: bool = True
+    effort: float = 0.0
+    strict: bool = False
+    settings: Settings = field(default_factory=Settings)
+    overrides: Overrides = field(default_factory=Overrides)
+    all_recorded: bool = True
+    others: tuple[str, ...] = ()
+    as_json: bool = False
+
+
+def check_request(request: ValidateRequest) -> None:
+    """Raises UsageError where options contradict each other."""
+    two = request.other is not None or bool(request.devices)
+    sources = [path for path in (request.model, request.other, request.pre, request.post) if path is not None]
+    if sources.count("-") > 1:
+        raise UsageError("only one graph can come from standard input")
+    is_other, has_tolerance = request.other is not None, two or request.golden is not None
+    for argument, given, is_there, needed in (
+        ("first_divergence", request.first_divergence, two, "two models"),
+        ("reduce", request.reduce is not None, two, "two models"),
+        ("names", bool(request.names), is_other, "two models"),
+        ("pre", request.pre is not None, is_other, "two models"),
+        ("post", request.post is not None, is_other, "two models"),
+        ("pre_map", bool(request.pre_map), request.pre is not None, "{pre}"),
+        ("post_map", bool(request.post_map), request.post is not None, "{post}"),
+        ("rtol", request.rtol is not None, has_tolerance, "two models, or {golden}"),
+        ("atol", request.atol is not None, has_tolerance, "two models, or {golden}"),
+        ("strict", request.strict, is_other, "two models"),
+        ("lockstep", request.lockstep, request.first_divergence or request.reduce is not None, "{first_divergence}"),
+    ):
+        if given and not is_there:
+            raise UsageError(Line(f"{{{argument}}} needs {needed}"))
+    for argument, tolerance in (("rtol", request.rtol), ("atol", request.atol)):
+        if tolerance is not None and not math.isfinite(tolerance):
+            raise UsageError(Line(f"{{{argument}}} {tolerance}: a tolerance is a number"))
+    if request.devices and request.other is not None:
+        raise UsageError("two devices compare a model with itself: give one MODEL, or one device")
+    if request.golden is not None and two:
+        raise UsageError(Line("{golden} compares one model with recorded outputs"))
+    idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
+    if request.level != "run" and (two or any(idle)):
+        line = f"{{level}} {request.level} runs nothing, so that nothing can be compared, measured or saved"
+        raise UsageError(Line(line))
+    outputs = (
+        ("reduce", request.reduce),
+        ("save_outputs", request.save_outputs),
+        ("save_feeds", request.save_feeds),
+    )
+    written = [(argument, path) for argument, path in outputs if path is not None]
+    streams = [argument for argument, path in written if path in STANDARD_OUTPUT] + ["as_json"] * request.as_json
+    if len(streams) > 1:
+        names = " and ".join(f"{{{argument}}}" for argument in streams)
+        raise UsageError(Line(f"{names} cannot all go to standard output"))
+    read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
+    check_written(written, [path for path in read if path != "-"])
+    if request.settings.target:
+        try:
+            parse_target(request.settings.target)
+        except TensorFlowError as error:
+            raise UsageError(Line("{target}: {reason}", reason=error.message)) from error
