@@ -13,10 +13,13 @@ from itertools import cycle, islice
 
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.errors import GdsurgeonError, quoted
 from gdsurgeon.feeds.make.numbers import INTEGERS, numbers
 from gdsurgeon.graph.attrs import Shape, type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops import dtypes
@@ -69,15 +72,37 @@ def run_apart(
         if time.monotonic() - started > SECONDS:
             break
         side = comparison.inside[item.where] if item.where else comparison
-        back = {new: old for old, new in side.facts.renamed.items()}
-        a, b = side.before[back.get(item.name, item.name)], side.after[item.name]
-        if a.op == b.op == "Const":
-            item.why = "no output shows it"
-        elif (why := _reason(a) or _reason(b)) != "":
-            item.why = f"not run apart: {why}"
-        else:
-            pair = _Pair(a, b, side.facts.renamed)
-            _tried(executor, item, pair, {name: shape(read) for name, read in pair.fed.items()}, (rtol, atol))
+        pair = _pair(side, item)
+        if pair is not None:
+            try:
+                shapes = {name: shape(read) for name, read in pair.fed.items()}
+                _tried(executor, item, pair, shapes, (rtol, atol))
+            except GdsurgeonError as error:  # a crash: nothing more can be run over there
+                item.why = f"not run apart: {error.message}"
+                break
+
+
+def _pair(side: Comparison, item: GraphDifference) -> _Pair | None:
+    """The node of ITEM in both graphs, side by side; None, and why, where it cannot be run apart."""
+    back = {new: old for old, new in side.facts.renamed.items()}
+    a, b = side.before[back.get(item.name, item.name)], side.after[item.name]
+    lone = [slot.new for slot in side.facts.rewired if slot.node == b.name and not _in_both(side, slot)]
+    if a.op == b.op == "Const":
+        item.why = "no output shows it"
+    elif (why := _reason(a) or _reason(b)) != "":
+        item.why = f"not run apart: {why}"
+    elif lone:
+        item.why = f"not run apart: {quoted(lone[0])} stands in the place of another"
+    else:
+        return _Pair(a, b, side.facts.renamed)
+    return None
+
+
+def _in_both(side: Comparison, slot: Rewired) -> bool:
+    """Whether what a node reads now, and what it read, are both in both graphs: what it does with them can be told."""
+    back = {new: old for old, new in side.facts.renamed.items()}
+    names = [parse_tensor(tensor).node for tensor in (slot.old, slot.new)]
+    return all(back.get(name, name) in side.before and name in side.after for name in names)
 
 
 def _reason(node: Node) -> str:
@@ -187,7 +212,7 @@ def _feeds(pair: _Pair, known: Mapping[str, Shape]) -> Iterator[dict[str, Tensor
             name: tuple(size if size >= 0 else _UNKNOWN_SIZE for size in (shape if shape is not None else guess or ()))
             for name, shape in known.items()
         }
-        for kind in ("wide", "edges", "not finite", "plain"):
+        for kind in ("plain", "wide", "edges", "not finite"):
             yield {
                 name: _tensor(base_dtype(read.dtype), dims[name], kind, seed, pair.edges)
                 for seed, (name, read) in enumerate(pair.fed.items())
