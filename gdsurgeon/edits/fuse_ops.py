@@ -31,7 +31,8 @@ from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.kinds import CONVOLUTIONS, RECOMPUTED
+from gdsurgeon.ops.dtypes import REF
+from gdsurgeon.ops.kinds import CONVOLUTIONS, PLACEHOLDERS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an
@@ -118,7 +119,7 @@ def fuse_ops(
     """
     topology = topology_of(graph)
     nodes = _selected(topology, selection)
-    fusion = _checked(topology, nodes, name, keep)
+    fusion = _checked(topology, nodes, name, keep, replaced=body is not None)
     if body is None:
         plan = _of_members(fusion, name, inline or xla, xla)
     else:
@@ -156,7 +157,8 @@ def _selected(topology: Topology, selection: Selection | Iterable[Node]) -> list
 # -- checks ------------------------------------------------------------------------------------------------
 
 
-def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[str]) -> _Fusion:
+def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[str], *, replaced: bool) -> _Fusion:
+    """The fusion of NODES; where another body takes their place they may be what a function cannot hold."""
     notes: list[str] = []
     members = [node for node in nodes if not is_large_constant(node)]
     if len(members) < len(nodes):
@@ -165,11 +167,16 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     if not members:
         raise EditError("the selection holds nothing but large constants: there is nothing to fuse")
     for node in members:
-        check_fusible(node)
+        if not replaced or node.op in PLACEHOLDERS:
+            check_fusible(node)
     _check_convex(topology, members)
     edges = boundary(members, topology)
     outputs, kept = _outputs(topology, members, edges, keep)
-    place = _check_control_flow(topology, members, {o.node for o in outputs} | {*kept, *edges.controls_out})
+    exported = {o.node for o in outputs} | {*kept, *edges.controls_out}
+    if replaced:
+        place = _place_of(topology, outputs, edges, exported or {*members})
+    else:
+        place = _check_control_flow(topology, members, exported)
     check_name(name)
     holder = topology.graph.find(name)
     if holder is not None and holder not in members:
@@ -218,6 +225,29 @@ def _check_control_flow(topology: Topology, members: Sequence[Node], exported: C
                 "they lie in different branches of a conditional"
             )
     return _CallSite(frames, flow, found.pop(), inner)
+
+
+def _place_of(topology: Topology, outputs: Sequence[Output], edges: Boundary, exported: Iterable[Node]) -> _CallSite:
+    """Where what takes the place of nodes will run, loops and conditionals among them gone as a whole.
+
+    What it gives is there in one frame and branch, and what it reads is there in that one.
+    """
+    frames, flow = while_frames(topology), control_flow(topology)
+    ids = [topology.id_of(node) for node in exported]
+    places = {(frames.of[number], flow.sides[number]) for number in ids}
+    if len(places) > 1:
+        raise EditError("what the selection gives comes from different loops or branches: select these as a whole")
+    place = _CallSite(frames, flow, *places.pop())
+    for tensor in edges.inputs:
+        number = topology.id_of(tensor.node)
+        if frames.of[number] != place.frame or not flow.of_tensor(number, tensor.index) <= place.sides:
+            raise EditError(
+                f"the selection reads {quoted(tensor.name)} in a loop or a branch of which it does not hold the whole"
+            )
+    shared = next((tensor for tensor in outputs if tensor.dtype > REF), None)
+    if shared is not None:
+        raise EditError(f"{quoted(shared.name)} is a reference to state that others use: nothing can take its place")
+    return place
 
 
 def _outputs(

@@ -83,6 +83,7 @@ def paired(body: Graph, edges: Edges, mapped: Sequence[tuple[str, str]]) -> tupl
         n for n in nodes if n not in taken and n.op not in PLACEHOLDERS | {"Const", "Print"} and n.output_dtypes != []
     ]
     ends = ends or [n for n in nodes if n not in taken and n.op == "Const"]
+    ends += [n for n in nodes if n.op == "Const" and n.name in edges.outputs and n not in ends]
     given = [node.name for node in dict.fromkeys(wanted) if node.op != "PlaceholderWithDefault"]
     return (
         _by_name_and_order(edges.inputs, given, {t: i for t, i in pairs.items() if t in edges.inputs}),

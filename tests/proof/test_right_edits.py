@@ -202,3 +202,56 @@ def test_functions_that_tensorflow_would_optimise_are_inlined(desk: Desk) -> Non
     records = [placeholder("x", FLOAT, (-1, 64)), call("c", "g", ["x"], [FLOAT], [FLOAT], config_proto=PLAIN)]
     desk.put("model.pb", graph_bytes(*records, identity("y", "c"), trailer=library(body, outer) + VERSIONS))
     check_proven(desk, "inline", "model.pb")
+
+
+def times(name: str, factor: float) -> bytes:
+    return graph_bytes(placeholder("x", FLOAT, (-1, 64)), scalar("k", factor), node(name, "Mul", ["x", "k"], T=FLOAT))
+
+
+def rounds(scope: str) -> list[bytes]:
+    """x * 2 * 2 * 2 in a loop whose counter nobody asks for at the end."""
+
+    def enter(name: str, source: str, kind: bytes) -> bytes:
+        return node(f"{scope}/{name}", "Enter", [source], T=kind, frame_name=scope, is_constant=False)
+
+    s = scope
+    return [
+        scalar(f"{s}/zero", 0, INT32), enter("e_i", f"{s}/zero", INT32), enter("e_v", "x", FLOAT),
+        node(f"{s}/m_i", "Merge", [f"{s}/e_i", f"{s}/n_i"], T=INT32, N=2),
+        node(f"{s}/m_v", "Merge", [f"{s}/e_v", f"{s}/n_v"], T=FLOAT, N=2),
+        node(f"{s}/three", "Const", [f"^{s}/m_i"], dtype=INT32, value=tensor([3], INT32, ())),
+        node(f"{s}/less", "Less", [f"{s}/m_i", f"{s}/three"], T=INT32),
+        node(f"{s}/go", "LoopCond", [f"{s}/less"]),
+        node(f"{s}/s_i", "Switch", [f"{s}/m_i", f"{s}/go"], T=INT32),
+        node(f"{s}/s_v", "Switch", [f"{s}/m_v", f"{s}/go"], T=FLOAT),
+        node(f"{s}/one", "Const", [f"^{s}/s_i"], dtype=INT32, value=tensor([1], INT32, ())),
+        add(f"{s}/next", f"{s}/s_i:1", f"{s}/one", kind=INT32), add(f"{s}/twice", f"{s}/s_v:1", f"{s}/s_v:1"),
+        node(f"{s}/n_i", "NextIteration", [f"{s}/next"], T=INT32),
+        node(f"{s}/n_v", "NextIteration", [f"{s}/twice"], T=FLOAT),
+        node(f"{s}/done", "Exit", [f"{s}/s_v"], T=FLOAT),
+    ]  # fmt: skip
+
+
+def test_another_body_takes_the_place_of_a_loop(desk: Desk) -> None:
+    """What goes need not be what a function can hold."""
+    records = [placeholder("x", FLOAT, (-1, 64)), *rounds("w"), node("y", "Neg", ["w/done"], T=FLOAT)]
+    desk.put("model.pb", graph_bytes(*records))
+    desk.put("body.pb", times("done", 8))
+    check_proven(desk, "fuse-ops", "model.pb", "--scope", "w", "--name", "call", "--with", "body.pb")
+    desk.put("body.pb", times("done", 7))
+    ran = desk.run("fuse-ops", "model.pb", "--scope", "w", "--name", "call", "--with", "body.pb", "-o", "no.pb")
+    assert ran.code == 5, ran.err
+    ran = desk.run("fuse-ops", "model.pb", "--node", "w/twice", "--name", "call", "--with", "body.pb", "-o", "no.pb")
+    assert ran.code in (4, 5), ran.err
+    some = [part for name in ("s_v", "one", "next", "twice", "n_v", "done") for part in ("--node", f"w/{name}")]
+    ran = desk.run("fuse-ops", "model.pb", *some, "--name", "call", "--with", "body.pb", "-o", "no.pb")
+    assert ran.code == 4, ran.err
+
+
+def test_a_constant_of_equal_name_takes_the_place_of_a_result(desk: Desk) -> None:
+    pair = add("s/sum", "s/a", "s/b")
+    records = [placeholder("x", FLOAT, (-1, 64)), scalar("s/a", 1), scalar("s/b", 2), pair,
+               node("s/neg", "Neg", ["x"], T=FLOAT), node("y", "Mul", ["s/neg", "s/sum"], T=FLOAT)]  # fmt: skip
+    desk.put("model.pb", graph_bytes(*records))
+    desk.put("body.pb", graph_bytes(placeholder("x", FLOAT), node("s/neg", "Neg", ["x"], T=FLOAT), scalar("s/sum", 3)))
+    check_proven(desk, "fuse-ops", "model.pb", "--scope", "s", "--name", "call", "--with", "body.pb")

@@ -154,6 +154,9 @@ class _BoundaryMap:
     def results(self) -> dict[Output, Output]:
         """For each output, the tensor of the body that takes its place."""
         given = [o for node in output_nodes(self.body) for o in node.outputs]
+        # A constant that nobody reads is no output, unless it has the name of one.
+        namesakes = [self.body.find(tensor.name) for tensor in self.outputs]
+        given += [n.output for n in namesakes if n is not None and n.op == "Const" and n.output not in given]
         found = self._by_name_and_order(self.outputs, given, dict(self.for_output), "output")
         missing = [output for output in self.outputs if output not in found]
         if missing:
