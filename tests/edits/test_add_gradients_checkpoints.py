@@ -221,7 +221,7 @@ def test_checkpoints_with_open_dimensions(lab: Lab) -> None:
     data = lab.built(build)
     feeds = {"x": numbers(60, 50)}
     made = lab.same(data, ["y"], ["x"], feeds, checkpoints="memory")
-    assert any("--shape" in warning and "'x'" in warning for warning in made.result.warnings)
+    assert any("shapes" in warning and "'x'" in warning for warning in made.result.warnings)
     made = lab.same(data, ["y"], ["x"], feeds, checkpoints=["h2"], shapes={"x": (60, 50)})
     assert made.again and not made.result.warnings
     assert "no input" in lab.refused(data, ["y"], ["x"], UsageError, checkpoints="memory", shapes={"h0": (1,)}).message
