@@ -204,7 +204,7 @@ MUTANTS = [
         "rename: the last part of the name only", "edits.rename", "yield graph[name], after + name[len(before) :]", 'yield graph[name], after + name.split("/")[-1] + "_"', of(renamed, scopes),
     ),
     Mutant(
-        "reroute: the first consumer only", "edits.reroute", "for use in graph.uses(old):", "for use in graph.uses(old)[:1]:", of(lambda g: gds.reroute(g, [("net/y", "net")]), scopes),
+        "reroute: the first consumer only", "edits.reroute", "for use in graph.uses(old) if", "for use in graph.uses(old)[:1] if", of(lambda g: gds.reroute(g, [("net/y", "net")]), scopes),
     ),
     Mutant(
         "reroute: a swap goes one way", "edits.reroute", "[(new, old) for old, new in resolved] if swap else []", "[]", of(swapped, scopes),
