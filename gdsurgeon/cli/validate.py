@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,7 @@ from gdsurgeon.errors import GdsurgeonError, UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.validate import Verdict
+    from gdsurgeon.operation.validate_request import ValidateRequest
 
 
 @click.command("validate", cls=Command)
@@ -81,15 +83,30 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
       gdsurgeon validate model.pb edited.pb --rtol 1e-5 --first-divergence
       gdsurgeon validate model.pb --feeds feeds.npz --golden outputs.npz
     """
-    from gdsurgeon.cli.parts import mappings
     from gdsurgeon.operation.validate import Verdict, carry_out
-    from gdsurgeon.operation.validate_request import ValidateRequest
 
     if options["target"] == "":
         raise UsageError("--target takes the address of a TensorFlow server, a grpc://host:port")
-    settings = options.pop("settings")._replace(target=options["target"] or "")
+    options["all_recorded"] = context.get_parameter_source("samples") == click.core.ParameterSource.DEFAULT
+    verdict = Verdict(_request(model, other, as_json, options))
+    try:
+        carry_out(verdict)
+    except UsageError:
+        raise
+    except GdsurgeonError as error:
+        _show(verdict, as_json, error)
+        raise
+    _show(verdict, as_json, None)
+
+
+def _request(model: str, other: str | None, as_json: bool, options: Mapping[str, Any]) -> ValidateRequest:
+    """What the OPTIONS of the command ask for."""
+    from gdsurgeon.cli.parts import mappings
+    from gdsurgeon.operation.validate_request import ValidateRequest
+
+    settings = options["settings"]._replace(target=options["target"] or "")
     map_file = options["map_file"]
-    request = ValidateRequest(
+    return ValidateRequest(
         model=model,
         other=other,
         level=options["level"],
@@ -114,19 +131,10 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
         strict=options["strict"],
         settings=settings,
         overrides=options["overrides"],
-        all_recorded=context.get_parameter_source("samples") == click.core.ParameterSource.DEFAULT,
+        all_recorded=options["all_recorded"],
         others=(*options["read"], *((map_file,) if map_file is not None else ())),
         as_json=as_json,
     )
-    verdict = Verdict(request)
-    try:
-        carry_out(verdict)
-    except UsageError:
-        raise
-    except GdsurgeonError as error:
-        _show(verdict, as_json, error)
-        raise
-    _show(verdict, as_json, None)
 
 
 def _show(verdict: Verdict, as_json: bool, error: GdsurgeonError | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from gdsurgeon.analysis.queries.signature import output_nodes
@@ -61,14 +61,13 @@ def remove(
     members = dict.fromkeys(nodes)
     if len(members) == graph.node_count:
         raise EditError("nothing would be left: all nodes are selected")
-    topology = topology_of(graph)
-    read: Reads = {output: uses for output, uses in boundary(members, topology).outer_uses.items() if uses}
+    read = _outer_reads(graph, members)
     if not bypass and dangling is None:
         _check_unread(read)
     if not allow_outputs:
         _check_no_outputs(graph, members)
     lost = any(node in members for node in output_nodes(graph))
-    above = [other for node in nodes for other in (*(read.node for read in node.inputs), *node.controls)]
+    above = _above(members)
     intent = Intent(removed=[node.name for node in nodes])
     around = _Bypass(graph, members, bypass_input)
     place = around.of(read) if bypass else {}
@@ -79,26 +78,39 @@ def remove(
     changing = {output: new for output, new in place.items() if output not in around.handed_on}
     given = {output.name: new.name for output, new in changing.items()} | {o.name: n for o, n in placeholders.items()}
 
-    for user, controls in waiting.items():
-        graph.set_controls(user, controls)
-        intent.changed.append(user.name)
-        intent.altered.append(Altered(user.name, "controls", tuple(dict.fromkeys(c.name for c in controls))))
+    _await(graph, waiting, intent)
     drop_colocations(graph, nodes)
     _redirect(graph, read, place, intent)
     _exchange(graph, nodes, read, placeholders, shapes, intent)
     intent.altered += [item for name in intent.added for item in made(graph[name])]
     if orphans:
-        intent.removed += remove_unread(graph, [node for node in dict.fromkeys(above) if node not in members])
+        intent.removed += remove_unread(graph, above)
     intent.functions.removed = drop_unused_functions(graph)
     if place and not given and not lost:
         return EditResult(intent, (SameOutputs(),))
-    claim = SameGiven(
-        given,
-        unrenamed_outputs(graph),
-        equation([f"{printable(old)} := {printable(new)}" for old, new in given.items()]),
-    )
+    statement = equation([f"{printable(old)} := {printable(new)}" for old, new in given.items()])
+    claim = SameGiven(given, unrenamed_outputs(graph), statement)
     before = tuple(dict.fromkeys(new.name for new in changing.values()))
     return EditResult(intent, ((SameTensors(before),) if before else ()) + (claim,))
+
+
+def _outer_reads(graph: Graph, members: dict[Node, None]) -> Reads:
+    """The outputs of MEMBERS that others read, with the places where they do."""
+    return {output: uses for output, uses in boundary(members, topology_of(graph)).outer_uses.items() if uses}
+
+
+def _above(members: dict[Node, None]) -> list[Node]:
+    """What MEMBERS read or wait for, and is none of them, each once."""
+    above = (other for node in members for other in (*(read.node for read in node.inputs), *node.controls))
+    return [node for node in dict.fromkeys(above) if node not in members]
+
+
+def _await(graph: Graph, waiting: Mapping[Node, Sequence[Node]], intent: Intent) -> None:
+    """Has nodes wait for what they have to wait for now."""
+    for user, controls in waiting.items():
+        graph.set_controls(user, controls)
+        intent.changed.append(user.name)
+        intent.altered.append(Altered(user.name, "controls", tuple(dict.fromkeys(c.name for c in controls))))
 
 
 Reads = dict[Output, list[Use]]

@@ -89,16 +89,20 @@ def tensor_sizes(
     elif unknown:
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
         warnings.append(f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}")
-    library = {function.signature.name for function in definition.library.function}
-    callers = [n for n in definition.node if n.op in library or any(map(functions_in, n.attr.values()))]
-    if callers:
-        more = f" and {len(callers) - 1:,} more" if len(callers) > 1 else ""
-        warnings.append(
-            f"the plan does not count what is computed inside functions: {quoted(callers[0].name)} "
-            f"({printable(callers[0].op)}){more}"
-        )
+    warnings += _not_counted(definition)
     has_batch = any((signatures[name][0].shape or (1,))[0] > 1 for name in stated)
     return Sizes(signatures, tensors, warnings, has_batch)
+
+
+def _not_counted(definition: GraphDef) -> list[str]:
+    """A line where functions are called, in which nothing is counted."""
+    library = {function.signature.name for function in definition.library.function}
+    callers = [n for n in definition.node if n.op in library or any(map(functions_in, n.attr.values()))]
+    if not callers:
+        return []
+    more = f" and {len(callers) - 1:,} more" if len(callers) > 1 else ""
+    called = f"{quoted(callers[0].name)} ({printable(callers[0].op)}){more}"
+    return [f"the plan does not count what is computed inside functions: {called}"]
 
 
 def _check_names(graph: Graph, names: Iterable[str], inputs: Iterable[str]) -> None:

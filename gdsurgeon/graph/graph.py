@@ -474,17 +474,15 @@ class Graph:
         return spliced(self.store, nodes + replaced_functions(self.store, self.functions))
 
     def save(self, path: str) -> None:
-        """Writes the graph to PATH, whole or not at all; as text where the suffix says so, or it was text and that
-        does not say otherwise. It proves nothing: nothing is checked or run.
+        """Writes the graph to PATH, whole or not at all; as text where the suffix says so, or it was text.
 
-        `gds.operate` writes what was proven, and `gds.prove` proves what was not written yet.
+        It proves nothing: nothing is checked or run. `gds.operate` writes what is proven, `gds.prove` proves a graph.
 
         Raises:
             OutputError: it cannot be written; what was at PATH is as it was.
         """
+        chunks, text = self.chunks(), is_text_name(path, self.text is not None)
         with OutputFile(path) as output:
-            chunks = self.chunks()
-            text = is_text_name(path, self.text is not None)
             output.stage([to_text(read_chunks(chunks))] if text else chunks)
             output.publish()
 

@@ -205,15 +205,20 @@ def _operate(
                     listener.differing(error, outcome(error.proof))
                 raise
         done = outcome(proof)
-        backup = request.backup if not request.dry_run else None
-        kept = None if backup is None else backup_path(request.model, backup)
-        with Earlier(kept, staging), Earlier(request.report, staging):
-            if backup is not None:
-                back_up(request.model, backup)
-            listener.publishing(done)
-            if not request.dry_run:
-                staging.publish()
+        _publish(request, staging, done, listener)
     return done
+
+
+def _publish(request: Request, staging: OutputFile, done: Outcome, listener: _Listener) -> None:
+    """Has the result appear, with its backup and report, or nothing at all."""
+    backup = request.backup if not request.dry_run else None
+    kept = None if backup is None else backup_path(request.model, backup)
+    with Earlier(kept, staging), Earlier(request.report, staging):
+        if backup is not None:
+            back_up(request.model, backup)
+        listener.publishing(done)
+        if not request.dry_run:
+            staging.publish()
 
 
 def _loaded(request: Request, output: OutputFile) -> tuple[Graph, bool]:
