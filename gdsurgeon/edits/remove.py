@@ -57,8 +57,7 @@ def remove(
         EditError: something still reads one of the nodes, one of them is an output of the graph, or no input or
             placeholder can take its place; the graph is as it was.
     """
-    nodes = nodes_of(graph, selection)
-    members = dict.fromkeys(nodes)
+    members = dict.fromkeys(nodes := nodes_of(graph, selection))
     if len(members) == graph.node_count:
         raise EditError("nothing would be left: all nodes are selected")
     read = _outer_reads(graph, members)
@@ -66,18 +65,16 @@ def remove(
         _check_unread(read)
     if not allow_outputs:
         _check_no_outputs(graph, members)
-    lost = any(node in members for node in output_nodes(graph))
-    above = _above(members)
-    intent = Intent(removed=[node.name for node in nodes])
+    is_served, above = not members.keys().isdisjoint(output_nodes(graph)), _above(members)
+    intent = Intent(removed=[node.name for node in members])
     around = _Bypass(graph, members, bypass_input)
     place = around.of(read) if bypass else {}
     placeholders = _placeholder_names(graph, read) if dangling is not None and not bypass else {}
     waiting = _mended_controls(graph, members, bypass)
     _check_control_flow(graph, members, read, place, waiting)
     shapes = known_shapes(graph, placeholders)
-    changing = {output: new for output, new in place.items() if output not in around.handed_on}
-    given = {output.name: new.name for output, new in changing.items()} | {o.name: n for o, n in placeholders.items()}
-
+    changing = {output.name: new.name for output, new in place.items() if output not in around.handed_on}
+    given = changing | {output.name: name for output, name in placeholders.items()}
     _await(graph, waiting, intent)
     drop_colocations(graph, nodes)
     _redirect(graph, read, place, intent)
@@ -86,12 +83,11 @@ def remove(
     if orphans:
         intent.removed += remove_unread(graph, above)
     intent.functions.removed = drop_unused_functions(graph)
-    if place and not given and not lost:
+    if place and not given and not is_served:
         return EditResult(intent, (SameOutputs(),))
-    statement = equation([f"{printable(old)} := {printable(new)}" for old, new in given.items()])
-    claim = SameGiven(given, unrenamed_outputs(graph), statement)
-    before = tuple(dict.fromkeys(new.name for new in changing.values()))
-    return EditResult(intent, ((SameTensors(before),) if before else ()) + (claim,))
+    claim = SameGiven(given, unrenamed_outputs(graph), equation(_exchanges(given)))
+    before = [SameTensors(tuple(dict.fromkeys(changing.values())))] if changing else []
+    return EditResult(intent, (*before, claim))
 
 
 def _outer_reads(graph: Graph, members: dict[Node, None]) -> Reads:
@@ -103,6 +99,10 @@ def _above(members: dict[Node, None]) -> list[Node]:
     """What MEMBERS read or wait for, and is none of them, each once."""
     above = (other for node in members for other in (*(read.node for read in node.inputs), *node.controls))
     return [node for node in dict.fromkeys(above) if node not in members]
+
+
+def _exchanges(given: Mapping[str, str]) -> list[str]:
+    return [f"{printable(old)} := {printable(new)}" for old, new in given.items()]
 
 
 def _await(graph: Graph, waiting: Mapping[Node, Sequence[Node]], intent: Intent) -> None:

@@ -495,7 +495,5 @@ def graph_of(item: Node | Output) -> Graph:
 
 
 def _reads(user: Node, node: Node) -> bool:
-    for read in user.inputs:  # a loop: this is asked for each edge of a graph
-        if read.node is node:
-            return True
-    return node in user.controls
+    reads = [read.node for read in user.inputs]  # no generator: this is asked for each edge of a graph
+    return node in reads or node in user.controls
