@@ -19,6 +19,7 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.specification.asked import edit
 
 FRAME_NAME = "frame_name"
 MOST_NODES = 2_000_000
@@ -26,6 +27,7 @@ MOST_NODES = 2_000_000
 memory for."""
 
 
+@edit
 def inline(
     graph: Graph,
     functions: Sequence[str] = (),

@@ -10,6 +10,7 @@ from gdsurgeon.specification.asked import Asked
 
 SPECIFIED = frozenset(
     (
+        "add_gradients",
         "add_postprocessing",
         "add_preprocessing",
         "clone_scope",
@@ -18,6 +19,7 @@ SPECIFIED = frozenset(
         "freeze_input",
         "fuse_ops",
         "import_graph",
+        "inline",
         "insert",
         "remove",
         "rename",

@@ -1,0 +1,140 @@
+"""add-gradients: nodes in a scope of their own give, under the names asked for, gradients that begin at the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import FLOATING
+from gdsurgeon.ops.kinds import CALLED
+
+_PASSES_GRADIENTS = frozenset(
+    """
+    Add AddV2 AvgPool BiasAdd ConcatV2 Conv2D DepthwiseConv2dNative Exp Identity MatMul MaxPool Mean Mul Neg RealDiv
+    Relu Relu6 Reshape Sigmoid Sin Softmax Split Square Sub Sum Tanh Transpose
+    """.split()
+)
+"""Ops through which a gradient flows to whatever floating tensor they read."""
+
+
+def violations(
+    comparison: Comparison,
+    ys: Sequence[str],
+    xs: Sequence[str] = (),
+    weights: bool = False,
+    grad_ys: Sequence[str] = (),
+    scope: str = "",
+    names: Sequence[str] = (),
+    unconnected: str = "error",
+    **plan: object,
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    del plan  # what is kept, and what is computed again, is for values and memory to show
+    before, after, facts = comparison.before, comparison.after, comparison.facts
+    added = set(facts.added)
+    under = scope.strip("/") or _scope(added, names)
+    own = {name for name in added if name.startswith(under + "/")}
+    calls = [name for name in facts.altered if before[name].op in CALLED or before[name].op in before.functions]
+    intent = Intent(added=[*own, *names], changed=calls)
+    intent.functions.added = facts.functions.added
+    yield from audit(comparison, intent, "nobody asked for that")
+    seeds = []
+    for number, y in enumerate(ys):
+        seeds.append(f"{under}/grad_ys_{number}")
+        yield from _seed(after, seeds[-1], y, grad_ys[number] if grad_ys else None)
+    beginnings = _behind(after, seeds, added)
+    sources = [*xs, *(_weights(before, ys) if weights else ())]
+    for number, x in enumerate(dict.fromkeys(source.removesuffix(":0") for source in sources)):
+        ref = parse_tensor(x)
+        stem = f"{under}/{ref.node}" + (f"_{ref.port}" if ref.port else "")
+        result = after.find(names[number]) if number < len(names) else _numbered(after, own, stem)
+        if result is None:
+            yield f"there is no gradient of {quoted(x)}"
+        elif unconnected == "zero" and result.op == "ZerosLike" and [read.name for read in result.inputs] == [x]:
+            continue
+        elif result.op != "Identity" or result.controls or len(result.inputs) != 1:
+            yield f"{quoted(result.name)}, the gradient of {quoted(x)}, is a {result.op}"
+        elif unconnected == "error" and result.name not in beginnings:
+            yield f"{quoted(result.name)}, the gradient of {quoted(x)}, does not hang on what the gradients begin with"
+
+
+def _scope(added: Iterable[str], names: Sequence[str]) -> str:
+    """The scope that was chosen: ``gradients``, with a number where that is in use."""
+    found = {name.partition("/")[0] for name in added if name not in names}
+    return min(found) if len(found) == 1 else "gradients"
+
+
+def _seed(after: Graph, name: str, y: str, given: str | None) -> Iterator[str]:
+    """Whether the gradients of the target Y begin with what was GIVEN, or with ones."""
+    node = after.find(name)
+    if node is None:
+        yield f"no gradient begins at {quoted(y)}"
+    elif given is not None and (node.op != "Identity" or not _is_same(after, node, given.removesuffix(":0"))):
+        yield f"the gradient of {quoted(y)} is not {quoted(given)}"
+
+
+def _is_same(after: Graph, seed: Node, given: str) -> bool:
+    """Whether SEED reads the tensor GIVEN, or output of a node that computes it again."""
+    (read,) = seed.inputs
+    ref = parse_tensor(given)
+    original = after.find(ref.node)
+    if read.name == given or original is None:
+        return read.name == given
+    is_again = read.node.name.rpartition("/")[2].startswith(ref.node.rpartition("/")[2])
+    return is_again and (read.node.op, read.index, len(read.node.inputs)) == (
+        original.op,
+        ref.port,
+        len(original.inputs),
+    )
+
+
+def _behind(after: Graph, seeds: Iterable[str], added: set[str]) -> set[str]:
+    """The nodes that were ADDED and depend on one of SEEDS."""
+    readers: dict[str, list[str]] = {}
+    for name in added:
+        node = after.find(name)
+        for read in node.inputs if node is not None else ():
+            readers.setdefault(read.node.name, []).append(name)
+    out = set(seeds)
+    pending = list(out)
+    while pending:
+        new = [name for name in readers.get(pending.pop(), ()) if name not in out]
+        out.update(new)
+        pending += new
+    return out
+
+
+def _numbered(after: Graph, own: set[str], stem: str) -> Node | None:
+    """The node with the name STEM, or with the highest number behind it: results give way to other nodes."""
+    numbers = [name for name in own if name.rpartition("_")[0] == stem and name.rpartition("_")[2].isdigit()]
+    found = [stem] if stem in own else []
+    for name in sorted(found + numbers, key=len):
+        node = after.find(name)
+        if node is not None and node.op == "Identity":
+            return node
+    return after.find(found[0]) if found else None
+
+
+def _weights(graph: Graph, ys: Sequence[str]) -> list[str]:
+    """Weights to which a gradient is sure to flow, in the order of the file."""
+    seen: set[str] = set()
+    pending = [graph[parse_tensor(y).node] for y in ys]
+    found: set[str] = set()
+    while pending:
+        node = pending.pop()
+        if node.name in seen:
+            continue
+        seen.add(node.name)
+        header = constant_header(node) if node.op == "Const" else None
+        if header is not None and header.dtype in FLOATING and (header.elements or 0) > 1:
+            found.add(node.name)
+        if node.op in _PASSES_GRADIENTS:
+            pending += [read.node for read in node.inputs]
+    return sorted(found, key=graph.store.table.rows.__getitem__)

@@ -1,0 +1,176 @@
+"""inline: in the place of a call are the nodes of its function, that read, wait and run where the call did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison, is_same_attr
+from gdsurgeon.comparison.facts import FunctionChanges, Rewired
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.kinds import CALLS
+from gdsurgeon.specification.inlined_calls import Inlined, InlinedCalls, function_of
+from gdsurgeon.specification.sharing import named_by_node
+
+_HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
+
+
+def violations(
+    comparison: Comparison,
+    functions: Sequence[str] = (),
+    keep_names: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    del rtol, atol  # of the proof
+    before, facts = comparison.before, comparison.facts
+    table = before.store.table
+    callers = {number for number, op in enumerate(table.op_names) if op in CALLS or op in before.functions}
+    found = [before[table.names[row]] for row, number in enumerate(table.ops) if number in callers] if callers else []
+    chosen = [node for node in found if not functions or function_of(node)[0] in functions]
+    calls = InlinedCalls(before, chosen, keep_names=keep_names)
+    made = {name for work in calls.all for node, name in work.copies.items() if node not in work.inner}
+    kept = {name for name in calls.of if name in comparison.after}
+    beside = kept | {name for name in facts.added if name not in made}
+    intent = Intent(
+        added=[*made, *beside],
+        removed=[name for name in calls.of if name not in kept],
+        functions=FunctionChanges(removed=_unused(before, comparison.after, calls)),
+    )
+    seen = _Seen(comparison.after, calls, beside)
+    for name in beside:
+        node = comparison.after.find(name)
+        if node is not None and (node.op not in _HANDS_ON or node.device):
+            yield f"{quoted(name)} was made, and is a {node.op}"
+    for work in calls.all:
+        for node in calls.nodes(work):
+            if node not in work.inner:
+                yield from seen.copy(work, node)
+    for work in calls.of.values():
+        yield from seen.around(work, before, intent)
+    yield from audit(comparison, intent, "nobody asked for that")
+
+
+class _Seen:
+    """The graph as it is now, seen through the nodes that hand something on and were made BESIDE the bodies' own."""
+
+    def __init__(self, after: Graph, calls: InlinedCalls, beside: set[str]) -> None:
+        self._after, self._calls, self._beside = after, calls, beside
+        self._made = beside | {name for work in calls.all for name in work.copies.values()}
+
+    def copy(self, work: Inlined, old: Node) -> Iterator[str]:
+        """What is wrong with the node of a body that was put in the place of a call."""
+        name = work.copies[old]
+        new = self._after.find(name)
+        if new is None:
+            yield f"{quoted(name)} was to be there, and is not"
+            return
+        if (new.op, new.device) != (old.op, old.device or work.device):
+            yield f"{quoted(name)} is a {new.op} on {quoted(new.device)}"
+        for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
+            if key not in (COLOCATION_ATTR, "frame_name") and not is_same_attr(old, new, key):
+                yield f"{quoted(name)} has another {quoted(key)}"
+        together = {work.copies[o] for o in old.colocated if o in work.copies and o not in work.inner}
+        if {o.name for o in new.colocated if o.name in self._after} != together:
+            yield f"{quoted(name)} is colocated with {sorted(o.name for o in new.colocated)}"
+        if len(new.inputs) != len(old.inputs):
+            yield f"{quoted(name)} has {len(new.inputs)} inputs"
+            return
+        for now, read in zip(new.inputs, old.inputs, strict=True):
+            yield from self._read(name, now, work, read)
+        wanted = self._calls.awaited(work, old.controls)
+        if not old.inputs and not wanted:
+            wanted = work.waits()
+        elif not work.waits() and not (waits := self._waits(new.controls)) <= wanted and not self._is_gated(new):
+            yield f"{quoted(name)} waits for {sorted(waits)}"
+        yield from self._late(name, self._waits(new.controls), wanted)
+
+    def _is_gated(self, node: Node) -> bool:
+        return any(control.name in self._beside for control in node.controls)
+
+    def around(self, work: Inlined, before: Graph, intent: Intent) -> Iterator[str]:
+        """What is wrong with those who read a call of the file, or waited for it."""
+        name = work.name
+        users = [before[user] for user in before.store.users(name) if user not in self._calls.of]
+        is_read = False
+        for user in users:
+            now = self._after.find(user.name)
+            slots = [slot for slot, read in enumerate(user.inputs) if read.node.name == name]
+            is_read = is_read or bool(slots)
+            for slot in slots if now is not None and len(now.inputs) == len(user.inputs) else ():
+                assert now is not None
+                yield from self._read(user.name, now.inputs[slot], None, user.inputs[slot])
+                intent.rewired.append(Rewired(user.name, slot, user.inputs[slot].name, now.inputs[slot].name))
+            if now is not None and any(control.name == name for control in user.controls):
+                yield from self._late(user.name, self._waits(now.controls), self._calls.awaited(None, user.controls))
+                intent.changed.append(user.name)
+                intent.altered.append(Altered(user.name, "controls", tuple(c.name for c in now.controls)))
+        is_read = is_read or any(r.node.name == name for o in self._calls.of.values() for r in o.call.inputs)
+        if is_read:
+            return
+        call = self._after.find(name)
+        if call is None:
+            yield f"{quoted(name)}, which nobody reads, was to be there, and is not"
+            return
+        for index, read in enumerate(work.results()):
+            yield from self._read(name, Output(call, index), work, read)
+        waits = self._waits([*call.controls, *(read.node for read in call.inputs)])
+        yield from self._late(name, waits, work.effects() if work.results() else self._calls.awaited(None, [work.call]))
+
+    def _read(self, name: str, now: Output, inside: Inlined | None, read: Output) -> Iterator[str]:
+        """Whether a node that read READ reads the same NOW, and no sooner."""
+        wanted, gates = self._calls.resolved(inside, read)
+        passed: list[Node] = []
+        while now.node.name in self._beside and now.index < len(now.node.inputs):
+            passed += [*now.node.controls, *(handed.node for handed in now.node.inputs)]
+            now = now.node.inputs[now.index]
+        if now.name != wanted:
+            yield f"{quoted(name)} reads {quoted(now.name)}, not {quoted(wanted)}"
+        yield from self._late(name, self._waits([*passed, now.node]), gates)
+
+    def _waits(self, nodes: Iterable[Node]) -> set[str]:
+        """What is waited for by way of NODES."""
+        out: set[str] = set()
+        seen: set[str] = set()
+        pending = list(nodes)
+        while pending:
+            node = pending.pop()
+            if node.name in seen:
+                continue
+            seen.add(node.name)
+            if node.name in self._beside:
+                pending += [*node.controls, *(read.node for read in node.inputs)]
+            else:
+                out.add(node.name)
+        return out
+
+    def _late(self, name: str, waits: set[str], wanted: set[str]) -> Iterator[str]:
+        """A line where something may run before what is WANTED first is over."""
+        left = wanted - waits
+        if not left:
+            return
+        seen: set[str] = set()
+        pending = list(waits)
+        while pending:
+            node = self._after.find(pending.pop())
+            if node is not None and node.name not in seen:
+                seen.add(node.name)
+                if node.name in self._made:
+                    pending += [*(read.node.name for read in node.inputs), *(c.name for c in node.controls)]
+        if left - seen:
+            yield f"{quoted(name)} does not wait for {sorted(left - seen)}"
+
+
+def _unused(before: Graph, after: Graph, calls: InlinedCalls) -> list[str]:
+    """The functions that the calls came to call, and nobody does any more."""
+    library = before.functions
+    inlined = set(library.reachable((function_of(work.call)[0] for work in calls.all), gradients=True))
+    others = [f.signature.name for f in library if f.signature.name not in inlined]
+    named = (name for node in after.nodes() for name in named_by_node(node))
+    used = set(library.reachable([*named, *others], gradients=True))
+    return [name for name in inlined if name not in used]
