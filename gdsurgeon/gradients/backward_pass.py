@@ -54,7 +54,6 @@ def backward_pass(
     known: GraphDef,
     differentiator: Differentiator,
     *,
-    own: bool = True,
     zeros: bool = False,
 ) -> BackwardPass:
     """Asks TensorFlow for the nodes of a backward pass.
@@ -64,7 +63,6 @@ def backward_pass(
         wanted: the request.
         known: the part of the graph that it is about, a GraphDef; see `skeleton`.
         differentiator: is asked.
-        own: by the reverse walk; else by TensorFlow's own `gradients`.
         zeros: give zeros for the sources on which the targets do not depend.
 
     Raises:
@@ -77,7 +75,7 @@ def backward_pass(
         _check_loadable(graph, known)
     ys, xs, grad_ys = (tuple(tensor.name for tensor in tensors) for tensors in (wanted.ys, wanted.xs, wanted.grad_ys))
     try:
-        found = differentiator.derive(known.SerializeToString(), Derivation(ys, xs, grad_ys, wanted.scope, own))
+        found = differentiator.derive(known.SerializeToString(), Derivation(ys, xs, grad_ys, wanted.scope))
     except EditError:
         if wanted.faults:
             raise _refused(wanted.faults) from None

@@ -16,14 +16,12 @@ import gdsurgeon.proof.claims.gradients
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.gradients.backward_pass import BackwardPass, backward_pass
-from gdsurgeon.gradients.request import GradientRequest
 from gdsurgeon.gradients.weights import weights_of
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
+from gdsurgeon.runtime.differentiation.gradients import Derivation
 from gdsurgeon.wire.write import read_chunks
 
 pytestmark = pytest.mark.tensorflow
@@ -82,7 +80,7 @@ def test_what_was_asked_decides(lab: Lab, executor: Executor, mistake: str) -> N
         tried(executor, gradients(lab, **MISTAKES[mistake]), asked)
 
 
-Change = Callable[[GradientRequest], GradientRequest]
+Change = Callable[[Derivation], Derivation]
 WRONG: dict[str, Change] = {
     "gradients that come in are given to each other's targets": lambda w: w._replace(grad_ys=w.grad_ys[::-1]),
     "gradients that come in are not looked at": lambda w: w._replace(grad_ys=()),
@@ -93,14 +91,9 @@ WRONG: dict[str, Change] = {
 
 @pytest.mark.parametrize("mistake", WRONG)
 def test_differences_decide(lab: Lab, executor: Executor, mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What makes the gradients makes the reference, too: a mistake in it is one of both."""
-
-    def wrong(graph: Graph, wanted: GradientRequest, *rest: Any, **options: Any) -> BackwardPass:
-        made = backward_pass(graph, WRONG[mistake](wanted), *rest, **options)
-        return made._replace(wanted=wanted._replace(scope=made.wanted.scope, names=made.wanted.names))
-
-    for module in (gdsurgeon.edits.add_gradients, gdsurgeon.proof.claims.gradients):
-        monkeypatch.setattr(module, "backward_pass", wrong)
+    """Where TensorFlow is asked for something else, both times, the reference is wrong as the gradients are."""
+    right = lab.differentiator.derive
+    monkeypatch.setattr(lab.differentiator, "derive", lambda data, wanted: right(data, WRONG[mistake](wanted)))
     with pytest.raises(ValidationError, match="is not the gradient for"):
         tried(executor, gradients(lab))
 

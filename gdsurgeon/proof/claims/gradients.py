@@ -14,12 +14,11 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
 from gdsurgeon.edits.copying.graft import graft
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
-from gdsurgeon.gradients.backward_pass import backward_pass
-from gdsurgeon.gradients.request import GradientRequest
 from gdsurgeon.gradients.skeleton import skeleton
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.proof.change import Change, opened_again
 from gdsurgeon.proof.claims.finite_differences import check_differences
 from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, side_by_side_trial
@@ -30,8 +29,10 @@ from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Trial, TrialContext, TrialState
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from gdsurgeon.runtime.differentiation.gradients import Derivation
 from gdsurgeon.specification.asked import Asked
 from gdsurgeon.text import named, told_apart
+from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
 
 STATEMENT = "edited(x) = original(x), its gradients = tf.gradients on the original"
@@ -213,12 +214,20 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
         EditError, ValidationError, NotValidatedError: see `Differentiator.derive`.
     """
     out = opened_again(graph)
-    tensors = [tuple(out.output(name) for name in names) for names in (claim.ys, claim.xs, claim.grad_ys)]
-    wanted = GradientRequest(
-        tensors[0], tensors[1], tensors[2], claim.names, _scope(out, claim), given=len(claim.names)
-    )
-    known = skeleton(out, wanted.tensors)
+    scope = _scope(out, claim)
+    xs = [out.output(name) for name in claim.xs]
+    known = skeleton(out, (*(out.output(name) for name in (*claim.ys, *claim.grad_ys)), *xs))
+    wanted = Derivation(claim.ys, claim.xs, claim.grad_ys, scope, own=False)
     with nullcontext(claim.differentiator) if claim.differentiator is not None else Differentiator(timeout) as asked:
-        made = backward_pass(out, wanted, known, asked, own=False, zeros=True)
-    graft(out, made.definition)
+        found = asked.derive(known.SerializeToString(), wanted)
+    if found.missing:
+        raise NotValidatedError(f"TensorFlow has no gradient of {quoted(found.missing[0].node)}")
+    definition = message("tensorflow.GraphDef").FromString(found.graph)
+    for x, name, tensor in zip(xs, claim.names, found.results, strict=True):
+        result = definition.node.add(name=name, op="Identity" if tensor else "ZerosLike", input=[tensor or x.name])
+        result.attr["T"].type = base_dtype(x.dtype)
+    if not found.changed:  # nothing of the code that has made the edit has a part in it then
+        definition.ClearField("versions")
+        return read_chunks(graph.chunks()) + definition.SerializeToString()
+    graft(out, definition)
     return read_chunks(out.chunks())
