@@ -16,8 +16,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, PLACEHOLDERS, holds_state
-from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.specification.sharing import named_by_node
+from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 
 _ROW_BY_ROW = frozenset(
     """
@@ -34,9 +33,10 @@ def violations(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[
     table = before.store.table
     starts, ends = ([_code(table, tensor) for tensor in dict.fromkeys(tensors)] for tensors in (inputs, outputs))
     kept = _needed(table, ends, starts)
-    read = {code for row in kept for code in table.inputs(row)}
-    starts = [code for code in starts if code in read]  # what is not needed is no cut
-    kept = _needed(table, ends, starts)
+    needed = [code for code in starts if any(True for _ in _readers(table, code, kept))]
+    if needed != starts:  # what is not needed is no cut
+        starts = needed
+        kept = _needed(table, ends, starts)
     kept |= _above(table, _assignments(table, kept))
     cuts = [code for code in starts if table.op(code >> Table.PORT_BITS) not in PLACEHOLDERS]
     intent = Intent()
@@ -122,11 +122,6 @@ def _unused(graph: Graph, table: Table, kept: set[int]) -> list[str]:
     library = graph.functions
     if not len(library):
         return []
-    calling = {
-        number
-        for number, op in enumerate(table.op_names)
-        if (found := op_def(op)) is None or any("func" in attr.kind for attr in found.attrs.values())
-    }
-    named = (n for row in kept if table.ops[row] in calling for n in named_by_node(graph[table.names[row]]))
+    named = (name for node in calling_nodes(graph) if table.rows[node.name] in kept for name in named_by_node(node))
     used = set(library.reachable(named, gradients=True))
     return [name for function in library if (name := function.signature.name) not in used]

@@ -14,7 +14,7 @@ from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS
 from gdsurgeon.specification.inlined_calls import Inlined, InlinedCalls, function_of
-from gdsurgeon.specification.sharing import named_by_node
+from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 
 _HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
 
@@ -171,6 +171,8 @@ def _unused(before: Graph, after: Graph, calls: InlinedCalls) -> list[str]:
     library = before.functions
     inlined = set(library.reachable((function_of(work.call)[0] for work in calls.all), gradients=True))
     others = [f.signature.name for f in library if f.signature.name not in inlined]
-    named = (name for node in after.nodes() for name in named_by_node(node))
+    left = [node for node in calling_nodes(before) if node.name not in calls.of]
+    made = (after.find(name) for work in calls.all for node, name in work.copies.items() if node not in work.inner)
+    named = (name for node in (*left, *made) if node is not None for name in named_by_node(node))
     used = set(library.reachable([*named, *others], gradients=True))
     return [name for name in inlined if name not in used]

@@ -82,7 +82,7 @@ class _Edges:
 
     def is_named(self, row: int, what: Selecting) -> bool:
         name = self.names[row]
-        path = name.split("/")
+        path = name.split("/") if what.scopes else []
         return (
             name in what.nodes
             or self._table.op(row) in what.ops

@@ -40,6 +40,19 @@ def called_pairs(copies: Copies, after: Graph) -> list[tuple[str, str]]:
     return list(out)
 
 
+def calling_nodes(graph: Graph) -> Iterator[Node]:
+    """The nodes of a file of which the op may name functions."""
+    table = graph.store.table
+    wanted = {
+        number
+        for number, op in enumerate(table.op_names)
+        if (found := op_def(op)) is None or any("func" in attr.kind for attr in found.attrs.values())
+    }
+    for row, number in enumerate(table.ops) if wanted else ():
+        if number in wanted:
+            yield graph[table.names[row]]
+
+
 def named_by_node(node: Node) -> list[str]:
     """The op of a node, and the functions that its attrs name."""
     definition = op_def(node.op)
