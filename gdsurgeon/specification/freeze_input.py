@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import cast
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
@@ -39,6 +43,8 @@ def violations(comparison: Comparison, values: Mapping[str, object]) -> Iterator
 
 def _is(found: Constant, value: object) -> bool:
     """Whether a constant holds VALUE; one number stands for any number of dims of 1."""
+    if isinstance(value, str) and [_equal(value, item) for item in found.values if isinstance(item, bytes)] == [True]:
+        return True  # a text is a text, whatever else it spells
     listed = getattr(value, "tolist", None)
     items: list[object] = []
     _flatten(listed() if listed is not None else value if not isinstance(value, str) else _parsed(value), items)
@@ -46,10 +52,12 @@ def _is(found: Constant, value: object) -> bool:
 
 
 def _parsed(text: str) -> object:
-    try:
-        return ast.literal_eval({"true": "True", "false": "False"}.get(text.strip().lower(), text.strip()))
-    except (ValueError, SyntaxError):
-        return text
+    spelt = re.sub(r"\b(true|false)\b", lambda word: word[0].title(), text.strip(), flags=re.IGNORECASE)
+    spelt = re.sub(r"\b(nan|inf)(inity)?\b", lambda word: f"'{word[0]}'", spelt, flags=re.IGNORECASE)
+    for parse in (json.loads, ast.literal_eval):  # the one takes text that is no UTF-8, the other tuples
+        with suppress(ValueError, SyntaxError):
+            return cast("object", parse(spelt))
+    return text
 
 
 def _flatten(value: object, out: list[object]) -> None:

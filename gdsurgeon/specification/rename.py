@@ -17,7 +17,7 @@ def violations(
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     names = dict(pairs)
-    parts = [(old.rstrip("/").split("/"), [part for part in new.split("/") if part]) for old, new in scopes]
+    parts = [(old.strip("/").split("/"), [part for part in new.split("/") if part]) for old, new in scopes]
     compiled = [(re.compile(pattern), replacement) for pattern, replacement in patterns]
     for name in comparison.before.store.names if parts or compiled else ():
         path = name.split("/")

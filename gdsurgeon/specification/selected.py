@@ -87,7 +87,7 @@ class _Edges:
             name in what.nodes
             or self._table.op(row) in what.ops
             or any(re.search(pattern, name) for pattern in what.regexes)
-            or any(path[: len(scope)] == scope for scope in (s.rstrip("/").split("/") for s in what.scopes) if scope[0])
+            or any(path[: len(scope)] == scope for scope in (s.strip("/").split("/") for s in what.scopes) if scope[0])
             or any(not scope.strip("/") for scope in what.scopes)
         )
 
