@@ -97,7 +97,7 @@ class Executor:
         try:
             self._worker.start()
         except RuntimeFailure as failure:
-            raise _translated(failure) from failure
+            raise _translated(failure, self.settings) from failure
         return self
 
     def __enter__(self) -> Executor:
@@ -312,15 +312,19 @@ class Executor:
                 ) from error
             raise Refused(error) from error
         except RuntimeFailure as failure:
-            raise _translated(failure, self.called) from failure
+            raise _translated(failure, self.settings, self.called) from failure
 
 
-def _translated(failure: RuntimeFailure, called: Mapping[str, str] = MappingProxyType({})) -> GdsurgeonError:
+def _translated(
+    failure: RuntimeFailure, settings: Settings, called: Mapping[str, str] = MappingProxyType({})
+) -> GdsurgeonError:
     if isinstance(failure, FileUnreadable):
         return InputError(printable(str(failure)))
     if isinstance(failure, TensorFlowMissing):
         return NotValidatedError(f"{failure}: the result cannot be run here", advice="do-without-tensorflow")
-    if isinstance(failure, WorkerUnavailable) or (isinstance(failure, WorkerDied) and failure.says_nothing):
+    # A process that dies before it has seen a graph says nothing of one, unless what the user has it load kills it.
+    is_silent = isinstance(failure, WorkerDied) and failure.says_nothing and not settings.op_libraries
+    if isinstance(failure, WorkerUnavailable) or is_silent:
         return NotValidatedError(failure.told(called), advice="do-without-tensorflow")
     return ValidationError(failure.told(called), advice="longer" if isinstance(failure, WorkerTimeout) else ())
 
