@@ -126,7 +126,7 @@ def test_the_memory_of_tensorflows_process_has_a_limit(tmp_path: Path) -> None:
 def test_what_never_ends_is_not_read_to_its_end() -> None:
     code, said = ran("inspect", "/dev/zero", limits={resource.RLIMIT_FSIZE: 1 << 20})
     assert code == 3
-    assert said[0].startswith("Error: /dev/zero is corrupt")
+    assert "/dev/zero is corrupt" in said[0]
 
 
 def test_an_archive_unfolds_to_no_more_than_a_part_of_the_budget(

@@ -389,6 +389,8 @@ def _exchange(
         made[node] = name
         for user, slot in read[output]:
             changes.setdefault(user, {})[slot] = node.output
+            if name != output.name:
+                intent.rewired.append(Rewired(user.name, slot, output.name, name))
     graph.set_slots(changes)
     graph.remove(nodes)
     if made:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
@@ -40,8 +41,9 @@ def violations(
         yield from _placeholders(comparison, intent, gone)
     else:
         yield from _bypassed(comparison, intent, gone, bypass_input)
+    waits = _Waits(gone, bypass)
     for user in dict.fromkeys(user for name in names for user in before.store.users(name) if user not in gone):
-        wanted = _waits(before[user], gone, bypass)
+        wanted = waits.of(before[user])
         found = {control.name for control in after[user].controls}
         if not wanted - {user} <= found | ({user} if user in wanted else set()):
             missing = sorted(wanted - found - {user})
@@ -82,6 +84,7 @@ def _is_called(graph: Graph, name: str) -> bool:
 def _bypassed(comparison: Comparison, intent: Intent, gone: dict[str, None], which: int | None) -> Iterator[str]:
     """Who read a node that is gone reads what that node read, or the nodes that are gone before it."""
     before, after = comparison.before, comparison.after
+    ends = _Ends(gone, which)
     for name in gone:
         for user in before.store.users(name):
             if user in gone or user not in after:
@@ -91,28 +94,66 @@ def _bypassed(comparison: Comparison, intent: Intent, gone: dict[str, None], whi
                     continue
                 now = after[user].inputs[slot].name
                 intent.rewired.append(Rewired(user, slot, read.name, now))
-                if now not in _ends(read, gone, which):
+                if now not in ends.of(read):
                     yield f"{quoted(user)} reads {quoted(now)} in the place of {quoted(read.name)}, not what that read"
 
 
-def _ends(output: Output, gone: dict[str, None], which: int | None) -> set[str]:
-    """The tensors that nodes which are gone read from outside, from OUTPUT on; of a list, the one of its place."""
-    out: set[str] = set()
-    seen: set[str] = set()
-    pending = [output]
+class _Ends:
+    """The tensors that nodes which are gone read from outside; WHICH is the input that is followed, None: all."""
+
+    def __init__(self, gone: dict[str, None], which: int | None) -> None:
+        self._gone = gone
+        self._which = which
+        self._known: dict[Output, frozenset[str]] = {}
+
+    def of(self, output: Output) -> frozenset[str]:
+        """What may take the place of OUTPUT."""
+        return _closed(output, self._own, self._inputs, self._known)
+
+    def _own(self, output: Output) -> Iterable[str]:
+        return () if output.node.name in self._gone else (output.name,)
+
+    def _inputs(self, output: Output) -> Sequence[Output]:
+        node = output.node
+        if node.name not in self._gone:
+            return ()
+        if self._which is not None:
+            return node.inputs[self._which : self._which + 1]
+        return node.inputs[output.index : output.index + 1] if _hands_on(node) else node.inputs
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+def _closed(
+    start: T,
+    own: Callable[[T], Iterable[str]],
+    step: Callable[[T], Sequence[T]],
+    known: dict[T, frozenset[str]],
+) -> frozenset[str]:
+    """What START and all that it leads to by STEP have of their OWN; KNOWN keeps what was found."""
+    pending, opened = [start], set()
     while pending:
-        read = pending.pop()
-        if read.node.name not in gone:
-            out.add(read.name)
-        elif read.name not in seen:
-            seen.add(read.name)
-            inputs = read.node.inputs
-            if which is not None:
-                inputs = inputs[which : which + 1]
-            elif len(inputs) == (read.node.output_count or 0) > 1:
-                inputs = inputs[read.index : read.index + 1]
-            pending += inputs
-    return out
+        item = pending[-1]
+        if item in known:
+            pending.pop()
+        elif item in opened:
+            known[item] = frozenset(own(item)).union(*(known.get(other, ()) for other in step(item)))
+            pending.pop()
+        else:
+            opened.add(item)
+            pending += [other for other in step(item) if other not in known]
+    return known[start]
+
+
+def _hands_on(node: Node) -> bool:
+    """Whether each output of a node is an input of it, as of IdentityN: a list goes in, and one of its kind out."""
+    definition = node.op_def
+    if definition is None or len(definition.inputs) != 1 or len(definition.outputs) != 1:
+        return False
+    taken, given = definition.inputs[0], definition.outputs[0]
+    lists = (taken.number_attr or taken.list_attr, given.number_attr or given.list_attr)
+    return bool(lists[0]) and lists[0] == lists[1] and taken.type_attr == given.type_attr
 
 
 def _placeholders(comparison: Comparison, intent: Intent, gone: dict[str, None]) -> Iterator[str]:
@@ -138,22 +179,33 @@ def _placeholders(comparison: Comparison, intent: Intent, gone: dict[str, None])
     intent.removed = [name for name in gone if name not in intent.added]
 
 
-def _waits(user: Node, gone: dict[str, None], bypass: bool) -> set[str]:
-    """What USER is to wait for: what it did, and in the place of what is gone what that waited for, or read."""
-    out: set[str] = set()
-    seen: set[str] = set()
-    pending = [control for control in user.controls if control.name in gone]
-    out.update(control.name for control in user.controls if control.name not in gone)
-    above = [read.node for read in user.inputs if read.node.name in gone] if bypass else []
-    while pending or above:
-        is_read = not pending
-        node = above.pop() if is_read else pending.pop()
-        if (node.name + "^" * is_read) in seen:
-            continue
-        seen.add(node.name + "^" * is_read)
-        behind = [*node.controls, *((read.node for read in node.inputs) if bypass and not is_read else ())]
-        if is_read:
-            above += [read.node for read in node.inputs if read.node.name in gone]
-        pending += [other for other in behind if other.name in gone]
-        out.update(other.name for other in behind if other.name not in gone)
-    return out
+class _Waits:
+    """What nodes are to wait for: what they did, and in the place of what is gone what that waited for, or read."""
+
+    def __init__(self, gone: dict[str, None], bypass: bool) -> None:
+        self._gone = gone
+        self._bypass = bypass
+        self._known: dict[Node, frozenset[str]] = {}
+        self._known_of_reads: dict[Node, frozenset[str]] = {}
+
+    def of(self, user: Node) -> frozenset[str]:
+        """What USER is to wait for."""
+        return self._of_reads(user) if self._bypass else self._of_controls(user)
+
+    def _of_reads(self, node: Node) -> frozenset[str]:
+        """What a node waits for, and what waited that is gone and whose value came to it."""
+        return _closed(node, self._of_controls, lambda n: self._lost(n, controls=False), self._known_of_reads)
+
+    def _of_controls(self, node: Node) -> frozenset[str]:
+        kept = frozenset(control.name for control in node.controls if control.name not in self._gone)
+        lost = [control for control in node.controls if control.name in self._gone]
+        return kept.union(*(_closed(control, self._behind, self._lost, self._known) for control in lost))
+
+    def _behind(self, node: Node) -> Iterable[str]:
+        """What is there, and what a node that is gone waited for, or read."""
+        above = [*node.controls, *((read.node for read in node.inputs) if self._bypass else ())]
+        return [other.name for other in above if other.name not in self._gone]
+
+    def _lost(self, node: Node, *, controls: bool = True) -> Sequence[Node]:
+        reads = [read.node for read in node.inputs] if self._bypass else []
+        return [other for other in (*(node.controls if controls else ()), *reads) if other.name in self._gone]

@@ -44,14 +44,20 @@ def _shape(node: Node) -> Shape:
 
 
 def _behind(table: Table, names: Sequence[str]) -> list[str]:
-    """The nodes NAMES, and all that depend on one, in the order of the file."""
+    """The nodes NAMES, and all that is computed from one, in the order of the file."""
     out = {table.rows[name] for name in names}
     pending = list(out)
     while pending:
-        new = set(table.users(pending.pop())) - out
+        row = pending.pop()
+        new = {user for user in table.users(row) if user not in out and _reads(table, user, row)}
         out |= new
         pending += new
     return [table.names[row] for row in sorted(out)]
+
+
+def _reads(table: Table, user: int, row: int) -> bool:
+    codes = (code for code in table.inputs(user) if code >> Table.PORT_BITS == row)
+    return any(code & Table.CONTROL_PORT != Table.CONTROL_PORT for code in codes)
 
 
 def _opened(comparison: Comparison, intent: Intent, batches: set[int]) -> Iterator[str]:
@@ -84,6 +90,7 @@ def _is_opened(old: Node, new: Node, batches: set[int]) -> Iterator[str]:
     sizes = [size for size in was.values if isinstance(size, int)]
     exact = [at for at, size in enumerate(sizes) if size in batches]
     held = [at for at, size in enumerate(sizes) if any(b > 0 and size > 0 and size % b == 0 for b in batches)]
-    changed = [at for at, (a, b) in enumerate(zip(was.values, now.values, strict=True)) if a != b]
-    if len(changed) != 1 or now.values[changed[0]] != -1 or changed[0] not in (exact[:1] or held):
+    opened = [at for at, size in enumerate(now.values) if size == -1]
+    kept = all(a in (b, -1) or at in opened for at, (a, b) in enumerate(zip(was.values, now.values, strict=True)))
+    if len(opened) != 1 or opened[0] not in (exact[:1] or held) or not kept:
         yield f"{quoted(new.name)} is {now.values}, and was {was.values}: that opens no batch"

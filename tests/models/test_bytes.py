@@ -158,12 +158,16 @@ def test_untouched_nodes_keep_their_bytes(name: str) -> None:
     assert all(nodes_after[n] != nodes[n] for n in touched)
 
 
+UNSOUND = ("tfjs_iris_fused_raw.pb", "dl4j_scatter_nd_update_locking_rank1shape_1indices.pb")
+"""Graphs that TensorFlow does not import."""
+
+
 @pytest.mark.parametrize("name", sorted(EXECUTABLE | NOT_EXECUTABLE))
 def test_inspect_names_the_inputs_and_outputs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     model: Model = (EXECUTABLE | NOT_EXECUTABLE)[name]
     code = exit_code(["inspect", str(FOLDER / name), "--json"])
     found = json.loads(capsys.readouterr().out)
-    assert code == (3 if name == "tfjs_iris_fused_raw.pb" else 0)
+    assert code == (3 if name in UNSOUND else 0)
     assert {i["name"]: (i["dtype"], i["shape"]) for i in found["inputs"]} == model.inputs
     assert set(model.outputs) <= {o["name"] for o in found["outputs"]}
     assert found["format"] == ("text" if model.text else "binary")
@@ -216,4 +220,4 @@ def test_what_is_no_graphdef_is_named(name: str, what: str, capsys: pytest.Captu
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(f"Error: {FOLDER / name} is {what}")
-    assert captured.err.count("\n") == 1
+    assert [line.partition(":")[0] for line in captured.err.splitlines()] in (["Error"], ["Error", "Hint"])

@@ -48,9 +48,11 @@ def not_an_op(graph: Graph) -> EditResult:
     return result
 
 
-def not_a_dtype(graph: Graph) -> EditResult:
+def not_a_shape(graph: Graph) -> EditResult:
+    """A product of matrices that do not fit: only shape inference shows that."""
     result = renaming(graph)
-    graph.set_attr(graph["z"], "T", b"\x30\x07")
+    graph.set_op(graph["z"], "MatMul")
+    graph.set_inputs(graph["z"], [graph.tensor("x"), graph.tensor("x")])
     return result
 
 
@@ -65,7 +67,7 @@ def test_loading_shows_only_that_it_loads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", ["load", "run"])
 def test_what_does_not_load_is_found_by_loading(level: str, tmp_path: Path) -> None:
-    error = refused(tmp_path, simple(), not_a_dtype, level=level)
+    error = refused(tmp_path, simple(), not_a_shape, level=level)
     assert error.exit_code == 5
     assert error.message.startswith("the result does not load: ")
     assert hint_of(error) is None
