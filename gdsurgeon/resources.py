@@ -60,6 +60,8 @@ def exhausted(error: BaseException | None) -> str:
         seen.add(id(error))
         if isinstance(error, MemoryError):
             return "out of memory"
+        if isinstance(error, SystemError) and is_memory_limited():
+            return "out of memory"  # C code that got none, and has not said so
         if isinstance(error, OSError) and error.errno in _EXHAUSTED:
             return os.strerror(error.errno).lower()
         if isinstance(error, (ImportError, OSError, RuntimeError)) and told_of_want(str(error)):

@@ -49,7 +49,12 @@ def _pool() -> DescriptorPool:
     with open(os.path.join(DATA, "graphdef.fds"), "rb") as file:
         data = file.read()
     for field in fields(data, 0, len(data)):  # of a FileDescriptorSet, which has nothing but files
-        pool.AddSerializedFile(data[field.value : field.end])
+        try:
+            pool.AddSerializedFile(data[field.value : field.end])
+        except (
+            TypeError
+        ) as error:  # they are this package's own: what protobuf cannot parse is what it got no memory for
+            raise MemoryError(str(error)) from error
     return pool
 
 
