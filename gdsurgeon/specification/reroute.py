@@ -45,9 +45,8 @@ def _above(graph: Graph, name: str) -> set[str]:
     out = {table.rows[name]}
     pending = list(out)
     while pending:
-        row = pending.pop()
-        if table.op(row) not in NEXT_ITERATION:
-            new = {code >> Table.PORT_BITS for code in table.inputs(row) if code >= 0} - out
-            out |= new
-            pending += new
+        producers = {code >> Table.PORT_BITS for code in table.inputs(pending.pop()) if code >= 0}
+        new = {row for row in producers - out if table.op(row) not in NEXT_ITERATION}
+        out |= new
+        pending += new
     return {table.names[row] for row in out}

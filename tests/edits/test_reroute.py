@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import graphs
 from support.expecting import expect, refuse
-from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs, node, placeholder, r3
+from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs, loop, node, placeholder, r3
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.comparison.facts import Rewired
@@ -13,6 +13,7 @@ from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
 
 
 def refused(found: Graph, words: str, *pairs: tuple[str, str], **options: object) -> None:
@@ -280,3 +281,12 @@ def test_a_cycle_through_a_control_input_that_stands_before_data_is_refused() ->
     )
     with pytest.raises(EditError, match="cycle"):
         reroute(found, [("q", "t"), ("v", "a"), ("p", "z")])
+
+
+def test_what_comes_round_a_loop_is_not_above_what_it_comes_to() -> None:
+    found = graph(*loop())
+    merge = next(n for n in found.nodes() if n.op == "Merge")
+    again = next(read.node for read in merge.inputs if read.node.op == "NextIteration")
+    result = reroute(found, [(again.inputs[0].name, merge.name)])
+    assert (again.name, 0) in {(slot.node, slot.slot) for slot in result.intent.rewired}
+    check_accounted(found, result, found.chunks())
