@@ -31,8 +31,7 @@ def violations(comparison: Comparison, values: Mapping[str, object]) -> Iterator
         dtype = type_value(old.output.dtype).SerializeToString()
         intent.changed.append(name)
         now: dict[str, Value] = {"op": "Const", "attr dtype": dtype, "attr value": new.attr_bytes("value")}
-        if old.op != "Const":
-            now |= {"inputs": (), "attr shape": None, "attr _output_shapes": None}
+        now |= {"inputs": (), "attr shape": None, "attr _output_shapes": None}
         intent.altered += [Altered(name, what, its) for what, its in now.items()]
         found = constant(new)
         if found is not None and not _is(found, value):

@@ -32,6 +32,7 @@ from gdsurgeon.edits.freeze_input import freeze_input
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.load import from_bytes, load
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.runtime.client import Worker
 
 pytestmark = pytest.mark.usefixtures("one_worker")
@@ -298,3 +299,13 @@ def test_command(arguments: list[str], code: int, words: str, desk: Desk) -> Non
     assert written == {"out.pb", "report.json"} if not code else written <= {"report.json"}
     if "report.json" in written:
         assert json.loads(after["report.json"])["passed"] == (not code)
+
+
+def test_a_constant_that_notes_its_shape_gets_another_value() -> None:
+    noted = graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto(())))
+    found = graphs.graph(
+        graphs.node("k", "Const", dtype=graphs.FLOAT, value=graphs.tensor([1], shape=()), _output_shapes=noted)
+    )
+    result = freeze_input(found, {"k": "2"})
+    check_accounted(found, result, found.chunks())
+    assert value_of(found, "k") == ((), [2.0])
