@@ -102,7 +102,8 @@ def counterpart_pairs(
 def something_compared(proof: Proof) -> None:
     """Raises NotValidatedError where nothing was compared; a pass has to rest on something."""
     if not any(not output.inside for output in proof.compared):
-        reasons = joined("; ", dict.fromkeys(o.reason for o in proof.outputs if o.reason))
+        found = dict.fromkeys(o.reason for o in proof.outputs if o.reason)
+        reasons = joined("; ", found or ["no output has a counterpart that can be run"])
         raise NotValidatedError(Line("nothing could be compared: {reasons}", reasons=reasons), advice=DO_WITHOUT)
     empty = [o.after for o in proof.compared if not proof.elements.get(o.after)]
     if len(empty) == len(proof.compared):

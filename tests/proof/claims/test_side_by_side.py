@@ -1,0 +1,14 @@
+"""A proof rests on something."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdsurgeon.errors import NotValidatedError
+from gdsurgeon.proof.claims.side_by_side import something_compared
+from gdsurgeon.proof.proof import Proof
+
+
+def test_where_nothing_was_compared_it_is_said_why() -> None:
+    with pytest.raises(NotValidatedError, match="nothing could be compared: no output has a counterpart"):
+        something_compared(Proof("run"))
