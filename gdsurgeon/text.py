@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdsurgeon.errors import printable
+from gdsurgeon.errors import printable, quoted
 
 MIB = 1 << 20
 
@@ -74,3 +74,8 @@ def first_lines(lines: Sequence[str], most: int, others: str = "more") -> tuple[
     """The first of LINES, and behind them a line that says how many OTHERS there are."""
     more = len(lines) - most
     return (*lines[:most], f"and {more:,} {others}") if more > 0 else tuple(lines)
+
+
+def or_nothing(names: Iterable[str]) -> str:
+    """NAMES in quotes, all of them, or that there is none."""
+    return ", ".join(map(quoted, names)) or "nothing"

@@ -7,7 +7,7 @@ graphs that knows nothing of the edit, and each difference must be one that was 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.copies import differing_copies
@@ -16,7 +16,7 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.text import an
+from gdsurgeon.text import an, or_nothing
 
 
 def audit(comparison: Comparison, intent: Intent, unsaid: str = "the edit does not say so") -> list[str]:
@@ -30,31 +30,29 @@ def audit(comparison: Comparison, intent: Intent, unsaid: str = "the edit does n
     before, after, facts = comparison.before, comparison.after, comparison.facts
     # A new node that took the place and the name of one: all about it may be different.
     replaced = {name for name in intent.added if name in before and name not in intent.renamed}
-    known = _Known(intent, replaced)
+    known = _Known(intent, replaced, unsaid)
     faults = [
-        *_comings_and_goings(facts, after, intent, replaced),
+        *_comings_and_goings(facts, after, intent, known),
         *_rewirings(facts, after, known),
         *_alterations(facts, known),
-        *_beside(facts, intent),
+        *_beside(facts, intent, unsaid),
     ]
     for name in dict.fromkeys(item.node for item in intent.altered if item.what != "function"):
         node = after.find(name)
         faults += known.untrue(node) if node is not None else [f"{quoted(name)} was to be there, and is not"]
-    faults += _functions(facts, after, intent)
+    faults += _functions(facts, after, intent, unsaid)
     for copies in intent.copies:
         faults += differing_copies(copies, before, after, intent)
-    return [fault.replace(_UNSAID, unsaid) for fault in faults]
-
-
-_UNSAID = "the edit does not say so"
+    return faults
 
 
 class _Known:
     """What the edit says, for quick questions."""
 
-    def __init__(self, intent: Intent, replaced: set[str]) -> None:
+    def __init__(self, intent: Intent, replaced: set[str], unsaid: str) -> None:
+        self.unsaid = unsaid
+        self.replaced = replaced
         self._changed = frozenset(intent.changed)
-        self._replaced = replaced
         self._added = frozenset(intent.added)
         self.rewired = {(slot.node, slot.slot): slot.new for slot in intent.rewired}
         self._altered: dict[str, dict[str, Value]] = {}
@@ -73,7 +71,7 @@ class _Known:
 
     def may_differ(self, node: str, what: str) -> bool:
         """Whether the edit says that this of the node is another; where it does not say what is, all may be."""
-        return node in self._replaced or (
+        return node in self.replaced or (
             node in self._changed and (node not in self._altered or what in self._altered[node])
         )
 
@@ -81,7 +79,7 @@ class _Known:
         """Whether all that is different is that what was to go is no longer mentioned as a neighbour."""
         if what != "colocated" or not isinstance(before, tuple):
             return False
-        return tuple(name for name in before if name not in self._replaced) == now
+        return tuple(name for name in before if name not in self.replaced) == now
 
 
 def _now(node: Node, what: str) -> Value:
@@ -98,20 +96,20 @@ def _now(node: Node, what: str) -> Value:
     return node.op if what == "op" else node.device
 
 
-def _comings_and_goings(facts: Facts, after: Graph, intent: Intent, replaced: set[str]) -> Iterator[str]:
+def _comings_and_goings(facts: Facts, after: Graph, intent: Intent, known: _Known) -> Iterator[str]:
     added, removed = set(facts.added), set(facts.removed)
-    said_added, said_removed = set(intent.added) - replaced, set(intent.removed) - replaced
+    said_added, said_removed = set(intent.added) - known.replaced, set(intent.removed) - known.replaced
     for name in sorted(added - said_added):
-        yield f"{quoted(name)} was added, and the edit does not say so"
+        yield f"{quoted(name)} was added, and {known.unsaid}"
     for name in sorted(said_added - added):
         yield f"{quoted(name)} was to be added, and was not"
     for name in sorted(removed - said_removed - added):
-        yield f"{quoted(name)} is gone, and the edit does not say so"
+        yield f"{quoted(name)} is gone, and {known.unsaid}"
     for name in sorted(said_removed - removed):
         yield f"{quoted(name)} was to be removed, and is still there"
     for old, new in facts.renamed.items():
         if intent.after(old) != new:
-            yield f"{quoted(old)} is called {quoted(new)}, and the edit does not say so"
+            yield f"{quoted(old)} is called {quoted(new)}, and {known.unsaid}"
     for old, new in intent.renamed.items():
         node = after.find(new)
         if node is None or facts.renamed.get(old) != new:
@@ -121,7 +119,7 @@ def _comings_and_goings(facts: Facts, after: Graph, intent: Intent, replaced: se
 def _rewirings(facts: Facts, after: Graph, known: _Known) -> Iterator[str]:
     for name, slot, _, new in facts.rewired:
         if known.rewired.get((name, slot), new if known.may_differ(name, "inputs") else None) != new:
-            yield f"{quoted(name)} reads {quoted(new)} at input {slot}, and the edit does not say so"
+            yield f"{quoted(name)} reads {quoted(new)} at input {slot}, and {known.unsaid}"
     found = {(slot.node, slot.slot) for slot in facts.rewired}
     for (name, slot), new in known.rewired.items():
         node = after.find(name)
@@ -148,35 +146,31 @@ def _told(what: str, before: Value, now: Value) -> str:
     if what == "inputs":
         return f"has {len(has)} inputs, and had {len(was)}"
     verb, did = ("waits for", "did for") if what == "controls" else ("is colocated with", "was with")
-    return f"{verb} {_listed(map(str, has))}, and {did} {_listed(map(str, was))}"
+    return f"{verb} {or_nothing(map(str, has))}, and {did} {or_nothing(map(str, was))}"
 
 
-def _beside(facts: Facts, intent: Intent) -> Iterator[str]:
+def _beside(facts: Facts, intent: Intent, unsaid: str) -> Iterator[str]:
     """What is different about a graph beside its nodes and functions."""
     gone = {f"gradient of {name}" for name in (*intent.functions.removed, *intent.functions.added)}
     for what, (was, now) in facts.beside.items():
         if what not in gone:
             change = "was added" if was is None else "is gone" if now is None else "is another"
-            yield f"the {printable(what)} {change}, and the edit does not say so"
+            yield f"the {printable(what)} {change}, and {unsaid}"
 
 
-def _functions(facts: Facts, after: Graph, intent: Intent) -> Iterator[str]:
+def _functions(facts: Facts, after: Graph, intent: Intent, unsaid: str) -> Iterator[str]:
     said, found = intent.functions, facts.functions
     for name in sorted(set(found.added) - set(said.added)):
-        yield f"the function {quoted(name)} was added, and the edit does not say so"
+        yield f"the function {quoted(name)} was added, and {unsaid}"
     for name in sorted(name for name in said.added if name not in after.functions):
         yield f"the function {quoted(name)} was to be added, and was not"
     for name in sorted(set(found.removed) - set(said.removed)):
-        yield f"the function {quoted(name)} is gone, and the edit does not say so"
+        yield f"the function {quoted(name)} is gone, and {unsaid}"
     for name in sorted(name for name in said.removed if name in after.functions):
         yield f"the function {quoted(name)} was to be removed, and is still there"
     for name in sorted(set(found.changed) - set(said.changed) - set(said.added)):
-        yield f"the function {quoted(name)} is another, and the edit does not say so"
+        yield f"the function {quoted(name)} is another, and {unsaid}"
     for item in intent.altered:
         function = after.functions.get(item.node) if item.what == "function" else None
         if function is not None and function.SerializeToString(deterministic=True) != item.value:
             yield f"the function {quoted(item.node)} is not what the edit says"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(quoted, names)) or "nothing"

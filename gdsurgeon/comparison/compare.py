@@ -1,4 +1,4 @@
-"""Compares two graphs node by node, function by function; it knows of no edit, and of no journal."""
+"""Compares two graphs node by node, function by function; it knows of no edit."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.records import Record
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import FunctionDef
 from gdsurgeon.wire.scan import DEBUG_INFO, LARGE, LIBRARY, VERSIONS
@@ -101,17 +102,23 @@ def compare_files(before: Graph, after: Graph, renamed: Renamed | None = None) -
 def _is_other(before: Graph, after: Graph, name: str) -> bool:
     """Whether the records of the node NAME have other bytes."""
     old, new = before.store.record(name), after.store.record(name)
-    if old is None or new is None or old.end - old.body != new.end - new.body:
+    if old is None or new is None:
         return True
-    return any(
-        old.source.read(old.body + at, min(_STEP, old.end - old.body - at))
-        != new.source.read(new.body + at, min(_STEP, new.end - new.body - at))
-        for at in range(0, old.end - old.body, _STEP)
-    )
+    return not _is_same_stretch(old, new, (0, old.end - old.body), (0, new.end - new.body))
 
 
 _STEP = 1 << 20
 """Bytes that are compared at a time."""
+
+
+def _is_same_stretch(old: Record, new: Record, mine: tuple[int, int], its: tuple[int, int]) -> bool:
+    """Whether two stretches of the bodies of records, from and to, have the same bytes; read piece by piece."""
+    size = mine[1] - mine[0]
+    return size == its[1] - its[0] and all(
+        old.source.read(old.body + mine[0] + at, min(_STEP, size - at))
+        == new.source.read(new.body + its[0] + at, min(_STEP, size - at))
+        for at in range(0, size, _STEP)
+    )
 
 
 # -- nodes ----------------------------------------------------------------------------------------------------
@@ -213,17 +220,10 @@ def is_same_attr(old: Node, new: Node, key: str) -> bool:
     """Whether both nodes have the attr and it holds the same; large values are read piece by piece."""
     if not (old.has_attr(key) and new.has_attr(key)):
         return False
-    (start, end), (its_start, its_end) = old.header.attrs[key], new.header.attrs[key]
     assert old.record is not None
     assert new.record is not None
-    if end - start == its_end - its_start:
-        a, b = old.record.body + start, new.record.body + its_start
-        if all(
-            old.record.source.read(a + at, min(_STEP, end - start - at))
-            == new.record.source.read(b + at, min(_STEP, end - start - at))
-            for at in range(0, end - start, _STEP)
-        ):
-            return True
+    if _is_same_stretch(old.record, new.record, old.header.attrs[key], new.header.attrs[key]):
+        return True
     was, now = old.attr_bytes(key), new.attr_bytes(key)
     return _canonical(was) == _canonical(now)
 

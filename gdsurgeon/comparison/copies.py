@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from gdsurgeon.comparison.compare import is_same_attr
 from gdsurgeon.comparison.intent import Copies, Intent
@@ -14,7 +14,7 @@ from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.kinds import ENTER
-from gdsurgeon.text import an
+from gdsurgeon.text import an, or_nothing
 from gdsurgeon.wire.protos import FunctionDef
 
 FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
@@ -92,10 +92,10 @@ def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]
     waits = {control.name for control in new.controls}
     wanted_waits = {_counterpart_node(control.name, copies) for control in old.controls}
     if None not in wanted_waits and waits != wanted_waits:
-        yield f"{what} waits for {_listed(sorted(waits))}, not for {_listed(sorted(map(str, wanted_waits)))}"
+        yield f"{what} waits for {or_nothing(sorted(waits))}, not for {or_nothing(sorted(map(str, wanted_waits)))}"
     together = {_counterpart_node(other.name, copies) for other in old.colocated if other.exists}
     if None not in together and {other.name for other in new.colocated} != together:
-        yield f"{what} is colocated with {_listed(sorted(other.name for other in new.colocated))}"
+        yield f"{what} is colocated with {or_nothing(sorted(other.name for other in new.colocated))}"
     for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
         if key not in _NAMES and not _same_attr(old, new, key, intent.renamed_functions):
             yield f"{what} has another {quoted(key)}"
@@ -117,10 +117,6 @@ def _counterpart_node(node: str, copies: Copies) -> str | None:
         return copies.names.get(node, node)
     tensor = copies.outside.get(node)
     return None if tensor is None else parse_tensor(tensor).node
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(quoted, names)) or "nothing"
 
 
 def _same_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Every difference that an edit makes is accounted for, before anything is run: it was asked for, or it is a fault.
+"""Every difference that an edit makes is accounted for, without running anything: it was asked for, or it is a fault.
 
 What is different is found by a comparison of the graph with what is written of it. What was to be different is said
 twice: by the edit itself, and by a specification that follows from the request and shares no code with the edit.
@@ -7,6 +7,7 @@ twice: by the edit itself, and by a specification that follows from the request 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison, compare_written
@@ -43,9 +44,7 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
 
 def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:
     """What is different and the edit does not say so, or what it says and is not so, a line each."""
-    intent = result.intent
-    intent.copies = list(_copies(comparison.before, result))
-    yield from audit(comparison, intent)
+    yield from audit(comparison, replace(result.intent, copies=list(_copies(comparison.before, result))))
     for name, (_, inner) in result.inside.items():
         body = comparison.inside.get(name)
         found = ["nothing is different"] if body is None else unaccounted(body, inner)

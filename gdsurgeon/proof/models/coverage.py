@@ -124,29 +124,24 @@ def covered(executor: Executor, coverage: Coverage, fed: Feeds) -> None:
         coverage.note(place, found[place.tensor])
 
 
-def further_feeds(executor: Executor, fed: Feeds, seconds: float) -> Iterator[tuple[float, Feeds]]:
-    """FED with its floats multiplied, by one factor after another, until SECONDS have passed."""
-    started = time.monotonic()
-    values = {name: executor.fetched(value) for name, value in fed.items()}
-    for factor in FACTORS:
-        if time.monotonic() - started > seconds:
-            return
-        yield (
-            factor,
-            {
-                name: from_numpy(value.numpy() * value.numpy().dtype.type(factor)) if value.dtype in _FLOATS else value
-                for name, value in values.items()
-            },
-        )
-
-
 _FLOATS = (FLOAT16, FLOAT32, FLOAT64)
 
 
 def search(executor: Executor, coverage: Coverage, fed: Feeds, seconds: float) -> Iterator[tuple[float, Feeds]]:
-    """Covers FED, and then what `further_feeds` makes of it; yields each of these that is taken, with its factor."""
+    """Covers FED, and then it with its floats multiplied, by one factor after another, until SECONDS have passed.
+
+    Yields the factor and the feeds of each that the model takes. Raises Refused where it does not take FED.
+    """
     covered(executor, coverage, fed)
-    for factor, feeds in further_feeds(executor, fed, seconds):
+    started = time.monotonic()
+    values = {name: executor.fetched(value) for name, value in fed.items()} if seconds else {}
+    for factor in FACTORS:
+        if time.monotonic() - started > seconds or not seconds:
+            return
+        feeds: Feeds = {
+            name: from_numpy(value.numpy() * value.numpy().dtype.type(factor)) if value.dtype in _FLOATS else value
+            for name, value in values.items()
+        }
         try:
             covered(executor, coverage, feeds)
         except Refused:

@@ -25,6 +25,7 @@ class GraphDifference:
         name: of the node, or what it is.
         what: what is different about it, a phrase each.
         node: whether it is a node that both have.
+        is_rewired: whether all that is different is what it reads.
         has_value: whether a value could show it: that a node waits for another, or where it runs, shows in none.
         shown: `EQUAL` or `DIFFERENT`, where it was run apart on numbers of its own; '' where it was not.
         why: how that was shown, or why it was not.
@@ -34,14 +35,10 @@ class GraphDifference:
     name: str
     what: list[str] = field(default_factory=list)
     node: bool = True
+    is_rewired: bool = False
     has_value: bool = True
     shown: str = ""
     why: str = ""
-
-    @property
-    def is_rewired(self) -> bool:
-        """Whether all that is different is what it reads."""
-        return all(what.startswith("reads ") for what in self.what)
 
     @property
     def text(self) -> str:
@@ -71,12 +68,13 @@ def listed_differences(comparison: Comparison, where: str = "") -> list[GraphDif
     facts = comparison.facts
     nodes: dict[str, GraphDifference] = {}
     for slot in facts.rewired:
-        found = nodes.setdefault(slot.node, GraphDifference(where, slot.node))
+        found = nodes.setdefault(slot.node, GraphDifference(where, slot.node, is_rewired=True))
         found.what.append(f"reads {quoted(slot.new)} and not {quoted(slot.old)} at input {slot.slot}")
     for name, altered in facts.altered.items():
-        found = nodes.setdefault(name, GraphDifference(where, name, has_value=False))
+        found = nodes.setdefault(name, GraphDifference(where, name, is_rewired=True, has_value=False))
         for what, (was, now) in altered.items():
             found.what.append(_told(what, was, now))
+            found.is_rewired &= what == "inputs"
             found.has_value |= what in ("op", "inputs") or (what.startswith("attr ") and not what[5:].startswith("_"))
     out = list(nodes.values())
     out += [GraphDifference(where, name, ["is in the first only"], node=False) for name in facts.removed]
