@@ -148,18 +148,18 @@ def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
     graph = topology.graph
     yield [topology.id_of(graph[name]) for name in selection.nodes]
     for pattern in selection.regexes:
-        yield _some(_matching_any(topology, [pattern], topology.numbers()), "regexes", quoted(pattern))
+        yield _some(_matching_any(topology, [pattern], topology.numbers()), Line("{regexes}"), quoted(pattern))
     for op in selection.ops:
         of_op = (n for n in topology.numbers() if topology.op(n) == op)
-        yield _some(of_op, "ops", quoted(op), op, _ops(topology))
+        yield _some(of_op, Line("{ops}"), quoted(op), op, _ops(topology))
     for scope in selection.scopes:
         found = under_scope(topology, scope)
-        yield _some(found, "scopes", quoted(scope), scope_prefix(scope)[:-1], scopes(topology))
+        yield _some(found, Line("{scopes}"), quoted(scope), scope_prefix(scope)[:-1], scopes(topology))
     for start, end in selection.between:
         sources = [_tensor(topology, text) for text in start]
         targets = [_tensor(topology, text)[0] for text in end]
         flags = between(topology, sources, targets, control=selection.control)
-        yield _some(members(flags), "between", f"{quoted(','.join(start))}={quoted(','.join(end))}")
+        yield _some(members(flags), Line("{between}"), f"{quoted(','.join(start))}={quoted(','.join(end))}")
     seeds = [_node(topology, text) for text in selection.forward]
     if seeds:
         yield members(forward_walk(topology, seeds, control=selection.control))
@@ -176,7 +176,7 @@ def _some(found: Iterable[int], part: str, text: str, name: str = "", known: Ite
         yield number
     if not count:
         near = near_miss(name, known) if name else ""
-        raise NothingToDo(Line(f"{{{part}}} {{text}} matched 0 nodes{{near}}", text=text, near=near and f".{near}"))
+        raise NothingToDo(Line("{part} {text} matched 0 nodes{near}", part=part, text=text, near=near and f".{near}"))
 
 
 def scopes(topology: Topology) -> list[str]:

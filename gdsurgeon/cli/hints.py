@@ -41,6 +41,7 @@ OPTIONS: Mapping[str, str] = {
     "scopes": "--scope",
     "shapes": "--shape",
     "share": "--share",
+    "strict": "--strict",
     "target": "--target",
     "top": "--top",
 }

@@ -77,14 +77,15 @@ def check_written(written: Sequence[tuple[str, str]], read: Sequence[str]) -> No
         UsageError: one is.
     """
     for i, (argument, path) in enumerate(written):
-        facts = {"argument": Line(f"{{{argument}}}"), "file": printable(path)}
+        file = printable(path)
         for other in read:
             if _collide(other, path):
                 line = "{argument} {file} would replace {other}, which is read"
-                raise UsageError(Line(line, **facts, other=printable(other)))
-        for other_argument, other in written[:i]:
+                raise UsageError(Line(line, argument=argument, file=file, other=printable(other)))
+        for another, other in written[:i]:
             if _collide(other, path):
-                raise UsageError(Line(f"{{argument}} and {{{other_argument}}} would both write {{file}}", **facts))
+                line = "{argument} and {another} would both write {file}"
+                raise UsageError(Line(line, argument=argument, another=another, file=file))
 
 
 def _collide(path: str, written: str) -> bool:

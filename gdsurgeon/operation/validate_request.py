@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gdsurgeon.edits.copying.parts import Mapped
-from gdsurgeon.errors import Line, UsageError
+from gdsurgeon.errors import Line, UsageError, joined
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.operation.paths import check_written
 from gdsurgeon.proof.settings import Settings
@@ -84,41 +84,48 @@ def check_request(request: ValidateRequest) -> None:
         raise UsageError("only one graph can come from standard input")
     is_other, has_tolerance = request.other is not None, two or request.golden is not None
     for argument, given, is_there, needed in (
-        ("first_divergence", request.first_divergence, two, "two models"),
-        ("reduce", request.reduce is not None, two, "two models"),
-        ("names", bool(request.names), is_other, "two models"),
-        ("pre", request.pre is not None, is_other, "two models"),
-        ("post", request.post is not None, is_other, "two models"),
-        ("pre_map", bool(request.pre_map), request.pre is not None, "{pre}"),
-        ("post_map", bool(request.post_map), request.post is not None, "{post}"),
-        ("rtol", request.rtol is not None, has_tolerance, "two models, or {golden}"),
-        ("atol", request.atol is not None, has_tolerance, "two models, or {golden}"),
-        ("strict", request.strict, is_other, "two models"),
-        ("lockstep", request.lockstep, request.first_divergence or request.reduce is not None, "{first_divergence}"),
+        (Line("{first_divergence}"), request.first_divergence, two, "two models"),
+        (Line("{reduce}"), request.reduce is not None, two, "two models"),
+        (Line("{names}"), bool(request.names), is_other, "two models"),
+        (Line("{pre}"), request.pre is not None, is_other, "two models"),
+        (Line("{post}"), request.post is not None, is_other, "two models"),
+        (Line("{pre_map}"), bool(request.pre_map), request.pre is not None, Line("{pre}")),
+        (Line("{post_map}"), bool(request.post_map), request.post is not None, Line("{post}")),
+        (Line("{rtol}"), request.rtol is not None, has_tolerance, Line("two models, or {golden}")),
+        (Line("{atol}"), request.atol is not None, has_tolerance, Line("two models, or {golden}")),
+        (Line("{strict}"), request.strict, is_other, "two models"),
+        (
+            Line("{lockstep}"),
+            request.lockstep,
+            request.first_divergence or request.reduce is not None,
+            Line("{first_divergence}"),
+        ),
     ):
         if given and not is_there:
-            raise UsageError(Line(f"{{{argument}}} needs {needed}"))
-    for argument, tolerance in (("rtol", request.rtol), ("atol", request.atol)):
+            raise UsageError(Line("{argument} needs {needed}", argument=argument, needed=needed))
+    for argument, tolerance in ((Line("{rtol}"), request.rtol), (Line("{atol}"), request.atol)):
         if tolerance is not None and not math.isfinite(tolerance):
-            raise UsageError(Line(f"{{{argument}}} {tolerance}: a tolerance is a number"))
+            line = "{argument} {tolerance}: a tolerance is a number"
+            raise UsageError(Line(line, argument=argument, tolerance=str(tolerance)))
     if request.devices and request.other is not None:
         raise UsageError("two devices compare a model with itself: give one MODEL, or one device")
     if request.golden is not None and two:
         raise UsageError(Line("{golden} compares one model with recorded outputs"))
     idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
     if request.level != "run" and (two or any(idle)):
-        line = f"{{level}} {request.level} runs nothing, so that nothing can be compared, measured or saved"
-        raise UsageError(Line(line))
+        line = "{level} {given} runs nothing, so that nothing can be compared, measured or saved"
+        raise UsageError(Line(line, given=request.level))
     outputs = (
-        ("reduce", request.reduce),
-        ("save_outputs", request.save_outputs),
-        ("save_feeds", request.save_feeds),
+        (Line("{reduce}"), request.reduce),
+        (Line("{save_outputs}"), request.save_outputs),
+        (Line("{save_feeds}"), request.save_feeds),
     )
     written = [(argument, path) for argument, path in outputs if path is not None]
-    streams = [argument for argument, path in written if path in STANDARD_OUTPUT] + ["as_json"] * request.as_json
+    streams = [argument for argument, path in written if path in STANDARD_OUTPUT] + [
+        Line("{as_json}")
+    ] * request.as_json
     if len(streams) > 1:
-        names = " and ".join(f"{{{argument}}}" for argument in streams)
-        raise UsageError(Line(f"{names} cannot all go to standard output"))
+        raise UsageError(Line("{names} cannot all go to standard output", names=joined(" and ", streams)))
     read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
     check_written(written, [path for path in read if path != "-"])
     if request.settings.target:

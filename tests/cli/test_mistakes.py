@@ -100,6 +100,12 @@ MISTAKES = [
     Mistake("backup-without-suffix", 2, "rename model.pb y=q -i --backup=", ("--backup",)),
     Mistake("both-from-standard-input", 2, "add-preprocessing - - -o out.pb", ("standard input", "both")),
     Mistake("standard-input-in-place", 2, "rename - y=q -i", ("standard input", "-i")),
+    *(
+        Mistake(f"one-model{option[1:]}", 2, f"validate model.pb {option}{value}", (f"{option} needs two models",))
+        for option, value in (
+            ("--strict", ""), ("--first-divergence", ""), ("--reduce", " r.pb"), ("--map", " a=b"), ("--pre", " pre.pb"),
+        )
+    ),
     # The report.
     Mistake("report-folder-missing", 6, "rename model.pb y=q -o out.pb --report nowhere/r.json", ("nowhere",)),
     Mistake("report-is-a-folder", 6, "rename model.pb y=q -o out.pb --report folder", ("folder", "directory")),
