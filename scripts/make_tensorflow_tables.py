@@ -9,6 +9,8 @@ Editing never imports TensorFlow, so what it has to know of TensorFlow is kept a
 graphdef.fds   a FileDescriptorSet of graph.proto, step_stats.proto and what they import, without source info,
                and of three flattened views (`gdsurgeon.NodeBodies`, `gdsurgeon.NodeHeaders`, `gdsurgeon.NodeRecords`)
                by which many nodes are cut apart or parsed in one call.
+models.fds     the same of what stands around a graph: MetaGraphDef, SavedModel, the collections' messages, and the
+               index of a checkpoint; without the files of graphdef.fds.
 ops.txt        one op a line, sorted: the name, a tab, and JSON with the keys
                  i, o  input and output args: [name, type, number_attr, is_ref], short forms cut at the end;
                        type is a DataType number, the name of a type attr, or ["name"] for a list(type) attr
@@ -32,12 +34,38 @@ from typing import Any
 DATA = Path(__file__).resolve().parent.parent / "gdsurgeon" / "data"
 
 
-def descriptor_set() -> bytes:
-    """The serialised FileDescriptorSet, files in an order in which each follows what it imports."""
-    from google.protobuf import descriptor_pb2
+def graph_descriptors() -> list[Any]:
+    """The files of GraphDefs as FileDescriptorProtos, in an order in which each follows what it imports."""
     from tensorflow.core.framework import graph_pb2, step_stats_pb2
 
-    out = descriptor_pb2.FileDescriptorSet()
+    return [*files([graph_pb2.DESCRIPTOR, step_stats_pb2.DESCRIPTOR]), flattened_views()]
+
+
+def model_descriptors() -> list[Any]:
+    """The files of what stands around a graph, without those of GraphDefs; see `graph_descriptors`."""
+    from tensorflow.core.framework import variable_pb2
+    from tensorflow.core.protobuf import (
+        control_flow_pb2,
+        meta_graph_pb2,
+        saved_model_pb2,
+        tensor_bundle_pb2,
+        trackable_object_graph_pb2,
+    )
+    from tensorflow.core.util import saved_tensor_slice_pb2
+
+    modules = (
+        meta_graph_pb2, saved_model_pb2, variable_pb2, control_flow_pb2, trackable_object_graph_pb2, tensor_bundle_pb2,
+        saved_tensor_slice_pb2,
+    )  # fmt: skip
+    known = {file.name for file in graph_descriptors()}
+    return [file for file in files([module.DESCRIPTOR for module in modules]) if file.name not in known]
+
+
+def files(wanted: list[Any]) -> list[Any]:
+    """The files WANTED and what they import, without comments and options."""
+    from google.protobuf import descriptor_pb2
+
+    out: list[Any] = []
     seen: set[str] = set()
 
     def add(file: Any) -> None:
@@ -50,12 +78,18 @@ def descriptor_set() -> bytes:
         file.CopyToProto(proto)
         proto.ClearField("source_code_info")
         proto.ClearField("options")
-        out.file.append(proto)
+        out.append(proto)
 
-    add(graph_pb2.DESCRIPTOR)
-    add(step_stats_pb2.DESCRIPTOR)
-    out.file.append(flattened_views())
-    return out.SerializeToString(deterministic=True)
+    for file in wanted:
+        add(file)
+    return out
+
+
+def descriptor_set(wanted: list[Any]) -> bytes:
+    """A serialised FileDescriptorSet."""
+    from google.protobuf import descriptor_pb2
+
+    return descriptor_pb2.FileDescriptorSet(file=wanted).SerializeToString(deterministic=True)
 
 
 def flattened_views() -> Any:
@@ -159,7 +193,12 @@ def main() -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     DATA.mkdir(exist_ok=True)
     differs = False
-    for name, content in (("graphdef.fds", descriptor_set()), ("ops.txt", op_table())):
+    made = {
+        "graphdef.fds": descriptor_set(graph_descriptors()),
+        "models.fds": descriptor_set(model_descriptors()),
+        "ops.txt": op_table(),
+    }
+    for name, content in made.items():
         path = DATA / name
         if arguments.check:
             same = path.exists() and path.read_bytes() == content

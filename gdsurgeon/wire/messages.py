@@ -46,7 +46,19 @@ def _pool() -> DescriptorPool:
         from google.protobuf import descriptor_pool as upb
     # A pool of its own: the classes live beside those of an imported TensorFlow without a clash.
     pool: DescriptorPool = upb.DescriptorPool()
-    with open(os.path.join(DATA, "graphdef.fds"), "rb") as file:
+    _add_files(pool, "graphdef.fds")
+    return pool
+
+
+@cache
+def _pool_of_models() -> DescriptorPool:
+    """The same pool, with the messages of what stands around a graph: most commands do without."""
+    _add_files(_pool(), "models.fds")
+    return _pool()
+
+
+def _add_files(pool: DescriptorPool, name: str) -> None:
+    with open(os.path.join(DATA, name), "rb") as file:
         data = file.read()
     for field in fields(data, 0, len(data)):  # of a FileDescriptorSet, which has nothing but files
         try:
@@ -55,7 +67,17 @@ def _pool() -> DescriptorPool:
             TypeError
         ) as error:  # they are this package's own: what protobuf cannot parse is what it got no memory for
             raise MemoryError(str(error)) from error
-    return pool
+
+
+_OF_MODELS = frozenset(
+    f"tensorflow.{name}"
+    for name in (
+        "AssetFileDef", "BundleEntryProto", "BundleHeaderProto", "CollectionDef", "CondContextDef", "MetaGraphDef",
+        "SavedModel", "SavedObjectGraph", "SavedTensorSlices", "SaverDef", "SignatureDef", "TensorInfo",
+        "TrackableObjectGraph", "VariableDef", "WhileContextDef",
+    )
+)  # fmt: skip
+"""The messages that are not needed for a GraphDef."""
 
 
 @overload
@@ -87,7 +109,8 @@ def message(name: str) -> type[Message]: ...
 @cache
 def message(name: str) -> type[Message]:
     """The class of message NAME, such as ``tensorflow.NodeDef`` or ``gdsurgeon.NodeHeaders``."""
-    descriptor, upb = _pool().FindMessageTypeByName(name), _upb()
+    pool = _pool_of_models() if name in _OF_MODELS else _pool()
+    descriptor, upb = pool.FindMessageTypeByName(name), _upb()
     if upb is not None:
         from google.protobuf.message import Message
 
