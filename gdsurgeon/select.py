@@ -13,9 +13,10 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import backward_walk, between, forward_walk, members
 from gdsurgeon.errors import EditError, Line, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import near_miss, parse_tensor, scope_prefix
+from gdsurgeon.graph.names import parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, READS_SHAPE, is_random
+from gdsurgeon.text import near_miss
 
 PATIENCE = 10
 """Seconds of this process's time in which regular expressions are matched."""

@@ -79,3 +79,28 @@ def first_lines(lines: Sequence[str], most: int, others: str = "more") -> tuple[
 def or_nothing(names: Iterable[str]) -> str:
     """NAMES in quotes, all of them, or that there is none."""
     return ", ".join(map(quoted, names)) or "nothing"
+
+
+MOST_WORK = 2_000_000
+"""Pairs of letters that are compared in the search for a near miss: less than a second's work."""
+
+
+def near_miss(name: str, names: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` where one of NAMES is like NAME, else nothing."""
+    from difflib import get_close_matches
+
+    lowered = name.lower()
+    pool: list[str] = []
+    work = 0
+    for candidate in names:
+        if candidate.lower() == lowered:
+            return f" Did you mean {quoted(candidate)}?"
+        # Comparing is quadratic in the length of the names and linear in their number: only the likely ones.
+        similar_length = abs(len(candidate) - len(name)) <= 4
+        if work < MOST_WORK and (similar_length or (len(name) > 3 and lowered in candidate.lower())):
+            pool.append(candidate)
+            work += len(name) * len(candidate)
+    found = get_close_matches(name, pool, 1, 0.75)
+    if not found:
+        found = [c for c in pool if len(name) > 3 and lowered in c.lower()][:1]
+    return f" Did you mean {quoted(found[0])}?" if found else ""

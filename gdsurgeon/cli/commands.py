@@ -34,7 +34,7 @@ class Commands(click.Group):
 
         found = plugins()
         if name not in found:
-            from gdsurgeon.graph.names import near_miss
+            from gdsurgeon.text import near_miss
 
             raise click.UsageError(f"there is no command {name!r}.{near_miss(name, [*COMMANDS, *found])}", ctx)
         return load(found[name])

@@ -13,12 +13,12 @@ from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, plan_copy_nodes
 from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, Line, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames, near_miss, scope_prefix
+from gdsurgeon.graph.names import UniqueNames, scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, RESOURCE_VARIABLES, TENSOR_ARRAYS, VARIABLES
 from gdsurgeon.select import compiled, is_constant, matching_ends, scopes, under_scope
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import named
+from gdsurgeon.text import named, near_miss
 
 
 @edit

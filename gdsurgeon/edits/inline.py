@@ -17,9 +17,9 @@ from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, string_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import near_miss
 
 FRAME_NAME = "frame_name"
 MOST_NODES = 2_000_000

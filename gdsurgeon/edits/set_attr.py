@@ -14,12 +14,11 @@ from gdsurgeon.errors import EditError, InputError, NothingToDo, printable, quot
 from gdsurgeon.graph.attrs import functions_in, kind_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.select import Selection, one_node, select_nodes
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines, is_utf8
+from gdsurgeon.text import first_lines, is_utf8, near_miss
 from gdsurgeon.wire.protos import AttrValue
 
 MOST_NOTES = 8

@@ -19,14 +19,13 @@ from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
 from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
 from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import an, counted, first_lines, named
+from gdsurgeon.text import an, counted, first_lines, named, near_miss
 
 MOST_SHOWN = 8
 MOST_DETAILS = 100

@@ -11,14 +11,13 @@ from gdsurgeon.edits.set_attr import spelt_attr
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import Plain, int_value, kind_of, plain, type_value, types_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.node import Node, same_dtype
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
 from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, listed
+from gdsurgeon.text import counted, listed, near_miss
 from gdsurgeon.wire.protos import AttrValue
 
 Attrs = Mapping[str, AttrValue]

@@ -13,9 +13,9 @@ from gdsurgeon.feeds.make.numbers import BYTES, INTEGERS
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.literals import parse_literal
-from gdsurgeon.graph.names import near_miss
 from gdsurgeon.ops import dtypes
 from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.text import near_miss
 
 
 def check_names(overrides: Overrides, known: Iterable[str]) -> None:

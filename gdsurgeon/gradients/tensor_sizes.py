@@ -10,12 +10,12 @@ from gdsurgeon.gradients.checkpointing.step import TensorSize, tensor_size
 from gdsurgeon.gradients.skeleton import with_shapes
 from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import near_miss
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import FLOATING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.base import TensorSpec
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from gdsurgeon.text import near_miss
 from gdsurgeon.wire.protos import GraphDef
 
 _SMALL = frozenset((("FusedBatchNormV3", 5),))

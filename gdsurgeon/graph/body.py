@@ -12,12 +12,13 @@ from typing import NamedTuple
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import plain
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames, format_input, is_valid_name, near_miss
+from gdsurgeon.graph.names import UniqueNames, format_input, is_valid_name
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.ops.op_defs import AttrReader, OpDef, arg_dtypes
+from gdsurgeon.text import near_miss
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import ArgDef, AttrValue, FunctionDef, GraphDef, NodeDef, TensorShapeProto
 from gdsurgeon.wire.source import BytesSource

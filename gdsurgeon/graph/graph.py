@@ -8,18 +8,13 @@ from typing import NamedTuple, TypeVar
 
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
-from gdsurgeon.graph.names import (
-    UniqueNames,
-    check_name,
-    near_miss,
-    parse_tensor,
-)
+from gdsurgeon.graph.names import UniqueNames, check_name, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, check_output
 from gdsurgeon.graph.overlay import Overlay
 from gdsurgeon.graph.store import Store
 from gdsurgeon.graph.writing import replaced_functions, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
-from gdsurgeon.text import an
+from gdsurgeon.text import an, near_miss
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.text import is_text_name, to_text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from gdsurgeon.errors import EditError, quoted
@@ -94,28 +94,3 @@ class UniqueNames:
         self._next[name] = count
         self._given.add(candidate)
         return candidate
-
-
-MOST_WORK = 2_000_000
-"""Pairs of letters that are compared in the search for a near miss: less than a second's work."""
-
-
-def near_miss(name: str, names: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` where one of NAMES is like NAME, else nothing."""
-    from difflib import get_close_matches
-
-    lowered = name.lower()
-    pool: list[str] = []
-    work = 0
-    for candidate in names:
-        if candidate.lower() == lowered:
-            return f" Did you mean {quoted(candidate)}?"
-        # Comparing is quadratic in the length of the names and linear in their number: only the likely ones.
-        similar_length = abs(len(candidate) - len(name)) <= 4
-        if work < MOST_WORK and (similar_length or (len(name) > 3 and lowered in candidate.lower())):
-            pool.append(candidate)
-            work += len(name) * len(candidate)
-    found = get_close_matches(name, pool, 1, 0.75)
-    if not found:
-        found = [c for c in pool if len(name) > 3 and lowered in c.lower()][:1]
-    return f" Did you mean {quoted(found[0])}?" if found else ""

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +12,6 @@ from gdsurgeon.graph.names import (
     format_input,
     in_scope,
     is_valid_name,
-    near_miss,
     parse_input,
     parse_tensor,
     scope_prefix,
@@ -114,30 +111,3 @@ def test_many_requests_for_one_name_take_constant_time_each() -> None:
     for _ in range(5000):
         unique("a")
     assert asked < 15_000
-
-
-@pytest.mark.parametrize(
-    ("name", "names", "found"),
-    [
-        ("image_tensr", ["boxes", "image_tensor"], "image_tensor"),
-        ("Image", ["x", "image"], "image"),
-        ("logits", ["model/head/logits"], "model/head/logits"),
-        ("zzz", ["image", "boxes"], None),
-        ("x", [], None),
-    ],
-)
-def test_near_misses(name: str, names: list[str], found: str | None) -> None:
-    assert near_miss(name, names) == (f" Did you mean '{found}'?" if found else "")
-
-
-def test_a_near_miss_among_very_many_names_is_found_soon() -> None:
-    started = time.monotonic()
-    near_miss("layer_77/weights_x", (f"layer_{i}/weights" for i in range(300_000)))
-    assert time.monotonic() - started < 10
-
-
-def test_a_near_miss_among_long_names_that_are_alike_costs_little() -> None:
-    names = ["".join("ab"[(i >> bit) & 1] for bit in range(10)) * 9 for i in range(1000)]
-    begun = time.process_time()
-    near_miss("c" + names[700][1:], names)
-    assert time.process_time() - begun < 2.5

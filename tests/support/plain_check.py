@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.checks.attrs import AttrFindings, check_attrs
 from gdsurgeon.errors import printable, quoted
-from gdsurgeon.graph.names import NAME_RULE, is_valid_name, near_miss, parse_input
+from gdsurgeon.graph.names import NAME_RULE, is_valid_name, parse_input
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.op_defs import Run, op_def
+from gdsurgeon.text import near_miss
 from gdsurgeon.wire.messages import unknown_fields
 
 

@@ -11,9 +11,10 @@ from typing import Protocol
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.index import Table, places
-from gdsurgeon.graph.names import format_input, near_miss, parse_input
+from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.op_defs import Run
+from gdsurgeon.text import near_miss
 
 
 class Tensors(Protocol):

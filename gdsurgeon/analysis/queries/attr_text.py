@@ -11,8 +11,8 @@ from functools import cache
 
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, func_value, shape_of, shape_value
-from gdsurgeon.graph.names import near_miss
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
+from gdsurgeon.text import near_miss
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 

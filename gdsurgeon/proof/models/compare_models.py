@@ -14,7 +14,7 @@ from gdsurgeon.edits.claims import Postprocessed, Preprocessed
 from gdsurgeon.errors import UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec, input_spec, overridden
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input, near_miss, parse_tensor
+from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.ops import dtypes
 from gdsurgeon.proof.claims.composed import PRE, Parts, parts_around, parts_trial
 from gdsurgeon.proof.claims.side_by_side import counterpart_pairs, deciding
@@ -23,7 +23,7 @@ from gdsurgeon.proof.models.divergence import DivergenceSearch, ModelSide
 from gdsurgeon.proof.models.recording import Recording
 from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext, TrialState, chance_reasons, nodes_of
-from gdsurgeon.text import first_lines
+from gdsurgeon.text import first_lines, near_miss
 
 OPTIMIZED_TOLERANCE = 1e-4
 """By how much floats may differ by default, relatively or absolutely, where TensorFlow has optimised the graphs.
