@@ -103,7 +103,7 @@ MISTAKES = [
     *(
         Mistake(f"one-model{option[1:]}", 2, f"validate model.pb {option}{value}", (f"{option} needs two models",))
         for option, value in (
-            ("--strict", ""), ("--first-divergence", ""), ("--reduce", " r.pb"), ("--map", " a=b"), ("--pre", " pre.pb"),
+            ("--strict", ""), ("--first-divergence", ""), ("--reduce", " r.pb"), ("--map", " a=b"), ("--pre", " x"),
         )
     ),
     # The report.
