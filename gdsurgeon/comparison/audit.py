@@ -35,7 +35,7 @@ def audit(comparison: Comparison, intent: Intent, unsaid: str = "the edit does n
         *_comings_and_goings(facts, after, intent, known),
         *_rewirings(facts, after, known),
         *_alterations(facts, known),
-        *_beside(facts, intent, unsaid),
+        *_beside(facts, intent, known),
     ]
     for name in dict.fromkeys(item.node for item in intent.altered if item.what != "function"):
         node = after.find(name)
@@ -142,6 +142,8 @@ def _told(what: str, before: Value, now: Value) -> str:
         return f"is {an(str(now))}, and was {an(str(before))}"
     if what == "device":
         return f"asks for the device {quoted(str(now))}, and did for {quoted(str(before))}"
+    if what == "other fields":
+        return "has other fields that are none of a node's, or not those that it had"
     was, has = list(before or ()), list(now or ())
     if what == "inputs":
         return f"has {len(has)} inputs, and had {len(was)}"
@@ -149,13 +151,14 @@ def _told(what: str, before: Value, now: Value) -> str:
     return f"{verb} {or_nothing(map(str, has))}, and {did} {or_nothing(map(str, was))}"
 
 
-def _beside(facts: Facts, intent: Intent, unsaid: str) -> Iterator[str]:
+def _beside(facts: Facts, intent: Intent, known: _Known) -> Iterator[str]:
     """What is different about a graph beside its nodes and functions."""
     gone = {f"gradient of {name}" for name in (*intent.functions.removed, *intent.functions.added)}
+    gone |= {f"place of {name}" for name in known.replaced}
     for what, (was, now) in facts.beside.items():
         if what not in gone:
             change = "was added" if was is None else "is gone" if now is None else "is another"
-            yield f"the {printable(what)} {change}, and {unsaid}"
+            yield f"the {printable(what)} {change}, and {known.unsaid}"
 
 
 def _functions(facts: Facts, after: Graph, intent: Intent, unsaid: str) -> Iterator[str]:

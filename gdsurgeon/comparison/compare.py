@@ -11,12 +11,14 @@ from gdsurgeon.comparison.written import as_written
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record
 from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.node_record import other_fields
 from gdsurgeon.wire.protos import FunctionDef
 from gdsurgeon.wire.scan import DEBUG_INFO, LARGE, LIBRARY, VERSIONS
 from gdsurgeon.wire.write import Chunk
@@ -76,12 +78,36 @@ def compare_written(
         # Records that are as they were spell a name that another node has now.
         names.update(dict.fromkeys([*before.store.users(name), *before.store.colocated(name)]))
     out = Comparison(before, after, _node_facts(before, after, renamed, names))
-    for name, count in Counter(written.fresh).items():
-        if count > 1:
-            out.facts.beside[f"doubled {name}"] = (None, str(count))
+    for name, count in Counter(written.doubled).items():
+        out.facts.beside[f"doubled {name}"] = (None, str(count + 1))
+    if not written.doubled:
+        out.facts.beside.update(_displaced(before, written.order, renamed))
     if not written.is_same_beside:
         _compare_beside(out, inside or {})
     return out
+
+
+def _displaced(
+    before: Graph, order: Sequence[tuple[int, int] | str], renamed: Renamed
+) -> Iterator[tuple[str, tuple[Value, Value]]]:
+    """The nodes that come after one that comes after them in the file of BEFORE; that one was behind, and is in front.
+
+    Args:
+        before: the graph.
+        order: see `Written`.
+        renamed: the nodes that have another name now.
+    """
+    table = before.store.table
+    rows = {**table.rows, **dict.fromkeys(renamed, -1)} if renamed else table.rows
+    rows.update((new, table.rows[old]) for old, new in renamed.items())
+    last = -1
+    for part in order:
+        row = rows.get(part, -1) if isinstance(part, str) else part[0]
+        end = row + 1 if isinstance(part, str) else part[1]
+        for displaced in range(row, min(end, last)) if row >= 0 else ():
+            name = part if isinstance(part, str) else table.names[displaced]
+            yield f"place of {name}", (f"before {table.names[last]}", f"after {table.names[last]}")
+        last = max(last, end - 1)
 
 
 def compare_files(before: Graph, after: Graph, renamed: Renamed | None = None) -> Comparison:
@@ -203,6 +229,7 @@ class _Spelling:
                 yield "class", _other_classes(old), _other_classes(new)
             elif not is_same_attr(old, new, key):
                 yield f"attr {key}", _canonical(old.attr_bytes(key)), _canonical(new.attr_bytes(key))
+        yield "other fields", _other_fields_of(old), _other_fields_of(new)
 
     def _colocations(self, old: Node, new: Node) -> tuple[Value, Value]:
         """A colocation with what is gone, or never was there, is given up."""
@@ -238,6 +265,13 @@ def _canonical(data: bytes | None) -> bytes | None:
         return data
 
 
+def _other_fields_of(node: Node) -> bytes:
+    """What the record of a node has beside its name, op, inputs, device and attrs."""
+    record = node.record
+    assert record is not None
+    return other_fields(record.buffer(), 0, record.end - record.body)
+
+
 def _other_classes(node: Node) -> Value:
     """The entries of ``_class`` that are no colocations."""
     data = node.attr_bytes(COLOCATION_ATTR)
@@ -269,15 +303,22 @@ def _compare_beside(out: Comparison, inside: Mapping[str, Renamed]) -> None:
     gradients = [{g.function_name: g.gradient_func for g in graph.functions.gradients()} for graph in (before, after)]
     for name in dict.fromkeys((*gradients[0], *gradients[1])):
         beside[f"gradient of {name}"] = gradients[0].get(name), gradients[1].get(name)
-    doubled = [Counter(f.signature.name for f in graph.functions) for graph in (before, after)]
-    for name, count in doubled[1].items():
-        if count > max(1, doubled[0][name]):
-            beside[f"doubled function {name}"] = None, str(count)
+    named = [Counter(_named_in(graph.functions)) for graph in (before, after)]
+    for what, count in named[1].items():
+        if count > max(1, named[0][what]):
+            beside[f"doubled {what}"] = None, str(count)
+    beside["library"] = before.functions.other_fields() or None, after.functions.other_fields() or None
     fields = [_other_fields(graph) for graph in (before, after)]
     for what in dict.fromkeys((*fields[0], *fields[1])):
         beside[what] = fields[0].get(what), fields[1].get(what)
     for what in [what for what, (was, now) in beside.items() if was == now]:
         del beside[what]
+
+
+def _named_in(library: FunctionLibrary) -> Iterator[str]:
+    """Whatever a library has by a name, as often as it has it."""
+    yield from (f"function {function.signature.name}" for function in library)
+    yield from (f"gradient of {gradient.function_name}" for gradient in library.gradients())
 
 
 def _same(a: FunctionDef, b: FunctionDef) -> bool:

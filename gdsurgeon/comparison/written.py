@@ -26,14 +26,21 @@ class Written(NamedTuple):
     Attributes:
         graph: it.
         lost: the names of the nodes of the file of which the bytes were not copied whole.
-        fresh: the names of the nodes that were not copied whole from the file; one that is there twice comes twice.
-        is_same_beside: whether all that the file holds beside its nodes was copied, and nothing is there besides.
+        order: what its nodes are, in their order: rows of the file that were copied, from and to; the names of others.
+        doubled: the names of nodes that are there more often than in the file.
+        is_same_beside: whether all that the file holds beside its nodes was copied once, and nothing is there besides.
     """
 
     graph: Graph
     lost: list[str]
-    fresh: list[str]
+    order: list[tuple[int, int] | str]
+    doubled: list[str]
     is_same_beside: bool
+
+    @property
+    def fresh(self) -> list[str]:
+        """The names of the nodes that were not copied whole from the file; one that is there twice comes twice."""
+        return [part for part in self.order if isinstance(part, str)]
 
 
 def as_written(before: Graph, chunks: Sequence[Chunk]) -> Written:
@@ -45,7 +52,7 @@ def as_written(before: Graph, chunks: Sequence[Chunk]) -> Written:
     finder = WrittenFinder(before.store.table, ChunkSource(chunks, before.source_name))
     graph = Graph(finder.source, text=before.text)
     graph.store = Store(finder.source, finder)
-    return Written(graph, list(finder.lost()), finder.fresh_names, finder.is_same_beside)
+    return Written(graph, list(finder.lost()), finder.order, list(finder.doubled()), finder.is_same_beside)
 
 
 class WrittenFinder:
@@ -60,13 +67,14 @@ class WrittenFinder:
         self._table = table
         self.source = source
         self._fresh: dict[str, Record] = {}
-        self.fresh_names: list[str] = []
+        self._again: list[str] = []
+        self.order: list[tuple[int, int] | str] = []
         self._kept = [*_copied(table, source)]
         rows = sorted((first, last) for piece in self._kept for first, last in [piece.rows] if first < last)
         self._rows = rows
         self._others: list[Field] = []
         self._read()
-        count = sum(last - first for first, last in rows) + len(self.fresh_names)
+        count = sum(last - first for first, last in rows) + len(self._fresh) + len(self._again)
         ends = [
             self._table.ends[piece.rows[1] - 1] + piece.shift for piece in self._kept if piece.rows[0] < piece.rows[1]
         ]
@@ -75,15 +83,17 @@ class WrittenFinder:
 
     def _read(self) -> None:
         """Reads what is between the pieces that were copied."""
-        position = kept = fresh = 0
+        position = fresh = 0
+        kept: list[Field] = []
         for piece in self._kept:
             fresh += self._read_between(position, piece.start + piece.shift)
-            for field in piece.others:
-                kept += 1
-                self._others.append(_shifted(field, piece.shift))
+            if piece.rows[0] < piece.rows[1]:
+                self.order.append(piece.rows)
+            kept += piece.others
+            self._others += [_shifted(field, piece.shift) for field in piece.others]
             position = piece.end + piece.shift
         fresh += self._read_between(position, self.source.size)
-        self.is_same_beside = not fresh and kept == len(self._table.layout.others)
+        self.is_same_beside = not fresh and kept == [*self._table.layout.others]
 
     def _read_between(self, start: int, end: int) -> int:
         """Reads the records from START to END, and returns how many other fields there are."""
@@ -105,8 +115,20 @@ class WrittenFinder:
         return count
 
     def _note(self, name: str, record: Record) -> None:
-        self._fresh.setdefault(name, record)
-        self.fresh_names.append(name)
+        if self._fresh.setdefault(name, record) is not record:
+            self._again.append(name)
+        self.order.append(name)
+
+    def doubled(self) -> Iterator[str]:
+        """The nodes that are written more often than the file has them, each as often as it is too much."""
+        yield from self._again
+        for name in self._fresh:
+            if self._is_kept(self._table.rows.get(name, -1)):
+                yield name
+        at = 0
+        for first, last in self._rows:
+            yield from self._table.names[first : min(at, last)]
+            at = max(at, last)
 
     def lost(self) -> Iterator[str]:
         """The nodes of the file of which the records were not copied whole, in its order."""
@@ -135,8 +157,12 @@ class WrittenFinder:
         if fresh is not None:
             return fresh
         row = self._table.rows.get(name, -1)
+        return self._table.record(row) if self._is_kept(row) else None
+
+    def _is_kept(self, row: int) -> bool:
+        """Whether the node at ROW of the file was copied whole."""
         at = bisect_right(self._rows, (row, len(self._table.names))) - 1
-        return self._table.record(row) if row >= 0 and at >= 0 and row < self._rows[at][1] else None
+        return row >= 0 and at >= 0 and row < self._rows[at][1]
 
     def users(self, name: str) -> Iterable[str]:
         raise NotImplementedError(name)

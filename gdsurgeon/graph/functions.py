@@ -120,6 +120,14 @@ class FunctionLibrary:
         self._all()
         return [*self._gradients, *self._new_gradients]
 
+    def other_fields(self) -> bytes:
+        """What the file has in its library beside functions and GradientDefs, serialised."""
+        out: list[bytes] = []
+        for span in self._spans:
+            data = self._source.read(span.value, span.end - span.value)
+            out += [data[f.start : f.end] for f in fields(data, 0, len(data)) if f.number not in (_FUNCTION, _GRADIENT)]
+        return b"".join(out)
+
     def _find(self, name: str) -> _Entry | None:
         if not self._spans and not self._entries:
             return None

@@ -70,6 +70,13 @@ def read_header(buf: Buffer, start: int, end: int) -> Header:
     return Header(name, op, tuple(inputs), device, attrs, unknown)
 
 
+def other_fields(buf: Buffer, start: int, end: int) -> bytes:
+    """The fields of the NodeDef from START to END of BUF that its header does not tell of, one after the other."""
+    told = range(NAME, ATTR + 1)
+    others = (f for f in fields(buf, start, end) if f.wire_type != LEN or f.number not in told)
+    return b"".join(bytes(buf[f.start : f.end]) for f in others)
+
+
 def _plain_header(buf: bytes, start: int, end: int) -> Header | None:
     """The header of a record that is as nearly all are: known fields only, lengths of one or two bytes. Else None."""
     name = op = device = ""

@@ -310,6 +310,25 @@ MUTANTS = [
         "writing: the last node is left out", "graph.writing", "    if pos < source.size:\n", "    if False:\n", of(one_renamed, scopes),
     ),
     Mutant(
+        "writing: what is written anew stands beside what it was", "graph.writing", "(node.record.start, node.record.end, encoded(node))", "(node.record.end, node.record.end, encoded(node))", of(attr, scopes),
+    ),
+    Mutant(
+        "writing: what is written anew comes at the end", "graph.writing", "        out.append((node.record.start, node.record.end, encoded(node)))",
+        "        out += [(node.record.start, node.record.end, []), (store.layout.end_of_nodes, store.layout.end_of_nodes, encoded(node))]", of(attr, scopes),
+    ),
+    Mutant(
+        "writing: a stretch is written twice", "graph.writing", "        pos = end\n", "        out += out[:1]\n        pos = end\n", of(attr, scopes),
+    ),
+    Mutant(
+        "writing: the new library stands beside the old", "graph.writing", "(span.start, span.end, functions.chunks_of(span))", "(span.end, span.end, functions.chunks_of(span))", of(cleared, lambda: bodies()),
+    ),
+    Mutant(
+        "writing: gradient registrations are written twice", "graph.functions", "                out.append(chunk)\n", "                out += [chunk, chunk] if field.number == _GRADIENT else [chunk]\n", of(cleared, lambda: bodies()),
+    ),
+    Mutant(
+        "writing: fields that are not known are lost", "wire.node_record", "        else:\n            yield span\n        if inputs", "        elif number in KNOWN_FIELDS:\n            yield span\n        if inputs", of(lambda g: gds.set_device(g, device="/cpu:0", nodes=["x"]), lambda: unknown()),
+    ),
+    Mutant(
         "graph: colocations do not follow a name", "graph.graph", "                for user in self.colocated_with(node):\n                    self._overlay.touch(user)\n", "", of(renamed, lambda: colocated()),
     ),
 ]  # fmt: skip
@@ -324,6 +343,11 @@ def bodies() -> Graph:
             function("f", node("n", "Neg", ["x"], T=FLOAT, device="/gpu:0")), function("f_grad"), gradients={"f": "f_grad"}
         ),
     )  # fmt: skip
+
+
+def unknown() -> Graph:
+    """A node with a field that nobody knows."""
+    return graph(encode_len(1, const("x", [1])[2:] + encode_len(900, b"unknown")))
 
 
 def with_x() -> Graph:

@@ -105,6 +105,8 @@ def _told(what: str, was: Value, now: Value) -> str:
         return "its value is another"
     if what.startswith("attr "):
         return f"{printable(what[5:])} {_attr(was)} -> {_attr(now)}"
+    if what == "other fields":
+        return "its fields that are none of a node's are others"
     verb = {"controls": "waits for", "colocated": "stands beside", "inputs": "reads"}.get(what, what)
     return f"{verb} {_names(now)} and not {_names(was)}"
 
