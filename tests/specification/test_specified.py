@@ -1,0 +1,45 @@
+"""Every edit is decorated and has a specification that takes what the edit takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from inspect import Parameter, signature, unwrap
+from pathlib import Path
+
+import pytest
+
+from gdsurgeon import edits
+from gdsurgeon.registry import COMMANDS
+from gdsurgeon.specification.specify import SPECIFIED
+
+EDITS = {entry.function.rpartition(".")[2] for entry in COMMANDS.values() if entry.function.startswith("edits.")}
+
+
+def test_every_edit_says_what_was_asked_of_it() -> None:
+    texts = {path.stem: path.read_text() for path in Path(edits.__path__[0]).glob("*.py")}
+    assert {name for name, text in texts.items() if "\n@edit\n" in text} == EDITS
+    assert {name for name in EDITS if unwrap(function(name)) is not function(name)} == EDITS
+
+
+def test_every_edit_has_a_specification() -> None:
+    assert SPECIFIED == EDITS
+
+
+def function(name: str) -> Callable[..., object]:
+    found: Callable[..., object] = getattr(import_module(f"gdsurgeon.edits.{name}"), name)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(EDITS))
+def test_a_specification_takes_what_its_edit_takes(name: str) -> None:
+    asked = {item.name: item.default for item in parameters(function(name))}
+    found = parameters(import_module(f"gdsurgeon.specification.{name}").violations)
+    taken = {item.name: item.default for item in found if item.kind is not Parameter.VAR_KEYWORD}
+    takes_more = any(item.kind is Parameter.VAR_KEYWORD for item in found)
+    assert taken.items() <= asked.items() and (takes_more or taken == asked)
+
+
+def parameters(item: Callable[..., object]) -> list[Parameter]:
+    """The parameters of an edit besides the graph, or of a specification besides the comparison."""
+    return list(signature(item).parameters.values())[1:]
