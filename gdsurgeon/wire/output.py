@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from types import TracebackType
 
 from gdsurgeon.errors import OutputError, printable, reason
-from gdsurgeon.wire.source import FileSource
+from gdsurgeon.wire.source import FileSource, open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of, write_chunks
 
 EARLY_WRITEBACK = 64 << 20
@@ -122,6 +122,24 @@ class OutputFile:
             raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
         assert self.staged is not None
         return self.staged
+
+    def stage_file(self, path: str) -> str:
+        """Has the file PATH be what is published: by a further name where links are possible, else a copy of it.
+
+        Raises:
+            OutputError: it cannot be written; nothing is left behind.
+            InputError: PATH cannot be read.
+        """
+        self.staged = temporary_name(self._target)
+        try:
+            os.link(path, self.staged)
+            return self.staged
+        except OSError:
+            source = open_source(path)
+        try:
+            return self.stage([SourceSpan(source, 0, source.size)])
+        finally:
+            source.close()
 
     def _create(self) -> int:
         if self.is_stream:

@@ -180,3 +180,62 @@ class NodeColumns(Message):
 
 class NodeBodies(Message):
     node: Scalars[bytes]
+
+
+class Extent(Message):
+    start: int
+    length: int
+
+
+class TensorSliceProto(Message):
+    extent: Messages[Extent]
+
+
+class BundleHeaderProto(Message):
+    num_shards: int
+    endianness: int
+    version: VersionDef
+
+
+class BundleEntryProto(Message):
+    dtype: int
+    shape: TensorShapeProto
+    shard_id: int
+    offset: int
+    size: int
+    crc32c: int
+    slices: Messages[TensorSliceProto]
+
+
+class SavedSliceMeta(Message):
+    name: str
+    shape: TensorShapeProto
+    type: int
+    slice: Messages[TensorSliceProto]
+
+
+class SavedTensorSliceMeta(Message):
+    tensor: Messages[SavedSliceMeta]
+
+
+class SavedTensorSlices(Message):
+    meta: SavedTensorSliceMeta
+
+
+class SerializedTensor(Message):
+    name: str
+    full_name: str
+    checkpoint_key: str
+
+
+class SlotVariableReference(Message):
+    slot_variable_node_id: int
+
+
+class TrackableObject(Message):
+    attributes: Messages[SerializedTensor]
+    slot_variables: Messages[SlotVariableReference]
+
+
+class TrackableObjectGraph(Message):
+    nodes: Messages[TrackableObject]

@@ -17,6 +17,10 @@ from gdsurgeon.wire.messages import message
 ROOTS = {
     "tensorflow.GraphDef": protos.GraphDef,
     "tensorflow.StepStats": protos.StepStats,
+    "tensorflow.BundleEntryProto": protos.BundleEntryProto,
+    "tensorflow.BundleHeaderProto": protos.BundleHeaderProto,
+    "tensorflow.SavedTensorSlices": protos.SavedTensorSlices,
+    "tensorflow.TrackableObjectGraph": protos.TrackableObjectGraph,
     "gdsurgeon.NodeRecords": protos.NodeColumns,
     "gdsurgeon.NodeBodies": protos.NodeBodies,
 }
@@ -30,6 +34,7 @@ SCALARS = {
         FieldDescriptor.TYPE_INT32,
         FieldDescriptor.TYPE_INT64,
         FieldDescriptor.TYPE_UINT32,
+        FieldDescriptor.TYPE_FIXED32,
         FieldDescriptor.TYPE_ENUM,
     },
 }

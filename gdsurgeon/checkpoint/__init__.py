@@ -1,0 +1,1 @@
+"""TensorFlow's checkpoints: tensors by key, read, listed, verified, renamed and written without TensorFlow or NumPy."""

@@ -1,0 +1,178 @@
+"""TensorBundles, the checkpoints of TensorFlow since 1.0: a table of entries, and the tensors' bytes in shards.
+
+Source: tensorflow/core/util/tensor_bundle/tensor_bundle.cc, tensorflow/core/protobuf/tensor_bundle.proto.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+
+from gdsurgeon.checkpoint.slices import Slice, extents, from_proto, is_slice_key, sizes, slice_key, spell
+from gdsurgeon.checkpoint.stored import Checkpoint, Part, StoredTensor
+from gdsurgeon.checkpoint.table import Table
+from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.ops.dtypes import DTYPES, DType, dtype_name
+from gdsurgeon.wire import protos
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.source import Source, open_source
+from gdsurgeon.wire.write import SourceSpan
+
+HEADER_KEY = b""
+_NEWEST = 1
+"""The version of the format that is read here."""
+
+
+def dims(shape: protos.TensorShapeProto) -> tuple[int, ...]:
+    """The dimensions of what is stored."""
+    return tuple(dim.size for dim in shape.dim)
+
+
+def index_path(prefix: str) -> str:
+    """The file with the entries."""
+    return f"{prefix}.index"
+
+
+def shard_path(prefix: str, shard: int, shards: int) -> str:
+    """The file with the bytes of shard SHARD of SHARDS."""
+    return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
+
+
+class Bundle(Checkpoint):
+    """A TensorBundle.
+
+    Attributes:
+        records: what its table holds: encoded, the header, and entries of tensors and of slices.
+        header: the first of them.
+
+    Args:
+        prefix: what it is called.
+        index: the file with the entries; it is closed when all is read.
+        opener: opens shard SHARD of SHARDS; without it the files beside the index are taken.
+
+    Raises:
+        InputError: the index is no table or is corrupt; it was written by a machine of the other byte order, or by a
+            newer TensorFlow.
+    """
+
+    def __init__(self, prefix: str, index: Source, opener: Callable[[int, int], Source] | None = None) -> None:
+        self.prefix = prefix
+        self._name = index.name
+        self._opener = opener
+        self._shards: dict[int, Source] = {}
+        try:
+            self.records = dict(Table(index).records())
+        finally:
+            index.close()
+        self._entry_type = message("tensorflow.BundleEntryProto")
+        try:
+            self.header = message("tensorflow.BundleHeaderProto").FromString(self.records[HEADER_KEY])
+        except (KeyError, decode_error()) as error:
+            raise InputError(f"{printable(self._name)} is corrupt: it has no header of a checkpoint") from error
+        if self.header.endianness:
+            raise InputError(
+                f"{printable(prefix)} was written on a big-endian machine: its bytes are the wrong way round here"
+            )
+        newest = self.header.version.min_consumer
+        if newest > _NEWEST:
+            raise InputError(f"{printable(prefix)} wants version {newest} of the format, and {_NEWEST} is known here")
+        self.keys = [decode_key(key) for key in self.records if key and not is_slice_key(key)]
+
+    def tensor(self, key: str) -> BundleTensor:
+        data = self.records.get(encode_key(key)) if key else None
+        if data is None:
+            raise self.no_such_key(key)
+        entry = self._entry(key, data)
+        return BundleTensor(self, key, entry, self._dtype(key, entry))
+
+    def close(self) -> None:
+        for source in self._shards.values():
+            source.close()
+        self._shards.clear()
+
+    def shard(self, number: int) -> Source:
+        """The bytes of shard NUMBER.
+
+        Raises:
+            InputError: its file is missing, or cannot be read.
+        """
+        source = self._shards.get(number)
+        if source is None:
+            opened = self._opener or (lambda shard, shards: open_source(shard_path(self.prefix, shard, shards)))
+            source = self._shards[number] = opened(number, self.header.num_shards)
+        return source
+
+    def part(self, key: str, whole: protos.BundleEntryProto, part: Slice | None) -> Part:
+        """What is stored of the tensor KEY with the entry WHOLE: PART of it, or everything.
+
+        Raises:
+            InputError: the slice has no entry, or one that does not fit; its file is missing or cut short.
+        """
+        entry, name = whole, quoted(key)
+        if part is not None:
+            name = f"the slice {spell(part)} of {quoted(key)}"
+            data = self.records.get(slice_key(encode_key(key), part))
+            if data is None:
+                raise self._bad(f"{name} has no entry")
+            entry = self._entry(name, data)
+            if entry.dtype != whole.dtype or not _fits(part, dims(entry.shape), dims(whole.shape)):
+                raise self._bad(f"{name} does not fit {dtype_name(whole.dtype)} {list(dims(whole.shape))}")
+        shape, dtype, end = dims(entry.shape), self._dtype(key, entry), entry.offset + entry.size
+        if dtype.size and entry.size != dtype.size * math.prod(shape):
+            raise self._bad(f"{name} has {entry.size:,} bytes, which are not {dtype.name} {list(shape)}")
+        if entry.shard_id >= max(self.header.num_shards, 1):
+            raise self._bad(f"{name} is in shard {entry.shard_id} of {self.header.num_shards}")
+        source = self.shard(entry.shard_id)
+        if end > source.size:
+            raise InputError(
+                f"{printable(source.name)} is cut short: {name} ends at {end:,}, and it has {source.size:,} bytes"
+            )
+        return Part(part, shape, SourceSpan(source, entry.offset, end), entry.crc32c)
+
+    def _entry(self, name: str, data: bytes) -> protos.BundleEntryProto:
+        try:
+            return self._entry_type.FromString(data)
+        except decode_error() as error:
+            raise self._bad(f"{name}: it cannot be parsed") from error
+
+    def _dtype(self, key: str, entry: protos.BundleEntryProto) -> DType:
+        dtype = DTYPES.get(entry.dtype)
+        if dtype is None:
+            raise self._bad(f"{quoted(key)} is of {dtype_name(entry.dtype)}, which is not known")
+        return dtype
+
+    def _bad(self, what: str) -> InputError:
+        return InputError(f"{printable(self._name)} has a bad entry: {what}")
+
+
+class BundleTensor(StoredTensor):
+    """A tensor of a TensorBundle; `entry` is its own, of which the place means nothing where there are slices."""
+
+    def __init__(self, bundle: Bundle, key: str, entry: protos.BundleEntryProto, dtype: DType) -> None:
+        super().__init__(key, dtype, dims(entry.shape), tuple(map(from_proto, entry.slices)))
+        self.entry = entry
+        self._bundle = bundle
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        wanted: tuple[Slice | None, ...] = self.slices or (None,)
+        return tuple(self._bundle.part(self.key, self.entry, part) for part in wanted)
+
+
+def _fits(part: Slice, shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    if len(part) != len(whole):
+        return False
+    box = extents(part, whole)
+    inside = all(start >= 0 and start + length <= dim for (start, length), dim in zip(box, whole, strict=True))
+    return inside and sizes(box) == shape
+
+
+def encode_key(key: str) -> bytes:
+    """KEY as a table holds it: text, or bytes that are none."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+def decode_key(key: bytes) -> str:
+    """The key that a table holds as KEY."""
+    return key.decode("utf-8", "surrogateescape")

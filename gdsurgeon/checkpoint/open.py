@@ -1,0 +1,100 @@
+"""Opens a checkpoint by its prefix, and says what is there instead where it is none."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from gdsurgeon.checkpoint.bundle import Bundle, index_path
+from gdsurgeon.checkpoint.stored import Checkpoint
+from gdsurgeon.checkpoint.table import is_table
+from gdsurgeon.checkpoint.v1 import V1Checkpoint
+from gdsurgeon.errors import InputError, printable
+from gdsurgeon.text import named, near_miss
+from gdsurgeon.wire.sniff import HEAD, foreign_format
+from gdsurgeon.wire.source import open_source
+
+_OF_A_BUNDLE = re.compile(r"(.+)\.(index|meta|data-\d{5}-of-\d{5})\Z", re.DOTALL)
+_SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})\Z", re.DOTALL)
+
+
+def prefix_of(path: str) -> str:
+    """The prefix of the checkpoint that PATH means: itself, or what stands before .index, .meta or .data-*."""
+    found = _OF_A_BUNDLE.match(path)
+    return found[1] if found is not None and os.path.exists(index_path(found[1])) else path
+
+
+def open_checkpoint(path: str) -> Checkpoint:
+    """The checkpoint with the prefix PATH; one of its files names it, too.
+
+    It is a TensorBundle (``PATH.index`` with ``PATH.data-*``), or a checkpoint of TensorFlow before 1.0 (V1): the file
+    PATH itself, or ``PATH-00000-of-00002`` and so on.
+
+    Raises:
+        InputError: there is none; or its index is broken, or of a kind that cannot be read.
+    """
+    prefix = prefix_of(path)
+    if os.path.exists(index_path(prefix)):
+        return Bundle(prefix, open_source(index_path(prefix)))
+    found = _SHARD.match(prefix)
+    if found is not None and os.path.exists(prefix):
+        prefix = found[1]
+    shards = _v1_shards(prefix)
+    if shards:
+        return V1Checkpoint(prefix, shards)
+    if os.path.isfile(prefix):
+        source = open_source(prefix)
+        try:
+            is_v1 = is_table(source)
+            what = foreign_format(source.read(0, min(HEAD, source.size)))
+        finally:
+            source.close()
+        if is_v1:
+            return V1Checkpoint(prefix, [prefix])
+        what = f": it is {what}" if what is not None else ""
+        raise InputError(f"{printable(prefix)} is no checkpoint{what}.{_those_there(prefix)}".rstrip("."))
+    if os.path.isdir(prefix):
+        raise InputError(f"{printable(prefix)} is a folder, not a checkpoint.{_those_in(prefix)}".rstrip("."))
+    raise InputError(f"there is no checkpoint {printable(prefix)}.{_those_there(prefix)}".rstrip("."))
+
+
+def _v1_shards(prefix: str) -> list[str]:
+    """The files of the V1 checkpoint PREFIX that is in several.
+
+    Raises:
+        InputError: one is missing.
+    """
+    folder, name = os.path.split(prefix)
+    found = [match for entry in _listed(folder) if (match := _SHARD.match(entry)) is not None and match[1] == name]
+    if not found:
+        return []
+    count = int(found[0][3])
+    shards = [f"{prefix}-{number:05d}-of-{count:05d}" for number in range(count)]
+    for shard in shards:
+        if not os.path.exists(shard):
+            raise InputError(f"{printable(shard)} is missing, a part of the checkpoint {printable(prefix)}")
+    return shards
+
+
+def _those_there(prefix: str) -> str:
+    """What is said of the checkpoints in the folder of PREFIX, of which none is that."""
+    folder, name = os.path.split(prefix)
+    there = _prefixes(folder)
+    return near_miss(name, there) or (f" In that folder there is {named(there)}" if there else "")
+
+
+def _those_in(folder: str) -> str:
+    """What is said of the checkpoints in FOLDER, which was given for one."""
+    there = [*_prefixes(folder), *(os.path.join("variables", p) for p in _prefixes(os.path.join(folder, "variables")))]
+    return f" In it there is {named(there)}" if there else ""
+
+
+def _prefixes(folder: str) -> list[str]:
+    return sorted(name.removesuffix(".index") for name in _listed(folder) if name.endswith(".index"))
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder or "."))
+    except OSError:
+        return []

@@ -1,0 +1,125 @@
+"""The files of a TensorBundle, which appear together or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from types import TracebackType
+
+from gdsurgeon.checkpoint.bundle import Bundle, index_path, shard_path
+from gdsurgeon.errors import OutputError, printable, reason
+from gdsurgeon.wire.output import OutputFile
+from gdsurgeon.wire.source import Source, open_source
+from gdsurgeon.wire.write import Chunk
+
+_SHARD = re.compile(r"\.data-\d{5}-of-\d{5}")
+
+Shard = str | Sequence[Chunk]
+"""A shard that is to be: a file that is there already, or what is to be written."""
+
+
+class BundleOutput:
+    """A TensorBundle that is being written: staged, perhaps read, then published.
+
+    Its shards get their names first, none of which anything has; then the index does, and with that the bundle is
+    there. A shard that is a file already becomes a further name of that file where links are possible, else a copy.
+
+    Use as a context manager: what was staged and not published is removed.
+
+    Args:
+        prefix: what it will be called.
+        index: the bytes of its index.
+        shards: in order.
+        replacing: whether the index of that name is to be exchanged.
+
+    Raises:
+        OutputError: something of that prefix is there and is not replaced; or the folder cannot be written to.
+    """
+
+    def __init__(self, prefix: str, index: bytes, shards: Sequence[Shard], *, replacing: bool = False) -> None:
+        if not replacing:
+            check_free(prefix)
+        self.prefix = prefix
+        self._index = OutputFile(index_path(prefix))
+        self._bytes = index
+        self._shards = [
+            (number, shard, OutputFile(path))
+            for number, shard in enumerate(shards)
+            if shard != (path := shard_path(prefix, number, len(shards)))
+        ]
+
+    def stage(self) -> None:
+        """Writes everything under names of its own.
+
+        Raises:
+            OutputError: it cannot be written; nothing is left behind.
+        """
+        for _, shard, output in self._shards:
+            if isinstance(shard, str):
+                output.stage_file(shard)
+            else:
+                output.stage(shard)
+        self._index.stage([self._bytes])
+
+    def staged(self) -> Bundle:
+        """What was staged, opened: the caller closes it."""
+        assert self._index.staged is not None
+        places = {number: output.staged for number, _, output in self._shards}
+
+        def opened(number: int, shards: int) -> Source:
+            return open_source(places.get(number) or shard_path(self.prefix, number, shards))
+
+        return Bundle(self.prefix, open_source(self._index.staged), opened)
+
+    def publish(self) -> None:
+        """Has the files take their names.
+
+        Raises:
+            OutputError: one could not; then none has.
+        """
+        try:
+            for _, _, output in self._shards:
+                output.publish()
+            self._index.publish()
+        except BaseException:
+            for _, _, output in self._shards:
+                if not self.has_appeared and output.has_appeared:
+                    os.unlink(output.name)
+            raise
+
+    @property
+    def has_appeared(self) -> bool:
+        """Whether the bundle is there by now."""
+        return self._index.has_appeared
+
+    def __enter__(self) -> BundleOutput:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for _, _, output in self._shards:
+            output.discard()
+        self._index.discard()
+
+
+def check_free(prefix: str) -> None:
+    """Raises OutputError where there is a checkpoint of that prefix, or a part of one."""
+    folder, name = os.path.split(prefix)
+    try:
+        there = sorted(os.listdir(folder or "."))
+    except OSError as error:
+        raise OutputError(f"{printable(prefix)} cannot be written: {printable(folder)}: {reason(error)}") from error
+    for entry in there:
+        if entry == index_path(name) or is_shard(entry, name):
+            raise OutputError(
+                f"{printable(prefix)} cannot be written: there is {printable(entry)}, and a checkpoint is not replaced "
+                "file by file",
+                hint="remove it first, or give another prefix",
+            )
+
+
+def is_shard(file: str, prefix: str) -> bool:
+    """Whether FILE is called as a shard of the bundle PREFIX is."""
+    return file.startswith(prefix) and _SHARD.fullmatch(file[len(prefix) :]) is not None

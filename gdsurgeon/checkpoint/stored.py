@@ -1,0 +1,162 @@
+"""A checkpoint as what it holds: tensors by key, each in one part or in slices, as spans of files."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import NamedTuple
+
+from gdsurgeon.checkpoint.slices import Extents, Slice, extents, sizes, whole
+from gdsurgeon.checkpoint.stretch import Piece, stretched
+from gdsurgeon.checkpoint.strings import decode_strings
+from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.ops.dtypes import STRING, DType
+from gdsurgeon.text import near_miss
+from gdsurgeon.wire.fields import WireError
+from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
+
+
+class Part(NamedTuple):
+    """What is stored of a tensor in one piece.
+
+    Attributes:
+        slice: which part of the tensor it is; None: all of it.
+        shape: its own.
+        span: its bytes as a TensorBundle stores them: little-endian, row by row; strings behind their lengths.
+        crc: the masked CRC32C of a TensorBundle's index; None in a V1 checkpoint, which has none for each tensor.
+    """
+
+    slice: Slice | None
+    shape: tuple[int, ...]
+    span: SourceSpan
+    crc: int | None
+
+    def data(self) -> bytes:
+        """The bytes of the span."""
+        return self.span.source.read(self.span.start, self.span.end - self.span.start)
+
+    def strings(self) -> list[bytes]:
+        """The elements, where they are strings.
+
+        Raises:
+            InputError: they are not what their checksums say.
+        """
+        try:
+            return decode_strings(self.data(), math.prod(self.shape))
+        except WireError as error:
+            raise InputError(f"{printable(self.span.source.name)} is corrupt: {error.reason}") from error
+
+
+class Stretch(NamedTuple):
+    """A tensor, or a part of one, put together from what is stored."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    chunks: list[Chunk]
+    """Its bytes in order: spans, to be copied from file to file."""
+
+    def data(self) -> bytes:
+        """Its bytes."""
+        return read_chunks(self.chunks)
+
+
+class StoredTensor(ABC):
+    """A tensor of a checkpoint: what the index says of it; nothing is read before somebody asks.
+
+    Attributes:
+        key: what the checkpoint calls it.
+        dtype: of its elements.
+        shape: of the whole, also where slices of it are stored.
+        slices: those that are stored; none where it is stored in one part.
+    """
+
+    def __init__(self, key: str, dtype: DType, shape: tuple[int, ...], slices: tuple[Slice, ...]) -> None:
+        self.key, self.dtype, self.shape, self.slices = key, dtype, shape, slices
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Part, ...]:
+        """What is stored of it: one part without a slice, or one for each of `slices`.
+
+        Raises:
+            InputError: a part is not in the index, or its file is missing or cut short.
+        """
+
+    def strings(self) -> list[bytes]:
+        """The elements, where they are strings (which are not stored in slices).
+
+        Raises:
+            InputError: they are not what their checksums say.
+        """
+        if self.dtype != STRING or self.slices:
+            raise InputError(f"{quoted(self.key)} is not a tensor of strings in one part")
+        return self.parts[0].strings()
+
+
+class Checkpoint(ABC):
+    """An opened checkpoint. Use as a context manager, or `close` it.
+
+    Attributes:
+        prefix: what it is called; files have that name with something behind it.
+        keys: of its tensors, sorted.
+    """
+
+    prefix: str
+    keys: Sequence[str]
+
+    @abstractmethod
+    def tensor(self, key: str) -> StoredTensor:
+        """The tensor KEY.
+
+        Raises:
+            InputError: there is none; or its entry is broken.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets go of the files."""
+
+    def stretch(self, key: str, part: Slice | None = None) -> Stretch:
+        """The tensor KEY, or a slice of it, as one, however it is stored.
+
+        Raises:
+            InputError: there is no such tensor or slice, or the slices that are stored leave some of it out.
+        """
+        tensor = self.tensor(key)
+        target: Extents = whole(tensor.shape)
+        if part is not None:
+            if len(part) != len(tensor.shape):
+                raise InputError(f"{quoted(key)} has {len(tensor.shape)} dimensions, and the slice {len(part)}")
+            target = extents(part, tensor.shape)
+            if any(
+                start < 0 or length < 0 or start + length > dim
+                for (start, length), dim in zip(target, tensor.shape, strict=True)
+            ):
+                raise InputError(f"{quoted(key)} has the shape {list(tensor.shape)}, and the slice is beyond it")
+        if len(tensor.parts) == 1 and extents(tensor.parts[0].slice, tensor.shape) == target:
+            return Stretch(tensor.dtype, sizes(target), [tensor.parts[0].span])
+        if not tensor.dtype.size:
+            raise InputError(f"{quoted(key)} is of {tensor.dtype.name}, of which slices cannot be put together")
+        pieces = [Piece(extents(p.slice, tensor.shape), p.span) for p in tensor.parts]
+        try:
+            chunks = stretched(pieces, target, tensor.dtype.size)
+        except LookupError:
+            raise InputError(
+                f"{printable(self.prefix)} has slices of {quoted(key)} that leave some of it out"
+            ) from None
+        return Stretch(tensor.dtype, sizes(target), chunks)
+
+    def no_such_key(self, key: str) -> InputError:
+        """The error that there is no tensor KEY."""
+        count = f"{len(self.keys):,} tensor{'s' if len(self.keys) != 1 else ''}"
+        return InputError(f"{printable(self.prefix)} has no tensor {quoted(key)} ({count}).{near_miss(key, self.keys)}")
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,229 @@
+"""LevelDB's tables: a sorted map of bytes to bytes in blocks, as checkpoints are indexed by, or (V1) are.
+
+Format: https://github.com/google/leveldb/blob/main/doc/table_format.md; TensorFlow writes it without compression and
+without filters, and reads blocks that are compressed by Snappy.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.checkpoint.crc32c import CHUNK, checksum_of, extend, mask
+from gdsurgeon.checkpoint.snappy import uncompress
+from gdsurgeon.errors import InputError, printable
+from gdsurgeon.wire.fields import Buffer, WireError, encode_varint, read_varint
+from gdsurgeon.wire.source import BytesSource, Source, Window
+from gdsurgeon.wire.write import SourceSpan
+
+MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
+"""The last bytes of every table."""
+_FOOTER = 48
+_TRAILER = 5
+"""Bytes behind each block: how it is compressed, and the checksum of both."""
+_PLAIN, _SNAPPY = 0, 1
+BLOCK_SIZE = 1 << 18
+"""Bytes from which on a block is full."""
+_RESTART_INTERVAL = 16
+_LONGEST_KEY = 1 << 20
+
+
+class Block(NamedTuple):
+    """Where a block is: OFFSET and SIZE without its trailer."""
+
+    offset: int
+    size: int
+
+
+class Record(NamedTuple):
+    """A key, and where its value is."""
+
+    key: bytes
+    value: SourceSpan
+
+
+def is_table(source: Source) -> bool:
+    """Whether the bytes end as those of a table do."""
+    return source.size >= _FOOTER and source.read(source.size - len(MAGIC), len(MAGIC)) == MAGIC
+
+
+class Table:
+    """A table that is read block by block.
+
+    Attributes:
+        blocks: those that hold records, in order.
+
+    Raises:
+        InputError: the source is no table, or its list of blocks is broken.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        if not is_table(source):
+            raise self._corrupt("it does not end as a table of tensors does; was it cut short?")
+        footer = source.read(source.size - _FOOTER, _FOOTER)
+        try:
+            _, at = self._handle(footer, 0)  # of filters, which TensorFlow has none of
+            index, _ = self._handle(footer, at)
+            self._index = index
+            content = self.content(index)
+            self.blocks = [self._handle(value, 0)[0] for _, value in self._read(content)]
+        except WireError as error:
+            raise self._corrupt(f"its list of blocks: {error.reason}") from error
+
+    def records(self) -> Iterator[tuple[bytes, bytes]]:
+        """All keys with their values, in order; each block's checksum is checked.
+
+        Raises:
+            InputError: a block is cut short, or is not what its checksum says.
+        """
+        for block in self.blocks:
+            try:
+                yield from self._read(self.content(block))
+            except WireError as error:
+                raise self._broken(block, error) from error
+
+    def located(self) -> Iterator[Record]:
+        """All keys, and where their values are, which are not read: only blocks that are compressed are.
+
+        Raises:
+            InputError: a block is cut short.
+        """
+        for block in self.blocks:
+            try:
+                source, start = self._source, block.offset
+                if self._compression(block) != _PLAIN:
+                    source, start = BytesSource(self.content(block), self._source.name), 0
+                end = start + (block.size if source is self._source else source.size)
+                for key, first, last in _entries(Window(source, start, end)):
+                    yield Record(key, SourceSpan(source, start + first, start + last))
+            except WireError as error:
+                raise self._broken(block, error) from error
+
+    def content(self, block: Block) -> bytes:
+        """What a block holds, uncompressed.
+
+        Raises:
+            InputError: its checksum is wrong.
+            WireError: it is not what Snappy writes.
+        """
+        self._check_bounds(block)
+        data = self._source.read(block.offset, block.size + _TRAILER)
+        if mask(extend(0, data[:-4])) != int.from_bytes(data[-4:], "little"):
+            raise self._wrong_checksum(block)
+        kind, data = data[-_TRAILER], data[: block.size]
+        if kind == _SNAPPY:
+            return uncompress(data)
+        if kind != _PLAIN:
+            raise WireError(f"compressed in a way that is not known ({kind})", block.offset)
+        return data
+
+    def check(self) -> Iterator[int]:
+        """Checks every block, a stretch at a time; gives the bytes of each.
+
+        Raises:
+            InputError: a block is not what its checksum says.
+        """
+        for block in (*self.blocks, self._index):
+            self._check_bounds(block)
+            end = block.offset + block.size + 1
+            starts = range(block.offset, end, CHUNK)
+            pieces = (self._source.read(start, min(CHUNK, end - start)) for start in starts)
+            if mask(checksum_of(pieces)) != int.from_bytes(self._source.read(end, 4), "little"):
+                raise self._wrong_checksum(block)
+            yield block.size + _TRAILER
+
+    def _compression(self, block: Block) -> int:
+        self._check_bounds(block)
+        return self._source.read(block.offset + block.size, 1)[0]
+
+    def _check_bounds(self, block: Block) -> None:
+        if block.offset + block.size + _TRAILER > self._source.size - _FOOTER:
+            raise self._corrupt(f"its block at offset {block.offset:,} would end behind it")
+
+    @staticmethod
+    def _handle(data: bytes, at: int) -> tuple[Block, int]:
+        offset, at = read_varint(data, at, len(data))
+        size, at = read_varint(data, at, len(data))
+        return Block(offset, size), at
+
+    @staticmethod
+    def _read(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return ((key, content[start:end]) for key, start, end in _entries(content))
+
+    def _corrupt(self, what: str) -> InputError:
+        return InputError(f"{printable(self._source.name)} is corrupt: {what}")
+
+    def _wrong_checksum(self, block: Block) -> InputError:
+        return self._corrupt(f"the checksum of its block at offset {block.offset:,} is wrong")
+
+    def _broken(self, block: Block, error: WireError) -> InputError:
+        return self._corrupt(f"its block at offset {block.offset:,}: {error.reason}")
+
+
+def _entries(block: Buffer) -> Iterator[tuple[bytes, int, int]]:
+    """The keys of a block, and where their values start and end. Raises WireError."""
+    if len(block) < 4:
+        raise WireError("cut short", 0)
+    restarts = int.from_bytes(block[len(block) - 4 : len(block)], "little")
+    end, at, key = len(block) - 4 - 4 * restarts, 0, b""
+    if end < 0:
+        raise WireError("cut short", 0)
+    while at < end:
+        shared, at = read_varint(block, at, end)
+        own, at = read_varint(block, at, end)
+        size, at = read_varint(block, at, end)
+        if shared > len(key) or own > _LONGEST_KEY or at + own + size > end:
+            raise WireError("an entry that runs over its end", at)
+        key = key[:shared] + block[at : at + own]
+        at += own
+        yield key, at, at + size
+        at += size
+
+
+def build_table(records: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The bytes of a table with RECORDS, which are sorted by key, as TensorFlow's writer lays it out."""
+    out = bytearray()
+    blocks: list[tuple[bytes, bytes]] = []
+    held: list[tuple[bytes, bytes]] = []
+    count = 0
+    for key, value in records:
+        held.append((key, value))
+        count += len(key) + len(value) + 6  # about what they take
+        if count >= BLOCK_SIZE:
+            blocks.append((key, _append(out, held, _RESTART_INTERVAL)))
+            held, count = [], 0
+    if held:
+        blocks.append((held[-1][0], _append(out, held, _RESTART_INTERVAL)))
+    filters = _append(out, [], _RESTART_INTERVAL)
+    index = _append(out, blocks, 1)
+    return bytes(out + (filters + index).ljust(_FOOTER - len(MAGIC), b"\0") + MAGIC)
+
+
+def _append(out: bytearray, records: Sequence[tuple[bytes, bytes]], interval: int) -> bytes:
+    """Appends a block to OUT and returns its handle; after each INTERVAL records a key is spelt whole."""
+    body, restarts, last = bytearray(), [0], b""
+    for count, (key, value) in enumerate(records):
+        shared = 0
+        if count % interval:
+            shared = _common_prefix(last, key)
+        elif count:
+            restarts.append(len(body))
+        body += encode_varint(shared) + encode_varint(len(key) - shared) + encode_varint(len(value))
+        body += key[shared:] + value
+        last = key
+    body += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
+    handle = encode_varint(len(out)) + encode_varint(len(body))
+    body.append(_PLAIN)
+    out += body + struct.pack("<I", mask(extend(0, bytes(body))))
+    return handle
+
+
+def _common_prefix(a: bytes, b: bytes) -> int:
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        count += 1
+    return count

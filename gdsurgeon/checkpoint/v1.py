@@ -1,0 +1,197 @@
+"""Checkpoints of TensorFlow before 1.0 (V1): tables in which the tensors stand as protocol buffers.
+
+Source: tensorflow/core/util/saved_tensor_slice.proto, tensorflow/core/util/tensor_slice_writer.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from gdsurgeon.checkpoint.bundle import dims, encode_key
+from gdsurgeon.checkpoint.slices import Slice, extents, from_proto, sizes, slice_key, spell, whole
+from gdsurgeon.checkpoint.stored import Checkpoint, Part, StoredTensor
+from gdsurgeon.checkpoint.strings import encode_strings
+from gdsurgeon.checkpoint.table import Table
+from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.ops.dtypes import DTYPES, STRING, DType, dtype_name
+from gdsurgeon.wire.fields import LEN, Buffer, Field, WireError, fields, read_varint
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.source import BytesSource, Source, Window, open_source
+from gdsurgeon.wire.write import SourceSpan
+
+_DATA, _TENSOR = 2, 3
+"""Fields: the SavedSlice of a SavedTensorSlices, and the TensorProto of that."""
+_CONTENT = 4
+"""The field of a TensorProto that holds the elements as they are in memory."""
+_ELEMENTS = {
+    "float_val": 5, "double_val": 6, "int_val": 7, "string_val": 8, "scomplex_val": 9, "int64_val": 10, "bool_val": 11,
+    "dcomplex_val": 12, "half_val": 13, "uint32_val": 16, "uint64_val": 17, "float8_val": 18,
+}  # fmt: skip
+_AS_IN_MEMORY = frozenset(("float_val", "double_val", "scomplex_val", "dcomplex_val", "float8_val"))
+"""Fields whose elements stand there as in memory, one behind the other; others hold varints."""
+
+
+class _Meta(NamedTuple):
+    """What is said of a tensor."""
+
+    dtype: int
+    shape: tuple[int, ...]
+    slices: tuple[Slice, ...]
+
+
+class V1Checkpoint(Checkpoint):
+    """A V1 checkpoint.
+
+    Attributes:
+        tables: one for each file.
+
+    Args:
+        prefix: what it is called.
+        paths: its files.
+
+    Raises:
+        InputError: a file is no table, or says nothing of tensors.
+    """
+
+    def __init__(self, prefix: str, paths: Sequence[str]) -> None:
+        self.prefix = prefix
+        self._sources: list[Source] = []
+        try:
+            for path in paths:
+                self._sources.append(open_source(path))
+            self.tables = [Table(source) for source in self._sources]
+            self._metas = self._read_metas()
+        except BaseException:
+            self.close()
+            raise
+        self.keys = sorted(self._metas)
+
+    def tensor(self, key: str) -> StoredTensor:
+        meta = self._metas.get(key)
+        if meta is None:
+            raise self.no_such_key(key)
+        dtype = DTYPES.get(meta.dtype)
+        if dtype is None or not dtype.kind:
+            raise self.bad(f"{quoted(key)} is of {dtype_name(meta.dtype)}, which is not known")
+        for part in meta.slices:
+            if len(part) != len(meta.shape):
+                raise self.bad(f"a slice of {quoted(key)} does not fit {list(meta.shape)}")
+        return _V1Tensor(self, key, dtype, meta)
+
+    def close(self) -> None:
+        for source in self._sources:
+            source.close()
+
+    def _read_metas(self) -> dict[str, _Meta]:
+        """What the files say of their tensors: each has slices of its own."""
+        metas: dict[str, _Meta] = {}
+        for table, source in zip(self.tables, self._sources, strict=True):
+            first = next(table.located(), None)
+            if first is None or first.key:
+                raise InputError(f"{printable(source.name)} is no checkpoint: it says nothing of tensors")
+            span = first.value
+            try:
+                saved = message("tensorflow.SavedTensorSlices").FromString(
+                    span.source.read(span.start, span.end - span.start)
+                )
+            except decode_error() as error:
+                raise InputError(f"{printable(source.name)} is corrupt: what it says of its tensors") from error
+            for tensor in saved.meta.tensor:
+                before = metas.get(tensor.name, _Meta(0, (), ()))
+                slices = (*before.slices, *map(from_proto, tensor.slice))
+                metas[tensor.name] = _Meta(tensor.type, dims(tensor.shape), slices)
+        return metas
+
+    @cached_property
+    def records(self) -> dict[bytes, SourceSpan]:
+        """Where the slices are, by their keys."""
+        return {record.key: record.value for table in self.tables for record in table.located()}
+
+    def part(self, key: str, dtype: DType, meta: _Meta, part: Slice) -> Part:
+        """What is stored of the tensor KEY as the slice PART.
+
+        Raises:
+            InputError: it is not there, or not what it should be.
+        """
+        box = extents(part, meta.shape)
+        shape, name = sizes(box), f"the slice {spell(part)} of {quoted(key)}"
+        span = self.records.get(slice_key(encode_key(key), part))
+        if span is None:
+            raise self.bad(f"{name} is not there")
+        try:
+            elements = _elements(span, dtype, math.prod(shape))
+        except WireError as error:
+            raise self.bad(f"{name}: {error.reason}") from error
+        return Part(None if box == whole(meta.shape) else part, shape, elements, None)
+
+    def bad(self, what: str) -> InputError:
+        """The error that WHAT is wrong with it."""
+        return InputError(f"{printable(self.prefix)} is corrupt: {what}")
+
+
+class _V1Tensor(StoredTensor):
+    def __init__(self, checkpoint: V1Checkpoint, key: str, dtype: DType, meta: _Meta) -> None:
+        everything = len(meta.slices) == 1 and extents(meta.slices[0], meta.shape) == whole(meta.shape)
+        super().__init__(key, dtype, meta.shape, () if everything else meta.slices)
+        self._checkpoint = checkpoint
+        self._meta = meta
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(self._checkpoint.part(self.key, self.dtype, self._meta, part) for part in self._meta.slices)
+
+
+def _elements(record: SourceSpan, dtype: DType, count: int) -> SourceSpan:
+    """The COUNT elements in RECORD, a SavedTensorSlices, as a TensorBundle has them; what is not, is decoded.
+
+    Raises:
+        WireError: it is no such message, or has other elements.
+    """
+    window = Window(record.source, record.start, record.end)
+    slot = _find(window, 0, len(window), _DATA)
+    tensor = _find(window, slot.value, slot.end, _TENSOR)
+    number = _ELEMENTS.get(dtype.field, 0)
+    found = [f for f in fields(window, tensor.value, tensor.end) if f.number in (_CONTENT, number)]
+    start = record.start
+    if dtype == STRING:
+        strings = [window[field.value : field.end] for field in found if field.number == number]
+        if len(strings) != count:
+            raise WireError(f"{len(strings):,} strings where {count:,} are announced", start)
+        return _decoded(encode_strings(strings)[0], record.source)
+    if len(found) == 1 and (found[0].number == _CONTENT or dtype.field in _AS_IN_MEMORY) and found[0].wire_type == LEN:
+        span = SourceSpan(record.source, start + found[0].value, start + found[0].end)
+    else:
+        span = _decoded(b"".join(_unpacked(window, field, dtype) for field in found), record.source)
+    if span.end - span.start != count * dtype.size:
+        raise WireError(f"{span.end - span.start:,} bytes where {count * dtype.size:,} are announced", start)
+    return span
+
+
+def _find(window: Buffer, start: int, end: int, number: int) -> Field:
+    for field in fields(window, start, end):
+        if field.number == number and field.wire_type == LEN:
+            return field
+    raise WireError("it holds no tensor", start)
+
+
+def _decoded(data: bytes, source: Source) -> SourceSpan:
+    return SourceSpan(BytesSource(data, source.name), 0, len(data))
+
+
+def _unpacked(window: Buffer, field: Field, dtype: DType) -> bytes:
+    """The elements of a field that holds varints, packed or one alone; or what one holds that is as in memory."""
+    data = window[field.value : field.end]
+    if dtype.field in _AS_IN_MEMORY or field.number == _CONTENT:
+        return data
+    mask = (1 << 8 * dtype.size) - 1
+    return b"".join((number & mask).to_bytes(dtype.size, "little") for number in _varints(data))
+
+
+def _varints(data: bytes) -> Iterable[int]:
+    at = 0
+    while at < len(data):
+        number, at = read_varint(data, at, len(data))
+        yield number

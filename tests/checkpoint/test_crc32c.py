@@ -1,0 +1,72 @@
+"""The checksum, held against one bit at a time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdsurgeon.checkpoint import crc32c
+
+POLYNOMIAL = 0x1EDC6F41
+
+
+def bit_by_bit(data: bytes) -> int:
+    register = 0xFFFFFFFF
+    for byte in data:
+        register ^= byte
+        for _ in range(8):
+            register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
+    return register ^ 0xFFFFFFFF
+
+
+def power(exponent: int) -> int:
+    """x^EXPONENT modulo the generator, bit i the coefficient of x^i."""
+    out = 1
+    for _ in range(exponent):
+        out <<= 1
+        out = out & 0xFFFFFFFF ^ POLYNOMIAL if out >> 32 else out
+    return out
+
+
+@pytest.mark.parametrize(
+    ("data", "crc"),
+    [
+        (b"", 0),
+        (b"123456789", 0xE3069283),
+        (bytes(32), 0x8A9136AA),
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+    ],
+)  # RFC 3720, B.4
+def test_published_values(data: bytes, crc: int) -> None:
+    assert crc32c.checksum(data) == crc
+
+
+@pytest.mark.parametrize("size", [1, 1632, 1633, 1634, 1640, 3267, 3268, 3300, 20_001, (1 << 16) + 3])
+def test_long_messages_are_folded_right(size: int) -> None:
+    data = bytes((7 * i * i + i >> 3) & 255 for i in range(size))
+    assert crc32c.checksum(data) == bit_by_bit(data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=4000), st.binary(max_size=4000))
+def test_a_checksum_goes_on_where_it_ended(one: bytes, other: bytes) -> None:
+    assert crc32c.extend(crc32c.checksum(one), other) == crc32c.checksum(one + other) == bit_by_bit(one + other)
+
+
+def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytes(i * 31 & 255 for i in range(10_000))
+    whole = crc32c.checksum(data)
+    monkeypatch.setattr(crc32c, "CHUNK", 999)
+    assert crc32c.checksum(data) == whole
+    assert crc32c.checksum_of([data[:5], b"", data[5:]]) == whole
+
+
+def test_what_is_folded_by_is_a_multiple_of_the_generator() -> None:
+    assert power(6777) == power(484) ^ power(100) ^ 1
+
+
+def test_masked_as_leveldb_does() -> None:
+    assert crc32c.mask(0) == 0xA282EAD8
+    assert crc32c.mask(0xE3069283) == ((0xE3069283 >> 15 | 0xE3069283 << 17 & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF
