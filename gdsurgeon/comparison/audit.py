@@ -37,7 +37,7 @@ def audit(comparison: Comparison, intent: Intent, unsaid: str = "the edit does n
         *_alterations(facts, known),
         *_beside(facts, intent, known),
     ]
-    for name in dict.fromkeys(item.node for item in intent.altered if item.what != "function"):
+    for name in dict.fromkeys(item.node for item in intent.altered):
         node = after.find(name)
         faults += known.untrue(node) if node is not None else [f"{quoted(name)} was to be there, and is not"]
     faults += _functions(facts, after, intent, unsaid)
@@ -57,14 +57,13 @@ class _Known:
         self.rewired = {(slot.node, slot.slot): slot.new for slot in intent.rewired}
         self._altered: dict[str, dict[str, Value]] = {}
         for item in intent.altered:
-            if item.what != "function":
-                self._altered.setdefault(item.node, {})[item.what] = item.value
+            self._altered.setdefault(item.node, {})[item.what] = item.value
 
     def untrue(self, node: Node) -> list[str]:
         """What the edit says of a node and does not hold."""
         verb = "was made" if node.name in self._added else "was changed"
         return [
-            f"{quoted(node.name)} {verb}, and its {what} is not what the edit says"
+            f"{quoted(node.name)} {verb}, and its {what} is not what it was to be"
             for what, value in self._altered.get(node.name, {}).items()
             if _now(node, what) != value
         ]
@@ -173,7 +172,3 @@ def _functions(facts: Facts, after: Graph, intent: Intent, unsaid: str) -> Itera
         yield f"the function {quoted(name)} was to be removed, and is still there"
     for name in sorted(set(found.changed) - set(said.changed) - set(said.added)):
         yield f"the function {quoted(name)} is another, and {unsaid}"
-    for item in intent.altered:
-        function = after.functions.get(item.node) if item.what == "function" else None
-        if function is not None and function.SerializeToString(deterministic=True) != item.value:
-            yield f"the function {quoted(item.node)} is not what the edit says"

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.comparison.facts import FunctionChanges, Rewired, Value
-from gdsurgeon.wire.protos import FunctionDef
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
-    from gdsurgeon.graph.node import Node
 
 
 class Altered(NamedTuple):
-    """What an edit has made of a node of the graph after it, or of a function.
+    """What is to be of a node of the graph after an edit.
 
     Attributes:
         node: its name.
         what: ``op``, ``device``, ``inputs``, ``controls``, ``colocated``, ``attrs`` (the keys that there are), or
-            ``attr`` and a key, as in ``attr shape``; ``function`` for a whole FunctionDef.
+            ``attr`` and a key, as in ``attr shape``.
         value: what that is now: a text, names of tensors or nodes, a message (serialised deterministically); None
             where it is gone.
     """
@@ -52,10 +50,12 @@ class Intent:
 
     `renamed` maps a name in the graph before to the name after; `rewired` uses the names after; `copied` maps the names
     in a graph that was added to those that its nodes have now. `changed` names (after) the nodes of which an attr, the
-    op, the device or the control inputs are others, and `altered` says which of these, and what they are now; it says
-    so of nodes too that were made, and are no copies. `moved` maps a tensor of the graph before whose value has another
+    op, the device or the control inputs are others. `moved` maps a tensor of the graph before whose value has another
     name now, and not only because its node was renamed, to that name. `functions` names what has come into, gone from
-    or changed in the function library. `copies` says of which nodes those that were added are copies.
+    or changed in the function library.
+
+    `altered` says what exactly nodes that are changed or made are now, `copies` of which nodes those that were added
+    are copies. A specification says so; an edit says only what that does not know, such as a shape that was inferred.
     """
 
     renamed: dict[str, str] = field(default_factory=dict)
@@ -83,27 +83,21 @@ class Intent:
         return self.after(node) + colon + index
 
 
-def altered_function(function: FunctionDef) -> Altered:
-    """What an edit has made of a FunctionDef: all of it."""
-    return Altered(function.signature.name, "function", function.SerializeToString(deterministic=True))
+def made(
+    node: str,
+    op: str,
+    inputs: Sequence[str] = (),
+    controls: Sequence[str] = (),
+    device: str = "",
+    attrs: Mapping[str, bytes | None] | None = None,
+) -> list[Altered]:
+    """All that a node is which has been made.
 
-
-LARGEST_TOLD = 1 << 16
-"""Bytes of an attr of a node that was made, up to which `made` repeats it."""
-
-
-def made(node: Node) -> list[Altered]:
-    """All that a node is which an edit has made; of constants of any size only that they are some."""
-    out = [
-        Altered(node.name, "op", node.op),
-        Altered(node.name, "device", node.device),
-        Altered(node.name, "inputs", tuple(read.name for read in node.inputs)),
-        Altered(node.name, "controls", tuple(control.name for control in node.controls)),
-        Altered(node.name, "colocated", tuple(other.name for other in node.colocated)),
-        Altered(node.name, "attrs", tuple(sorted(node.attr_keys))),
-    ]
-    for key in node.attr_keys:
-        value = node.attr_bytes(key)
-        if value is not None and len(value) <= LARGEST_TOLD and key != "_class":
-            out.append(Altered(node.name, f"attr {key}", value))
-    return out
+    Of ATTRS that are None it is said that they are there, not what they hold; without ATTRS nothing is said of them.
+    """
+    what: dict[str, Value] = {"op": op, "inputs": tuple(inputs), "controls": tuple(controls), "device": device}
+    what["colocated"] = ()
+    if attrs is not None:
+        what["attrs"] = tuple(sorted(attrs))
+        what |= {f"attr {key}": value for key, value in attrs.items() if value is not None}
+    return [Altered(node, key, value) for key, value in what.items()]

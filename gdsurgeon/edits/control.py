@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -59,7 +59,6 @@ def control(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = 
         gone, new = removed.get(node, {}), added.get(node, {})
         controls = dict.fromkeys([*(c for c in node.controls if c not in gone), *new])
         graph.set_controls(node, controls)
-        intent.altered.append(Altered(node.name, "controls", tuple(control.name for control in controls)))
     notes += _unread(graph, removed)
     return EditResult(intent, (SameOutputs(),), warnings=warnings, notes=notes)
 

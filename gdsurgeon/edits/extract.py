@@ -9,7 +9,7 @@ from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent, made
+from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.copying.replacing import drop_colocations
@@ -75,7 +75,6 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     if taken:
         graph.rename({node: name for name, node in taken.items()})
     intent.removed = [name for name in intent.removed if name not in set(names.values())]
-    intent.altered = [item for node in names for item in made(node)]
     intent.functions.removed = drop_unused_functions(graph)
     values = dict(zip((output.name for output in cut), names.values(), strict=True))
     pairs = tuple((output.name, output.name) for output in ends if output not in cut)
@@ -170,4 +169,5 @@ def _cut(
         intent.rewired += [Rewired(use.node.name, use.slot, output.name, name) for use in uses]
         out[node] = name
         intent.added.append(name)
+        intent.altered.append(Altered(name, "attr shape", node.attr_bytes("shape")))
     return out

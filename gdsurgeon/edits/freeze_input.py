@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import compatible
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.replacing import remove_unread
@@ -61,10 +61,6 @@ def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
         graph.set_attr(node, "dtype", type_value(dtype).SerializeToString())
         graph.set_attr(node, "value", value)
     intent = Intent(changed=[item.node.name for item in frozen])
-    for node, value, dtype in frozen:
-        now = {"op": "Const", "inputs": (), "attr value": value, "attr shape": None, "attr _output_shapes": None}
-        now["attr dtype"] = type_value(dtype).SerializeToString()
-        intent.altered += [Altered(node.name, what, its) for what, its in now.items()]
     intent.removed = remove_unread(graph, defaults)  # they would pass for outputs
     names = {item.node.name: item.node.name for item in frozen}
     statement = equation([f"{printable(name)} := its value" for name in names])

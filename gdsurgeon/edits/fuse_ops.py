@@ -10,7 +10,7 @@ from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import escape
 from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Altered, Intent, altered_function, made
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
 from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.definition import (
@@ -311,7 +311,6 @@ def _replace(graph: Graph, fusion: _Fusion, plan: FusionBody, name: str, xla: bo
     if plan.function.signature.name not in graph.functions:
         graph.functions.add(plan.function)
     intent.functions.added = [f.signature.name for f in (*plan.library, plan.function)]
-    intent.altered.append(altered_function(plan.function))
     call_name = name
     if name in graph:  # a member's, which is about to go
         call_name = graph.unique_names()(name)
@@ -337,9 +336,6 @@ def _replace(graph: Graph, fusion: _Fusion, plan: FusionBody, name: str, xla: bo
     if call_name != name:
         graph.rename({call: name})
     intent.added.append(name)
-    told = [item._replace(value=tuple(name if n == call_name else n for n in item.value))
-            if isinstance(item.value, tuple) else item for item in intent.altered]  # fmt: skip
-    intent.altered = [*told, *(item for added in intent.added for item in made(graph[added]))]
     intent.rewired = [Rewired(user.name, slot, old, new.name) for user, slot, old, new in rewired]
     still = {node.name for node in kept}
     intent.removed = [n for n in intent.removed if n not in still and n != name]
@@ -382,11 +378,9 @@ def _rewire(
         controls = dict.fromkeys(call if control in members else control for control in user.controls)
         graph.set_controls(user, controls)
         intent.changed.append(user.name)
-        intent.altered.append(Altered(user.name, "controls", tuple(control.name for control in controls)))
     for other, node in drop_colocations(graph, fusion.members).items():
         fusion.notes.append(f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}")
         intent.changed.append(other.name)
-        intent.altered.append(Altered(other.name, "colocated", tuple(o.name for o in other.colocated)))
     intent.changed = list(dict.fromkeys(intent.changed))
     return rewired
 

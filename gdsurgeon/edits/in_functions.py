@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Intent, altered_function
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, Unchanged
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.body import Body
@@ -43,11 +43,8 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
     for function in made:
         graph.functions.replace(function)
     changed = [function.signature.name for function in made]
-    intent = Intent(
-        functions=FunctionChanges(changed=changed), altered=[altered_function(function) for function in made]
-    )
     return EditResult(
-        intent,
+        Intent(functions=FunctionChanges(changed=changed)),
         (_claim([claim for result in results.values() for claim in result.claims]),),
         warnings=[warning for result in results.values() for warning in result.warnings],
         notes=[*(note for result in results.values() for note in result.notes), *(error.message for error in idle)],

@@ -8,7 +8,7 @@ from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Altered, Intent, made
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.calls import BodyKey, bodies, body_key, call_of, inner_nodes, is_call
@@ -145,10 +145,6 @@ class _Inlining:
                 intent.rewired.append(Rewired(node.name, slot, old, node.inputs[slot].name))
         waiting = [node for node in dict.fromkeys(self.waiting) if self._is_here(node)]
         intent.changed = [node.name for node in waiting]
-        intent.altered = [
-            Altered(node.name, "controls", tuple(control.name for control in node.controls)) for node in waiting
-        ]
-        intent.altered += [item for node in self.added if self._is_here(node) for item in made(node)]
         return intent
 
     def _is_here(self, node: Node) -> bool:

@@ -11,7 +11,7 @@ from gdsurgeon.analysis.traversal.boundary import boundary
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Sides, control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Altered, Intent, made
+from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
@@ -79,7 +79,6 @@ def remove(
     drop_colocations(graph, nodes)
     _redirect(graph, read, place, intent)
     _exchange(graph, nodes, read, placeholders, shapes, intent)
-    intent.altered += [item for name in intent.added for item in made(graph[name])]
     if orphans:
         intent.removed += remove_unread(graph, above)
     intent.functions.removed = drop_unused_functions(graph)
@@ -110,7 +109,6 @@ def _await(graph: Graph, waiting: Mapping[Node, Sequence[Node]], intent: Intent)
     for user, controls in waiting.items():
         graph.set_controls(user, controls)
         intent.changed.append(user.name)
-        intent.altered.append(Altered(user.name, "controls", tuple(dict.fromkeys(c.name for c in controls))))
 
 
 Reads = dict[Output, list[Use]]
@@ -387,6 +385,7 @@ def _exchange(
     for output, name in placeholders.items():
         node = add_placeholder(graph, unique(f"{name}_placeholder"), output.dtype, shapes[output], after=output.node)
         made[node] = name
+        intent.altered.append(Altered(name, "attr shape", node.attr_bytes("shape")))
         for user, slot in read[output]:
             changes.setdefault(user, {})[slot] = node.output
             if name != output.name:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attr_fit import misfits
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, InputError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, kind_of
@@ -62,15 +62,13 @@ def set_attr(
         raise NothingToDo(_nothing_changed(targets, wanted))
     _check_fit(changes)
     notes = _notes(changes, len(targets))
-    intent = Intent(changed=[node.name for node in changes])
     for node, attrs in changes.items():
         for key, value in attrs.items():
             if key == COLOCATION_ATTR:
                 graph.set_colocated(node, ())
-                intent.altered.append(Altered(node.name, "colocated", ()))
             data = None if value is None else value.SerializeToString(deterministic=True)
             graph.set_attr(node, key, data)
-            intent.altered.append(Altered(node.name, f"attr {key}", data))
+    intent = Intent(changed=[node.name for node in changes])
     return EditResult(intent, warnings=list(plan.warnings), notes=notes)
 
 

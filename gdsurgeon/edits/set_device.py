@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Altered, Intent, altered_function
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -69,10 +69,6 @@ def set_device(
     intent = Intent(
         changed=[node.name for node in changed],
         functions=FunctionChanges(changed=[function.signature.name for function in functions]),
-        altered=[
-            *(Altered(node.name, "device", new) for node, new in changed.items()),
-            *map(altered_function, functions),
-        ],
     )
     return EditResult(intent, (SameOutputs(even_alone=True),), notes=notes)
 

@@ -12,7 +12,7 @@ from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Altered, Intent, made
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
@@ -77,12 +77,9 @@ def set_shape(
 
     intent = Intent(changed=list(dict.fromkeys(node.name for node in (*new, *stale))))
     for node, shape in new.items():
-        data = shape_value(shape).SerializeToString(deterministic=True)
-        graph.set_attr(node, "shape", data)
-        intent.altered.append(Altered(node.name, "attr shape", data))
+        graph.set_attr(node, "shape", shape_value(shape).SerializeToString(deterministic=True))
     for node in stale:
         graph.set_attr(node, STALE, None)
-        intent.altered.append(Altered(node.name, f"attr {STALE}", None))
     for item in plan:
         item.apply(graph, intent)
     notes = _notes(stale, found.fixes)
@@ -233,14 +230,12 @@ class _NewShape(NamedTuple):
         if not self.name:
             graph.set_attr(original, "value", self.value)
             intent.changed.append(original.name)
-            intent.altered.append(Altered(original.name, "attr value", self.value))
             return
         # What holds a constant to its place, such as a branch, is a control input.
         controls = original.controls if original.op == "Const" else ()
         attrs = {"dtype": type_value(self.dtype).SerializeToString(deterministic=True), "value": self.value}
         added = graph.add(self.name, "Const", (), controls, attrs=attrs, device=original.device, after=original)
         intent.added.append(added.name)
-        intent.altered += made(added)
         for node in self.nodes:
             intent.rewired.append(Rewired(node.name, 1, self.source.name, added.name))
         graph.set_slots({node: {1: added.output} for node in self.nodes})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.set_attr import spelt_attr
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, printable, quoted
@@ -59,7 +59,7 @@ def swap_op(
     ops = Counter(node.op for node in swaps)
     intent = Intent(changed=[node.name for node in swaps])
     for swap in swaps.values():
-        intent.altered += swap.carry_out(graph)
+        swap.carry_out(graph)
     told = [("swapped", f"{old}  ->  {op}: {counted(count, 'node')}") for old, count in ops.items()]
     return EditResult(intent, notes=_notes(list(swaps.values()), len(found)), told=told)
 
@@ -141,20 +141,15 @@ class _Swap:
                     why = f"its {attr.name} cannot be {dtype_name(dtype)}, only one of {allowed}"
                     raise _misfit(self.node, self.definition, why)
 
-    def carry_out(self, graph: Graph) -> list[Altered]:
-        """Makes the node what it becomes; returns what is other then."""
-        node = self.node
-        out = [Altered(node.name, "op", self.definition.name)]
-        values: dict[str, bytes | None] = dict.fromkeys(self.dropped)
+    def carry_out(self, graph: Graph) -> None:
+        """Makes the node what it becomes."""
+        graph.set_op(self.node, self.definition.name)
+        for key in self.dropped:
+            graph.set_attr(self.node, key, None)
         for key, value in self.attrs.items():
             data = value.SerializeToString(deterministic=True)
-            if node.attr_bytes(key) != data:
-                values[key] = data
-        graph.set_op(node, self.definition.name)
-        for key, now in values.items():
-            graph.set_attr(node, key, now)
-            out.append(Altered(node.name, f"attr {key}", now))
-        return out
+            if self.node.attr_bytes(key) != data:
+                graph.set_attr(self.node, key, data)
 
 
 def _said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, AttrValue]:

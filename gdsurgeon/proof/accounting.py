@@ -7,12 +7,10 @@ twice: by the edit itself, and by a specification that follows from the request 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison, compare_written
-from gdsurgeon.comparison.intent import Copies
-from gdsurgeon.edits.claims import EditResult, Postprocessed, Preprocessed, SameGiven, SamePart
+from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.specification.specify import violations
@@ -44,7 +42,7 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
 
 def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:
     """What is different and the edit does not say so, or what it says and is not so, a line each."""
-    yield from audit(comparison, replace(result.intent, copies=list(_copies(comparison.before, result))))
+    yield from audit(comparison, result.intent)
     for name, (_, inner) in result.inside.items():
         body = comparison.inside.get(name)
         found = ["nothing is different"] if body is None else unaccounted(body, inner)
@@ -59,16 +57,3 @@ def unasked(comparison: Comparison, result: EditResult) -> Iterator[str]:
         body = comparison.inside.get(name)
         if body is not None:
             yield from (f"in the function {quoted(name)} {fault}" for fault in unasked(body, inner))
-
-
-def _copies(before: Graph, result: EditResult) -> Iterator[Copies]:
-    copied = result.intent.copied
-    for claim in result.claims:
-        if isinstance(claim, Preprocessed):
-            yield Copies(claim.pre, copied, {i.part_input: i.name for i in claim.inputs}, False)
-        elif isinstance(claim, Postprocessed):
-            yield Copies(claim.post, copied, {i.part_input: i.raw for i in claim.outputs}, False)
-        elif isinstance(claim, SamePart):
-            yield Copies(claim.part, copied, claim.inputs, False)
-        elif isinstance(claim, SameGiven) and claim.copies:
-            yield Copies(before, claim.copies, claim.given, True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.comparison.intent import Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
@@ -33,6 +33,5 @@ def violations(comparison: Comparison, post: Graph, mapped: Sequence[Bound] = ()
     handed_on = [(model, result) for model, _, result in bound if result not in direct]
     intent = Intent(renamed=raws, added=[model for model, _ in handed_on])
     for model, result in handed_on:
-        intent.altered += [Altered(model, "op", "Identity"), Altered(model, "inputs", (joined.tensor(result),))]
-        intent.altered += [Altered(model, what, value) for what, value in (("device", ""), ("controls", ()))]
+        intent.altered += made(model, "Identity", [joined.tensor(result)])
     yield from joined.violations(intent)

@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import FunctionChanges, Rewired, Value
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.comparison.facts import FunctionChanges, Rewired
+from gdsurgeon.comparison.intent import Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
@@ -51,9 +51,9 @@ def violations(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[
         intent.rewired += [Rewired(u, slot, _tensor(table, code), name) for u, slot in _readers(table, code, kept)]
         dtypes = before[table.names[row]].output_dtypes
         dtype = type_value(base_dtype(dtypes[port] if dtypes else 0)).SerializeToString()
-        what: dict[str, Value] = {"op": "Placeholder", "device": "", "inputs": (), "controls": (), "attr dtype": dtype}
-        intent.altered += [Altered(name, *item) for item in what.items()]
         node = after.find(name)
+        keys = ("dtype", "shape") if node is not None and node.has_attr("shape") else ("dtype",)
+        intent.altered += made(name, "Placeholder", attrs=dict.fromkeys(keys) | {"dtype": dtype})
         shape = placeholder_shape(node) if node is not None else None
         if shape and shape[0] >= 0 and _is_open(before, table, row):
             yield f"{quoted(name)} takes {shape[0]} rows, and the tensor may have any number"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import Rewired, Value
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import bytes_value
 from gdsurgeon.graph.graph import Graph
@@ -68,15 +68,11 @@ def violations(
 
 def _call(call: Node, edges: Edges, reads: Sequence[str], inside: Inside, xla: bool, intent: Intent) -> Iterator[str]:
     """Says in INTENT what the call is, and yields a line for what it waits for and should not, or the reverse."""
-    keys = ["Tin", "Tout", "config", "config_proto", "executor_type", "f", *([XLA] if xla else [])]
-    what: dict[str, Value] = {
-        "op": "StatefulPartitionedCall" if inside.stateful else "PartitionedCall",
-        "device": "",
-        "inputs": tuple(reads),
-        "attrs": tuple(sorted(keys)),
-        "attr config_proto": bytes_value(_OF_ITS_OWN).SerializeToString(),
-    }
-    intent.altered += [Altered(call.name, *item) for item in what.items()]
+    nothing, of_its_own = (bytes_value(data).SerializeToString() for data in (b"", _OF_ITS_OWN))
+    attrs: dict[str, bytes | None] = {"config": nothing, "config_proto": of_its_own, "executor_type": nothing}
+    attrs |= dict.fromkeys(["Tin", "Tout", "f", *([XLA] if xla else [])])
+    op = "StatefulPartitionedCall" if inside.stateful else "PartitionedCall"
+    intent.altered += made(call.name, op, reads, [control.name for control in call.controls], attrs=attrs)
     if {control.name for control in call.controls} != set(edges.waits) | _pivots(call, edges, intent):
         yield f"the call {quoted(call.name)} waits for {sorted(control.name for control in call.controls)}"
     if xla and not call.plain_attr(XLA):
@@ -110,6 +106,5 @@ def _around(graph: Graph, name: str, edges: Edges, intent: Intent) -> None:
     for kept in (node for node in edges.kept if node != name):
         given = [place[format_input(kept, index)] for index in range(graph[kept].output_count or 0)]
         op = "NoOp" if not given else "Identity" if len(given) == 1 else "IdentityN"
-        what: dict[str, Value] = {"op": op, "inputs": tuple(given), "controls": () if given else (name,), "device": ""}
-        intent.altered += [Altered(kept, *item) for item in what.items()]
+        intent.altered += made(kept, op, given, () if given else [name])
     intent.removed = [member for member in edges.members if member not in edges.kept and member != name]

@@ -62,6 +62,8 @@ class _Seen:
     def __init__(self, after: Graph, calls: InlinedCalls, beside: set[str]) -> None:
         self._after, self._calls, self._beside = after, calls, beside
         self._made = beside | {name for work in calls.all for name in work.copies.values()}
+        given = (n for w in calls.of.values() for n in (*w.call.controls, *(read.node for read in w.call.inputs)))
+        self._given = {node.name for node in given}
 
     def copy(self, work: Inlined, old: Node) -> Iterator[str]:
         """What is wrong with the node of a body that was put in the place of a call."""
@@ -83,12 +85,12 @@ class _Seen:
             return
         for now, read in zip(new.inputs, old.inputs, strict=True):
             yield from self._read(name, now, work, read)
-        wanted = self._calls.awaited(work, old.controls)
+        wanted, waits = self._calls.awaited(work, old.controls), self._waits(new.controls)
         if not old.inputs and not wanted:
             wanted = work.waits()
-        elif not work.waits() and not (waits := self._waits(new.controls)) <= wanted and not self._is_gated(new):
+        if not waits <= wanted and not self._is_gated(new):
             yield f"{quoted(name)} waits for {sorted(waits)}"
-        yield from self._late(name, self._waits(new.controls), wanted)
+        yield from self._late(name, waits, wanted)
 
     def _is_gated(self, node: Node) -> bool:
         return any(control.name in self._beside for control in node.controls)
@@ -108,6 +110,10 @@ class _Seen:
                 intent.rewired.append(Rewired(user.name, slot, user.inputs[slot].name, now.inputs[slot].name))
             if now is not None and any(control.name == name for control in user.controls):
                 yield from self._late(user.name, self._waits(now.controls), self._calls.awaited(None, user.controls))
+                kept = {control.name for control in user.controls if control.name not in self._calls.of}
+                waits = {control.name for control in now.controls}
+                if not kept <= waits or not waits - kept <= self._made | self._given:
+                    yield f"{quoted(user.name)} waits for {sorted(waits)}"
                 intent.changed.append(user.name)
                 intent.altered.append(Altered(user.name, "controls", tuple(c.name for c in now.controls)))
         is_read = is_read or any(r.node.name == name for o in self._calls.of.values() for r in o.call.inputs)

@@ -10,9 +10,11 @@ from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.selected import Selecting, selected
 
@@ -169,12 +171,12 @@ def _placeholders(comparison: Comparison, intent: Intent, gone: dict[str, None])
                 now = after[user].inputs[slot].name
                 intent.rewired.append(Rewired(user, slot, read.name, now))
                 node = after[parse_tensor(now).node]
-                if node.op != "Placeholder" or (node.name in before and node.name not in gone):
+                if node.name in before and node.name not in gone:
                     yield f"{quoted(user)} reads {quoted(now)} in the place of {quoted(read.name)}, not a placeholder"
-                elif node.output.dtype != read.dtype % 100:
-                    yield f"{quoted(node.name)} has another dtype than {quoted(read.name)}"
+                keys = ("dtype", "shape") if node.has_attr("shape") else ("dtype",)
+                dtype = type_value(base_dtype(read.dtype)).SerializeToString()
+                intent.altered += made(node.name, "Placeholder", attrs=dict.fromkeys(keys) | {"dtype": dtype})
                 intent.added.append(node.name)
-                intent.altered += made(node)
     intent.added = list(dict.fromkeys(intent.added))
     intent.removed = [name for name in gone if name not in intent.added]
 

@@ -9,6 +9,8 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.specification.selected import Selecting, selected
 
 
@@ -50,7 +52,7 @@ def _devices(
 ) -> Iterator[tuple[str, str, str]]:
     """Where a device was to change: what it is called, what it was and what it is."""
     before, after = comparison.before, comparison.after
-    for name in changed if names is None else names:
+    for name in dict.fromkeys([*changed, *_placed(before)]) if names is None else names:
         yield quoted(name), before[name].device, after[name].device
     if names is not None:
         return
@@ -59,6 +61,14 @@ def _devices(
         if now is not None and len(now.node_def) == len(function.node_def):
             for old, new in zip(function.node_def, now.node_def, strict=True):
                 yield f"{quoted(old.name)} in {quoted(function.signature.name)}", old.device, new.device
+
+
+def _placed(graph: Graph) -> Iterator[str]:
+    """The names of the nodes that have a device in the file."""
+    for node in parsed_nodes(graph.source):
+        header = node.header() if isinstance(node, Record) else node
+        if header.device:
+            yield header.name
 
 
 def _mapped(device: str, pairs: Sequence[tuple[str, str]]) -> str:

@@ -8,10 +8,11 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.attrs import Shape, shape_of, shape_value
+from gdsurgeon.graph.attrs import Shape, shape_of, shape_value, type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import INT32, INT64
 
 NOTED = "_output_shapes"
 
@@ -72,13 +73,16 @@ def _opened(comparison: Comparison, intent: Intent, batches: set[int]) -> Iterat
             yield from _is_opened(comparison.before[name], after[name], batches)
     for slot in comparison.facts.rewired:
         node, name = after[slot.node], slot.new
-        old = comparison.before.find(slot.old)
         if node.op == "Reshape" and slot.slot == 1 and name in comparison.facts.added:
             intent.rewired.append(slot)
             intent.added.append(name)
-            intent.altered += made(after[name])
-            if old is not None:
-                yield from _is_opened(old, after[name], batches)
+            # What holds a constant to its place, such as a branch, is a control input.
+            source = comparison.before.tensor(slot.old)
+            old = source.node
+            waits = [control.name for control in old.controls] if old.op == "Const" else ()
+            dtype = type_value(INT64 if source.dtype == INT64 else INT32).SerializeToString()
+            intent.altered += made(name, "Const", (), waits, old.device, {"dtype": dtype, "value": None})
+            yield from _is_opened(old, after[name], batches)
     intent.added = list(dict.fromkeys(intent.added))
 
 

@@ -245,7 +245,7 @@ MUTANTS = [
         "control: all control inputs go", "edits.control", "*(c for c in node.controls if c not in gone), *new", "*(c for c in node.controls if not gone), *new", of(no_wait, scopes),
     ),
     Mutant(
-        "set-shape: height and width are exchanged", "edits.set_shape", "data = shape_value(shape)", "data = shape_value(shape[:-2] + shape[:-3:-1])", of(lambda g: gds.set_shape(g, [("image", (1, 4, 6))]), lambda: wide()),
+        "set-shape: height and width are exchanged", "edits.set_shape", "\"shape\", shape_value(shape)", "\"shape\", shape_value(shape[:-2] + shape[:-3:-1])", of(lambda g: gds.set_shape(g, [("image", (1, 4, 6))]), lambda: wide()),
     ),
     Mutant(
         "set-shape: stale shapes stay", "edits.set_shape", "stale = [node for node in behind if STALE in node.attr_keys]", "stale = []", of(opened, reshapes),
@@ -285,7 +285,7 @@ MUTANTS = [
         "remove: the placeholder has another dtype", "edits.remove", "add_placeholder(graph, unique(f\"{name}_placeholder\"), output.dtype,", "add_placeholder(graph, unique(f\"{name}_placeholder\"), output.dtype + 1,", of(dangling, bypasses),
     ),
     Mutant(
-        "swap-op: an attr is left as it is", "edits.swap_op", "graph.set_op(node, self.definition.name)", "graph.set_op(node, 'Mul')", of(negated, scopes),
+        "swap-op: an attr is left as it is", "edits.swap_op", "graph.set_op(self.node, self.definition.name)", "graph.set_op(self.node, 'Mul')", of(negated, scopes),
     ),
     Mutant(
         "writing: a node that is written anew loses its device", "graph.writing", "        device=node.device_override,\n", '        device=node.device_override or "",\n', of(one_renamed, scopes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gdsurgeon.comparison.intent import Intent, made
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import CONTROL, parse_input
@@ -58,8 +58,6 @@ def graft(graph: Graph, definition: GraphDef) -> Intent:
         graph.set_inputs(node, [Output(graph[name], index) for name, index in read.data])
         if read.controls or node.controls:
             graph.set_controls(node, [graph[name] for name in read.controls])
-    for node in nodes.values():
-        intent.altered += made(node)
     return intent
 
 
