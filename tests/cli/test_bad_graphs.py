@@ -5,8 +5,10 @@ The ids of the cases begin with the row of the table of faults that they come fr
 
 from __future__ import annotations
 
+import math
 import os
 import tracemalloc
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -141,6 +143,31 @@ CAST = node("i", "Cast", ["x"], SrcT=FLOAT, DstT=INT32)
 FILE = node("y", "ReadFile", ["x"])
 SPLAT = node("k", "Const", dtype=FLOAT, value=value(FLOAT, (1 << 34,), encode_len(5, bytes(4))))
 PY = {"Tin": dtypes(FLOAT), "Tout": dtypes(FLOAT), "token": "t"}
+HUGE = [const("huge", [1 << 17, 1 << 17], INT32), const("one", [1], FLOAT, ())]
+BY = [const("k", [1, 2, 3, 4]), const("by", [1 << 30], INT32)]
+WIDE = [const("k", [1, 2, 3, 4]), const("by", [1 << 30, 1 << 30], INT32, (1, 2))]
+ENDS = [const("from", [0], INT32, ()), const("to", [(1 << 31) - 1], INT32, ()), const("step", [1], INT32, ())]
+GIANTS: dict[str, list[bytes]] = {
+    "fill": [*HUGE, node("n", "Fill", ["huge", "one"], T=FLOAT, index_type=INT32)],
+    "tile": [*BY, node("n", "Tile", ["k", "by"], T=FLOAT, Tmultiples=INT32)],
+    "pad": [*WIDE, node("n", "Pad", ["k", "by"], T=FLOAT, Tpaddings=INT32)],
+    "splat": [SPLAT, identity("n", "k")],
+    "range": [*ENDS, node("r", "Range", ["from", "to", "step"], Tidx=INT32), identity("n", "r", kind=INT32)],
+}
+"""Constants of a few bytes from which a node n makes some GiB."""
+PATH = node("name", "Const", dtype=STRING, value=value(STRING, (), encode_len(8, b"labels.txt")))
+DRAWN = [const("d", [4], INT32), node("u", "RandomUniform", ["d"], T=INT32, dtype=FLOAT)]
+INSIDE = function("F", const("d", [4], INT32), node("u", "RandomUniform", ["d:output:0"], T=INT32, dtype=FLOAT),
+                  node("y", "AddV2", ["x", "u:output:0"], T=FLOAT))  # fmt: skip
+STATEFUL = node("y", "StatefulPartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=func("F"))
+REF = node("v", "VariableV2", dtype=FLOAT, shape=(4,))
+SWITCHED = [REF, placeholder("p", BOOL, ()), node("s", "RefSwitch", ["v", "p"], T=FLOAT), add("y", "x", "s:1")]
+
+
+def placed(device: str) -> bytes:
+    return node("y", "Identity", ["x"], T=FLOAT, device=device)
+
+
 JPEG = [placeholder("x", STRING, ()), node("d", "DecodeJpeg", ["x"]), identity("y", "d", kind=graphs.UINT8)]
 
 UNFIT: dict[str, Run] = {
@@ -162,6 +189,18 @@ UNFIT: dict[str, Run] = {
     "55-dtype": Run([X, CAST, Y], "reroute x=i --only ^y$", 4, ("float32", "int32")),
     "56-output-removed": Run([X, Y], "remove --node y", 4, ("'y'", "output")),
     "57-baked-reshape": Run(RESHAPED, "set-shape x=2,4", 4, ("'y'", "Reshape")),
+    **{f"giant-{op}": Run([X, Y, *giant], "rename y=q --validate structure", 0) for op, giant in GIANTS.items()},
+    "random-op-is-drawn": Run([X, *DRAWN, add("y", "x", "u")], "rename y=q", 0, ("u: drawn once", "bit-identical")),
+    "random-op-in-a-function": Run(
+        [X, STATEFUL, library(INSIDE)], "rename x=q", 7, ("nothing could be compared", "random: y")),
+    "reference-behind-a-switch": Run([X, *SWITCHED], "rename y=q", 7, ("no output of", "--validate structure")),
+    "reference-behind-a-switch-unrun": Run([X, *SWITCHED], "rename y=q --validate structure", 0),
+    "device-of-another-machine": Run(
+        [X, placed("/job:worker/task:3")], "rename y=q", 7, ("Cannot assign", "set-device --clear")),
+    "device-that-is-not-here": Run([X, placed("/device:GPU:0")], "rename y=q --device cpu", 0, ("bit-identical (CPU",)),
+    "nan-throughout": Run(
+        [X, const("k", [math.nan] * 4), add("y", "x", "k")], "rename y=q", 0, ("q is NaN throughout", "--feed")),
+    "nan-in-places": Run([X, const("k", [math.nan, 1, 2, 3]), add("y", "x", "k")], "rename y=q", 0, ("bit-identical",)),
     "60-corrupt-image": Run(JPEG, "rename y=q --feed x=no-image", 5, ("does not run", "Unknown image file format")),
 }  # fmt: skip
 
@@ -206,6 +245,43 @@ def test_row_73_the_last_of_two_writers_wins_whole(desk: Desk) -> None:
         wanted.append(desk.files()[f"{name}.pb"])
     assert desk.files()["out.pb"] in wanted
     assert desk.temporary_files() == []
+
+
+@pytest.mark.parametrize("giant", GIANTS.values(), ids=GIANTS)
+def test_what_constants_would_make_is_not_made_by_edits_or_questions(desk: Desk, giant: list[bytes]) -> None:
+    desk.put("model.pb", graph_bytes(X, Y, *giant))
+    tracemalloc.start()
+    try:
+        for arguments in (
+            ("inspect", "model.pb"), ("validate", "model.pb", "--level", "structure"),
+            ("extract", "model.pb", "--outputs", "n", "-o", "n.pb", *QUICK),
+            ("set-shape", "model.pb", "x=2,4", "-o", "x.pb", *QUICK),
+        ):  # fmt: skip
+            ran = desk.run(*arguments)
+            assert ran.code == 0, ran
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif(
+    "GDSURGEON_LONG" not in os.environ, reason="TensorFlow waits for memory: GDSURGEON_LONG=1 has it run"
+)
+@pytest.mark.parametrize("giant", GIANTS.values(), ids=GIANTS)
+def test_what_constants_make_is_more_than_there_is(desk: Desk, giant: list[bytes]) -> None:
+    desk.put("model.pb", graph_bytes(X, Y, *giant))
+    limited = partial(desk.spawn, env=desk.environment(GDSURGEON_MEMORY="3000"))
+    check_refused(desk, 5, ("model.pb does not run",), "rename", "model.pb", "y=q", "-o", "out.pb", run=limited)
+
+
+def test_what_is_random_stays_so(desk: Desk) -> None:
+    desk.put("model.pb", graph_bytes(X, *DRAWN, add("y", "x", "u"), node("f", "ReadFile", ["name"]), PATH))
+    for arguments in (("freeze-input", "d=4"), ("extract", "--outputs", "y,f"), ("rename", "y=q")):
+        ran = desk.run(arguments[0], "model.pb", *arguments[1:], "-o", "out.pb", *QUICK)
+        assert ran.code == 0, ran
+        found = from_bytes(bytes(desk.files()["out.pb"]), "out.pb")  # type: ignore[arg-type]
+        assert (found["u"].op, found["f"].op) == ("RandomUniform", "ReadFile")
 
 
 def chain(count: int) -> bytes:
