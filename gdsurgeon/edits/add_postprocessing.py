@@ -56,7 +56,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
             raise EditError(f"the type of {quoted(binding.result.name)} ({_op(binding.result.node)}) is not known here")
 
     graph.rename({b.node: raw[b] for b in bindings})
-    copied = plan.apply(graph)
+    copied = plan.apply()
     intent = copied.intent()
     intent.renamed = {served[b]: raw[b] for b in bindings}
     for binding in bindings:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from gdsurgeon.analysis.queries.initialisers import initialisers
 from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
-from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, plan_copy_nodes
+from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
+from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, Line, quoted
 from gdsurgeon.graph.graph import Graph
@@ -73,9 +73,8 @@ def clone_scope(
     served = _served(graph, edges)
     read = edges.inputs if replace else []
     copied = plan.apply()
-    intent = Intent(added=[node.name for node in copied.nodes.values()])
-    intent.functions.added.extend(copied.functions.values())
-    intent.renamed_functions = copied.functions
+    intent = copied.intent()
+    intent.copied = {}  # the originals are no other graph's
     claims = (SameOutputs(), _claim(before[:-1], after[:-1], read, served, copied, replace))
     return EditResult(intent, claims, warnings, list(_notes(copied, assigned, shared)))
 
@@ -196,7 +195,7 @@ def _claim(
     target: str,
     read: Sequence[Output],
     given: Sequence[Output],
-    copied: CopiedNodes,
+    copied: NodeCopy,
     replace: dict[Output, Output],
 ) -> SameGiven:
     """The clone gives what the original gives on what the clone reads."""
@@ -211,7 +210,7 @@ def _claim(
     )
 
 
-def _notes(copied: CopiedNodes, assigned: Sequence[Node], shared: set[Node]) -> list[str]:
+def _notes(copied: NodeCopy, assigned: Sequence[Node], shared: set[Node]) -> list[str]:
     out: list[str] = []
     count = sum(node.op in VARIABLES | RESOURCE_VARIABLES for node in copied.nodes)
     if count:

@@ -53,7 +53,7 @@ def import_graph(
         check_outside_of_loops(graph, replace[node])
     has_outputs = bool(output_nodes(graph))
     names = {node: prefix + node.name for node in other.nodes() if node not in replace} if prefix else {}
-    copied = plan_copy(graph, other, replace=replace, names=names).apply(graph)
+    copied = plan_copy(graph, other, replace=replace, names=names).apply()
     served = [output for node in output_nodes(other) for output in node.outputs]
     part = SamePart(
         other,

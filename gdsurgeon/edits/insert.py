@@ -55,7 +55,7 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     if taken:
         raise EditError(f"the name {quoted(taken[0])} is taken: another scope than {quoted(scope)} is needed")
     after = output.node
-    copied = plan_copy(graph, body, replace={placeholder: output}, names=names).apply(graph, after)
+    copied = plan_copy(graph, body, replace={placeholder: output}, names=names).apply(after)
     new = copied.output(result)
     intent = copied.intent()
     intent.rewired = [Rewired(use.node.name, use.slot, output.name, new.name) for use in uses]

@@ -70,9 +70,9 @@ def plan_renaming(graph: Graph, graph_: Graph, names: Mapping[Node, str], cut: I
     replace = {tensor: tensor for tensor in cut}
     if graph_ is graph:
         plan = plan_copy_nodes(graph, names, names, replace=replace)
-        functions = plan.functions
+        merge = plan.merge
         return Renaming(
-            dict(names), plan.frames, plan.shared_names, lambda: functions.apply(graph.functions), plan.nameless
+            dict(names), plan.frames, plan.shared_names, lambda: merge.apply(graph.functions), plan.nameless
         )
     # A copy inside its own graph shows what cannot be copied at all.
     free = graph.unique_names()

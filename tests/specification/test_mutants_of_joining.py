@@ -34,6 +34,7 @@ from gdsurgeon.edits.insert import insert
 from gdsurgeon.graph.graph import Graph
 
 COPY, NAMES, MERGE = "edits.copying.copy_in", "edits.copying.fresh_names", "edits.functions.merge"
+COPIES = "edits.copying.node_copy"
 IMPORT, INSERT = "edits.import_graph", "edits.insert"
 PRE, POST, PARTS = "edits.add_preprocessing", "edits.add_postprocessing", "edits.copying.parts"
 
@@ -186,19 +187,20 @@ MUTANTS = [
            "return _fresh(wanted, {*used}, respell) if wanted else {}", of_a_table),
     Mutant("variables without a name share the model's", COPY, "    nameless = nameless_variables(plan)\n",
            "    nameless = {}\n", of_nameless_variables),
-    Mutant("an unknown shape of an old graph becomes a scalar", COPY, "if node.op == \"Placeholder\" and old <",
+    Mutant("an unknown shape of an old graph becomes a scalar", COPIES, "if node.op == \"Placeholder\" and old <",
            "if node.op == \"PlaceholderV2\" and old <", of_an_old_graph),
-    Mutant("copies read output 0", COPY, "return Output(self.nodes[original.node], original.index)",
-           "return Output(self.nodes[original.node], 0)", mapped_input),
-    Mutant("inputs are read backwards", COPY, "[copied.output(read) for read in node.inputs])",
-           "[copied.output(read) for read in node.inputs][::-1])", connected),
-    Mutant("control edges are lost", COPY, "[copied.node(control) for control in node.controls]", "[]", connected),
-    Mutant("control edges to placeholders are lost", COPY, "[copied.node(control) for control in node.controls]",
-           "[copied.nodes[control] for control in node.controls if control in copied.nodes]", connected),
-    Mutant("colocations are lost", COPY, "    if node.attr_bytes(COLOCATION_ATTR) or node.colocated:\n",
-           "    if False:\n", connected),
-    Mutant("colocations with placeholders are lost", COPY, "[copied.node(n) for n in node.colocated if n.exists]",
-           "[copied.nodes[n] for n in node.colocated if n in copied.nodes]", connected),
+    Mutant("copies read output 0", COPIES, "return original if node is None else Output(node, original.index)",
+           "return original if node is None else Output(node, 0)", mapped_input),
+    Mutant("inputs are read backwards", COPIES, "[self.output(read) for read in node.inputs])",
+           "[self.output(read) for read in node.inputs][::-1])", connected),
+    Mutant("control edges are lost", COPIES, "[self.node(control) for control in node.controls]", "[]", connected),
+    Mutant("control edges to placeholders are lost", COPIES, "[self.node(control) for control in node.controls]",
+           "[self.nodes[control] for control in node.controls if control in self.nodes]", connected),
+    Mutant("colocations are lost", COPIES, "if node.attr_bytes(COLOCATION_ATTR) or node.colocated:", "if False:",
+           connected),
+    Mutant("colocations with placeholders are lost", COPIES,
+           "[self.node(other) for other in node.colocated if other.exists]",
+           "[self.nodes[n] for n in node.colocated if n in self.nodes]", connected),
     Mutant("devices are lost", "graph.graph", "        node.device_override = original.device_override\n",
            "        node.device_override = ''\n", connected),
     Mutant("functions of one name and other bodies are merged", MERGE,
@@ -208,8 +210,8 @@ MUTANTS = [
            "return {name for name in other.reaching(unequal) if name in library}", "return unequal", of_functions),
     Mutant("bodies call the model's functions of those names", MERGE,
            "    respell_body(copy, renamed)\n    return copy", "    return copy", of_functions),
-    Mutant("calls that are copied in keep the old names", COPY, "    if copied.renamed_functions:\n", "    if False:\n",
-           of_functions),
+    Mutant("calls that are copied in keep the old names", COPIES, "            if self.functions:\n",
+           "            if False:\n", of_functions),
     Mutant("gradients of functions are not registered", MERGE,
            "        for gradient in self.gradients:\n            library.add_gradient(gradient)\n", "", of_functions),
     Mutant("a gradient is registered the wrong way round", MERGE,

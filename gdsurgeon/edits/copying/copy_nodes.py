@@ -3,116 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.traversal.control_flow import Frames, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.copying.fresh_names import (
-    SHARED_NAME,
     Respell,
     clashing_node_names,
     frame_names,
     fresh_frame_names,
     fresh_shared_names,
     nameless_variables,
-    respelt_attrs,
     shared_names,
     shared_names_in_use,
     temporary_variables,
 )
+from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.edits.functions.copies import (
-    FunctionCopies,
     plan_function_copies,
     shared_names_called,
     shared_names_in_functions,
 )
-from gdsurgeon.edits.functions.merge import respell_functions
 from gdsurgeon.errors import EditError, quoted
-from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ENTER, LOOP_COND, MERGE, NEXT_ITERATION
 from gdsurgeon.select import own_nodes
-
-
-@dataclass
-class CopiedNodes:
-    """What a copy has done.
-
-    Attributes:
-        nodes: the copy of each node.
-        replaced: tensors that the copies read in place of others.
-        frames: the ``frame_name`` that each copied while loop has in the copy.
-        shared_names: likewise the ``shared_name`` of tables, queues and variables.
-        functions: likewise the names of functions that had to be copied.
-        common: shared names that stay, because nodes outside use them too.
-    """
-
-    nodes: dict[Node, Node] = field(default_factory=dict)
-    replaced: dict[Output, Output] = field(default_factory=dict)
-    frames: dict[str, str] = field(default_factory=dict)
-    shared_names: dict[str, str] = field(default_factory=dict)
-    functions: dict[str, str] = field(default_factory=dict)
-    common: list[str] = field(default_factory=list)
-
-    def output(self, original: Output) -> Output:
-        """What a copy reads where its original reads ORIGINAL: a replacement, a copy, or the same."""
-        found = self.replaced.get(original)
-        if found is not None:
-            return found
-        node = self.nodes.get(original.node)
-        return original if node is None else Output(node, original.index)
-
-    def node(self, original: Node) -> Node:
-        """The copy of a node, or the node itself where it was not copied."""
-        return self.nodes.get(original, original)
-
-
-@dataclass
-class CopyNodesPlan:
-    """A copy that has been checked and not been made; see `plan_copy_nodes`."""
-
-    graph: Graph
-    names: dict[Node, str]
-    replace: dict[Output, Output]
-    frames: dict[str, str]
-    shared_names: dict[str, str]
-    functions: FunctionCopies
-    nameless: dict[Node, str]
-    temporary: dict[str, str]
-    common: list[str]
-
-    def apply(self) -> CopiedNodes:
-        """Makes the copy, at the end of the graph."""
-        graph = self.graph
-        copied = CopiedNodes(
-            replaced=self.replace,
-            frames=self.frames,
-            shared_names=self.shared_names,
-            common=self.common,
-            functions=self.functions.apply(graph.functions),
-        )
-        for node, name in self.names.items():
-            copied.nodes[node] = graph.add_copy(name, node)
-        for node, copy in copied.nodes.items():
-            graph.set_inputs(copy, [copied.output(read) for read in node.inputs])
-            if node.controls:
-                graph.set_controls(copy, [copied.node(control) for control in node.controls])
-            if node.has_attr(COLOCATION_ATTR) or node.colocated:
-                graph.set_colocated(copy, [copied.node(other) for other in node.colocated if other.exists])
-            self._respell(node, copy)
-            if copied.functions:
-                respell_functions(graph, copy, copied.functions)
-        return copied
-
-    def _respell(self, node: Node, copy: Node) -> None:
-        spelt = respelt_attrs(node, self.frames, self.shared_names, self.temporary)
-        if node in self.nameless:
-            spelt[SHARED_NAME] = self.nameless[node]
-        for key, text in spelt.items():
-            self.graph.set_attr(copy, key, string_value(text).SerializeToString())
 
 
 def copy_nodes(
@@ -122,7 +38,7 @@ def copy_nodes(
     *,
     replace: Mapping[Output, Output] | None = None,
     respell: Respell | None = None,
-) -> CopiedNodes:
+) -> NodeCopy:
     """Copies NODES inside GRAPH: `plan_copy_nodes`, applied at once.
 
     Raises:
@@ -139,7 +55,7 @@ def plan_copy_nodes(
     replace: Mapping[Output, Output] | None = None,
     respell: Respell | None = None,
     topology: Topology | None = None,
-) -> CopyNodesPlan:
+) -> NodeCopy:
     """Checks and plans a copy of NODES, wired to itself inside and to the originals outside.
 
     Data and control inputs and colocations among the nodes are those among the copies; what comes from outside comes
@@ -171,16 +87,16 @@ def plan_copy_nodes(
     _check_loops(top, frames, originals, replaced)
     spelling = respell or (lambda text: text)
     shared, common = _shared_names(top, originals, spelling)
-    return CopyNodesPlan(
+    return NodeCopy(
         graph,
         names,
         replaced,
+        plan_function_copies(graph.functions, originals, shared),
         fresh_frame_names(top, frame_names(originals), spelling),
         shared,
-        plan_function_copies(graph.functions, originals, shared),
         nameless_variables(names) | clashing_node_names(top, names),
-        {old: spelling(old) for old in temporary_variables(originals)},
-        common,
+        temporary={old: spelling(old) for old in temporary_variables(originals)},
+        common=common,
     )
 
 

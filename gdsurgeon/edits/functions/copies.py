@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from gdsurgeon.analysis.queries.function_usage import functions_of
-from gdsurgeon.edits.functions.merge import respelt
+from gdsurgeon.edits.functions.merge import FunctionMerge, respelt
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
@@ -16,36 +15,19 @@ from gdsurgeon.wire.protos import FunctionDef
 SHARED_NAME = "shared_name"
 
 
-@dataclass
-class FunctionCopies:
-    """Copies that have been planned and not been made: the functions, and (old name, new name)."""
-
-    added: list[FunctionDef]
-    renamed: dict[str, str]
-
-    def apply(self, library: FunctionLibrary) -> dict[str, str]:
-        """Adds the copies; returns `renamed`."""
-        for function in self.added:
-            library.add(function)
-        return self.renamed
-
-
-def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared: Mapping[str, str]) -> FunctionCopies:
+def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared: Mapping[str, str]) -> FunctionMerge:
     """Plans copies of those functions that NODES call, directly or not, and that hold state by a name in SHARED.
 
     A copied call of any other function can call the same one. SHARED gives the shared names of the copies.
     """
     if not len(library):
-        return FunctionCopies([], {})
+        return FunctionMerge([], [], {})
     called = library.reachable(name for node in nodes for name in functions_of(node))
     holding = library.reaching(name for name in called if any(held in shared for held in _shared_names(library[name])))
     unique = UniqueNames(lambda name: name in library or op_def(name) is not None)
     renamed = {name: unique(name) for name in called if name in holding}
-    added: list[FunctionDef] = []
-    for name in renamed:
-        added.append(respelt(library[name], renamed))
-    added = respell_shared_names(added, shared)
-    return FunctionCopies(added, renamed)
+    added = respell_shared_names([respelt(library[name], renamed) for name in renamed], shared)
+    return FunctionMerge(added, [], renamed)
 
 
 def shared_names_called(library: FunctionLibrary, nodes: Iterable[Node]) -> set[str]:

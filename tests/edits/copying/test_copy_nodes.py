@@ -32,7 +32,8 @@ from support.running import outcome, run
 from support.v1_control_flow import LOOP
 
 from gdsurgeon.analysis.checks.check import check
-from gdsurgeon.edits.copying.copy_nodes import CopiedNodes, copy_nodes, plan_copy_nodes
+from gdsurgeon.edits.copying.copy_nodes import copy_nodes, plan_copy_nodes
+from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
@@ -41,7 +42,7 @@ from gdsurgeon.graph.node import Output
 STEADY = settings(max_examples=80)
 
 
-def copied(found: Graph, names: Sequence[str], **options: Any) -> CopiedNodes:
+def copied(found: Graph, names: Sequence[str], **options: Any) -> NodeCopy:
     """Copies nodes to names with `_copy` behind; what was there must not have changed by a byte."""
     before = graphs.bodies_by_name(found)
     out = copy_nodes(found, [found[name] for name in names], lambda name: f"{name}_copy", **options)
