@@ -257,7 +257,23 @@ class Engine:
             else:
                 bound = self._bounds.get(run.name, {})
                 refusal = RunRefusal(refused.text, refused.error, bound, frozenset(self._omitted), refused.node)
-                raise run.error(refusal) from refused.__cause__
+                self._run_in_other_shapes(run, sample, run.error(refusal), refused.__cause__)
+
+    def _run_in_other_shapes(
+        self, run: TrialRun, sample: int, error: GdsurgeonError, cause: BaseException | None
+    ) -> None:
+        """Has all runs done once more where RUN was refused, and what others feed it can be had in another shape.
+
+        Raises:
+            GdsurgeonError: ERROR, where it cannot, or is refused in each.
+        """
+        givers = {source.run for source in run.fed.values() if isinstance(source, Fetch)}
+        if sample or run.accused or not any(self.subject(giver).settle_anew() for giver in givers):
+            raise error from cause
+        try:
+            self._run_all(sample)
+        except NotValidatedError:
+            raise error from cause
 
     def _carry_out(self, run: TrialRun, sample: int) -> None:
         """Has RUN done, and those that begin with it."""

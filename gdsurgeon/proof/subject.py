@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
@@ -102,6 +103,7 @@ class Subject:
         self.culprit = ""  # the node of which it says so
         self.batch = 1  # of the last sample
         self._settled = False
+        self._untried: deque[dict[str, tuple[int, ...]]] | None = None  # shapes, the likeliest first
         self._varies_batch = options.batches and not overrides.shapes and not any(spec.given for spec in self.specs)
 
     def under(self, key: str) -> Subject:
@@ -134,6 +136,11 @@ class Subject:
         """Has all further samples be batches of one; False where they are in any case."""
         varied, self._varies_batch = self._varies_batch, False
         return varied
+
+    def settle_anew(self) -> bool:
+        """Has it look for other shapes, as whoever is fed its results does not take these; False: there are none."""
+        self._settled = self._settled and not self._untried
+        return not self._settled
 
     def initialize(self) -> None:
         """Runs the table initialisers. Raises Refused."""
@@ -226,8 +233,10 @@ class Subject:
 
     def _settle(self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None) -> Started:
         problem = ""
-        for shapes in islice(_combinations(self.specs), MOST_TRIALS):
-            self.shapes = shapes
+        if self._untried is None:
+            self._untried = deque(islice(_combinations(self.specs), MOST_TRIALS))
+        while self._untried:
+            shapes = self.shapes = self._untried.popleft()
             try:
                 feeds, runs = self._begin(sample, shapes, bound, alongside)
                 self.wait(runs)
@@ -240,6 +249,7 @@ class Subject:
                 continue
             self._settled = True
             return feeds, runs
+        self._untried = None
         self.problem = printable(problem)
         names = ", ".join(f"{s.name} {format_shape(s.shapes[0])}" for s in self.specs)
         raise NotValidatedError(

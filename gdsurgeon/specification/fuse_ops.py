@@ -38,8 +38,6 @@ def violations(
     del rtol, atol  # of the proof
     before, after = comparison.before, comparison.after
     names = selected(before, selection)
-    if names is None:
-        names = [n for n in before.store.names if n in {*comparison.facts.removed, *keep}]
     edges = Edges.of(before, [n for n in names if not is_large(before[n])], keep)
     call = after.find(name)
     function = call.attr("f") if call is not None else None

@@ -30,8 +30,6 @@ def violations(
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     names = selected(comparison.before, selection)
-    if names is None:
-        return
     before, after, facts = comparison.before, comparison.after, comparison.facts
     if orphans:
         yield from _kept_orphans(comparison, names)

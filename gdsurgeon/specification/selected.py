@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
 
 Boundary = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -38,8 +40,8 @@ class Selecting(Protocol):
     def constants(self) -> bool: ...
 
 
-def selected(graph: Graph, what: Selecting | Iterable[str]) -> list[str] | None:
-    """The names of the nodes that are meant, in the order of the file; None where that is not said over here.
+def selected(graph: Graph, what: Selecting | Iterable[str]) -> list[str]:
+    """The names of the nodes that are meant, in the order of the file.
 
     Args:
         graph: as it is in its file.
@@ -48,8 +50,6 @@ def selected(graph: Graph, what: Selecting | Iterable[str]) -> list[str] | None:
     if isinstance(what, (tuple, list)):
         return list(dict.fromkeys(str(name) for name in what))
     assert not isinstance(what, Iterable)
-    if what.constants:
-        return None
     edges = _Edges(graph.store.table, control=what.control)
     if not any((what.nodes, what.regexes, what.ops, what.scopes, what.between, what.forward, what.backward)):
         meant = set(range(len(edges.names)))
@@ -61,6 +61,8 @@ def selected(graph: Graph, what: Selecting | Iterable[str]) -> list[str] | None:
             heads = {reader for tensor in start for reader in edges.readers_of(tensor)}
             above = edges.reached(map(edges.row, end), edges.producers)
             meant.update(above & edges.reached(heads, edges.readers))
+    if what.constants:
+        _Edges(graph.store.table, control=True).add_constants(meant, graph)
     ends = {node.name for node in graph.ends}
     return [
         name
@@ -118,6 +120,30 @@ class _Edges:
             if (row, port) in self._codes(reader):
                 yield reader
 
+    def add_constants(self, meant: set[int], graph: Graph) -> None:
+        """Adds to MEANT what follows from constants alone, where all that reads it or waits for it is meant."""
+        constant, left = self._constant(graph), Counter[int]()
+        pending = list(meant)
+        while pending:
+            for producer in {*self.producers(pending.pop())} & constant - meant:
+                left[producer] += 1
+                if left[producer] == len({*self.readers(producer)}):
+                    meant.add(producer)
+                    pending.append(producer)
+
+    def _constant(self, graph: Graph) -> set[int]:
+        """What follows from constants alone, and from nothing that changes or is fed."""
+        settled = Counter[int]()
+        out = {row for row in range(len(self.names)) if self._table.op(row) == "Const"}
+        pending = list(out)
+        while pending:
+            for reader in {*self.readers(pending.pop())} - out:
+                settled[reader] += 1
+                if settled[reader] == len({*self.producers(reader)}) and _is_pure(graph, self._table.op(reader)):
+                    out.add(reader)
+                    pending.append(reader)
+        return out
+
     @staticmethod
     def reached(start: Iterable[int], step: object) -> set[int]:
         assert callable(step)
@@ -128,3 +154,8 @@ class _Edges:
             out |= new
             pending += new
         return out
+
+
+def _is_pure(graph: Graph, op: str) -> bool:
+    definition = graph.op_def(op)
+    return definition is not None and not definition.is_stateful and op not in CONTROL_FLOW | PLACEHOLDERS

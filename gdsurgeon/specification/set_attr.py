@@ -24,8 +24,6 @@ def violations(
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     names = selected(comparison.before, nodes)
-    if names is None:
-        return
     texts = {name.partition(":")[0]: text for name, text in values}
     intent = Intent()
     for name in names:

@@ -23,8 +23,6 @@ def violations(
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     names = None if nodes is None else selected(comparison.before, nodes)
-    if nodes is not None and names is None:
-        return
     facts, after = comparison.facts, comparison.after
     meant = frozenset(facts.altered if names is None else names)
     changed = [name for name, altered in facts.altered.items() if name in meant and set(altered) == {"device"}]

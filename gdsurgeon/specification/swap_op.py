@@ -18,8 +18,6 @@ def violations(
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     names = selected(comparison.before, nodes)
-    if names is None:
-        return
     before, after = comparison.before, comparison.after
     definition = after.op_def(op)
     texts = dict(values)

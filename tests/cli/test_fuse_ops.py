@@ -77,6 +77,15 @@ def test_fusing_is_proven(command: Command) -> None:
 
 
 @pytest.mark.tensorflow
+def test_all_up_to_an_output_is_fused_with_its_constants(command: Command) -> None:
+    command.put("model.pb", graph(*chain()))
+    code, said, report = command("--between", "x=y", "--with-consts", "--name", "block")
+    assert code == 0, said
+    assert sorted(report["edit"]["removed"]) == ["mul", "neg", "one", "sum"]
+    assert [o["edited"] for o in report["proof"]["outputs"]] == ["y"]
+
+
+@pytest.mark.tensorflow
 def test_another_body_is_proven(command: Command) -> None:
     command.put("model.pb", graph(*tanh()))
     body = command.put("body.pb", tanh_grad2("p", "q"))

@@ -125,6 +125,42 @@ def _sign(node: Any) -> bool:
     return _content(node, lambda n: n // 3, lambda d: (int.from_bytes(d, "little") ^ 1 << 31).to_bytes(4, "little"))
 
 
+def _channels(node: Any) -> bool:
+    tensor = node.attr["value"].tensor if node.op == "Const" else None
+    channels = tensor.tensor_shape.dim[-1].size if tensor is not None and tensor.tensor_shape.dim else 0
+    if tensor is None or tensor.dtype != 1 or channels < 2 or len(tensor.tensor_content) < 8:
+        return False
+    content = tensor.tensor_content
+    row = 4 * channels
+    rows = (content[i : i + row] for i in range(0, len(content), row))
+    tensor.tensor_content = b"".join(r[4:8] + r[:4] + r[8:] for r in rows)
+    return True
+
+
+def _branches(node: Any) -> bool:
+    if node.op in ("If", "StatelessIf"):
+        attrs = node.attr
+        attrs["then_branch"].func.name, attrs["else_branch"].func.name = (
+            attrs["else_branch"].func.name,
+            attrs["then_branch"].func.name,
+        )
+        return True
+    first = {"Merge": 0, "Select": 1, "SelectV2": 1}.get(node.op)
+    if first is None:
+        return False
+    node.input[first], node.input[first + 1] = node.input[first + 1], node.input[first]
+    return True
+
+
+def _output(node: Any) -> bool:
+    for i, name in enumerate(node.input):
+        producer, _, index = name.partition(":")
+        if index == "1":
+            node.input[i] = producer
+            return True
+    return False
+
+
 def _integer(node: Any) -> bool:
     tensor = node.attr["value"].tensor if node.op == "Const" else None
     if tensor is None or tensor.dtype != 3 or not len(tensor.int_val):
@@ -149,6 +185,7 @@ def _device(node: Any) -> bool:
 KINDS: dict[str, Callable[[Any], bool]] = {
     "op": _op, "padding": _padding, "flag": _flag, "epsilon": _epsilon, "inputs exchanged": _swapped_inputs,
     "control edges dropped": _control_edge, "a weight by one ulp": _ulp, "a weight's sign": _sign,
+    "channels exchanged": _channels, "branches exchanged": _branches, "another output": _output,
     "an integer": _integer, "a text": _text, "device": _device,
 }  # fmt: skip
 

@@ -7,10 +7,12 @@ from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import Interface, Postprocessed, Preprocessed
 from gdsurgeon.errors import Line, NotValidatedError, joined, printable, quoted
-from gdsurgeon.feeds.input_spec import InputSpec
+from gdsurgeon.feeds.input_spec import InputSpec, input_spec
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.placeholders import placeholder_shape
@@ -103,7 +105,28 @@ def _front(context: TrialContext, front: Preprocessed) -> Subject:
     plan = _part_plan(context, front.pre, nodes_of(i.part_result for i in front.inputs))
     options = SubjectOptions(picture=_picture(context, front))
     overrides = context.overrides_before().only(names).renamed(names)
-    return _begun(Subject(context.executor, PRE, front.pre, plan=plan, overrides=overrides, options=options))
+    subject = Subject(context.executor, PRE, front.pre, plan=plan, overrides=overrides, options=options)
+    taken = {i.part_input: i for i in front.inputs}
+    subject.specs = [
+        _fitting(context.change.before, front.pre, spec, taken[spec.name]) if spec.name in taken else spec
+        for spec in subject.specs
+    ]
+    return _begun(subject)
+
+
+def _fitting(model: Graph, pre: Graph, spec: InputSpec, interface: Interface) -> InputSpec:
+    """SPEC with the shapes first of which PRE makes what MODEL takes; those of MODEL's own input are among them."""
+    if len(spec.shapes) == 1:
+        return spec
+    wanted = input_spec(model[interface.name])
+    own = [shape for shape in wanted.shapes if compatible(shape, spec.stated)]
+    shapes = dict.fromkeys([*own, *spec.shapes] if spec.stated is None else [*spec.shapes, *own])
+    raw, result = pre[spec.name].output, pre.tensor(interface.part_result)
+
+    def misfits(shape: tuple[int, ...]) -> bool:
+        return not compatible(infer_shapes(pre, {raw: shape}, wanted=[result]).shape(result), wanted.stated)
+
+    return spec._replace(shapes=tuple(sorted(shapes, key=misfits)))
 
 
 def _picture(context: TrialContext, front: Preprocessed) -> tuple[int, int] | None:

@@ -52,3 +52,16 @@ def test_another_result_that_is_random_is_left_out(executor: Executor, where: st
     proof = proven(executor, model(), edits("noise")[where])
     assert {o.after for o in proof.compared} >= {"extra", "y"}
     assert "noise" not in {o.after for o in proof.outputs}
+
+
+@pytest.mark.parametrize("shape", [(-1, 4), None], ids=["stated", "to be found"])
+def test_a_part_that_states_no_shape_is_fed_what_the_model_takes(
+    executor: Executor, shape: tuple[int, ...] | None
+) -> None:
+    b, pre = Builder(), Builder()
+    b.placeholder("x", "float32", shape)
+    b.node("y", "Neg" if shape else "SpaceToDepth", ["x"], T="float32", **({} if shape else {"block_size": 2}))
+    pre.placeholder("x", "float32", None)
+    pre.node("x_preprocessed", "Exp", ["x"], T="float32")
+    proof = proven(executor, b, lambda g: add_preprocessing(g, pre.graph("pre.pb")))
+    assert proof.feeds["x"].startswith("float32 [1,4]" if shape else "float32 [1,64,64,3]")

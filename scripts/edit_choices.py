@@ -1,0 +1,494 @@
+"""For each edit command three calls that are right for a model by the way they are chosen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+import gdsurgeon as gds
+from gdsurgeon.analysis.queries.devices import placed_nodes
+from gdsurgeon.analysis.queries.function_usage import calling_nodes
+from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.traversal.control_flow import control_flow_of
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.walks import backward_walk
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
+
+FLOATS = frozenset((1, 2))  # float32 and float64
+INTEGERS = frozenset((3, 4, 9))  # int32, uint8 and int64
+STRING, BOOL, DOUBLE = 7, 10, 2
+
+SCALARS = dict.fromkeys(FLOATS | INTEGERS, "1") | {BOOL: "false", STRING: "a"}
+
+EXCHANGED = {
+    "Relu": "Relu6", "Relu6": "Relu", "Elu": "Relu", "Sigmoid": "Tanh", "Tanh": "Sigmoid", "Softmax": "LogSoftmax",
+    "Add": "Sub", "AddV2": "Sub", "Mul": "AddV2", "Sub": "AddV2", "Maximum": "Minimum", "Minimum": "Maximum",
+}  # fmt: skip
+"""Ops of which one can stand where the other does."""
+
+UNARY = ("Relu", "Relu6", "Elu", "Sigmoid", "Tanh", "Softmax")
+
+DEFAULTS = {
+    "MatMul": "transpose_a=false", "Conv2D": "dilations=1,1,1,1", "Cast": "Truncate=false", "Mean": "keep_dims=false",
+    "StridedSlice": "new_axis_mask=0", "Shape": "out_type=int32", "Switch": "_note:string=chosen",
+}  # fmt: skip
+"""An attr of an op, and its default."""
+
+Arguments = list[str]
+
+
+class Model:
+    """A model, and what the choices ask of it.
+
+    Attributes:
+        path: of its file.
+        folder: where graphs to be joined to it and values may be written.
+        graph: the model.
+        inputs, outputs: the nodes.
+        floats: nodes that compute one tensor of floats, once in each run, from which an output comes; producers first.
+        inside: the same of what stands in loops and branches.
+        constants: constants of floats from which an output comes.
+        dead: what no output needs.
+    """
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.path, self.folder = path, folder
+        self.graph = gds.load(str(path))
+        self.outputs = output_nodes(self.graph)
+        self.inputs = [node for node in self.graph.nodes() if node.op in PLACEHOLDERS]
+        self._topology, self._flow = topology_of(self.graph), control_flow_of(self.graph)
+        needed = backward_walk(self._topology, map(self._topology.id_of, self.outputs), control=True)
+        nodes = [node for node in self.graph.nodes() if needed[self._topology.id_of(node)]]
+        floats = [node for node in nodes if node.output_count == 1 and node.output.dtype in FLOATS]
+        self.constants = [node for node in floats if node.op == "Const"]
+        computed = [node for node in floats if node.inputs and node.op not in CONTROL_FLOW]
+        self.floats = [node for node in computed if self.runs_once(node) and node not in self.outputs]
+        self.inside = [node for node in computed if not self.runs_once(node)]
+        self.dead = [name for number, name in self._names() if not needed[number]]
+
+    def _names(self) -> Iterator[tuple[int, str]]:
+        return ((number, self._topology.name(number)) for number in self._topology.numbers())
+
+    def runs_once(self, node: Node) -> bool:
+        """Whether it stands in no loop and no branch."""
+        return self._flow.runs_once(self._topology.id_of(node))
+
+    def above(self, node: Node) -> list[Node]:
+        """What a node depends on, itself included."""
+        flags = backward_walk(self._topology, [self._topology.id_of(node)], control=True)
+        return [found for found in self.graph.nodes() if flags[self._topology.id_of(found)]]
+
+    def with_op(self, *ops: str) -> list[Node]:
+        """The nodes of OPS, in the order of the file."""
+        return [self._topology.node(number) for number in self._topology.with_ops(ops)]
+
+    def scopes(self) -> list[str]:
+        """The name scopes at the top, those with most nodes first."""
+        counted = Counter(name.partition("/")[0] for name in self.graph.names() if "/" in name)
+        return [scope for scope, _ in counted.most_common()]
+
+    def alike(self) -> tuple[Node, Node] | None:
+        """Two constants of one dtype and shape."""
+        seen: dict[tuple[int, Shape], Node] = {}
+        for node in self.constants:
+            if not self.runs_once(node) or node.controls:
+                continue
+            kind = node.output.dtype, stated_shape(node.output)
+            if kind in seen:
+                return seen[kind], node
+            seen[kind] = node
+        return None
+
+    def part(self, op: str, dtype: int, gives: int | None = None, names: tuple[str, str] = ("x", "y")) -> str:
+        """The path of a graph that makes one tensor of another: of DTYPE, by OP; of the dtype GIVES, by a Cast."""
+        taken, made = names
+        attrs = {"T": dtype} if gives is None else {"SrcT": dtype, "DstT": gives}
+        text = _node(taken, "Placeholder", "", {"dtype": dtype}) + _node(made, op, taken, attrs)
+        path = self.folder / "part.pbtxt"
+        path.write_text(text)
+        return str(path)
+
+    def values(self, **arrays: np.ndarray) -> str:
+        """The path of an archive of ARRAYS."""
+        path = self.folder / "values.npz"
+        np.savez(path, allow_pickle=False, **arrays)
+        return str(path)
+
+
+def _node(name: str, op: str, source: str, attrs: dict[str, int]) -> str:
+    """A node of a GraphDef as text."""
+    reads = f'input: "{source}"' if source else ""
+    said = " ".join(f'attr {{ key: "{key}" value {{ type: {dtype} }} }}' for key, dtype in attrs.items())
+    return f'node {{ name: "{name}" op: "{op}" {reads} {said} }}\n'
+
+
+def middle(nodes: list[Node]) -> Node | None:
+    """The one in the middle."""
+    return nodes[len(nodes) // 2] if nodes else None
+
+
+# -- names and wiring -------------------------------------------------------------------------------------------------
+
+
+def _rename_ends(model: Model) -> Arguments | None:
+    ends = dict.fromkeys([*(node.name for node in model.inputs[:1]), model.outputs[0].name])
+    return [f"{name}=renamed/{i}" for i, name in enumerate(ends)]
+
+
+def _rename_scope(model: Model) -> Arguments | None:
+    return ["--scope", f"{model.scopes()[0]}=moved"] if model.scopes() else None
+
+
+def _rename_all(_model: Model) -> Arguments | None:
+    return ["--regex", "^=all/"]
+
+
+def _reroute_identity(model: Model) -> Arguments | None:
+    found = [n for n in model.with_op("Identity") if n.inputs and model.graph.users(n) and model.runs_once(n)]
+    return [f"{found[0].name}={found[0].inputs[0].name}"] if found else None
+
+
+def _reroute_constant(model: Model) -> Arguments | None:
+    pair = model.alike()
+    return [f"{pair[0].name}={pair[1].name}"] if pair else None
+
+
+def _reroute_swap(model: Model) -> Arguments | None:
+    pair = _reroute_constant(model)
+    return ["--swap", *pair] if pair else None
+
+
+def _insert_at_input(model: Model) -> Arguments | None:
+    found = [node for node in model.inputs if model.graph.users(node)]
+    return [found[0].name, model.part("Identity", found[0].output.dtype)] if found else None
+
+
+def _insert_in_the_middle(model: Model) -> Arguments | None:
+    node = middle(model.floats)
+    return [node.name, model.part("Neg", node.output.dtype)] if node else None
+
+
+def _insert_inside(model: Model) -> Arguments | None:
+    node = middle(model.inside)
+    return [node.name, model.part("Identity", node.output.dtype)] if node else None
+
+
+def _control_above(model: Model) -> Arguments | None:
+    output = model.outputs[0]
+    found = middle([node for node in model.above(output) if model.runs_once(node) and node is not output])
+    return ["--add", f"{output.name}=^{found.name}"] if found else None
+
+
+def _control_beside(model: Model) -> Arguments | None:
+    if not model.floats:
+        return None
+    late, early = model.floats[-1], model.floats[0]
+    return ["--add", f"{late.name}=^{early.name}"] if late not in model.above(early) else None
+
+
+def _control_removed(model: Model) -> Arguments | None:
+    waiting = [node for node in model.floats + model.outputs if node.controls and node.op not in PLACEHOLDERS]
+    return ["--remove", f"{waiting[0].name}=^*"] if waiting else None
+
+
+# -- inputs and outputs -----------------------------------------------------------------------------------------------
+
+
+def _with_batch(size: str) -> Callable[[Model], Arguments | None]:
+    def chosen(model: Model) -> Arguments | None:
+        for node in model.inputs:
+            shape = stated_shape(node.output)
+            if shape:
+                dims = [size, *("?" if dim < 0 else str(dim) for dim in shape[1:])]
+                return [f"{node.name}={','.join(dims)}"]
+        return None
+
+    return chosen
+
+
+def _freeze_scalars(model: Model) -> Arguments | None:
+    scalars = [node for node in model.inputs if stated_shape(node.output) == () and node.output.dtype in SCALARS]
+    values = [f"{node.name}={SCALARS[node.output.dtype]}" for node in scalars if node.output.dtype != STRING]
+    return values or None
+
+
+def _freeze_all(model: Model) -> Arguments | None:
+    feeds = model.folder / "feeds.npz"
+    return ["--values", str(feeds)] if model.inputs and feeds.exists() else None
+
+
+def _freeze_constant(model: Model) -> Arguments | None:
+    node = middle(model.constants)
+    if node is None:
+        return None
+    dtype = dtype_name(node.output.dtype)
+    return ["--values", model.values(**{node.name: np.full(stated_shape(node.output) or (), 0.5, dtype)})]
+
+
+def _preprocessed(op: str, dtypes: frozenset[int] | None) -> Callable[[Model], Arguments | None]:
+    def chosen(model: Model) -> Arguments | None:
+        found = [node for node in model.inputs if dtypes is None or node.output.dtype in dtypes]
+        if not found:
+            return None
+        dtype = found[0].output.dtype
+        part = model.part(op, DOUBLE if op == "Cast" else dtype, dtype if op == "Cast" else None)
+        return [part, "--map", f"{found[0].name}=x,y"]
+
+    return chosen
+
+
+def _postprocessed(op: str, dtypes: frozenset[int] | None) -> Callable[[Model], Arguments | None]:
+    def chosen(model: Model) -> Arguments | None:
+        found = [node for node in model.outputs if dtypes is None or base_dtype(node.output.dtype) in dtypes]
+        if not found:
+            return None
+        part = model.part(op, base_dtype(found[0].output.dtype))
+        return [part, "--map", f"{found[0].name}=x,y"]
+
+    return chosen
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def _remove_identities(model: Model) -> Arguments | None:
+    served = [arg for node in model.outputs if node.op == "Identity" for arg in ("--exclude", f"^{node.name}$")]
+    found = [node for node in model.with_op("Identity") if node not in model.outputs]
+    return ["--op", "Identity", "--bypass", *served] if found else None
+
+
+def _remove_dead(model: Model) -> Arguments | None:
+    if not model.dead:
+        return None
+    path = model.folder / "dead.txt"
+    path.write_text("\n".join(model.dead))
+    return ["--nodes", str(path), "--allow-outputs"]
+
+
+def _remove_middle(model: Model) -> Arguments | None:
+    node = middle(model.floats)
+    return ["--node", node.name, "--dangling", "placeholder"] if node else None
+
+
+def _note(_model: Model) -> Arguments | None:
+    return ["--select", ".", "_note:string=edited"]
+
+
+def _without_shapes(model: Model) -> Arguments | None:
+    noted = any(node.has_attr("_output_shapes") for node in model.graph.nodes())
+    return ["--select", ".", "--remove", "_output_shapes"] if noted else None
+
+
+def _default_stated(model: Model) -> Arguments | None:
+    for op, attr in DEFAULTS.items():
+        key, _, _ = attr.partition("=")
+        if any(not node.has_attr(key) for node in model.with_op(op)):
+            return ["--op", op, attr]
+    return None
+
+
+def _swap_identities(model: Model) -> Arguments | None:
+    return ["--op", "Identity", "StopGradient"] if model.with_op("Identity") else None
+
+
+def _swap_one(ops: frozenset[str]) -> Callable[[Model], Arguments | None]:
+    def chosen(model: Model) -> Arguments | None:
+        found = [node for node in model.floats if node.op in ops]
+        return ["--node", found[0].name, EXCHANGED[found[0].op]] if found else None
+
+    return chosen
+
+
+def _clear_devices(model: Model) -> Arguments | None:
+    return ["--clear"] if any(placed_nodes(model.graph)) else None
+
+
+def _set_device(_model: Model) -> Arguments | None:
+    return ["--set", "/cpu:0", "--select", "."]
+
+
+def _map_device(model: Model) -> Arguments | None:
+    placed = [node.device for node in placed_nodes(model.graph)]
+    return ["--map", f"{placed[0]}=/cpu:0"] if placed else None
+
+
+# -- functions, copies and parts, gradients ---------------------------------------------------------------------------
+
+
+def _fuse_one(model: Model) -> Arguments | None:
+    node = middle(model.floats)
+    return ["--node", node.name, "--name", "fused"] if node else None
+
+
+def _fuse_scope(model: Model) -> Arguments | None:
+    return ["--scope", model.scopes()[0], "--name", "fused"] if model.scopes() else None
+
+
+def _fuse_between(model: Model) -> Arguments | None:
+    for output in model.outputs:
+        above = model.above(output)
+        fed = [node.name for node in model.inputs if node in above]
+        if fed:
+            return ["--between", f"{','.join(fed)}={output.name}", "--with-consts", "--name", "fused"]
+    return None
+
+
+def _inline(*options: str) -> Callable[[Model], Arguments | None]:
+    return lambda model: list(options) if any(calling_nodes(model.graph)) else None
+
+
+def _inline_first(model: Model) -> Arguments | None:
+    called = [names for _, names in calling_nodes(model.graph) if names]
+    return ["--function", called[0][0]] if called else None
+
+
+def _extract_output(model: Model) -> Arguments | None:
+    return ["--outputs", model.outputs[-1].name]
+
+
+def _extract_tail(model: Model) -> Arguments | None:
+    node = middle(model.floats)
+    if node is None:
+        return None
+    below = [output.name for output in model.outputs if node in model.above(output)]
+    return ["--inputs", node.name, "--outputs", ",".join(below)]
+
+
+def _extract_inside(model: Model) -> Arguments | None:
+    node = middle(model.inside) or middle(model.floats)
+    return ["--outputs", node.name] if node else None
+
+
+def _import_itself(model: Model) -> Arguments | None:
+    return [str(model.path), "--scope", "copy"]
+
+
+def _import_behind(model: Model) -> Arguments | None:
+    output = model.outputs[0]
+    part = model.part("Identity", base_dtype(output.output.dtype))
+    return [part, "--scope", "behind", "--connect", f"{output.name}=x"]
+
+
+def _import_in_the_middle(model: Model) -> Arguments | None:
+    node = middle(model.floats)
+    if node is None:
+        return None
+    return [model.part("Neg", node.output.dtype), "--scope", "beside", "--connect", f"{node.name}=x"]
+
+
+def _clone(place: int, *options: str) -> Callable[[Model], Arguments | None]:
+    return lambda model: [model.scopes()[place], "clone", *options] if model.scopes() else None
+
+
+def _gradients(*options: str) -> Callable[[Model], Arguments | None]:
+    def chosen(model: Model) -> Arguments | None:
+        for output in model.outputs:
+            above = model.above(output) if output.output.dtype in FLOATS else []
+            fed = [node for node in model.inputs if node in above and node.output.dtype in FLOATS]
+            if fed:
+                return ["--ys", output.name, "--xs", fed[0].name, *options]
+        return None
+
+    return chosen
+
+
+CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
+    "set-shape": {
+        "a batch of 1": _with_batch("1"),
+        "an open batch": _with_batch("?"),
+        "a batch of 3": _with_batch("3"),
+    },
+    "freeze-input": {
+        "the scalar inputs": _freeze_scalars,
+        "every input, at what it was fed": _freeze_all,
+        "another value for a constant": _freeze_constant,
+    },
+    "add-preprocessing": {
+        "Identity": _preprocessed("Identity", None),
+        "Neg": _preprocessed("Neg", FLOATS),
+        "Cast from float64": _preprocessed("Cast", FLOATS | INTEGERS),
+    },
+    "add-postprocessing": {
+        "Identity": _postprocessed("Identity", None),
+        "Neg": _postprocessed("Neg", FLOATS),
+        "Shape": _postprocessed("Shape", None),
+    },
+    "rename": {
+        "the first input and output": _rename_ends,
+        "the largest scope": _rename_scope,
+        "all nodes, by a pattern": _rename_all,
+    },
+    "reroute": {
+        "an Identity to what it reads": _reroute_identity,
+        "a constant to one of its kind": _reroute_constant,
+        "the same, exchanged": _reroute_swap,
+    },
+    "insert": {
+        "Identity at an input": _insert_at_input,
+        "Neg in the middle": _insert_in_the_middle,
+        "Identity in a loop or branch": _insert_inside,
+    },
+    "control": {
+        "an output waits for what is above it": _control_above,
+        "a node waits for one elsewhere": _control_beside,
+        "a node waits for nothing any more": _control_removed,
+    },
+    "remove": {
+        "Identity, bypassed": _remove_identities,
+        "what no output needs": _remove_dead,
+        "a node in the middle, for a placeholder": _remove_middle,
+    },
+    "set-attr": {
+        "a note on all nodes": _note,
+        "no noted shapes": _without_shapes,
+        "a default, spelt out": _default_stated,
+    },
+    "swap-op": {
+        "Identity to StopGradient": _swap_identities,
+        "an activation": _swap_one(frozenset(UNARY)),
+        "an arithmetic op": _swap_one(frozenset(EXCHANGED) - frozenset(UNARY)),
+    },
+    "set-device": {
+        "none": _clear_devices,
+        "the CPU for all nodes": _set_device,
+        "the CPU in place of another": _map_device,
+    },
+    "fuse-ops": {
+        "a node in the middle": _fuse_one,
+        "the largest scope": _fuse_scope,
+        "all between inputs and an output": _fuse_between,
+    },
+    "inline": {
+        "all calls": _inline(),
+        "all calls, names kept": _inline("--keep-names"),
+        "one function": _inline_first,
+    },
+    "extract": {
+        "the last output": _extract_output,
+        "what is below the middle": _extract_tail,
+        "what is above a node, in a loop or branch where there is one": _extract_inside,
+    },
+    "import": {
+        "the model itself": _import_itself,
+        "Identity behind an output": _import_behind,
+        "Neg behind the middle": _import_in_the_middle,
+    },
+    "clone-scope": {
+        "the largest scope": _clone(0),
+        "the smallest scope": _clone(-1),
+        "the largest scope, constants shared": _clone(0, "--share", "."),
+    },
+    "add-gradients": {
+        "of an output by an input": _gradients(),
+        "by the weights as well": _gradients("--weights"),
+        "with checkpoints": _gradients("--checkpoints", "memory"),
+    },
+}
+"""For each edit command the choices, in words, and the arguments behind MODEL; None where a choice does not apply."""

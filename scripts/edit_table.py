@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Runs every edit command on every model of a folder that runs, and writes what becomes of it as Markdown.
+
+    python scripts/edit_table.py FOLDER                              print the page
+    python scripts/edit_table.py FOLDER -o docs/edits-on-models.md   write it
+    python scripts/edit_table.py FOLDER --edits extract,remove --models 'dl4j_*'
+
+Each command is called three times for each model, as `edit_choices` says. All of these edits are right, so that each is
+to be proven, or refused (exit 4) for a reason that holds. Any other end is a defect: it has a table of its own, and the
+script ends with 1. A quarter of an hour on two processors; TensorFlow is loaded once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from edit_choices import CHOICES, Model
+
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.cli.terminal import terminal
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from support.workers import lend_workers
+
+HEAD = """\
+# Edits of published models
+
+What becomes of each edit command on models that others have published. Made by `scripts/edit_table.py`: each command
+is called three times for each model that runs, with no option for the proof. What is called is right by the way it is
+chosen, so that it is to be proven, or refused for a reason that holds.
+
+"""
+
+PROVEN, REFUSED = 0, 4
+
+
+class Run(NamedTuple):
+    """A call of a command.
+
+    Attributes:
+        model, edit, choice: the file, the command, and what is asked, in words.
+        arguments: those behind MODEL; empty where the choice does not apply.
+        code: the exit code; None where the choice does not apply.
+        said: the error, on one line.
+    """
+
+    model: str
+    edit: str
+    choice: str
+    arguments: Sequence[str] = ()
+    code: int | None = None
+    said: str = ""
+
+
+def main() -> int:
+    """Runs the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("-o", dest="out", type=Path)
+    parser.add_argument("--edits", default=",".join(CHOICES), help="Some of the commands.")
+    parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
+    parser.add_argument("--timeout", type=int, default=60, help="For each step in TensorFlow, in seconds.")
+    options = parser.parse_args()
+    paths = sorted(path for path in options.folder.iterdir() if path.is_file() and fnmatch(path.name, options.models))
+    with pytest.MonkeyPatch.context() as patch:
+        lend_workers(patch)
+        runs = [run for path in paths for run in runs_of(path, options.edits.split(","), options.timeout)]
+    text = page(runs)
+    if options.out is None:
+        print(text, end="")
+    else:
+        options.out.write_text(text)
+    return 1 if any(run.code not in (None, PROVEN, REFUSED) for run in runs) else 0
+
+
+def runs_of(path: Path, edits: Sequence[str], timeout: int) -> Iterator[Run]:
+    """All calls for the model in the file PATH; none where it does not run."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        feeds = ("--samples", "1", "--save-feeds", str(folder / "feeds.npz"))
+        code, _ = called("validate", str(path), *feeds, "--timeout", str(timeout))
+        if code:
+            return
+        for edit in edits:
+            for choice, arguments_for in CHOICES[edit].items():
+                arguments = arguments_for(Model(path, folder))
+                if arguments is None:
+                    yield Run(path.name, edit, choice)
+                    continue
+                out = ("-o", str(folder / "out.pb"), "--timeout", str(timeout))
+                code, said = called(edit, str(path), *arguments, *out)
+                said = said.replace(f"{folder}/", "").replace(f"{path.parent}/", "")
+                plain = [argument.replace(f"{folder}/", "").replace(f"{path.parent}/", "") for argument in arguments]
+                print(f"{path.name}: {edit} {' '.join(plain)}: {code} {said[:100]}", file=sys.stderr, flush=True)
+                yield Run(path.name, edit, choice, plain, code, said)
+
+
+def called(*arguments: str) -> tuple[int, str]:
+    """The exit code of a command that is run in this process, and the error, if it says one."""
+    terminal.__init__()  # type: ignore[misc]
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+        code = exit_code(list(arguments))
+    lines = errors.getvalue().splitlines()
+    at = next((i for i, line in enumerate(lines) if line.startswith("Error: ")), None)
+    if at is None:
+        return code, ""
+    details = [line.strip() for line in lines[at + 1 :] if line.startswith("  ")]
+    return code, " ".join([lines[at].removeprefix("Error: "), *details[:1]])
+
+
+def page(runs: Sequence[Run]) -> str:
+    """The page: a table of counts, and below it what was refused, with the reason."""
+    edits, models = (list(dict.fromkeys(names)) for names in ([r.edit for r in runs], [r.model for r in runs]))
+    lines = [f"| model | {' | '.join(edits)} |", "|---|" + "---|" * len(edits)]
+    for model in models:
+        cells = (cell([run for run in runs if (run.model, run.edit) == (model, edit)]) for edit in edits)
+        lines.append(f"| `{model}` | {' | '.join(cells)} |")
+    ran = [run for run in runs if run.code is not None]
+    proven, refused = (sum(run.code == code for run in ran) for code in (PROVEN, REFUSED))
+    lines += ["", f"{len(ran):,} edits: {proven:,} proven, {refused:,} refused."]
+    lines += ["", "## What is chosen", "", "| command | choices |", "|---|---|"]
+    lines += [f"| {edit} | {'; '.join(CHOICES[edit])} |" for edit in edits]
+    lines += listed("What is refused, and why", [run for run in ran if run.code == REFUSED])
+    lines += listed("What is neither", [run for run in ran if run.code not in (PROVEN, REFUSED)])
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def cell(runs: Sequence[Run]) -> str:
+    """``2 proven, 1 refused``."""
+    counts = {
+        "proven": sum(run.code == PROVEN for run in runs),
+        "refused": sum(run.code == REFUSED for run in runs),
+        "neither": sum(run.code not in (None, PROVEN, REFUSED) for run in runs),
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "not applicable"
+
+
+def listed(title: str, runs: Sequence[Run]) -> list[str]:
+    """A table of RUNS with what was said."""
+    if not runs:
+        return []
+    lines = ["", f"## {title}", "", "| model | command | what is said |", "|---|---|---|"]
+    for run in runs:
+        command = " ".join([run.edit, *run.arguments])
+        lines.append(f"| `{run.model}` | `{escaped(command)}` | {escaped(run.said)} |")
+    return lines
+
+
+def escaped(text: str) -> str:
+    """TEXT in a cell of a table."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
