@@ -268,7 +268,8 @@ class Trial:
         skipped: (output, reason) of what is not run.
         planned: the plan of which chance is reported.
         warnings: to be shown in any case.
-        steady: the run whose own spread excuses a difference; None: none is excused.
+        steady: the run whose own spread excuses a difference, where all is run again and again and none of these runs
+            comes out equal; None: none is excused.
         judged: whether a difference is a failure; else it is only reported.
         shown: whether a few values go into the report.
         optimized: whether TensorFlow optimises the graphs.

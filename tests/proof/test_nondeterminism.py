@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from support.spoiling import Edit, caught, proven, spoilt
 from support.tf_graphs import Builder
+from support.validating import scaled
 
+from gdsurgeon.edits.add_postprocessing import add_postprocessing
+from gdsurgeon.edits.extract import extract
+from gdsurgeon.edits.rename import rename
 from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.proof import engine, plan
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.nondeterminism import MOST_SPREAD, excused, spread
 from gdsurgeon.proof.proof import OutputProof
@@ -65,3 +71,36 @@ def test_a_difference_is_laid_to_chance_only_where_the_graph_differs_as_much_fro
     assert (found.comparison is None) == is_excused
     assert ("does not give it twice" in found.reason) == is_excused
     assert ("y" in reasons) == is_excused
+
+
+def by_turns() -> Builder:
+    """What a kernel gives that rounds in one of two ways, as chance has it: x + c * (0 or 1)."""
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.const("shape", [], "int32")
+    m.const("least", 0, "int32")
+    m.const("most", 2, "int32")
+    m.node("chance", "RandomUniformInt", ["shape", "least", "most"], T="int32", Tout="int32", seed=0, seed2=0)
+    m.node("way", "Cast", ["chance"], SrcT="int32", DstT="float32")
+    m.node("y", "AddV2", ["x", "way"], T="float32")
+    m.node("z", "Neg", ["y"], T="float32")
+    m.node("beside", "Abs", ["x"], T="float32")
+    return m
+
+
+EDITS: dict[str, Edit] = {
+    "side by side": lambda graph: rename(graph, [("z", "result")]),
+    "given a tensor": lambda graph: extract(graph, ["x"], ["z"]),
+    "parts apart": lambda graph: add_postprocessing(graph, scaled(1.0, "z", "z_postprocessed", (2,)).graph("post.pb")),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_what_a_graph_gives_in_two_ways_is_compared_until_both_give_the_same(
+    executor: Executor, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(plan, "drawing_nodes", lambda _: [])  # nobody knows that it is random
+    monkeypatch.setattr(engine, "REPEATS", 50)
+    assert all(output.comparison is not None for output in proven(executor, by_turns(), EDITS[name]).compared)
+    error = caught(executor, by_turns(), spoilt(EDITS[name], lambda graph, _: graph.set_op(graph["y"], "Sub")))
+    assert error.exit_code in (5, 7)

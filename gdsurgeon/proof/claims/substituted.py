@@ -186,6 +186,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         samples=max(edited.samples, settings.samples if observed is not None else 1),
         conditions=[something_compared],
         skipped=skipped,
+        steady=None if is_rewired else reference.name,
     )
 
 
