@@ -108,25 +108,27 @@ def _front(context: TrialContext, front: Preprocessed) -> Subject:
     subject = Subject(context.executor, PRE, front.pre, plan=plan, overrides=overrides, options=options)
     taken = {i.part_input: i for i in front.inputs}
     subject.specs = [
-        _fitting(context.change.before, front.pre, spec, taken[spec.name]) if spec.name in taken else spec
+        _fitting(context, front.pre, spec, taken[spec.name]) if spec.name in taken and not spec.given else spec
         for spec in subject.specs
     ]
     return _begun(subject)
 
 
-def _fitting(model: Graph, pre: Graph, spec: InputSpec, interface: Interface) -> InputSpec:
-    """SPEC with the shapes first of which PRE makes what MODEL takes; those of MODEL's own input are among them."""
-    if len(spec.shapes) == 1:
-        return spec
-    wanted = input_spec(model[interface.name])
-    own = [shape for shape in wanted.shapes if compatible(shape, spec.stated)]
-    shapes = dict.fromkeys([*own, *spec.shapes] if spec.stated is None else [*spec.shapes, *own])
+def _fitting(context: TrialContext, pre: Graph, spec: InputSpec, interface: Interface) -> InputSpec:
+    """SPEC with what is taken behind PRE, and the shapes first of which PRE makes what the model takes."""
+    wanted = input_spec(context.change.before[interface.name])
+    whole = input_spec(context.change.after[context.after(interface.name)])
     raw, result = pre[spec.name].output, pre.tensor(interface.part_result)
 
     def misfits(shape: tuple[int, ...]) -> bool:
         return not compatible(infer_shapes(pre, {raw: shape}, wanted=[result]).shape(result), wanted.stated)
 
-    return spec._replace(shapes=tuple(sorted(shapes, key=misfits)))
+    shapes = spec.shapes
+    if len(shapes) > 1:
+        own = [shape for shape in wanted.shapes if compatible(shape, spec.stated)]
+        found = dict.fromkeys([*own, *shapes] if spec.stated is None else [*shapes, *own])
+        shapes = tuple(sorted(found, key=misfits))
+    return spec._replace(shapes=shapes, content=whole.content)
 
 
 def _picture(context: TrialContext, front: Preprocessed) -> tuple[int, int] | None:
@@ -143,9 +145,10 @@ def _picture(context: TrialContext, front: Preprocessed) -> tuple[int, int] | No
 def _back(context: TrialContext, back: Postprocessed, model: FetchPlan) -> Subject:
     plan = _part_plan(context, back.post, nodes_of(i.part_result for i in back.outputs))
     options = SubjectOptions(bound=frozenset(i.part_input for i in back.outputs))
-    names = {i.name for i in back.outputs}
     post = Subject(context.executor, POST, back.post, plan=plan, options=options)
-    return _begun(post, [skipped for skipped in model.skipped if skipped.name in names])
+    served = [i.name for i in back.outputs]
+    unserved = [skipped for skipped in model.skipped if skipped.name in nodes_of(served)]
+    return _begun(post, unserved or [Skipped(name, "it is a variable") for name in served if name not in model.fetches])
 
 
 def _part_plan(context: TrialContext, graph: Graph, results: list[str]) -> FetchPlan:

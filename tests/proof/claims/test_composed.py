@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.spoiling import Edit, caught, proven, spoilt
-from support.tf_graphs import Builder
+from support.tf_graphs import Builder, Shape
 
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
 from gdsurgeon.edits.add_preprocessing import add_preprocessing
@@ -65,3 +65,24 @@ def test_a_part_that_states_no_shape_is_fed_what_the_model_takes(
     pre.node("x_preprocessed", "Exp", ["x"], T="float32")
     proof = proven(executor, b, lambda g: add_preprocessing(g, pre.graph("pre.pb")))
     assert proof.feeds["x"].startswith("float32 [1,4]" if shape else "float32 [1,64,64,3]")
+
+
+def test_a_graph_behind_a_variable_cannot_be_proven(executor: Executor) -> None:
+    b = model()
+    b.node("v", "VariableV2", [], dtype="float32", shape=Shape((2,)))
+    b.const("start", [1.0, 2.0])
+    b.node("assigned", "Assign", ["v", "start"], T="float32")
+    post = Builder()
+    post.placeholder("assigned", "float32", (2,))
+    post.node("assigned_postprocessed", "Exp", ["assigned"], T="float32")
+    error = caught(executor, b, lambda g: add_postprocessing(g, post.graph("post.pb")))
+    assert error.exit_code == 7 and "'assigned' of post.pb cannot be run here: it is a variable" in str(error)
+
+
+def test_a_part_that_hands_texts_on_is_fed_what_is_read_behind_it(executor: Executor) -> None:
+    b, pre = Builder(), Builder()
+    b.placeholder("x", "string", ())
+    b.node("y", "DecodeJpeg", ["x"], channels=3)
+    pre.placeholder("x", "string", ())
+    pre.node("x_preprocessed", "Identity", ["x"], T="string")
+    assert proven(executor, b, lambda g: add_preprocessing(g, pre.graph("pre.pb"))).compared
