@@ -18,7 +18,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import backward_walk
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.ops.dtypes import REF, dtype_name
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
 
 FLOATS = frozenset((1, 2))  # float32 and float64
@@ -51,7 +51,7 @@ class Model:
         path: of its file.
         folder: where graphs to be joined to it and values may be written.
         graph: the model.
-        inputs, outputs: the nodes.
+        inputs, outputs: the nodes; of outputs those that are no variables.
         floats: nodes that compute one tensor of floats, once in each run, from which an output comes; producers first.
         inside: the same of what stands in loops and branches.
         constants: constants of floats from which an output comes.
@@ -61,7 +61,7 @@ class Model:
     def __init__(self, path: Path, folder: Path) -> None:
         self.path, self.folder = path, folder
         self.graph = gds.load(str(path))
-        self.outputs = output_nodes(self.graph)
+        self.outputs = [node for node in output_nodes(self.graph) if node.output.dtype < REF]
         self.inputs = [node for node in self.graph.nodes() if node.op in PLACEHOLDERS]
         self._topology, self._flow = topology_of(self.graph), control_flow_of(self.graph)
         needed = backward_walk(self._topology, map(self._topology.id_of, self.outputs), control=True)
@@ -172,7 +172,7 @@ def _insert_at_input(model: Model) -> Arguments | None:
 
 def _insert_in_the_middle(model: Model) -> Arguments | None:
     node = middle(model.floats)
-    return [node.name, model.part("Neg", node.output.dtype)] if node else None
+    return [node.name, model.part("Abs", node.output.dtype)] if node else None
 
 
 def _insert_inside(model: Model) -> Arguments | None:
@@ -205,7 +205,8 @@ def _with_batch(size: str) -> Callable[[Model], Arguments | None]:
     def chosen(model: Model) -> Arguments | None:
         for node in model.inputs:
             shape = stated_shape(node.output)
-            if shape:
+            is_one_image = shape is not None and len(shape) == 3 and shape.count(-1) == 2
+            if shape and not is_one_image:
                 dims = [size, *("?" if dim < 0 else str(dim) for dim in shape[1:])]
                 return [f"{node.name}={','.join(dims)}"]
         return None
@@ -246,10 +247,10 @@ def _preprocessed(op: str, dtypes: frozenset[int] | None) -> Callable[[Model], A
 
 def _postprocessed(op: str, dtypes: frozenset[int] | None) -> Callable[[Model], Arguments | None]:
     def chosen(model: Model) -> Arguments | None:
-        found = [node for node in model.outputs if dtypes is None or base_dtype(node.output.dtype) in dtypes]
+        found = [node for node in model.outputs if dtypes is None or node.output.dtype in dtypes]
         if not found:
             return None
-        part = model.part(op, base_dtype(found[0].output.dtype))
+        part = model.part(op, found[0].output.dtype)
         return [part, "--map", f"{found[0].name}=x,y"]
 
     return chosen
@@ -372,7 +373,7 @@ def _import_itself(model: Model) -> Arguments | None:
 
 def _import_behind(model: Model) -> Arguments | None:
     output = model.outputs[0]
-    part = model.part("Identity", base_dtype(output.output.dtype))
+    part = model.part("Identity", output.output.dtype)
     return [part, "--scope", "behind", "--connect", f"{output.name}=x"]
 
 
@@ -380,7 +381,7 @@ def _import_in_the_middle(model: Model) -> Arguments | None:
     node = middle(model.floats)
     if node is None:
         return None
-    return [model.part("Neg", node.output.dtype), "--scope", "beside", "--connect", f"{node.name}=x"]
+    return [model.part("Abs", node.output.dtype), "--scope", "beside", "--connect", f"{node.name}=x"]
 
 
 def _clone(place: int, *options: str) -> Callable[[Model], Arguments | None]:
@@ -432,7 +433,7 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
     },
     "insert": {
         "Identity at an input": _insert_at_input,
-        "Neg in the middle": _insert_in_the_middle,
+        "Abs in the middle": _insert_in_the_middle,
         "Identity in a loop or branch": _insert_inside,
     },
     "control": {
@@ -478,7 +479,7 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
     "import": {
         "the model itself": _import_itself,
         "Identity behind an output": _import_behind,
-        "Neg behind the middle": _import_in_the_middle,
+        "Abs behind the middle": _import_in_the_middle,
     },
     "clone-scope": {
         "the largest scope": _clone(0),

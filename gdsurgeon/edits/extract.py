@@ -144,6 +144,11 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
             raise EditError(
                 f"{quoted(output.name)} lies in a branch of a conditional: a placeholder would be there in any case"
             )
+    for output in ends:
+        if output not in starts and flow.of_tensor(topology.id_of(output.node), output.index):
+            raise EditError(
+                f"{quoted(output.name)} lies in a branch of a conditional that may not be taken: it cannot be an output"
+            )
 
 
 def _cut(

@@ -265,6 +265,15 @@ def test_a_cut_inside_a_branch(name: str, p: bool, worker: Worker) -> None:
         assert run(worker, found, "y", fed=fed) == [expected]
 
 
+@pytest.mark.parametrize("name", ["more", "s", "s:1"])
+def test_an_output_in_a_branch_that_may_not_be_taken_is_refused(name: str) -> None:
+    found = graph(
+        placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()), node("s", "Switch", ["x", "p"], T=FLOAT),
+        node("more", "Square", ["s:1"], T=FLOAT), node("m", "Merge", ["s", "more"], T=FLOAT, N=2),
+    )  # fmt: skip
+    refused(found, f"'{name}' lies in a branch of a conditional that may not be taken", [], [name])
+
+
 def test_names_that_tensorflow_does_not_take_change_nothing() -> None:
     """With --validate none such a graph gets as far as here."""
     found = graph(placeholder("x"), node("n", "NoOp"), identity("b", "x"), identity("_a", "x"), add("y", "b", "_a"))

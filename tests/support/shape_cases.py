@@ -75,7 +75,8 @@ def _typed(op: str, kinds: list[bytes], attrs: dict[str, bytes]) -> dict[str, by
     for arg in definition.inputs:
         count = 1
         if arg.number_attr:
-            count = len(left) - (len(definition.inputs) - 1 - definition.inputs.index(arg))
+            same = [other for other in definition.inputs if other.number_attr == arg.number_attr]
+            count = (len(kinds) - (len(definition.inputs) - len(same))) // len(same)
             out.setdefault(arg.number_attr, b"\x18" + bytes([count]))
         if arg.type_attr and left:
             out.setdefault(arg.type_attr, left[0])
@@ -252,6 +253,7 @@ CASES = [
     Case("NonMaxSuppressionV3", [(-1, 4), (-1,), 7, (), ()], [(-1,)]),
     Case("NonMaxSuppressionV4", [(-1, 4), (-1,), 7, (), ()], [(7,), ()], {"pad_to_max_output_size": True}),
     Case("DynamicPartition", [(-1, 3), P((-1,), INT32)], [(-1, 3)] * 2, {"num_partitions": 2}),
+    Case("DynamicStitch", [P((3,), INT32), P((2, 2), INT32), (3, 5), (2, -1, -1)], [(-1, 5)]),
     Case("UnsortedSegmentSum", [(-1, 3), P((-1,), INT32), 5], [(5, 3)]),
     Case("Unique", [(-1,)], [(-1,), (-1,)]),
     # Space, depth, images, sound.

@@ -376,7 +376,21 @@ def _top_k(call: Call) -> Sequence[Shape]:
 @rule("DynamicPartition")
 def _dynamic_partition(call: Call) -> Sequence[Shape]:
     number = call.number("num_partitions")
-    return [(UNKNOWN, *call.known(0)[len(call.known(1)) :])] * number if number <= MOST_OUTPUTS else []
+    return [(UNKNOWN, *_behind(call.known(1), call.known(0)))] * number if number <= MOST_OUTPUTS else []
+
+
+@rule("DynamicStitch ParallelDynamicStitch")
+def _dynamic_stitch(call: Call) -> Sequence[Shape]:
+    number = len(call.shapes) // 2
+    pairs = zip(call.shapes[:number], call.shapes[number:], strict=True)
+    elements = merge_all(_behind(at, data) for at, data in pairs if at is not None and data is not None)
+    return [None if elements is None else (UNKNOWN, *elements)]
+
+
+def _behind(places: tuple[int, ...], data: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an element of DATA, which has one for each of PLACES. Raises Misfit where it has others."""
+    merge(places, data[: len(places)])
+    return data[len(places) :]
 
 
 @rule("NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5")

@@ -155,7 +155,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     stand_for = _stand_for(context, wanted, new_inputs)
     observed = _observed(context, wanted, stand_for)
     if observed is not None:
-        run.fed = {name: Fetch(_OBSERVED, tensor) for name, tensor in stand_for.items()}
+        run.fed = {**_shared(context, observed, edited), **{n: Fetch(_OBSERVED, t) for n, t in stand_for.items()}}
         runs.insert(0, TrialRun(observed, reported_as=None, optional="omit"))
 
     def edits_doing(refusal: RunRefusal) -> GdsurgeonError:
@@ -249,10 +249,21 @@ def _observed(context: TrialContext, wanted: Substitution, stand_for: Mapping[st
     """The original, to be run for the tensors that new inputs STAND_FOR; None where that cannot be had."""
     if not stand_for or wanted.key != ORIGINAL:
         return None
-    plan = plan_with(context.executor.settings, wanted.graph, nodes_of(stand_for.values()))
+    # With the outputs, so that it is run in shapes which all of it takes.
+    nodes = nodes_of([*stand_for.values(), *(tensor for tensor, _ in wanted.claim.outputs)])
+    plan = plan_with(context.executor.settings, wanted.graph, nodes)
     options = SubjectOptions(_OBSERVED)
     observed = Subject(context.executor, ORIGINAL, wanted.graph, plan=plan, options=options)
     return observed if observed.places().keys() >= {*stand_for.values()} else None
+
+
+def _shared(context: TrialContext, observed: Subject, edited: Subject) -> dict[str, FeedSource]:
+    """The inputs of the edited graph that are fed what the original was, to fit what is taken from there."""
+    if context.overrides.names() or context.overrides.shapes:
+        return {}
+    own = {spec.name for spec in edited.specs}
+    after = {context.after(spec.name): spec.name for spec in observed.specs}
+    return {name: SameFeed(_OBSERVED, before) for name, before in after.items() if name in own}
 
 
 # -- the graph that it is held against ------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from support import graphs
 from support.ask_tensorflow import Answers, asked
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
 from support.published import ABSENT, EXECUTABLE, FOLDER
-from support.shape_cases import CASES, Case
+from support.shape_cases import CASES, Case, P
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
@@ -68,6 +68,8 @@ class TestRules:
             ("Conv2D", [(1, 2, 2, 3), (5, 5, 3, 2)], {"strides": [1, 1, 1, 1], "padding": "VALID"}, "does not fit"),
             ("BiasAdd", [(-1, 4), (5,)], {}, "5 biases"),
             ("Slice", [(2, 4), [0, 0], [3, 4]], {}, "it cuts [3,4]"),
+            ("DynamicPartition", [(4, 3), P((5,), INT32)], {"num_partitions": 2}, "[5] and [4] differ"),
+            ("DynamicStitch", [P((3,), INT32), (4, 5)], {}, "[3] and [4] differ"),
             ("BroadcastTo", [(2, 4), [3, 4]], {}, "cannot be broadcast to [3,4]"),
             ("PlaceholderWithDefault", [(2, 4)], {"shape": (3, 4)}, "its default is [2,4], and it takes [3,4]"),
             (

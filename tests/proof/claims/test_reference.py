@@ -411,3 +411,20 @@ def test_a_journal_that_knows_no_copies_is_no_fault_of_the_graph(executor: Execu
         return result
 
     assert proven(executor, model(), silent).compared
+
+
+SIZED: dict[str, Edit] = {
+    "extract": lambda graph: extract(graph, ["a"], ["y"]),
+    "remove": lambda graph: remove(graph, [graph["a"]], dangling="placeholder"),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_a_tensor_that_is_cut_is_fed_in_a_size_that_all_of_the_model_takes(executor: Executor, name: str) -> None:
+    b = Builder()
+    b.placeholder("x", "float32", None)
+    b.node("a", "Neg", ["x"], T="float32")
+    b.node("b", "Abs", ["x"], T="float32")
+    b.node("sum", "AddV2", ["a", "b"], T="float32")
+    b.node("y", "SpaceToDepth", ["sum" if name == "remove" else "a"], T="float32", block_size=7)
+    assert proven(executor, b, SIZED[name]).feeds["a"] == "float32 [1,224,224,3]"
