@@ -40,12 +40,10 @@ def differing_copies(copies: Copies, before: Graph, after: Graph, intent: Intent
         made.add(new)
         yield from _copy(old, new, copies, intent)
         if old.op in ENTER:
-            frame, its = _text(old, FRAME_NAME), _text(new, FRAME_NAME)
+            frame, its = old.text_attr(FRAME_NAME), new.text_attr(FRAME_NAME)
             if frames.setdefault(frame, its) != its:
                 yield f"{quoted(copied)} leads into the frame {quoted(its)}, and others into {quoted(frames[frame])}"
     yield from _shared_frames(after, made, set(frames.values()))
-    if copies.is_own:
-        yield from _shared_resources(before, copies, after)
     yield from _copied_functions(copies.originals, before, after, intent)
 
 
@@ -60,18 +58,24 @@ def _copied_functions(originals: Graph, before: Graph, after: Graph, intent: Int
             yield f"the function {quoted(name)} is not what it was copied from"
 
 
-def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
-    """A copy of FUNCTION without names of its own, those of other functions as RENAMED."""
+def respelt(function: FunctionDef, name: str, renamed: Mapping[str, str]) -> FunctionDef:
+    """FUNCTION as NAME, with the names that those which it calls have now."""
     out = type(function)()
     out.CopyFrom(function)
-    out.signature.name = ""
+    out.signature.name = name
     for node in out.node_def:
         node.op = renamed.get(node.op, node.op)
+        for func in (func for value in node.attr.values() for func in functions_in(value)):
+            func.name = renamed.get(func.name, func.name)
+    return out
+
+
+def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
+    """FUNCTION without names of its own, those of other functions as RENAMED."""
+    out = respelt(function, "", renamed)
+    for node in out.node_def:
         for key in (SHARED_NAME, "container", "use_node_name_sharing"):
             node.attr.pop(key, None)
-        for value in node.attr.values():
-            for func in functions_in(value):
-                func.name = renamed.get(func.name, func.name)
     return out
 
 
@@ -97,7 +101,7 @@ def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]
     if None not in together and {other.name for other in new.colocated} != together:
         yield f"{what} is colocated with {or_nothing(sorted(other.name for other in new.colocated))}"
     for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
-        if key not in _NAMES and not _same_attr(old, new, key, intent.renamed_functions):
+        if key not in _NAMES and not is_copied_attr(old, new, key, intent.renamed_functions):
             yield f"{what} has another {quoted(key)}"
 
 
@@ -119,7 +123,8 @@ def _counterpart_node(node: str, copies: Copies) -> str | None:
     return None if tensor is None else parse_tensor(tensor).node
 
 
-def _same_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:
+def is_copied_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:
+    """Whether a copy has the attr KEY of the node OLD, but that functions are RENAMED."""
     if key == "shape" and old.op == "Placeholder":  # which an old graph may spell otherwise
         return placeholder_shape(old) == placeholder_shape(new)
     if is_same_attr(old, new, key) and (not renamed or old.op == "Const"):
@@ -133,36 +138,11 @@ def _same_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bo
     return bool(mine == theirs)
 
 
-def _text(node: Node, key: str) -> str:
-    value = node.plain_attr(key)
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
-
-
 def _shared_frames(after: Graph, copies: set[Node], frames: set[str]) -> Iterator[str]:
     """A frame that copies lead into is no other loop's, or the iterations of the two are mixed up."""
     if not frames:
         return
     for node in after.nodes():
-        if node.op in ENTER and node not in copies and _text(node, FRAME_NAME) in frames:
-            yield f"the frame {quoted(_text(node, FRAME_NAME))} of {quoted(node.name)} is also that of a copied loop"
+        if node.op in ENTER and node not in copies and node.text_attr(FRAME_NAME) in frames:
+            yield f"the frame {quoted(node.text_attr(FRAME_NAME))} of {quoted(node.name)} is also that of a copied loop"
             return
-
-
-def _shared_resources(before: Graph, copies: Copies, after: Graph) -> Iterator[str]:
-    """A copy does not share its table or variable with its original, unless others share it too."""
-    shared = {
-        name: _text(node, SHARED_NAME)
-        for name in copies.names
-        if (node := before.find(name)) is not None and node.has_attr(SHARED_NAME)
-    }
-    same = {
-        name: text
-        for name, text in shared.items()
-        if text and (copy := after.find(copies.names[name])) is not None and _text(copy, SHARED_NAME) == text
-    }
-    if not same:
-        return
-    common = {_text(n, SHARED_NAME) for n in before.nodes() if n.has_attr(SHARED_NAME) and n.name not in shared}
-    for name, text in same.items():
-        if text not in common:
-            yield f"{quoted(copies.names[name])} shares {quoted(text)} with {quoted(name)}, of which it is a copy"

@@ -16,6 +16,7 @@ from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, string_value
 from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.specification.asked import edit
@@ -277,12 +278,9 @@ class _Inlining:
 def _last(nodes: Iterable[Node], own: Container[Node]) -> list[Node]:
     """Those of NODES on which none of the others depends, as far as a walk among the nodes OWN tells."""
     ends = dict.fromkeys(nodes)
-    seen: set[Node] = set()
-    pending = [n for end in ends if end in own for n in (*(o.node for o in end.inputs), *end.controls)]
-    while pending:
-        node = pending.pop()
-        if node not in seen:
-            seen.add(node)
-            if node in own:
-                pending += [*(output.node for output in node.inputs), *node.controls]
+
+    def above(node: Node) -> Iterable[Node]:
+        return (*(output.node for output in node.inputs), *node.controls) if node in own else ()
+
+    seen = closure((other for end in ends for other in above(end)), above)
     return [node for node in ends if node not in seen]

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.gradients.checkpointing.step import TensorSize
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.names import CONTROL, UniqueNames, parse_input
 from gdsurgeon.ops.buffers import SOURCES, may_have
 from gdsurgeon.wire.messages import message
@@ -144,14 +145,11 @@ def _roots(definition: GraphDef, there: Collection[str], groups: Sequence[Sequen
 
     def behind(names: Iterable[str], known: Collection[str]) -> set[str]:
         """The nodes of the backward pass that NAMES depend on, themselves included, without those KNOWN."""
-        found: set[str] = set()
-        pending = list(names)
-        while pending:
-            name = pending.pop()
-            if name in reads and name not in known and name not in found:
-                found.add(name)
-                pending.extend(ref.node for ref in reads[name])
-        return found
+
+        def new(names: Iterable[str]) -> Iterator[str]:
+            return (name for name in names if name in reads and name not in known)
+
+        return closure(new(names), lambda name: new(ref.node for ref in reads[name]))
 
     # What the nodes of the graph have come to read is a part of the forward pass.
     seen = behind((name for name in reads if name in there), ())

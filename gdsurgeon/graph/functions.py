@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Field, encode_len, encode_varint, fields
 from gdsurgeon.wire.messages import decode_error, message
@@ -106,14 +107,7 @@ class FunctionLibrary:
         for function in self:
             for callee in self.calls(function.signature.name):
                 callers.setdefault(callee, []).append(function.signature.name)
-        out = set(names)
-        pending = list(out)
-        while pending:
-            for caller in callers.get(pending.pop(), ()):
-                if caller not in out:
-                    out.add(caller)
-                    pending.append(caller)
-        return out
+        return closure(names, lambda name: callers.get(name, ()))
 
     def gradients(self) -> list[GradientDef]:
         """The GradientDefs (function name, name of its gradient function)."""

@@ -8,6 +8,7 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import quoted
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
@@ -102,13 +103,7 @@ def _behind(after: Graph, seeds: Iterable[str], added: set[str]) -> set[str]:
         node = after.find(name)
         for read in node.inputs if node is not None else ():
             readers.setdefault(read.node.name, []).append(name)
-    out = set(seeds)
-    pending = list(out)
-    while pending:
-        new = [name for name in readers.get(pending.pop(), ()) if name not in out]
-        out.update(new)
-        pending += new
-    return out
+    return closure(seeds, lambda name: readers.get(name, ()))
 
 
 def _numbered(after: Graph, own: set[str], stem: str) -> Node | None:
@@ -124,17 +119,13 @@ def _numbered(after: Graph, own: set[str], stem: str) -> Node | None:
 
 def _weights(graph: Graph, ys: Sequence[str]) -> list[str]:
     """Weights to which a gradient is sure to flow, in the order of the file."""
-    seen: set[str] = set()
-    pending = [graph[parse_tensor(y).node] for y in ys]
-    found: set[str] = set()
-    while pending:
-        node = pending.pop()
-        if node.name in seen:
-            continue
-        seen.add(node.name)
+
+    def above(node: Node) -> Iterable[Node]:
+        return (read.node for read in node.inputs if node.op in _PASSES_GRADIENTS)
+
+    found: list[str] = []
+    for node in closure((graph[parse_tensor(y).node] for y in ys), above):
         header = constant_header(node) if node.op == "Const" else None
         if header is not None and header.dtype in FLOATING and (header.elements or 0) > 1:
-            found.add(node.name)
-        if node.op in _PASSES_GRADIENTS:
-            pending += [read.node for read in node.inputs]
+            found.append(node.name)
     return sorted(found, key=graph.store.table.rows.__getitem__)

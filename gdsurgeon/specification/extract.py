@@ -10,6 +10,7 @@ from gdsurgeon.comparison.facts import FunctionChanges, Rewired
 from gdsurgeon.comparison.intent import Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
@@ -81,13 +82,8 @@ def _needed(table: Table, ends: Iterable[int], starts: Sequence[int]) -> set[int
 
 def _above(table: Table, rows: Iterable[int], given: Container[int] = ()) -> set[int]:
     """ROWS and all that they depend on, but for the tensors GIVEN."""
-    out = set(rows)
-    pending = list(out)
-    while pending:
-        new = {code >> Table.PORT_BITS for code in table.inputs(pending.pop()) if code >= 0 and code not in given}
-        pending += new - out
-        out |= new
-    return out
+    bits = Table.PORT_BITS
+    return closure(rows, lambda row: [c >> bits for c in table.inputs(row) if c >= 0 and c not in given])
 
 
 def _assignments(table: Table, kept: set[int]) -> Iterator[int]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.comparison.compare import is_same_attr
+from gdsurgeon.comparison.copies import is_copied_attr
 from gdsurgeon.errors import EditError, quoted
-from gdsurgeon.graph.attrs import attr_value, functions_in
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
@@ -92,15 +91,5 @@ def _differences(old: Node, new: Node, given: Mapping[str, str], inside: Inside)
     if {c.name for c in new.colocated} != {c.name for c in old.colocated} & members:
         yield f"is colocated with {sorted(c.name for c in new.colocated)}"
     for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
-        if key != COLOCATION_ATTR and not _is_same(old, new, key, inside.functions):
+        if key != COLOCATION_ATTR and not is_copied_attr(old, new, key, inside.functions):
             yield f"has another {quoted(key)}"
-
-
-def _is_same(old: Node, new: Node, key: str, functions: Mapping[str, str]) -> bool:
-    was, now = old.attr_bytes(key), new.attr_bytes(key)
-    if not any(mine != its for mine, its in functions.items()) or was is None or now is None or old.op == "Const":
-        return is_same_attr(old, new, key)
-    mine, its = attr_value(was), attr_value(now)
-    for func in functions_in(mine):
-        func.name = functions.get(func.name, func.name)
-    return bool(mine == its)

@@ -9,6 +9,7 @@ from gdsurgeon.comparison.compare import Comparison, is_same_attr
 from gdsurgeon.comparison.facts import FunctionChanges, Rewired
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.errors import quoted
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
@@ -141,35 +142,23 @@ class _Seen:
 
     def _waits(self, nodes: Iterable[Node]) -> set[str]:
         """What is waited for by way of NODES."""
-        out: set[str] = set()
-        seen: set[str] = set()
-        pending = list(nodes)
-        while pending:
-            node = pending.pop()
-            if node.name in seen:
-                continue
-            seen.add(node.name)
-            if node.name in self._beside:
-                pending += [*node.controls, *(read.node for read in node.inputs)]
-            else:
-                out.add(node.name)
-        return out
+        seen = closure(nodes, lambda node: _above(node) if node.name in self._beside else ())
+        return {node.name for node in seen} - self._beside
 
     def _late(self, name: str, waits: set[str], wanted: set[str]) -> Iterator[str]:
         """A line where something may run before what is WANTED first is over."""
         left = wanted - waits
         if not left:
             return
-        seen: set[str] = set()
-        pending = list(waits)
-        while pending:
-            node = self._after.find(pending.pop())
-            if node is not None and node.name not in seen:
-                seen.add(node.name)
-                if node.name in self._made:
-                    pending += [*(read.node.name for read in node.inputs), *(c.name for c in node.controls)]
-        if left - seen:
-            yield f"{quoted(name)} does not wait for {sorted(left - seen)}"
+        starts = (node for waited in waits if (node := self._after.find(waited)) is not None)
+        left -= {node.name for node in closure(starts, lambda node: _above(node) if node.name in self._made else ())}
+        if left:
+            yield f"{quoted(name)} does not wait for {sorted(left)}"
+
+
+def _above(node: Node) -> list[Node]:
+    """What a node reads or waits for."""
+    return [*(read.node for read in node.inputs), *node.controls]
 
 
 def _unused(before: Graph, after: Graph, calls: InlinedCalls) -> list[str]:

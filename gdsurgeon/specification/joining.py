@@ -6,14 +6,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.copies import respelt
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Copies, Intent
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.sharing import sharing_faults
-from gdsurgeon.wire.protos import FunctionDef
 
 
 class CameAlong:
@@ -43,19 +42,8 @@ class CameAlong:
     def violations(self) -> Iterator[str]:
         """A line for each function that is taken for one which was there, and is another."""
         for old, new in self.names.items():
-            if old not in self.added and self._library[new] != self.respelt(self._part[old], new):
+            if old not in self.added and self._library[new] != respelt(self._part[old], new, self.names):
                 yield f"the function {quoted(old)} is not the one that was there, and is taken for it"
-
-    def respelt(self, function: FunctionDef, name: str) -> FunctionDef:
-        """FUNCTION as NAME, with the names that those which it calls have now."""
-        out = type(function)()
-        out.CopyFrom(function)
-        out.signature.name = name
-        for node in out.node_def:
-            node.op = self.names.get(node.op, node.op)
-            for func in (func for value in node.attr.values() for func in functions_in(value)):
-                func.name = self.names.get(func.name, func.name)
-        return out
 
 
 class Joined:

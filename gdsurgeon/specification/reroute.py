@@ -9,6 +9,7 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
@@ -42,11 +43,9 @@ def violations(
 def _above(graph: Graph, name: str) -> set[str]:
     """A node and all that it depends on, but for what comes round a loop."""
     table = graph.store.table
-    out = {table.rows[name]}
-    pending = list(out)
-    while pending:
-        producers = {code >> Table.PORT_BITS for code in table.inputs(pending.pop()) if code >= 0}
-        new = {row for row in producers - out if table.op(row) not in NEXT_ITERATION}
-        out |= new
-        pending += new
-    return {table.names[row] for row in out}
+
+    def producers(row: int) -> list[int]:
+        rows = (code >> Table.PORT_BITS for code in table.inputs(row) if code >= 0)
+        return [row for row in rows if table.op(row) not in NEXT_ITERATION]
+
+    return {table.names[row] for row in closure([table.rows[name]], producers)}

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
@@ -55,12 +56,12 @@ def selected(graph: Graph, what: Selecting | Iterable[str]) -> list[str]:
         meant = set(range(len(edges.names)))
     else:
         meant = {row for row in range(len(edges.names)) if edges.is_named(row, what)}
-        meant.update(edges.reached(map(edges.row, what.forward), edges.readers))
-        meant.update(edges.reached(map(edges.row, what.backward), edges.producers))
+        meant |= closure(map(edges.row, what.forward), edges.readers)
+        meant |= closure(map(edges.row, what.backward), edges.producers)
         for start, end in what.between:
             heads = {reader for tensor in start for reader in edges.readers_of(tensor)}
-            above = edges.reached(map(edges.row, end), edges.producers)
-            meant.update(above & edges.reached(heads, edges.readers))
+            above, below = closure(map(edges.row, end), edges.producers), closure(heads, edges.readers)
+            meant |= above & below
     if what.constants:
         _Edges(graph.store.table, control=True).add_constants(meant, graph)
     ends = {node.name for node in graph.ends}
@@ -142,17 +143,6 @@ class _Edges:
                 if settled[reader] == len({*self.producers(reader)}) and _is_pure(graph, self._table.op(reader)):
                     out.add(reader)
                     pending.append(reader)
-        return out
-
-    @staticmethod
-    def reached(start: Iterable[int], step: object) -> set[int]:
-        assert callable(step)
-        out = set(start)
-        pending = list(out)
-        while pending:
-            new = set(step(pending.pop())) - out
-            out |= new
-            pending += new
         return out
 
 

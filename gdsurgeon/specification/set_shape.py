@@ -9,6 +9,7 @@ from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import Shape, shape_of, shape_value, type_value
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
@@ -46,14 +47,9 @@ def _shape(node: Node) -> Shape:
 
 def _behind(table: Table, names: Sequence[str]) -> list[str]:
     """The nodes NAMES, and all that is computed from one, in the order of the file."""
-    out = {table.rows[name] for name in names}
-    pending = list(out)
-    while pending:
-        row = pending.pop()
-        new = {user for user in table.users(row) if user not in out and _reads(table, user, row)}
-        out |= new
-        pending += new
-    return [table.names[row] for row in sorted(out)]
+    rows = [table.rows[name] for name in names]
+    reached = closure(rows, lambda row: [user for user in table.users(row) if _reads(table, user, row)])
+    return [table.names[row] for row in sorted(reached)]
 
 
 def _reads(table: Table, user: int, row: int) -> bool:

@@ -13,6 +13,7 @@ from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.errors import InputError, Line, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, plain
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.functions import FunctionLibrary, called_functions
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
@@ -122,16 +123,8 @@ def _strict(graph: Graph) -> Outside:
 
 def _is_looked_at(number: int, topology: Topology, readers: list[list[int]]) -> bool:
     """Whether the value of a node gets to another that does more than pass it on."""
-    passing = {number}
-    pending = [number]
-    while pending:
-        for reader in readers[pending.pop()]:
-            if topology.op(reader) not in PASSES_ON:
-                return True
-            if reader not in passing:
-                passing.add(reader)
-                pending.append(reader)
-    return False
+    passing = closure([number], lambda n: (r for r in readers[n] if topology.op(r) in PASSES_ON))
+    return any(topology.op(reader) not in PASSES_ON for n in passing for reader in readers[n])
 
 
 def _is_stateful(op: str) -> bool:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gdsurgeon.gradients.checkpointing.step import StepGraph
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.ops.buffers import SOURCES, may_have
 from gdsurgeon.ops.kinds import LOWERED, READS_SHAPE
 
@@ -171,12 +172,9 @@ class Sums:
     def _sharing(self, start: int) -> set[int]:
         """The nodes whose outputs may have one buffer with those of START."""
         step = self._step
-        found = {start}
-        pending = [start]
-        while pending:
-            number = pending.pop()
+
+        def others(number: int) -> Iterator[int]:
             readers = (c for c in self._consumers[number] if number in may_share(step, c))
-            new = {other for other in (*may_share(step, number), *readers) if step.ops[other] not in SOURCES} - found
-            found |= new
-            pending += new
-        return found
+            return (other for other in (*may_share(step, number), *readers) if step.ops[other] not in SOURCES)
+
+        return closure([start], others)
