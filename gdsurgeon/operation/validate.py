@@ -316,6 +316,9 @@ class _Validation:
         coverage = Coverage(places_of(self.model, executor.settings))
         self.verdict.coverage = coverage
         fed, names = engine.fed.get(ORIGINAL, {}), self._change().intent.renamed if self.other is not None else {}
+        if self.request.effort and engine.subject(ORIGINAL).plan.keeps_state:
+            pairs = []  # the one is called more often than the other now
+            self.verdict.warnings.append("the graph keeps what it was given: nothing is compared on further feeds")
         both = BothModels(pairs, engine.fed.get(EDITED, {}), names, trial.rtol, trial.atol)
         try:
             for factor, feeds in search(executor, coverage, fed, self.request.effort):

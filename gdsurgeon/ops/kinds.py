@@ -101,6 +101,17 @@ def holds_state(op: str) -> bool:
     return op in VARIABLES or op in RESOURCE_VARIABLES or is_table(op)
 
 
+_KEPT = (
+    r"Mutable\w*HashTable|Queue(V2)?$|Barrier$|ConditionalAccumulator$|Stage$|Iterator|Reader(V2)?$"
+    r"|DummyIterationCounter"
+)
+
+
+def keeps_state(op: str) -> bool:
+    """Whether the op makes, or is, something that a run may change for the next one; variables are not meant."""
+    return re.search(_KEPT, op) is not None
+
+
 # Chance and waiting.
 
 _DRAWS_WITHOUT_SEED = frozenset(

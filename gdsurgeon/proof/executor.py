@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import TypeVar
 
@@ -78,6 +79,7 @@ class Executor:
             target=settings.target,
         )
         self._loads: dict[str, Pending[None]] = {}
+        self._loaders: dict[str, Callable[[], Pending[None]]] = {}
         self._barred: dict[str, Obstacle] = {}
         self.progress: Progress = silent
         self.called: dict[str, str] = {}  # what graphs are called in messages, where that is not their key
@@ -148,13 +150,20 @@ class Executor:
             return
         settings = self.settings
         device = settings.device if device is None else device
-        self._loads[key] = self._worker.load(
+        self._loaders[key] = partial(
+            self._worker.load,
             key,
             path=file,
             data=data,
             default_device=device if device.startswith("/") else "",
             options=SessionOptions(optimize=optimize, cpu_only=is_cpu(device), target=settings.target),
         )
+        self.load_again(key)
+
+    def load_again(self, key: str) -> None:
+        """Begins to load the graph KEY as it was loaded before: it keeps nothing of its runs then."""
+        if key in self._loaders and key not in self._barred:
+            self._loads[key] = self._loaders[key]()
 
     def is_barred(self, key: str, graph: Graph) -> bool:
         """Whether GRAPH must not be loaded as KEY: TensorFlow might evaluate there what reaches outside.

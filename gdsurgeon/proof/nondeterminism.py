@@ -22,20 +22,22 @@ def spread(
 
     Kernels may sum in another order each time: what differs no more than that differs by chance. The graph is loaded
     anew for it, OPTIMIZE as it was, and run by turns in both sessions. What a seeded random op draws goes on from run
-    to run: such a graph is compared with itself in fresh sessions alone, each of which begins with the seed.
+    to run, as does what a graph keeps. Such a graph is compared with itself in fresh sessions alone, each of which
+    begins with the seed and keeps nothing yet.
     """
     out: dict[str, float] = {}
+    begins_anew = bool(subject.plan.chance) or subject.plan.keeps_state
     try:
         for turn in range(2 * CONTROLS):
-            if not turn or subject.plan.chance:
+            if not turn or begins_anew:
                 executor.load_source(CONTROL, subject.graph, optimize=optimize)
                 executor.loaded(CONTROL)
                 executor.initialize(CONTROL, subject.plan.initializers)
-            key = subject.key if turn % 2 and not subject.plan.chance else CONTROL
+            key = subject.key if turn % 2 and not begins_anew else CONTROL
             for group, names in enumerate(subject.plan.groups):
                 result = f"{CONTROL} {min(turn, 1)} {group}"
                 executor.wait(executor.run(key, result, feeds, names))
-                first = f"{CONTROL} 0 {group}" if subject.plan.chance else subject.result(sample, group)
+                first = f"{CONTROL} 0 {group}" if begins_anew else subject.result(sample, group)
                 pending = executor.compare(first, result, [(i, i) for i in range(len(names))])
                 for name, found in zip(names, executor.comparisons(pending), strict=True):
                     if found.max_abs:

@@ -28,6 +28,7 @@ from gdsurgeon.ops.kinds import (
     is_blocking,
     is_random,
     is_table,
+    keeps_state,
 )
 from gdsurgeon.ops.reach import UNKNOWN, reach_of
 from gdsurgeon.proof.settings import Settings
@@ -67,6 +68,7 @@ class FetchPlan:
         beside: fetches that are no outputs: what the random ops read that are fed, which nothing else would show.
         chance: the names of all random ops that the fetches depend on, seeded or not.
         enclosed: those of them that lie in a loop or a function, so that they cannot be drawn once.
+        keeps_state: whether the fetches depend on what a run may change for the next one.
     """
 
     groups: list[list[str]] = field(default_factory=list)
@@ -81,6 +83,7 @@ class FetchPlan:
     beside: list[str] = field(default_factory=list)
     chance: list[str] = field(default_factory=list)
     enclosed: list[str] = field(default_factory=list)
+    keeps_state: bool = False
 
     @property
     def fetches(self) -> list[str]:
@@ -162,6 +165,7 @@ class Planner:
         self.obstacles: dict[int, Obstacle] = {}
         self.random: list[int] = []
         self.repeatable: set[int] = set()  # those of them that give equal sessions the same
+        self.kept: list[int] = []  # what a run may change for the next one
         self._drawing = frozenset(drawing_nodes(graph))
         self._look_at_ops()
         self._look_at_tables()
@@ -177,7 +181,7 @@ class Planner:
 
     def _is_suspicious(self, op: str) -> bool:
         definition = self.graph.op_def(op)
-        if definition is None or op in RESOURCE_VARIABLES or is_blocking(op) or is_random(op):
+        if definition is None or op in RESOURCE_VARIABLES or is_blocking(op) or is_random(op) or keeps_state(op):
             return True
         return self.outside.may_reach(op) or op in self.graph.functions or definition.takes_functions
 
@@ -200,6 +204,8 @@ class Planner:
             if is_blocking(name):
                 self.obstacles[number] = Obstacle(f"{where} may wait for ever ({name})")
                 return
+        if keeps_state(op) or any(map(keeps_state, inside)):
+            self.kept.append(number)
         # Seeds inside functions are not looked at: what depends on such a call is run and not compared. A seeded op
         # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
         # from run to run.
@@ -243,6 +249,7 @@ class Planner:
         plan.chance = [self.top.name(number) for number in chance]
         plan.enclosed = [self.top.name(number) for number in chance if not self._is_drawable(number)]
         self._add_needs(plan, above)
+        plan.keeps_state = any(above[number] for number in (*self.kept, *self.repeatable))
         return plan
 
     def _why_not(self, number: int) -> Obstacle | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gdsurgeon.edits.claims import (
@@ -33,7 +33,7 @@ from gdsurgeon.proof.claims.unchanged import unchanged_trial
 from gdsurgeon.proof.engine import Engine, await_loaded
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import DiffersError, Proof, merged
-from gdsurgeon.proof.trial import EDITED, Trial, TrialContext
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext
 
 
 def prove_loads(executor: Executor) -> Proof:
@@ -67,7 +67,7 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
     device = executor.check_device()
     change = edited(graph, result)
     try:
-        proof = merged([_tried(TrialContext(executor, change, overrides), claim) for claim in result.claims])
+        proof = merged(list(_tried(TrialContext(executor, change, overrides), result.claims)))
     except DiffersError as differs:
         finish(differs.proof, executor, device, started)
         raise
@@ -75,8 +75,14 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
     return proof
 
 
-def _tried(context: TrialContext, claim: Claim) -> Proof:
-    return Engine(context.executor, _TRIALS[type(claim)](context, claim)).run()
+def _tried(context: TrialContext, claims: Sequence[Claim]) -> Iterator[Proof]:
+    """The proof of each claim; what one leaves behind in the graphs is not there for the next."""
+    for claim in claims:
+        trial = _TRIALS[type(claim)](context, claim)
+        yield Engine(context.executor, trial).run()
+        if claim is not claims[-1] and any(run.subject.plan.keeps_state for run in trial.runs):
+            for key in (ORIGINAL, EDITED):
+                context.executor.load_again(key)
 
 
 def finish(proof: Proof, executor: Executor, device: str, started: float) -> None:

@@ -132,6 +132,11 @@ class Subject:
             return max(len(spec.given) for spec in self.specs)
         return self.executor.settings.samples
 
+    @property
+    def calls(self) -> int:
+        """How many samples are worth running to compare two graphs: what a graph keeps shows in the second call."""
+        return max(self.samples, 2) if self.plan.keeps_state else self.samples
+
     def hold_batch(self) -> bool:
         """Has all further samples be batches of one; False where they are in any case."""
         varied, self._varies_batch = self._varies_batch, False

@@ -195,7 +195,7 @@ def parts_trial(
         _runs(context, parts, _edited(context, parts, specs, unfed)),
         [*_served_pairs(parts), *_other_pairs(context, parts)],
         both_load(change) | loads,
-        samples=max(part.samples for part in (model, parts.pre) if part is not None),
+        samples=max(part.calls for part in (model, parts.pre) if part is not None),
         conditions=[something_compared, partial(_served_compared, parts), partial(_inputs_reached, parts)],
         skipped=model.plan.reasons,
         planned=model.plan,

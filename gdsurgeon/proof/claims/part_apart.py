@@ -62,7 +62,7 @@ def part_apart_trial(context: TrialContext, claim: SamePart, key: str) -> Trial:
         [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), chance.get(t, "")) for t, a in outputs],
         both_load(context.change),
         lead=part.name,
-        samples=part.samples,
+        samples=part.calls,
         conditions=[something_compared],
         skipped=plan.reasons,
         shown=False,

@@ -68,7 +68,7 @@ def side_by_side_trial(context: TrialContext, plan: FetchPlan, claim: SameOutput
         [original_run(context, original), edited_run(context, original, edited_plan(context, plan))],
         counterpart_pairs(context, plan, inside, claim.except_for),
         both_load(change),
-        samples=original.samples,
+        samples=original.calls,
         rtol=claim.rtol,
         atol=claim.atol,
         conditions=[something_compared],

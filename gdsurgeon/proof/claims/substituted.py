@@ -183,7 +183,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         pairs,
         both_load(change) | loads,
         lead=EDITED,
-        samples=max(edited.samples, settings.samples if observed is not None else 1),
+        samples=max(edited.calls, settings.samples if observed is not None else 1),
         conditions=[something_compared],
         skipped=skipped,
         steady=None if is_rewired else reference.name,

@@ -56,7 +56,7 @@ def unchanged_trial(context: TrialContext, claim: Unchanged | None = None) -> Tr
         pairs,
         both_load(change),
         lead=EDITED,
-        samples=edited.samples,
+        samples=edited.calls,
         skipped=plan_after.reasons,
     )
 
