@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import signature as signature
     from gdsurgeon.analysis.shapes.inference import infer_shapes as infer_shapes
     from gdsurgeon.analysis.traversal.boundary import boundary as boundary
+    from gdsurgeon.checkpoint.open import open_checkpoint as open_checkpoint
     from gdsurgeon.edits.add_gradients import add_gradients as add_gradients
     from gdsurgeon.edits.add_postprocessing import add_postprocessing as add_postprocessing
     from gdsurgeon.edits.add_preprocessing import add_preprocessing as add_preprocessing
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from gdsurgeon.graph_editor.matcher import NodeMatcher as NodeMatcher
     from gdsurgeon.graph_editor.matcher import TreeExpr as TreeExpr
     from gdsurgeon.graph_editor.view import Subgraph as Subgraph
+    from gdsurgeon.operation.checkpoint import CheckpointRequest as CheckpointRequest
+    from gdsurgeon.operation.checkpoint import operate_checkpoint as operate_checkpoint
     from gdsurgeon.operation.edit import Outcome as Outcome
     from gdsurgeon.operation.library import operate as operate
     from gdsurgeon.operation.library import prove as prove
@@ -129,6 +132,12 @@ COMMANDS = {
     "add-gradients": Entry(
         "Gradients", "Add nodes that compute gradients.", "cli.add_gradients", "edits.add_gradients.add_gradients"
     ),
+    "checkpoint": Entry(
+        "Checkpoints",
+        "List, verify or edit the tensors of a checkpoint.",
+        "cli.checkpoint",
+        "operation.checkpoint.operate_checkpoint",
+    ),
     "validate": Entry(
         "Proof", "Prove that a model runs, or gives what another gives.", "cli.validate", "operation.validate.validate"
     ),
@@ -147,6 +156,7 @@ _OTHERS = (
     "edits.claims.EditResult",
     "edits.copying.copy_in.copy_in",
     "edits.copying.copy_nodes.copy_nodes",
+    "checkpoint.open.open_checkpoint",
     "errors.GdsurgeonError",
     "graph.graph.Graph",
     "graph.load.from_bytes",
@@ -156,6 +166,7 @@ _OTHERS = (
     "graph_editor.matcher.NodeMatcher",
     "graph_editor.matcher.TreeExpr",
     "graph_editor.view.Subgraph",
+    "operation.checkpoint.CheckpointRequest",
     "operation.edit.Outcome",
     "operation.library.operate",
     "operation.library.prove",

@@ -43,12 +43,13 @@ class Bundle(Checkpoint):
     """A TensorBundle.
 
     Attributes:
-        records: what its table holds: encoded, the header, and entries of tensors and of slices.
+        table: of the index.
+        records: what that holds: encoded, the header, and entries of tensors and of slices.
         header: the first of them.
 
     Args:
         prefix: what it is called.
-        index: the file with the entries; it is closed when all is read.
+        index: the file with the entries; it is closed with this.
         opener: opens shard SHARD of SHARDS; without it the files beside the index are taken.
 
     Raises:
@@ -56,28 +57,38 @@ class Bundle(Checkpoint):
             newer TensorFlow.
     """
 
+    form = "V2"
+
     def __init__(self, prefix: str, index: Source, opener: Callable[[int, int], Source] | None = None) -> None:
         self.prefix = prefix
         self._name = index.name
         self._opener = opener
         self._shards: dict[int, Source] = {}
-        try:
-            self.records = dict(Table(index).records())
-        finally:
-            index.close()
         self._entry_type = message("tensorflow.BundleEntryProto")
+        self._index = index
+        try:
+            self.table = Table(index)
+            self.records = dict(self.table.records())
+            self._check_header()
+        except BaseException:
+            index.close()
+            raise
+        self.keys = sorted(decode_key(key) for key in self.records if key and not is_slice_key(key))
+
+    def _check_header(self) -> None:
         try:
             self.header = message("tensorflow.BundleHeaderProto").FromString(self.records[HEADER_KEY])
         except (KeyError, decode_error()) as error:
             raise InputError(f"{printable(self._name)} is corrupt: it has no header of a checkpoint") from error
         if self.header.endianness:
             raise InputError(
-                f"{printable(prefix)} was written on a big-endian machine: its bytes are the wrong way round here"
+                f"{printable(self.prefix)} was written on a big-endian machine: its bytes are the wrong way round here"
             )
         newest = self.header.version.min_consumer
         if newest > _NEWEST:
-            raise InputError(f"{printable(prefix)} wants version {newest} of the format, and {_NEWEST} is known here")
-        self.keys = [decode_key(key) for key in self.records if key and not is_slice_key(key)]
+            raise InputError(
+                f"{printable(self.prefix)} wants version {newest} of the format, and {_NEWEST} is known here"
+            )
 
     def tensor(self, key: str) -> BundleTensor:
         data = self.records.get(encode_key(key)) if key else None
@@ -87,6 +98,7 @@ class Bundle(Checkpoint):
         return BundleTensor(self, key, entry, self._dtype(key, entry))
 
     def close(self) -> None:
+        self._index.close()
         for source in self._shards.values():
             source.close()
         self._shards.clear()
@@ -102,6 +114,12 @@ class Bundle(Checkpoint):
             opened = self._opener or (lambda shard, shards: open_source(shard_path(self.prefix, shard, shards)))
             source = self._shards[number] = opened(number, self.header.num_shards)
         return source
+
+    def shards_of(self, tensor: StoredTensor) -> set[int]:
+        """The shards that the parts of TENSOR, which has all of them, are in."""
+        own = encode_key(tensor.key)
+        names = [slice_key(own, part) for part in tensor.slices] or [own]
+        return {self._entry_type.FromString(self.records[name]).shard_id for name in names}
 
     def part(self, key: str, whole: protos.BundleEntryProto, part: Slice | None) -> Part:
         """What is stored of the tensor KEY with the entry WHOLE: PART of it, or everything.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from gdsurgeon.checkpoint.bundle import Bundle, index_path, shard_path
+from gdsurgeon.checkpoint.write import Item, build_bundle
 from gdsurgeon.errors import OutputError, printable, reason
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import Source, open_source
@@ -27,9 +28,12 @@ class BundleOutput:
 
     Use as a context manager: what was staged and not published is removed.
 
+    Attributes:
+        index: the file with the index.
+
     Args:
         prefix: what it will be called.
-        index: the bytes of its index.
+        table: the bytes of its index.
         shards: in order.
         replacing: whether the index of that name is to be exchanged.
 
@@ -37,12 +41,12 @@ class BundleOutput:
         OutputError: something of that prefix is there and is not replaced; or the folder cannot be written to.
     """
 
-    def __init__(self, prefix: str, index: bytes, shards: Sequence[Shard], *, replacing: bool = False) -> None:
+    def __init__(self, prefix: str, table: bytes, shards: Sequence[Shard], *, replacing: bool = False) -> None:
         if not replacing:
             check_free(prefix)
         self.prefix = prefix
-        self._index = OutputFile(index_path(prefix))
-        self._bytes = index
+        self.index = OutputFile(index_path(prefix))
+        self._table = table
         self._shards = [
             (number, shard, OutputFile(path))
             for number, shard in enumerate(shards)
@@ -60,17 +64,17 @@ class BundleOutput:
                 output.stage_file(shard)
             else:
                 output.stage(shard)
-        self._index.stage([self._bytes])
+        self.index.stage([self._table])
 
     def staged(self) -> Bundle:
         """What was staged, opened: the caller closes it."""
-        assert self._index.staged is not None
+        assert self.index.staged is not None
         places = {number: output.staged for number, _, output in self._shards}
 
         def opened(number: int, shards: int) -> Source:
             return open_source(places.get(number) or shard_path(self.prefix, number, shards))
 
-        return Bundle(self.prefix, open_source(self._index.staged), opened)
+        return Bundle(self.prefix, open_source(self.index.staged), opened)
 
     def publish(self) -> None:
         """Has the files take their names.
@@ -81,7 +85,7 @@ class BundleOutput:
         try:
             for _, _, output in self._shards:
                 output.publish()
-            self._index.publish()
+            self.index.publish()
         except BaseException:
             for _, _, output in self._shards:
                 if not self.has_appeared and output.has_appeared:
@@ -91,7 +95,7 @@ class BundleOutput:
     @property
     def has_appeared(self) -> bool:
         """Whether the bundle is there by now."""
-        return self._index.has_appeared
+        return self.index.has_appeared
 
     def __enter__(self) -> BundleOutput:
         return self
@@ -101,7 +105,20 @@ class BundleOutput:
     ) -> None:
         for _, _, output in self._shards:
             output.discard()
-        self._index.discard()
+        self.index.discard()
+
+
+def write_bundle(prefix: str, items: Iterable[Item]) -> None:
+    """Writes a TensorBundle of one shard with ITEMS: all of it appears, or nothing.
+
+    Raises:
+        OutputError: it cannot be written, or there is one.
+        EditError: two items are one tensor.
+    """
+    built = build_bundle(items)
+    with BundleOutput(prefix, built.table, [built.data]) as output:
+        output.stage()
+        output.publish()
 
 
 def check_free(prefix: str) -> None:

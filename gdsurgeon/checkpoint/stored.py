@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple
@@ -101,8 +102,10 @@ class Checkpoint(ABC):
     Attributes:
         prefix: what it is called; files have that name with something behind it.
         keys: of its tensors, sorted.
+        form: ``V2``, a TensorBundle, or ``V1``.
     """
 
+    form: str
     prefix: str
     keys: Sequence[str]
 
@@ -152,6 +155,11 @@ class Checkpoint(ABC):
         """The error that there is no tensor KEY."""
         count = f"{len(self.keys):,} tensor{'s' if len(self.keys) != 1 else ''}"
         return InputError(f"{printable(self.prefix)} has no tensor {quoted(key)} ({count}).{near_miss(key, self.keys)}")
+
+    def __contains__(self, key: str) -> bool:
+        """Whether it has a tensor KEY."""
+        at = bisect_left(self.keys, key)
+        return at < len(self.keys) and self.keys[at] == key
 
     def __enter__(self) -> Checkpoint:
         return self

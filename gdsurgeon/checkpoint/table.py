@@ -7,7 +7,7 @@ without filters, and reads blocks that are compressed by Snappy.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gdsurgeon.checkpoint.crc32c import CHUNK, checksum_of, extend, mask
@@ -52,6 +52,7 @@ class Table:
     """A table that is read block by block.
 
     Attributes:
+        source: its bytes.
         blocks: those that hold records, in order.
 
     Raises:
@@ -59,15 +60,14 @@ class Table:
     """
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self.source = source
         if not is_table(source):
             raise self._corrupt("it does not end as a table of tensors does; was it cut short?")
         footer = source.read(source.size - _FOOTER, _FOOTER)
         try:
-            _, at = self._handle(footer, 0)  # of filters, which TensorFlow has none of
-            index, _ = self._handle(footer, at)
-            self._index = index
-            content = self.content(index)
+            self._filters, at = self._handle(footer, 0)
+            self._index, _ = self._handle(footer, at)
+            content = self.content(self._index)
             self.blocks = [self._handle(value, 0)[0] for _, value in self._read(content)]
         except WireError as error:
             raise self._corrupt(f"its list of blocks: {error.reason}") from error
@@ -92,10 +92,10 @@ class Table:
         """
         for block in self.blocks:
             try:
-                source, start = self._source, block.offset
+                source, start = self.source, block.offset
                 if self._compression(block) != _PLAIN:
-                    source, start = BytesSource(self.content(block), self._source.name), 0
-                end = start + (block.size if source is self._source else source.size)
+                    source, start = BytesSource(self.content(block), self.source.name), 0
+                end = start + (block.size if source is self.source else source.size)
                 for key, first, last in _entries(Window(source, start, end)):
                     yield Record(key, SourceSpan(source, start + first, start + last))
             except WireError as error:
@@ -109,7 +109,7 @@ class Table:
             WireError: it is not what Snappy writes.
         """
         self._check_bounds(block)
-        data = self._source.read(block.offset, block.size + _TRAILER)
+        data = self.source.read(block.offset, block.size + _TRAILER)
         if mask(extend(0, data[:-4])) != int.from_bytes(data[-4:], "little"):
             raise self._wrong_checksum(block)
         kind, data = data[-_TRAILER], data[: block.size]
@@ -119,27 +119,41 @@ class Table:
             raise WireError(f"compressed in a way that is not known ({kind})", block.offset)
         return data
 
-    def check(self) -> Iterator[int]:
-        """Checks every block, a stretch at a time; gives the bytes of each.
+    def check(self, block: Block) -> None:
+        """Checks a block, a stretch at a time.
 
         Raises:
-            InputError: a block is not what its checksum says.
+            InputError: it is not what its checksum says.
         """
-        for block in (*self.blocks, self._index):
-            self._check_bounds(block)
-            end = block.offset + block.size + 1
-            starts = range(block.offset, end, CHUNK)
-            pieces = (self._source.read(start, min(CHUNK, end - start)) for start in starts)
-            if mask(checksum_of(pieces)) != int.from_bytes(self._source.read(end, 4), "little"):
-                raise self._wrong_checksum(block)
-            yield block.size + _TRAILER
+        self._check_bounds(block)
+        end = block.offset + block.size + 1
+        starts = range(block.offset, end, CHUNK)
+        pieces = (self.source.read(start, min(CHUNK, end - start)) for start in starts)
+        if mask(checksum_of(pieces)) != int.from_bytes(self.source.read(end, 4), "little"):
+            raise self._wrong_checksum(block)
+
+    def check_frame(self) -> None:
+        """Checks what is around the blocks of records: that blocks fill the file, and the footer is as it is written.
+
+        Raises:
+            InputError: a byte there is not what a writer writes.
+        """
+        at = 0
+        for block in (*self.blocks, self._filters, self._index):
+            if block.offset != at:
+                raise self._corrupt(f"its bytes from offset {at:,} belong to no block")
+            at += block.size + _TRAILER
+        self.check(self._filters)
+        footer = _footer(_encode(self._filters), _encode(self._index))
+        if self.source.size != at + _FOOTER or self.source.read(at, _FOOTER) != footer:
+            raise self._corrupt(f"its last bytes, from offset {at:,} on, are not as they are written")
 
     def _compression(self, block: Block) -> int:
         self._check_bounds(block)
-        return self._source.read(block.offset + block.size, 1)[0]
+        return self.source.read(block.offset + block.size, 1)[0]
 
     def _check_bounds(self, block: Block) -> None:
-        if block.offset + block.size + _TRAILER > self._source.size - _FOOTER:
+        if block.offset + block.size + _TRAILER > self.source.size - _FOOTER:
             raise self._corrupt(f"its block at offset {block.offset:,} would end behind it")
 
     @staticmethod
@@ -153,7 +167,7 @@ class Table:
         return ((key, content[start:end]) for key, start, end in _entries(content))
 
     def _corrupt(self, what: str) -> InputError:
-        return InputError(f"{printable(self._source.name)} is corrupt: {what}")
+        return InputError(f"{printable(self.source.name)} is corrupt: {what}")
 
     def _wrong_checksum(self, block: Block) -> InputError:
         return self._corrupt(f"the checksum of its block at offset {block.offset:,} is wrong")
@@ -183,41 +197,89 @@ def _entries(block: Buffer) -> Iterator[tuple[bytes, int, int]]:
 
 
 def build_table(records: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The bytes of a table with RECORDS, which are sorted by key, as TensorFlow's writer lays it out."""
+    """The bytes of a table with RECORDS, which are sorted by key: those that TensorFlow's writer writes."""
     out = bytearray()
-    blocks: list[tuple[bytes, bytes]] = []
-    held: list[tuple[bytes, bytes]] = []
-    count = 0
+    index, held, last = _BlockBuilder(1), _BlockBuilder(_RESTART_INTERVAL), b""
+    handle: bytes | None = None  # of a full block: its key in the index depends on the record behind it
     for key, value in records:
-        held.append((key, value))
-        count += len(key) + len(value) + 6  # about what they take
-        if count >= BLOCK_SIZE:
-            blocks.append((key, _append(out, held, _RESTART_INTERVAL)))
-            held, count = [], 0
-    if held:
-        blocks.append((held[-1][0], _append(out, held, _RESTART_INTERVAL)))
-    filters = _append(out, [], _RESTART_INTERVAL)
-    index = _append(out, blocks, 1)
-    return bytes(out + (filters + index).ljust(_FOOTER - len(MAGIC), b"\0") + MAGIC)
-
-
-def _append(out: bytearray, records: Sequence[tuple[bytes, bytes]], interval: int) -> bytes:
-    """Appends a block to OUT and returns its handle; after each INTERVAL records a key is spelt whole."""
-    body, restarts, last = bytearray(), [0], b""
-    for count, (key, value) in enumerate(records):
-        shared = 0
-        if count % interval:
-            shared = _common_prefix(last, key)
-        elif count:
-            restarts.append(len(body))
-        body += encode_varint(shared) + encode_varint(len(key) - shared) + encode_varint(len(value))
-        body += key[shared:] + value
+        if handle is not None:
+            index.add(_separator(last, key), handle)
+            handle = None
+        held.add(key, value)
         last = key
-    body += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
-    handle = encode_varint(len(out)) + encode_varint(len(body))
-    body.append(_PLAIN)
-    out += body + struct.pack("<I", mask(extend(0, bytes(body))))
+        if held.size >= BLOCK_SIZE:
+            handle, held = _append(out, held), _BlockBuilder(_RESTART_INTERVAL)
+    if held.count:
+        handle = _append(out, held)
+    filters = _append(out, _BlockBuilder(_RESTART_INTERVAL))
+    if handle is not None:
+        index.add(_successor(last), handle)
+    return bytes(out + _footer(filters, _append(out, index)))
+
+
+class _BlockBuilder:
+    """A block in the making; after each INTERVAL records a key is spelt whole, and where that is stands at its end."""
+
+    def __init__(self, interval: int) -> None:
+        self._interval = interval
+        self._body = bytearray()
+        self._restarts = [0]
+        self._last = b""
+        self.count = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that it has come to."""
+        return len(self._body) + 4 * len(self._restarts) + 4
+
+    def add(self, key: bytes, value: bytes) -> None:
+        shared = 0
+        if self.count % self._interval:
+            shared = _common_prefix(self._last, key)
+        elif self.count:
+            self._restarts.append(len(self._body))
+        self._body += encode_varint(shared) + encode_varint(len(key) - shared) + encode_varint(len(value))
+        self._body += key[shared:] + value
+        self._last = key
+        self.count += 1
+
+    def finished(self) -> bytes:
+        """All of it."""
+        count = len(self._restarts)
+        return bytes(self._body) + struct.pack(f"<{count + 1}I", *self._restarts, count)
+
+
+def _append(out: bytearray, block: _BlockBuilder) -> bytes:
+    """Appends a block with its trailer to OUT and returns its handle."""
+    content = block.finished()
+    handle = _encode(Block(len(out), len(content)))
+    content += bytes((_PLAIN,))
+    out += content + struct.pack("<I", mask(extend(0, content)))
     return handle
+
+
+def _footer(filters: bytes, index: bytes) -> bytes:
+    return (filters + index).ljust(_FOOTER - len(MAGIC), b"\0") + MAGIC
+
+
+def _encode(block: Block) -> bytes:
+    return encode_varint(block.offset) + encode_varint(block.size)
+
+
+def _separator(key: bytes, following: bytes) -> bytes:
+    """A short key that is KEY or behind it, and before the one FOLLOWING."""
+    at = _common_prefix(key, following)
+    if at < min(len(key), len(following)) and key[at] < 0xFF and key[at] + 1 < following[at]:
+        return key[:at] + bytes((key[at] + 1,))
+    return key
+
+
+def _successor(key: bytes) -> bytes:
+    """A short key that is KEY or behind it."""
+    for at, byte in enumerate(key):
+        if byte != 0xFF:
+            return key[:at] + bytes((byte + 1,))
+    return key
 
 
 def _common_prefix(a: bytes, b: bytes) -> int:

@@ -56,6 +56,8 @@ class V1Checkpoint(Checkpoint):
         InputError: a file is no table, or says nothing of tensors.
     """
 
+    form = "V1"
+
     def __init__(self, prefix: str, paths: Sequence[str]) -> None:
         self.prefix = prefix
         self._sources: list[Source] = []
@@ -107,8 +109,17 @@ class V1Checkpoint(Checkpoint):
 
     @cached_property
     def records(self) -> dict[bytes, SourceSpan]:
-        """Where the slices are, by their keys."""
+        """Where the slices are, by their keys.
+
+        Raises:
+            InputError: a block is broken.
+        """
         return {record.key: record.value for table in self.tables for record in table.located()}
+
+    def where(self, key: str) -> list[SourceSpan]:
+        """Where the slices of the tensor KEY are. Raises InputError where a block is broken."""
+        wanted = (slice_key(encode_key(key), part) for part in self._metas[key].slices)
+        return [self.records[name] for name in wanted if name in self.records]
 
     def part(self, key: str, dtype: DType, meta: _Meta, part: Slice) -> Part:
         """What is stored of the tensor KEY as the slice PART.

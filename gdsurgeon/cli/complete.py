@@ -82,6 +82,17 @@ def functions(context: click.Context, parameter: click.Parameter, incomplete: st
     return sorted(n for function in graph.functions if (n := function.signature.name).startswith(incomplete))
 
 
+def checkpoint_keys(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Keys of the tensors in the checkpoint that the command line names."""
+    path = _named(context)
+    if path is None:
+        return []
+    from gdsurgeon.checkpoint.open import open_checkpoint
+
+    with open_checkpoint(path) as checkpoint:
+        return _in_scopes(checkpoint.keys, incomplete)
+
+
 def listed(completer: Completer) -> Completer:
     """What COMPLETER has, in a list with commas between."""
 
@@ -137,11 +148,17 @@ def _has_more(name: str, incomplete: str) -> bool:
     return name.startswith(incomplete) and "/" in name[len(incomplete) :]
 
 
-def _model(context: click.Context, parameter: click.Parameter) -> Graph | None:
-    """The graph that the command line names as MODEL, or the body that it says; none where it takes long to look."""
+def _named(context: click.Context) -> str | None:
+    """The path that the command line names as MODEL."""
     # Behind an option that lacks its value click leaves arguments where they are.
     path = context.params.get("model") or next(iter(context.args), None)
-    if not isinstance(path, str) or not os.path.isfile(path := os.path.expanduser(path)):
+    return os.path.expanduser(path) if isinstance(path, str) else None
+
+
+def _model(context: click.Context, parameter: click.Parameter) -> Graph | None:
+    """The graph that the command line names as MODEL, or the body that it says; none where it takes long to look."""
+    path = _named(context)
+    if path is None or not os.path.isfile(path):
         return None
     from gdsurgeon.graph.load import from_source
     from gdsurgeon.wire.scan import Run, scan

@@ -177,12 +177,12 @@ def tolerance_options(command: F) -> F:
     return proof_option("--rtol", type=kind, metavar="X", help="Relative difference that floats may have.")(command)
 
 
-def query_options(command: F) -> F:
-    """The options of a command that prints something about a graph."""
+def query_options(command: F, metavar: str = "MODEL") -> F:
+    """The options of a command that prints something about a graph, or about what METAVAR names."""
     answering = answering_json(command)
     for option in reversed(_MANNERS):
         answering = option(answering)
-    return click.argument("model", shell_complete=files)(
+    return click.argument("model", metavar=metavar, shell_complete=files)(
         output_option("--json", "as_json", is_flag=True, help="Print JSON.")(answering)
     )
 

@@ -73,13 +73,14 @@ def _from_archive(name: str, dtype: int, path: str, called: str) -> tuple[Tensor
             line = "{archive} {file} has {key}, and no {first} for the first sample"
             key = quoted(keys[min(keys)])
             raise UsageError(Line(line, file=printable(path), key=key, first=quoted(called)))
-        found = {sample: _from_array(name, dtype, archive.read(key)) for sample, key in keys.items()}
+        found = {sample: of_array(_called(name), dtype, archive.read(key)) for sample, key in keys.items()}
     return tuple(found.get(sample, found[0]) for sample in range(max(found) + 1))
 
 
 def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tensor:
     if path.endswith(".npy"):
-        return _from_array(name, dtype, _loaded(f"the feed {printable(path)} for {quoted(name)}", path))
+        array = array_file(f"the feed {printable(path)} for {quoted(name)}", path)
+        return of_array(_called(name), dtype, array)
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -93,7 +94,16 @@ def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tenso
     return Tensor(dtypes.STRING, ones, [data])
 
 
-def _loaded(what: str, path: str) -> object:
+def _called(name: str) -> str:
+    return f"the feed for {quoted(name)}"
+
+
+def array_file(what: str, path: str) -> object:
+    """The array in the .npy file PATH, which is WHAT.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
     import numpy as np
 
     try:
@@ -104,11 +114,12 @@ def _loaded(what: str, path: str) -> object:
         raise UsageError(f"{what} cannot be read: it is no file of arrays, or a broken one") from error
 
 
-def _from_array(name: str, dtype: int, value: object) -> Tensor:
+def of_array(what: str, dtype: int, value: object) -> Tensor:
+    """VALUE, which is WHAT, as a tensor for something of DTYPE. Raises UsageError where no tensor can be that."""
     try:
         return of_dtype(value, dtype)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"the feed for {quoted(name)} does not fit: {first_line(error)}") from error
+        raise UsageError(f"{what} does not fit: {first_line(error)}") from error
 
 
 def _from_text(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tensor:

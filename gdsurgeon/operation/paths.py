@@ -17,13 +17,8 @@ def output_path(model: str, out: str | None, *, in_place: bool, backup: str | No
     Raises:
         UsageError: the options contradict each other, or the output is the input and `in_place` was not asked for.
     """
-    if backup is not None and not in_place:
-        raise UsageError(Line("{backup} keeps the file that {in_place} replaces; without it there is none"))
-    if backup is not None and not backup:
-        raise UsageError(Line("{backup} takes a suffix, such as .bak"))
+    check_agree(out, in_place=in_place, backup=backup)
     if in_place:
-        if out is not None:
-            raise UsageError(Line("{in_place} replaces MODEL, and {out} names another output: give one of them"))
         if model in STANDARD_INPUT:
             raise UsageError(Line("standard input cannot be replaced: {in_place} needs a file"))
         return model
@@ -38,6 +33,16 @@ def output_path(model: str, out: str | None, *, in_place: bool, backup: str | No
     if _is_same(model, out):
         raise UsageError(f"{printable(out)} is MODEL itself ({printable(model)})", advice="replace-model")
     return out
+
+
+def check_agree(out: str | None, *, in_place: bool, backup: str | None) -> None:
+    """Raises UsageError where what is said of the output contradicts itself."""
+    if backup is not None and not in_place:
+        raise UsageError(Line("{backup} keeps the file that {in_place} replaces; without it there is none"))
+    if backup is not None and not backup:
+        raise UsageError(Line("{backup} takes a suffix, such as .bak"))
+    if in_place and out is not None:
+        raise UsageError(Line("{in_place} replaces MODEL, and {out} names another output: give one of them"))
 
 
 def check_apart(out: str, request_backup: str | None, report: str | None, model: str, others: Sequence[str]) -> None:

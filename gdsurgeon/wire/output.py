@@ -132,7 +132,7 @@ class OutputFile:
         """
         self.staged = temporary_name(self._target)
         try:
-            os.link(path, self.staged)
+            os.link(os.path.realpath(path), self.staged)
             return self.staged
         except OSError:
             source = open_source(path)

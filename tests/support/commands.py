@@ -1,4 +1,4 @@
-"""Every command, and a call of it that does something."""
+"""Every command that takes a graph, and a call of it that does something."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EARLIER = b"an earlier output"
 QUERIES = ("inspect", "select", "validate")
 
 
-THERE = [name for name, entry in COMMANDS.items() if entry.group != "This program"]
+THERE = [name for name, entry in COMMANDS.items() if entry.group not in ("This program", "Checkpoints")]
 
 
 EDITING = [name for name in THERE if name not in QUERIES]

@@ -1,0 +1,56 @@
+"""The object graph in the checkpoints of `tf.train.Checkpoint`: which object has its values under which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from gdsurgeon.errors import InputError, quoted
+from gdsurgeon.wire import protos
+from gdsurgeon.wire.messages import decode_error, message
+
+KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+"""What the checkpoint calls it: a tensor of one string, a TrackableObjectGraph."""
+
+
+def followed(data: bytes, renamed: Mapping[str, str], dropped: Container[str]) -> bytes:
+    """The object graph DATA where keys are renamed, and some tensors are no longer there.
+
+    What the objects are called stays, and the names of their variables (`full_name`): an object finds its value under
+    the new key. One whose values are all gone is no longer the slot of an optimiser: TensorFlow would look for them.
+
+    Raises:
+        InputError: DATA is no object graph.
+    """
+    try:
+        graph = message("tensorflow.TrackableObjectGraph").FromString(data)
+    except decode_error() as error:
+        raise InputError(f"{quoted(KEY)} holds no object graph") from error
+    is_changed = False
+    emptied: set[int] = set()
+    for number, node in enumerate(graph.nodes):
+        left = [attribute for attribute in node.attributes if attribute.checkpoint_key not in dropped]
+        if len(left) < len(node.attributes):
+            _keep(node, left)
+            is_changed = True
+            if not left:
+                emptied.add(number)
+        for attribute in node.attributes:
+            key = renamed.get(attribute.checkpoint_key)
+            if key is not None:
+                attribute.checkpoint_key = key
+                is_changed = True
+    for node in graph.nodes:
+        slots = [slot for slot in node.slot_variables if slot.slot_variable_node_id not in emptied]
+        if len(slots) < len(node.slot_variables):
+            kept = [slot.SerializeToString() for slot in slots]
+            del node.slot_variables[:]
+            for slot in kept:
+                node.slot_variables.add().ParseFromString(slot)
+    return graph.SerializeToString() if is_changed else data
+
+
+def _keep(node: protos.TrackableObject, left: list[protos.SerializedTensor]) -> None:
+    kept = [attribute.SerializeToString() for attribute in left]
+    del node.attributes[:]
+    for attribute in kept:
+        node.attributes.add().ParseFromString(attribute)

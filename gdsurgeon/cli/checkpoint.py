@@ -1,0 +1,177 @@
+"""gdsurgeon checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.command import Command, output_option
+from gdsurgeon.cli.complete import checkpoint_keys, files, paired
+from gdsurgeon.cli.options import pair, pairs, query_options
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import InputError, Json, UsageError, printable, quoted
+from gdsurgeon.text import counted, first_lines
+
+if TYPE_CHECKING:
+    from gdsurgeon.checkpoint.stored import Checkpoint
+    from gdsurgeon.operation.checkpoint import CheckpointRequest
+
+
+MOST_FAULTS = 100
+"""Faults that are listed."""
+
+
+@click.command("checkpoint", cls=Command)
+@partial(query_options, metavar="PREFIX")
+@click.option("--list", "listing", is_flag=True, help="Print the tensors; that is what happens without options, too.")
+@click.option("--verify", "verifying", is_flag=True, help="Hold every byte against its checksum.")
+@click.option(
+    "--rename",
+    "renames",
+    metavar="OLD=NEW",
+    multiple=True,
+    shell_complete=paired(checkpoint_keys),
+    help="Give a tensor another key.",
+)
+@click.option("--scope", "scopes", metavar="OLD=NEW", multiple=True, help="Rename all keys that begin with OLD/.")
+@click.option("--regex", "patterns", metavar="PATTERN=REPL", multiple=True, help="Rename every key that matches.")
+@click.option("--map", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line.")
+@click.option("--drop", "drops", metavar="REGEX", multiple=True, help="Leave out every tensor whose key matches.")
+@click.option(
+    "--set",
+    "values",
+    metavar="KEY=@FILE.npy",
+    multiple=True,
+    shell_complete=paired(checkpoint_keys),
+    help="Give a tensor the value in FILE.",
+)
+@output_option(
+    "-o", "--output", "out", metavar="PREFIX", shell_complete=files, help="Write to PREFIX, which nothing has yet."
+)
+@output_option("-i", "--in-place", is_flag=True, help="Exchange the index; the shards stay.")
+@output_option("--backup", metavar="SUFFIX", help="With -i: keep the old index under its name with SUFFIX.")
+@output_option("-n", "--dry-run", is_flag=True, help="Do everything but write.")
+@output_option("--require-change", is_flag=True, help="Refuse where there is nothing to do (exit code 4).")
+def command(
+    model: str,
+    as_json: bool,
+    verbose: bool,
+    listing: bool,
+    verifying: bool,
+    renames: tuple[str, ...],
+    scopes: tuple[str, ...],
+    patterns: tuple[str, ...],
+    file: str | None,
+    drops: tuple[str, ...],
+    values: tuple[str, ...],
+    out: str | None,
+    in_place: bool,
+    backup: str | None,
+    dry_run: bool,
+    require_change: bool,
+) -> None:
+    """List, verify or edit a checkpoint: PREFIX.index with PREFIX.data-*, or a V1 file.
+
+    Keys change without the tensors being read or copied: the shards get further names. All edits happen at once;
+    keys are those before. The object graph of tf.train.Checkpoint follows. Proven by reading back what was written:
+    tensors are identical.
+
+    \b
+    Examples:
+      gdsurgeon checkpoint model.ckpt-100 --list
+      gdsurgeon checkpoint model.ckpt-100 --scope old_net=net --drop /Adam -o net.ckpt
+      gdsurgeon checkpoint saved/variables/variables --verify
+    """
+    del verbose
+    wanted = pairs(renames, file)
+    edits = bool(wanted or scopes or patterns or drops or values)
+    if listing + verifying + edits > 1:
+        raise UsageError("--list, --verify and edits are apart from each other: give one of them")
+    if not edits:
+        if out is not None or in_place or backup is not None or dry_run or require_change:
+            raise UsageError("nothing to write: give --rename, --scope, --regex, --map, --drop or --set")
+        _look(model, as_json, verifying)
+        return
+    from gdsurgeon.operation.checkpoint import CheckpointRequest
+
+    _edit(
+        CheckpointRequest(
+            prefix=model,
+            renames=wanted,
+            scopes=[pair(text, "--scope") for text in scopes],
+            patterns=[pair(text, "--regex", last=True) for text in patterns],
+            drops=drops,
+            values=[_file(text) for text in values],
+            out=out,
+            in_place=in_place,
+            backup=backup,
+            dry_run=dry_run,
+            require_change=require_change,
+        ),
+        as_json,
+    )
+
+
+def _file(text: str) -> tuple[str, str]:
+    """The key and the file of ``KEY=@FILE.npy``."""
+    key, at, path = text.partition("=@")
+    if not key or not at or not path.endswith(".npy"):
+        raise UsageError(f"--set {quoted(text)} is not a pair KEY=@FILE.npy")
+    return key, path
+
+
+def _look(prefix: str, as_json: bool, verifying: bool) -> None:
+    from gdsurgeon.checkpoint.open import open_checkpoint
+
+    with open_checkpoint(prefix) as checkpoint:
+        if verifying:
+            _verify(checkpoint, as_json)
+        elif as_json:
+            from gdsurgeon.view.checkpoint import as_json as described
+
+            _print(described(checkpoint))
+        else:
+            from gdsurgeon.view.checkpoint import lines
+
+            terminal.answer("\n".join(lines(checkpoint)))
+
+
+def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
+    from gdsurgeon.checkpoint.verify import verify
+    from gdsurgeon.view.checkpoint import verified, verified_json
+
+    found = verify(checkpoint)
+    if as_json:
+        _print(verified_json(checkpoint, found))
+    elif not found.faults:
+        terminal.answer(verified(checkpoint, found))
+    if found.faults:
+        faults = counted(len(found.faults), "fault")
+        raise InputError(
+            f"{printable(checkpoint.prefix)} is corrupt: {faults}", details=first_lines(found.faults, MOST_FAULTS)
+        )
+
+
+def _edit(request: CheckpointRequest, as_json: bool) -> None:
+    from gdsurgeon.operation.checkpoint import operate_checkpoint
+    from gdsurgeon.view.checkpoint import outcome_json, summary
+
+    def publishing(has_appeared: Callable[[], bool]) -> None:
+        terminal.is_settled = has_appeared
+
+    outcome = operate_checkpoint(request, before_publishing=publishing)
+    terminal.warn(outcome.warnings)
+    if outcome.idle:
+        terminal.note(f"{outcome.idle}; the checkpoint is passed on as it is")
+    if as_json:
+        _print(outcome_json(outcome))
+    terminal.summary(summary(outcome, dry_run=request.dry_run))
+
+
+def _print(found: Mapping[str, Json]) -> None:
+    import json
+
+    terminal.answer(json.dumps(found, indent=2))

@@ -1,0 +1,301 @@
+"""The operation on a checkpoint: open, edit, stage, read back, publish. Nothing appears that is not what was asked."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gdsurgeon.checkpoint import object_graph
+from gdsurgeon.checkpoint.bundle import Bundle, index_path, shard_path
+from gdsurgeon.checkpoint.compare import Compared, check_identical
+from gdsurgeon.checkpoint.edit import Edited, Files, Value, as_it_is, edit, relinked, rewritten
+from gdsurgeon.checkpoint.open import open_checkpoint, prefix_of
+from gdsurgeon.checkpoint.publish import BundleOutput
+from gdsurgeon.checkpoint.stored import Checkpoint
+from gdsurgeon.errors import EditError, NothingToDo, UsageError, printable, quoted
+from gdsurgeon.feeds.given import array_file, of_array
+from gdsurgeon.operation.paths import back_up, backup_path, check_agree
+from gdsurgeon.ops.dtypes import DTYPES
+from gdsurgeon.select import compiled, matching_ends
+from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, same_file
+from gdsurgeon.wire.source import BytesSource, Source, open_source
+from gdsurgeon.wire.write import ChunkSource, size_of
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class CheckpointRequest:
+    """What to do with a checkpoint, and where to put the result.
+
+    Attributes:
+        prefix: of the checkpoint, or one of its files.
+        renames: (old, new) keys.
+        scopes: (old, new) beginnings of keys, each up to a slash; an empty new one takes the beginning away.
+        patterns: (regular expression, replacement) as for `re.sub`, applied to every key.
+        drops: regular expressions, searched in every key: what matches goes.
+        values: (key, .npy file).
+        out: the prefix of the result; None: that of the checkpoint with ``.edited`` behind it.
+        in_place: exchange the index of the checkpoint itself.
+        backup: with `in_place`, the suffix under which the old index is kept.
+        dry_run: do everything but write.
+        require_change: refuse where there is nothing to do, instead of passing the checkpoint on.
+    """
+
+    prefix: str
+    renames: Sequence[Pair] = ()
+    scopes: Sequence[Pair] = ()
+    patterns: Sequence[Pair] = ()
+    drops: Sequence[str] = ()
+    values: Sequence[Pair] = ()
+    out: str | None = None
+    in_place: bool = False
+    backup: str | None = None
+    dry_run: bool = False
+    require_change: bool = False
+
+
+class CheckpointOutcome(NamedTuple):
+    """What was done.
+
+    Attributes:
+        out: the prefix of the result.
+        shards: how many files hold its tensors.
+        written: bytes that were written; what is shared with the files that were there is not.
+        renamed: new keys by the old ones.
+        dropped: keys that are gone.
+        valued: (new) keys of tensors with new values.
+        followed: whether the object graph was changed with them.
+        compared: what the result was compared with.
+        idle: why there was nothing to do; '' where something was done.
+        warnings: what there is to say besides.
+        seconds: for all of it.
+    """
+
+    out: str
+    shards: int
+    written: int
+    renamed: dict[str, str]
+    dropped: list[str]
+    valued: list[str]
+    followed: bool
+    compared: Compared
+    idle: str
+    warnings: list[str]
+    seconds: float
+
+
+def operate_checkpoint(
+    request: CheckpointRequest, *, before_publishing: Callable[[Callable[[], bool]], None] = lambda _appeared: None
+) -> CheckpointOutcome:
+    """Edits a checkpoint as REQUEST says.
+
+    What only gets other keys keeps its shards: they get a further name (a copy where links are not possible), or none
+    where the checkpoint is edited in place. What is dropped or gets values is written anew, into one shard, unless that
+    is in place: then the shards stay, one more holds the values, and the index alone is exchanged.
+
+    Args:
+        request: what to do.
+        before_publishing: called, when everything is proven and nothing has appeared yet, with what says whether the
+            result has appeared.
+
+    Raises:
+        GdsurgeonError: of any kind; what was there is as it was, and nothing left behind.
+    """
+    started = time.monotonic()
+    check_agree(request.out, in_place=request.in_place, backup=request.backup)
+    with open_checkpoint(request.prefix) as checkpoint:
+        out = _output_prefix(request, checkpoint)
+        wanted = _wanted(request, checkpoint)
+        edited = edit(checkpoint, wanted.renamed, wanted.dropped, wanted.values)
+        files = _files(request, checkpoint, edited, wanted)
+        obsolete = _obsolete(request, checkpoint, files)
+        written = len(files.table) + sum(size_of(shard) for shard in files.shards if not isinstance(shard, str))
+        compared = _publish(request, out, files, edited, before_publishing)
+        for path in obsolete:
+            _remove(path)
+    renamed, dropped, values, idle = wanted
+    followed = object_graph.KEY in edited.values and object_graph.KEY not in values
+    return CheckpointOutcome(
+        out, len(files.shards), written, renamed, dropped, sorted(renamed.get(key, key) for key in values), followed,
+        compared, idle, _warnings(request, checkpoint, renamed, dropped), time.monotonic() - started,
+    )  # fmt: skip
+
+
+def _output_prefix(request: CheckpointRequest, checkpoint: Checkpoint) -> str:
+    if request.in_place:
+        if not isinstance(checkpoint, Bundle):
+            raise UsageError(
+                f"{printable(checkpoint.prefix)} is a V1 checkpoint, which is not written: -o gives a new one a prefix"
+            )
+        return checkpoint.prefix
+    if request.out is None:
+        return f"{checkpoint.prefix}.edited"
+    if request.out in STANDARD_OUTPUT:
+        raise UsageError("a checkpoint is several files, which cannot go to standard output")
+    out = prefix_of(request.out)
+    if same_file(index_path(out), index_path(checkpoint.prefix)):
+        raise UsageError(f"{printable(out)} is the checkpoint itself", advice="replace-model")
+    return out
+
+
+class _Wanted(NamedTuple):
+    """What is asked: new keys by the old ones, keys that go, values by key; and why there is nothing to do, or ''."""
+
+    renamed: dict[str, str]
+    dropped: list[str]
+    values: dict[str, Value]
+    idle: str
+
+
+def _wanted(request: CheckpointRequest, checkpoint: Checkpoint) -> _Wanted:
+    renamed = _renamed(request, checkpoint)
+    dropped, unmatched = _dropped(request, checkpoint)
+    values = {key: _value(checkpoint, key, path) for key, path in request.values}
+    others = f"matched none of {len(checkpoint.keys):,} keys"
+    if renamed or dropped or values:
+        if unmatched:
+            raise EditError(f"pattern {quoted(unmatched[0])} {others}")
+        return _Wanted(renamed, dropped, values, "")
+    why = f"pattern {quoted(unmatched[0])} {others}" if unmatched else "each tensor has the key that it is to get"
+    idle = NothingToDo(f"nothing would change: {why}")
+    if request.require_change:
+        raise idle
+    return _Wanted({}, [], {}, idle.message)
+
+
+def _renamed(request: CheckpointRequest, checkpoint: Checkpoint) -> dict[str, str]:
+    wanted: dict[str, tuple[str, str]] = {}
+    keys = [key for key in checkpoint.keys if key != object_graph.KEY]
+
+    def add(found: Iterable[Pair], by: str) -> None:
+        pairs = list(found)
+        if not pairs:
+            raise EditError(f"{by} matched none of {len(keys):,} keys")
+        for old, new in pairs:
+            name, first = wanted.setdefault(old, (new, by))
+            if name != new:
+                raise EditError(f"{quoted(old)} cannot become both {quoted(name)} ({first}) and {quoted(new)} ({by})")
+
+    for old, new in request.renames:
+        if old not in checkpoint:
+            raise EditError(checkpoint.no_such_key(old).message)
+        if old == object_graph.KEY:
+            raise EditError(f"{quoted(old)} is where TensorFlow looks for the object graph: it keeps its key")
+        add([(old, new)], f"{old}={new}")
+    for old, new in request.scopes:
+        before, after = (text.strip("/") + "/" if text.strip("/") else "" for text in (old, new))
+        found = [(key, after + key[len(before) :]) for key in keys if before and key.startswith(before)]
+        add(found, f"scope {quoted(old)}")
+    for pattern, replacement in request.patterns:
+        add(_substituted(pattern, replacement, keys), f"pattern {quoted(pattern)}")
+    return {old: new for old, (new, _) in wanted.items() if old != new}
+
+
+def _substituted(pattern: str, replacement: str, keys: Sequence[str]) -> list[Pair]:
+    try:
+        with matching_ends():
+            substitute = re.compile(pattern).subn
+            return [(key, new) for key in keys for new, count in (substitute(replacement, key),) if count]
+    except (re.error, IndexError) as error:
+        raise EditError(f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}") from error
+
+
+def _dropped(request: CheckpointRequest, checkpoint: Checkpoint) -> tuple[list[str], list[str]]:
+    """The keys that go, and the patterns that match none."""
+    dropped: set[str] = set()
+    unmatched = []
+    for pattern in request.drops:
+        search = compiled(pattern).search
+        with matching_ends():
+            found = [key for key in checkpoint.keys if search(key)]
+        dropped.update(found)
+        if not found:
+            unmatched.append(pattern)
+    return sorted(dropped), unmatched
+
+
+def _value(checkpoint: Checkpoint, key: str, path: str) -> Value:
+    """The value in the .npy file PATH for the tensor KEY."""
+    if key not in checkpoint:
+        raise EditError(checkpoint.no_such_key(key).message)
+    tensor = checkpoint.tensor(key)
+    what = f"the value {printable(path)} for {quoted(key)}"
+    found = of_array(what, tensor.dtype, array_file(what, path))
+    data = found.data if isinstance(found.data, list) else bytes(found.data)
+    return Value(DTYPES[found.dtype], found.shape, data)
+
+
+def _files(request: CheckpointRequest, checkpoint: Checkpoint, edited: Edited, wanted: _Wanted) -> Files:
+    if not isinstance(checkpoint, Bundle):
+        return rewritten(edited)
+    if wanted.idle:
+        return as_it_is(checkpoint)
+    is_smaller = wanted.dropped or wanted.values
+    return rewritten(edited) if is_smaller and not request.in_place else relinked(checkpoint, edited, request.in_place)
+
+
+def _obsolete(request: CheckpointRequest, checkpoint: Checkpoint, files: Files) -> list[str]:
+    """Files that nothing needs when the index is exchanged: names of shards that have others now."""
+    if not request.in_place or request.dry_run or request.backup is not None or not isinstance(checkpoint, Bundle):
+        return []
+    count = checkpoint.header.num_shards
+    return [shard_path(checkpoint.prefix, n, count) for n in range(count)] if len(files.shards) != count else []
+
+
+def _publish(
+    request: CheckpointRequest,
+    out: str,
+    files: Files,
+    edited: Edited,
+    before_publishing: Callable[[Callable[[], bool]], None],
+) -> Compared:
+    """Stages FILES, compares them with what they are to hold, and has them appear; a dry run writes none."""
+    with BundleOutput(out, files.table, files.shards, replacing=request.in_place) as output:
+        if request.dry_run:
+            return _read_back(_unwritten(out, files), edited)
+        output.stage()
+        compared = _read_back(output.staged(), edited)
+        kept = backup_path(index_path(out), request.backup) if request.backup is not None else None
+        with Earlier(kept, output.index):
+            if request.backup is not None:
+                back_up(index_path(out), request.backup)
+            before_publishing(lambda: output.has_appeared)
+            output.publish()
+    return compared
+
+
+def _read_back(written: Bundle, edited: Edited) -> Compared:
+    with written:
+        return check_identical(written, edited)
+
+
+def _unwritten(out: str, files: Files) -> Bundle:
+    """FILES as a checkpoint that is nowhere."""
+
+    def opened(number: int, _count: int) -> Source:
+        shard = files.shards[number]
+        return open_source(shard) if isinstance(shard, str) else ChunkSource(shard, f"shard {number}")
+
+    return Bundle(out, BytesSource(files.table, index_path(out)), opened)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # it is a second name of what is in use
+
+
+def _warnings(
+    request: CheckpointRequest, checkpoint: Checkpoint, renamed: dict[str, str], dropped: list[str]
+) -> list[str]:
+    folder, name = os.path.split(os.path.abspath(checkpoint.prefix))
+    model = os.path.join(os.path.dirname(folder), "saved_model.pb")
+    if request.in_place and (renamed or dropped) and name == "variables" and os.path.exists(model):
+        return [f"{printable(model)} still restores its variables from the keys that were there"]
+    return []

@@ -1,0 +1,104 @@
+"""What a person reads of a checkpoint: its tensors, what was verified, what was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gdsurgeon.checkpoint.slices import spell
+from gdsurgeon.checkpoint.stored import Checkpoint, StoredTensor
+from gdsurgeon.checkpoint.verify import Verified
+from gdsurgeon.errors import Json, printable
+from gdsurgeon.operation.checkpoint import CheckpointOutcome
+from gdsurgeon.text import counted, named, size
+from gdsurgeon.view.summary import MOST_LINES
+
+
+def lines(checkpoint: Checkpoint) -> Iterator[str]:
+    """A tensor a line: its key, dtype and shape; of how many slices it is stored, if it is."""
+    tensors = [checkpoint.tensor(key) for key in checkpoint.keys]
+    widest = max((len(printable(tensor.key)) for tensor in tensors), default=0)
+    for tensor in tensors:
+        slices = f"  {counted(len(tensor.slices), 'slice')}" if tensor.slices else ""
+        yield f"{printable(tensor.key):<{widest}}  {tensor.dtype.name} {_shape(tensor.shape)}{slices}"
+
+
+def as_json(checkpoint: Checkpoint) -> dict[str, Json]:
+    """The same for machines."""
+    tensors = [_described(checkpoint.tensor(key)) for key in checkpoint.keys]
+    return {"prefix": checkpoint.prefix, "form": checkpoint.form, "tensors": tensors}
+
+
+def _described(tensor: StoredTensor) -> dict[str, Json]:
+    return {
+        "key": tensor.key,
+        "dtype": tensor.dtype.name,
+        "shape": list(tensor.shape),
+        "slices": [spell(part) for part in tensor.slices],
+    }
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+def verified(checkpoint: Checkpoint, found: Verified) -> str:
+    """What `verify` has found, where nothing is wrong."""
+    unused = f"; {size(found.unused)} belong to no tensor" if found.unused else ""
+    what = f"{counted(found.tensors, 'tensor')}, {size(found.nbytes)}"
+    return f"{printable(checkpoint.prefix)}  {what}: every checksum is right{unused}"
+
+
+def verified_json(checkpoint: Checkpoint, found: Verified) -> dict[str, Json]:
+    """The same for machines, faults too."""
+    return {
+        "prefix": checkpoint.prefix,
+        "passed": not found.faults,
+        "tensors": found.tensors,
+        "bytes": found.nbytes,
+        "unused": found.unused,
+        "faults": list(found.faults),
+    }
+
+
+def summary(outcome: CheckpointOutcome, *, dry_run: bool) -> list[str]:
+    """What has been done, a line each; the first names the output."""
+    what = printable(outcome.out) + (" (dry run: nothing written)" if dry_run else "")
+    compared = outcome.compared
+    what += f"  {counted(compared.tensors, 'tensor')}, {counted(outcome.shards, 'shard')}"
+    head = f"{what}, {size(outcome.written)} written"
+    return [head, *(f"  {label:<9}{text}" for label, text in _entries(outcome))]
+
+
+def _entries(outcome: CheckpointOutcome) -> Iterator[tuple[str, str]]:
+    for old, new in list(outcome.renamed.items())[:MOST_LINES]:
+        yield "renamed", f"{printable(old)}  ->  {printable(new)}"
+    if len(outcome.renamed) > MOST_LINES:
+        yield "renamed", f"and {len(outcome.renamed) - MOST_LINES:,} more"
+    if outcome.dropped:
+        yield "dropped", f"{counted(len(outcome.dropped), 'tensor')}: {named(outcome.dropped)}"
+    if outcome.valued:
+        yield "set", named(outcome.valued)
+    if outcome.followed:
+        yield "changed", "the object graph: objects find their values under the new keys"
+    compared = outcome.compared
+    how = [f"{size(compared.read)} read back"] if compared.read else []
+    how += [f"{size(compared.shared)} in the files that were there"] if compared.shared else []
+    what = f"{counted(compared.tensors, 'tensor')}, {', '.join(how) or 'no bytes'}"
+    yield "proven", f"tensors identical: {what} ({outcome.seconds:.1f} s)"
+
+
+def outcome_json(outcome: CheckpointOutcome) -> dict[str, Json]:
+    """The same for machines."""
+    return {
+        "output": outcome.out,
+        "shards": outcome.shards,
+        "written": outcome.written,
+        "renamed": outcome.renamed,
+        "dropped": outcome.dropped,
+        "set": outcome.valued,
+        "object_graph_changed": outcome.followed,
+        "tensors": outcome.compared.tensors,
+        "idle": outcome.idle,
+        "warnings": outcome.warnings,
+        "seconds": round(outcome.seconds, 3),
+    }
