@@ -19,7 +19,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.text import an, or_nothing
 
 
-def audit(comparison: Comparison, intent: Intent, unsaid: str = "the edit does not say so") -> list[str]:
+def audit(comparison: Comparison, intent: Intent, unsaid: str = "nobody asked for that") -> list[str]:
     """What differs between the graphs and is not intended, a line each; [] where all is accounted for.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gdsurgeon.comparison.facts import Facts, FunctionChanges, Rewired, Value
 from gdsurgeon.comparison.written import as_written
@@ -12,9 +13,8 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.functions import FunctionLibrary
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
-from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record
 from gdsurgeon.wire.messages import decode_error, message
@@ -153,12 +153,12 @@ def _is_same_stretch(old: Record, new: Record, mine: tuple[int, int], its: tuple
 def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[str]) -> Facts:
     """What is different about the nodes NAMES, as they were called before; of nodes that are new, as they are now."""
     out = Facts()
-    spelling = _Spelling(before, after, renamed)
+    spelling = Spelling(_names_now(renamed))
     taken = frozenset(renamed.values())
     for name in names:
         # The name that a node had may be another's now: then that is not what has become of it.
         is_left = name not in renamed and name in taken
-        if not is_left and spelling.is_same(name):
+        if not is_left and _is_same(before, after, name, spelling.spelt):
             if name in renamed:
                 out.renamed[name] = renamed[name]
             continue
@@ -179,39 +179,44 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
     return out
 
 
-class _Spelling:
-    """Compares two nodes, what the one mentions being spelt with the names that there are now."""
+def _names_now(renamed: Renamed) -> Callable[[str], str]:
+    """What gives the name that a node, a tensor or a control input of the graph before has now."""
 
-    def __init__(self, before: Graph, after: Graph, renamed: Renamed) -> None:
-        self._before = before
-        self._after = after
-        self._renamed = renamed
-
-    def is_same(self, name: str) -> bool:
-        """Whether the node NAME differs in names at most that others have now; False where that takes a closer look."""
-        old, new = self._before.store.record(name), self._after.store.record(self._name(name))
-        if old is None or new is None or max(old.end - old.body, new.end - new.body) > LARGE:
-            return False
-        node = message("tensorflow.NodeDef")
-        try:
-            was, now = node.FromString(bytes(old.buffer()[:])), node.FromString(bytes(new.buffer()[:]))
-        except decode_error():
-            return False
-        if COLOCATION_ATTR in was.attr:
-            return False
-        was.name = self._name(was.name)
-        was.input[:] = [self._spelt(text) for text in was.input]
-        return bool(was == now)
-
-    def _spelt(self, text: str) -> str:
+    def spelt(text: str) -> str:
         control = "^" if text[:1] == "^" else ""
         name, colon, index = text[len(control) :].partition(":")
-        return f"{control}{self._name(name)}{colon}{index}"
+        return f"{control}{renamed.get(name, name)}{colon}{index}"
+
+    return spelt
+
+
+def _is_same(before: Graph, after: Graph, name: str, spelt: Callable[[str], str]) -> bool:
+    """Whether the node NAME differs in names at most that others have now; False where that takes a closer look."""
+    old, new = before.store.record(name), after.store.record(spelt(name))
+    if old is None or new is None or max(old.end - old.body, new.end - new.body) > LARGE:
+        return False
+    node = message("tensorflow.NodeDef")
+    try:
+        was, now = node.FromString(bytes(old.buffer()[:])), node.FromString(bytes(new.buffer()[:]))
+    except decode_error():
+        return False
+    if COLOCATION_ATTR in was.attr:
+        return False
+    was.name = spelt(was.name)
+    was.input[:] = [spelt(text) for text in was.input]
+    return bool(was == now)
+
+
+class Spelling(NamedTuple):
+    """Compares two nodes, what the one mentions being spelt with the names that there are now: SPELT gives these."""
+
+    spelt: Callable[[str], str]
 
     def rewired(self, old: Node, new: Node) -> Iterator[Rewired]:
+        """The inputs that are others, where there are as many as before."""
         if len(old.inputs) == len(new.inputs):
             for slot, (was, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
-                before = format_input(self._name(was.node.name), was.index)
+                before = self.spelt(was.name)
                 if before != now.name:
                     yield Rewired(new.name, slot, before, now.name)
 
@@ -220,8 +225,8 @@ class _Spelling:
         yield "op", old.op, new.op
         yield "device", old.device, new.device
         if len(old.inputs) != len(new.inputs):
-            spelt = (format_input(self._name(read.node.name), read.index) for read in old.inputs)
-            yield "inputs", tuple(spelt), tuple(read.name for read in new.inputs)
+            spelt = tuple(self.spelt(read.name) for read in old.inputs)
+            yield "inputs", spelt, tuple(read.name for read in new.inputs)
         yield "controls", self._names(old.controls), tuple(sorted({control.name for control in new.controls}))
         for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
             if key == COLOCATION_ATTR:
@@ -233,14 +238,12 @@ class _Spelling:
 
     def _colocations(self, old: Node, new: Node) -> tuple[Value, Value]:
         """A colocation with what is gone, or never was there, is given up."""
-        kept = [other for other in old.colocated if other.exists and self._name(other.name) in self._after]
+        after = graph_of(new)
+        kept = [other for other in old.colocated if other.exists and self.spelt(other.name) in after]
         return self._names(kept), tuple(sorted({other.name for other in new.colocated if other.exists}))
 
-    def _name(self, name: str) -> str:
-        return self._renamed.get(name, name)
-
     def _names(self, nodes: Iterable[Node]) -> tuple[str, ...]:
-        return tuple(sorted({self._name(node.name) for node in nodes}))
+        return tuple(sorted({self.spelt(node.name) for node in nodes}))
 
 
 def is_same_attr(old: Node, new: Node, key: str) -> bool:

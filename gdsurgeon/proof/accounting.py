@@ -42,7 +42,7 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
 
 def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:
     """What is different and the edit does not say so, or what it says and is not so, a line each."""
-    yield from audit(comparison, result.intent)
+    yield from audit(comparison, result.intent, "the edit does not say so")
     for name, (_, inner) in result.inside.items():
         body = comparison.inside.get(name)
         found = ["nothing is different"] if body is None else unaccounted(body, inner)

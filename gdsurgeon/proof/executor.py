@@ -298,10 +298,6 @@ class Executor:
         """Whether the kernel keeps TensorFlow's process from files and networks."""
         return not self._wait(self._worker.info()).not_locked_in
 
-    def log_tail(self) -> str:
-        """The last of what TensorFlow has printed."""
-        return self._worker.log_tail()
-
     def _wait(self, pending: Pending[T]) -> T:
         try:
             return pending.result(self.settings.timeout)

@@ -45,7 +45,7 @@ def violations(
     calls = [name for name in facts.altered if before[name].op in CALLED or before[name].op in before.functions]
     intent = Intent(added=[*own, *names], changed=calls)
     intent.functions.added = facts.functions.added
-    yield from audit(comparison, intent, "nobody asked for that")
+    yield from audit(comparison, intent)
     seeds = []
     for number, y in enumerate(ys):
         seeds.append(f"{under}/grad_ys_{number}")

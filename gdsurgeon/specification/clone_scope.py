@@ -43,7 +43,7 @@ def violations(
         functions=FunctionChanges(added=list(functions.values())),
         copies=[copies],
     )
-    yield from audit(comparison, intent, "nobody asked for that")
+    yield from audit(comparison, intent)
     if len({mine for mine, _ in pairs}) < len(pairs) or len(set(functions.values())) < len(functions):
         yield "one function has become two in the clone, or two have become one"
     common = names_in_use(before, names, functions=False)

@@ -28,4 +28,4 @@ def violations(comparison: Comparison, add: Sequence[Edge] = (), remove: Sequenc
             yield f"{quoted(node)} does not wait for what it was to wait for: {', '.join(sorted(wanted)) or 'nothing'}"
         if set(comparison.facts.altered.get(node, ())) == {"controls"}:
             intent.changed.append(node)
-    yield from audit(comparison, intent, "nobody asked for that")
+    yield from audit(comparison, intent)

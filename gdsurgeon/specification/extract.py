@@ -61,7 +61,7 @@ def violations(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[
     placed = set(intent.added)
     intent.removed = [n for row, n in enumerate(table.names) if row not in kept and n not in placed]
     intent.functions = FunctionChanges(removed=_unused(before, table, kept))
-    yield from audit(comparison, intent, "nobody asked for that")
+    yield from audit(comparison, intent)
 
 
 def _code(table: Table, tensor: str) -> int:

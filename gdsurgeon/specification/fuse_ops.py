@@ -61,7 +61,7 @@ def violations(
     yield from fused_function.violations(after, function.func.name, inside, attrs)
     yield from _call(call, edges, reads, inside, xla, intent)
     _around(before, name, edges, intent)
-    yield from audit(comparison, intent, "nobody asked for that")
+    yield from audit(comparison, intent)
 
 
 def _call(call: Node, edges: Edges, reads: Sequence[str], inside: Inside, xla: bool, intent: Intent) -> Iterator[str]:

@@ -91,7 +91,7 @@ class Joined:
         intent.renamed_functions = functions.renamed
         intent.functions = FunctionChanges(added=list(functions.added.values()))
         intent.copies.append(self._copies)
-        yield from audit(self._comparison, intent, "nobody asked for that")
+        yield from audit(self._comparison, intent)
         yield from functions.violations()
         yield from sharing_faults(self._comparison, self._copies, functions.added)
         yield from self._lost_gradients()

@@ -53,7 +53,7 @@ def violations(
         if "controls" in facts.altered.get(user, ()):
             intent.changed.append(user)
             intent.altered.append(Altered(user, "controls", tuple(control.name for control in after[user].controls)))
-    yield from audit(comparison, intent, "nobody asked for that")
+    yield from audit(comparison, intent)
 
 
 def _orphans(comparison: Comparison, names: Sequence[str]) -> list[str]:

@@ -28,4 +28,4 @@ def violations(
             if pattern.search(name):
                 names[name] = pattern.sub(replacement, name)
     renamed = {old: new for old, new in names.items() if old != new}
-    yield from audit(comparison, Intent(renamed=renamed), "nobody asked for that")
+    yield from audit(comparison, Intent(renamed=renamed))

@@ -40,7 +40,7 @@ def violations(
                 yield f"{name!r} was to have {key} = {text}, and has not"
         if "_class" in remove and "class" in altered:
             intent.altered.append(Altered(name, "class", ()))
-    yield from audit(comparison, intent, "nobody asked for that")
+    yield from audit(comparison, intent)
 
 
 def spells(text: str, value: AttrValue) -> bool:

@@ -31,9 +31,9 @@ def violations(
         intent.functions.changed.append(name)
         body = comparison.inside.get(name)
         inner = [] if body is None else [n for n, altered in body.facts.altered.items() if set(altered) == {"device"}]
-        for fault in [] if body is None else audit(body, Intent(changed=inner), "nobody asked for that"):
+        for fault in [] if body is None else audit(body, Intent(changed=inner)):
             yield f"in the function {quoted(name)} {fault}"
-    yield from audit(comparison, intent, "nobody asked for that")
+    yield from audit(comparison, intent)
     for where, old, new in _devices(comparison, changed, names):
         wanted = "" if clear else device if device is not None else _mapped(old, pairs)
         if _parts(new) != _parts(wanted):

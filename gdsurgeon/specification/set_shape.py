@@ -37,7 +37,7 @@ def violations(
                 yield f"{quoted(name)} still notes the shapes that it gave before"
     if fix_batch:
         yield from _opened(comparison, intent, {dims[0] for name in wanted if (dims := _shape(before[name]))})
-    yield from audit(comparison, intent, "nobody asked for that")
+    yield from audit(comparison, intent)
 
 
 def _shape(node: Node) -> Shape:

@@ -41,4 +41,4 @@ def violations(
             data = new.attr_bytes(key)
             if data is None or not spells(text, attr_value(data)):
                 yield f"{quoted(name)} was to have {key} = {text}, and has not"
-    yield from audit(comparison, intent, "nobody asked for that")
+    yield from audit(comparison, intent)

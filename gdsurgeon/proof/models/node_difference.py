@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gdsurgeon.comparison.compare import Spelling
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.node import Node
@@ -21,40 +22,29 @@ def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda 
     NAME_IN_B gives the name that a tensor of A's graph has in B's. Constants of any size are compared; no value of
     one is spelt out.
     """
-    out: list[str] = []
-    if a.op != b.op:
-        out.append(f"it is {an(b.op)}, not {an(a.op)}")
-    read, reads = [name_in_b(output.name) for output in a.inputs], [output.name for output in b.inputs]
-    if len(read) != len(reads):
-        out.append(f"it reads {len(reads)} tensors, not {len(read)}")
-    else:
-        out += [
-            f"input {slot} is {quoted(new)}, not {quoted(old)}"
-            for slot, (old, new) in enumerate(zip(read, reads, strict=True))
-            if old != new
-        ]
-    waited = {name_in_b(node.name) for node in a.controls}
-    waits = {node.name for node in b.controls}
+    spelling = Spelling(name_in_b)
+    changes = {what: (was, now) for what, was, now in spelling.compared(a, b) if was != now}
+    waited, waits = {name_in_b(node.name) for node in a.controls}, {node.name for node in b.controls}
+    out = [f"it is {an(b.op)}, not {an(a.op)}"] if "op" in changes else []
+    if "inputs" in changes:
+        out.append(f"it reads {len(b.inputs)} tensors, not {len(a.inputs)}")
+    out += [f"input {slot} is {quoted(new)}, not {quoted(old)}" for _, slot, old, new in spelling.rewired(a, b)]
     out += [f"it waits for {quoted(name)}" for name in sorted(waits - waited)]
     out += [f"it does not wait for {quoted(name)}" for name in sorted(waited - waits)]
-    for key in dict.fromkeys((*a.attr_keys, *b.attr_keys)):
-        out += _attr(a, b, key)
+    out += [_attr(a, b, what[5:]) for what in changes if what.startswith("attr ")]
     out += _bodies(a, b)
-    if a.device != b.device:
+    if "device" in changes:
         out.append(f"its device is {quoted(b.device)}, not {quoted(a.device)}")
     return out
 
 
-def _attr(a: Node, b: Node, key: str) -> list[str]:
-    mine, theirs = a.attr_bytes(key), b.attr_bytes(key)
-    if mine == theirs or key == "_class":
-        return []
-    if mine is None or theirs is None:
-        return [f"attr {quoted(key)} is there, and was not" if mine is None else f"attr {quoted(key)} is not there"]
+def _attr(a: Node, b: Node, key: str) -> str:
+    if not (a.has_attr(key) and b.has_attr(key)):
+        return f"attr {quoted(key)} is not there" if a.has_attr(key) else f"attr {quoted(key)} is there, and was not"
     if a.op == "Const" and key == "value":
-        return ["its constant is another"]
+        return "its constant is another"
     old, new = _text(a.attr(key)), _text(b.attr(key))
-    return [f"attr {quoted(key)} is {new}, not {old}" if old != new else f"attr {quoted(key)} is another"]
+    return f"attr {quoted(key)} is {new}, not {old}" if old != new else f"attr {quoted(key)} is another"
 
 
 def _text(value: AttrValue | None) -> str:
