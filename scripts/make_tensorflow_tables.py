@@ -7,7 +7,7 @@
 Editing never imports TensorFlow, so what it has to know of TensorFlow is kept as package data:
 
 graphdef.fds   a FileDescriptorSet of graph.proto, step_stats.proto and what they import, without source info,
-               and of three flattened views (`gdsurgeon.NodeBodies`, `gdsurgeon.NodeHeaders`, `gdsurgeon.NodeRecords`)
+               and of three flattened views (`gdsurgeon.NodeBodies`, `gdsurgeon.NodeHeaders`, `gdsurgeon.NodeLinks`)
                by which many nodes are cut apart or parsed in one call.
 models.fds     the same of what stands around a graph: MetaGraphDef, SavedModel, the collections' messages, and the
                index of a checkpoint; without the files of graphdef.fds.
@@ -98,21 +98,11 @@ def flattened_views() -> Any:
 
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="gdsurgeon/views.proto", package="gdsurgeon", syntax="proto3")
-    file.dependency.append("tensorflow/core/framework/node_def.proto")
-    file.dependency.append("tensorflow/core/framework/full_type.proto")
-    columns = [
-        ("name", field.TYPE_STRING, None),
-        ("op", field.TYPE_STRING, None),
-        ("input", field.TYPE_STRING, None),
-        ("device", field.TYPE_STRING, None),
-        ("attr", field.TYPE_BYTES, None),
-        ("experimental_debug_info", field.TYPE_MESSAGE, ".tensorflow.NodeDef.ExperimentalDebugInfo"),
-        ("experimental_type", field.TYPE_MESSAGE, ".tensorflow.FullTypeDef"),
-    ]
-    for message, count in (("NodeHeaders", 3), ("NodeRecords", 7)):
+    columns = {"name": 1, "op": 2, "input": 3}
+    for message, names in (("NodeHeaders", ("name", "op", "input")), ("NodeLinks", ("name", "input"))):
         entry = file.message_type.add(name=message)
-        for number, (name, kind, of) in enumerate(columns[:count], 1):
-            entry.field.add(name=name, number=number, type=kind, type_name=of, label=field.LABEL_REPEATED)
+        for name in names:
+            entry.field.add(name=name, number=columns[name], type=field.TYPE_STRING, label=field.LABEL_REPEATED)
     entry = file.message_type.add(name="NodeBodies")
     entry.field.add(name="node", number=1, type=field.TYPE_BYTES, label=field.LABEL_REPEATED)
     return file

@@ -9,20 +9,34 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
-from itertools import accumulate, chain, compress, islice, repeat
-from operator import ge, sub
+from itertools import accumulate, chain, islice, repeat
+from operator import ge, itemgetter, sub
+from re import finditer
 from sys import byteorder
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gdsurgeon.graph.names import CONTROL, parse_input
-from gdsurgeon.graph.records import END_OF_NODE, Batch, Item, Record, batches, record_at, scanned
+from gdsurgeon.graph.records import (
+    CONTROL_INPUT,
+    DATA_INPUT,
+    Batch,
+    Item,
+    Record,
+    batches,
+    input_kind,
+    record_at,
+    scanned,
+)
 from gdsurgeon.wire.fields import Field
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.scan import Run, is_node
 from gdsurgeon.wire.source import Source
+
+_Value = TypeVar("_Value")
 
 COLOCATION = b"loc:@"
 COLOCATION_ATTR = "_class"
@@ -142,14 +156,14 @@ def colocated_names(attr: bytes) -> list[str]:
     return [s[prefix:].decode("utf-8", "surrogateescape") for s in value.list.s if s.startswith(COLOCATION)]
 
 
-class Table:
-    """All headers, column by column.
+END_OF_NODE = b"\0"
 
-    Args:
-        source: the bytes.
-        items: what `batches` finds in them, for whoever looks at it as well; by default it is read here.
+
+class Table:
+    """All headers, column by column: empty at first, then `add` what is in the source, then `close`; or `read`.
 
     Attributes:
+        source: the bytes.
         names: the name of each row, in file order.
         rows: the row of each name; of a name that is there twice, the last.
         op_names: the distinct ops; `ops` holds an index into them for each row.
@@ -159,13 +173,17 @@ class Table:
         offsets: where each row's edges begin; one more at the end.
         odd_edges: the places in `edges` of all but what plainly reads an output 0, ascending.
         unresolved: the inputs that name no node, as they are spelt.
+        unread: the rows of which no data input reads an output.
+        layout: see `Layout`.
     """
 
     PORT_BITS = 24  # whole bytes, so that a column is shifted at once
     CONTROL_PORT = (1 << 20) - 1
     UNRESOLVED = -2
 
-    def __init__(self, source: Source, items: Iterable[Item] | None = None) -> None:
+    layout: Layout
+
+    def __init__(self, source: Source) -> None:
         self.source = source
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
@@ -176,65 +194,95 @@ class Table:
         self.offsets = array("I", [0])
         self.odd_edges = array("I")
         self.unresolved: list[str] = []
+        self.unread: set[int] = set()
+        self._kinds = bytearray()
         self._op_ids: dict[str, int] = {}
         self._pending: list[tuple[int, str]] = []
+        self._others: list[Field] = []
         self._asked = 0
         self._has_forward = False
-        self._build(batches(source) if items is None else items)
-
-    def _build(self, items: Iterable[Item]) -> None:
-        others: list[Field] = []
-        for item in items:
-            if isinstance(item, Batch):
-                self._add_batch(item)
-            elif isinstance(item, Record):
-                self._add_header(item.header(), item)
-            else:
-                others.append(item)
-        for at, text in self._pending:
-            if not self._resolve(at, text):
-                self.edges[at] = self.UNRESOLVED - len(self.unresolved)
-                self.unresolved.append(text)
-        self._pending = []
-        self.layout = Layout(len(self.names), self.ends[-1] if self.ends else 0, tuple(others))
-
-    def _add_batch(self, batch: Batch) -> None:
-        run, names, inputs = batch.run, batch.names, batch.inputs
-        first = len(self.names)
-        bounds = array("Q", [run.base + bound for bound in run.bounds])
-        self.starts.extend(bounds[:-1])
-        self.ends.extend(bounds[1:])
-        self.names += names
-        self._add_ops(batch.ops)
-        # Most inputs name a node that is near, and a small dictionary is quicker to look into than that of all names.
-        near = dict(zip(names, range(first, first + len(names)), strict=True))
-        self.rows.update(near)
-        producers = list(map(near.get, inputs, repeat(-1)))
-        at = len(self.edges)
-        ends = accumulate(map(len, batch.kinds.split(END_OF_NODE)[:-1]), initial=at)
-        self.offsets.extend(array("I", list(islice(ends, 1, None))))
-        kinds = batch.kinds.encode()
-        readers = compress(accumulate(kinds.translate(_IS_END), initial=first), kinds)
-        self._has_forward = self._has_forward or any(map(ge, producers, readers))
-        elsewhere = list(places(producers, -1))
-        for i in elsewhere:
-            producers[i] = 0  # until it is known
-        self.edges.extend(self._shifted(array("q", producers)))
-        for i in elsewhere:
-            self._add_edge(at + i, inputs[i])
 
     @classmethod
-    def _shifted(cls, rows: array[int]) -> array[int]:
-        """The edges to the outputs 0 of ROWS: each number, which is not negative, shifted by PORT_BITS."""
-        room, data = bytes(cls.PORT_BITS // 8), rows.tobytes()
-        return array("q", (room + data)[: len(data)] if byteorder == "little" else (data + room)[len(room) :])
+    def read(cls, source: Source) -> Table:
+        """The table of all that is in SOURCE. Raises InputError where that is corrupt."""
+        table = cls(source)
+        for item in batches(source):
+            table.add(item)
+        table.close()
+        return table
 
-    def _add_ops(self, ops: list[str]) -> None:
-        ids = list(map(self._op_ids.get, ops, repeat(-1)))
-        if -1 in ids:
-            ids = [self._op_ids.setdefault(op, len(self._op_ids)) for op in ops]
-            self.op_names = list(self._op_ids)
-        self.ops.extend(array("I", ids))
+    def add(self, item: Item) -> None:
+        """Adds what comes next in the source."""
+        if isinstance(item, Batch):
+            self._add_batch(item)
+        elif isinstance(item, Record):
+            self._add_header(item.header(), item)
+        else:
+            self._others.append(item)
+
+    def close(self) -> None:
+        """Resolves the inputs that name what came after them, once everything was added."""
+        for at, text in self._pending:
+            code = self._code(text)
+            if code is None:
+                code = self.UNRESOLVED - len(self.unresolved)
+                self.unresolved.append(text)
+            self._set_edge(at, code)
+        self._pending = []
+        for code in map(self.edges.__getitem__, self.odd_edges):
+            if code & self.CONTROL_PORT != self.CONTROL_PORT:
+                self.unread.discard(code >> self.PORT_BITS)
+        self.layout = Layout(len(self.names), self.ends[-1] if self.ends else 0, tuple(self._others))
+
+    def _add_batch(self, batch: Batch) -> None:
+        first, names = len(self.names), batch.names
+        # Most inputs name a node that is near, and a small dictionary is quicker to look into than that of all names.
+        near = _Near(self.rows, zip(names, range(first, first + len(names)), strict=True))
+        self.rows.update(near)
+        near[""] = _END
+        found = list(map(near.__getitem__, batch.inputs))
+        data = _little_endian(array("i", found))
+        kinds = data[3::4].translate(_KINDS)
+        if kinds.count(END_OF_NODE) != len(names):  # a node has an empty input
+            for record in batch.records(self.source):
+                self._add_header(record.header(), record)
+            return
+        self.names += names
+        bounds = array("Q", list(map(batch.run.base.__add__, batch.run.bounds)))
+        self.starts.extend(bounds[:-1])
+        self.ends.extend(bounds[1:])
+        ids = self._ids(batch.ops)
+        self.ops.extend(array("I", list(map(ids.__getitem__, batch.form_of))))
+        at = len(self.edges)
+        ends = accumulate(map(len, kinds.split(END_OF_NODE)[:-1]), initial=at)
+        self.offsets.extend(array("I", list(islice(ends, 1, None))))
+        self._kinds += kinds
+        readers = accumulate(kinds.translate(_IS_END), initial=first)
+        self._has_forward = self._has_forward or any(map(ge, found, readers))
+        self.unread.difference_update(near.far)
+        self.unread.update(set(range(first, first + len(names))).difference(found))
+        self._add_edges(data.replace(_END.to_bytes(4, "little", signed=True), b""), near.odd)
+
+    def _add_edges(self, data: bytes, odd: list[str]) -> None:
+        """Adds edges from DATA, four bytes for each: its row, or what `_Near` has given it for its spelling in ODD."""
+        at, room = len(self.edges), self.PORT_BITS // 8
+        shifted = bytearray(2 * len(data))
+        for i in range(room):  # a row has no more bytes either
+            shifted[room + i :: 8] = data[i::4]
+        self.edges.frombytes(_native(shifted))
+        codes = list(map(self._code, odd))
+        for place in finditer(rb"[^\0]", data[3::4]):
+            i = place.start()
+            k = int.from_bytes(data[4 * i : 4 * i + 3], "little")
+            self._add_odd(at + i, odd[k], codes[k])
+
+    def _ids(self, ops: Iterable[str]) -> list[int]:
+        """The index of each of OPS in `op_names`."""
+        known = self._op_ids
+        ids = [known.setdefault(op, len(known)) for op in ops]
+        if len(self.op_names) < len(known):
+            self.op_names = list(known)
+        return ids
 
     def _add_header(self, header: Header, record: Record) -> None:
         self.starts.append(record.start)
@@ -242,34 +290,39 @@ class Table:
         if header.name and _is_plain(header.name):
             self.rows[header.name] = len(self.names)
         self.names.append(header.name)
-        self._add_ops([header.op])
-        for text in header.inputs:
-            self.edges.append(-1)
-            self._add_edge(len(self.edges) - 1, text)
+        self.unread.add(len(self.names) - 1)
+        self.ops.extend(self._ids([header.op]))
+        at = len(self.edges)
+        self.edges.extend([-1] * len(header.inputs))
         self.offsets.append(len(self.edges))
+        self._kinds += b"".join(map(input_kind, header.inputs)) + END_OF_NODE
+        for i, text in enumerate(header.inputs, at):
+            row = self.rows.get(text)
+            if row is None:
+                self._add_odd(i, text, self._code(text))
+            else:
+                self.unread.discard(row)
+                self._set_edge(i, row << self.PORT_BITS)
 
-    def _add_edge(self, at: int, text: str) -> None:
-        """Sets the edge at AT from its spelling, or leaves it for the end of the pass."""
-        row = self.rows.get(text)
-        if row is not None:
-            self._set_edge(at, row, 0)
-            return
+    def _add_odd(self, at: int, text: str, code: int | None) -> None:
+        """Notes the edge at AT, spelt as TEXT, with its CODE; where there is none, it is left for the end."""
         self.odd_edges.append(at)
-        if not self._resolve(at, text):
+        if code is None:
             self._pending.append((at, text))
+        else:
+            self._set_edge(at, code)
 
-    def _resolve(self, at: int, text: str) -> bool:
-        """Sets the edge at AT from its spelling, if there is such a node by now."""
+    def _code(self, text: str) -> int | None:
+        """The code of an edge from its spelling, if there is such a node by now."""
         ref = parse_input(text)
         row = self.rows.get(ref.node) if ref is not None else None
         if ref is None or row is None or ref.port >= self.CONTROL_PORT:
-            return False
-        self._set_edge(at, row, self.CONTROL_PORT if ref.port == CONTROL else ref.port)
-        return True
+            return None
+        return row << self.PORT_BITS | (self.CONTROL_PORT if ref.port == CONTROL else ref.port)
 
-    def _set_edge(self, at: int, row: int, port: int) -> None:
-        self.edges[at] = row << self.PORT_BITS | port
-        self._has_forward = self._has_forward or row >= self.reader(at)
+    def _set_edge(self, at: int, code: int) -> None:
+        self.edges[at] = code
+        self._has_forward = self._has_forward or code >> self.PORT_BITS >= self.reader(at)
 
     # -- looking things up -------------------------------------------------------------------------------
 
@@ -301,18 +354,20 @@ class Table:
         counts = map(sub, islice(self.offsets, 1, None), self.offsets)
         return chain.from_iterable(map(repeat, range(len(self.names)), counts))
 
-    @cached_property
-    def data_readers(self) -> array[int]:
-        """For each row, how many data inputs read it."""
-        counts = [0] * (len(self.names) + 1)  # what cannot be resolved is counted in the last
-        bits, control = self.PORT_BITS, self.CONTROL_PORT
-        for code in self.edges:
-            counts[code >> bits] += 1
+    def kinds(self, first: int, last: int) -> bytes:
+        """A byte for each input of the rows from FIRST to LAST, its `input_kind`, and END_OF_NODE after each row."""
+        return bytes(self._kinds[self.offsets[first] + first : self.offsets[last] + last])
+
+    def plain_reads(self) -> array[int]:
+        """For each edge the row of which it plainly reads output 0; of the odd ones 0."""
+        data, room = _little_endian(self.edges), self.PORT_BITS // 8
+        rows = bytearray(len(data) // 2)
+        for i in range(room):
+            rows[i::4] = data[room + i :: 8]
+        reads = array("I", _native(rows, 4))
         for at in self.odd_edges:
-            code = self.edges[at]
-            if code & control == control:
-                counts[code >> bits] -= 1
-        return array("I", counts[:-1])
+            reads[at] = 0
+        return reads
 
     @cached_property
     def missing(self) -> dict[str, list[int]]:
@@ -391,19 +446,77 @@ class Table:
                 out.setdefault(name, []).append(row)
 
 
+class _Near(dict[str, int]):
+    """The rows of a batch of nodes by name; of those before it, and numbers for inputs that are not plainly a name.
+
+    Args:
+        rows: the rows of all names so far.
+        pairs: the names of the batch with their rows.
+
+    Attributes:
+        odd: the inputs that are not plainly a name so far. The k-th has the number ``_ODD + k``, a control input
+            ``_ODD_CONTROL + k``: the highest byte tells one from the other, and both from a row and from `_END`.
+        far: the rows of what was read of those before.
+    """
+
+    def __init__(self, rows: Mapping[str, int], pairs: Iterable[tuple[str, int]]) -> None:
+        super().__init__(pairs)
+        self._rows = rows
+        self.odd: list[str] = []
+        self.far: list[int] = []
+
+    def __missing__(self, text: str) -> int:
+        row = self._rows.get(text)
+        if row is None:
+            row = len(self.odd) + (_ODD_CONTROL if input_kind(text) == CONTROL_INPUT else _ODD)
+            self.odd.append(text)
+        else:
+            self.far.append(row)
+        self[text] = row
+        return row
+
+
+_END, _ODD_CONTROL, _ODD = -1, -1 << 29, -1 << 30
+_HIGHEST_BYTES = {0: DATA_INPUT, _ODD >> 24 & 255: DATA_INPUT, _ODD_CONTROL >> 24 & 255: CONTROL_INPUT}
+_KINDS = b"".join(_HIGHEST_BYTES.get(byte, END_OF_NODE) for byte in range(256))
+"""For the highest byte of what `_Near` has for an input, its kind."""
+
 _IS_END = bytes(kind == ord(END_OF_NODE) for kind in range(256))
 """For each kind of input 0, and 1 for the end of a node."""
+
+
+def _little_endian(column: array[int]) -> bytes:
+    """The bytes of COLUMN, of each number the lowest first."""
+    if byteorder == "big":
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
+
+
+def _native(data: bytearray, size: int = 8) -> bytes:
+    """The numbers of SIZE bytes in DATA, of each the lowest byte first, as the machine has them."""
+    column = array("Q" if size == 8 else "I", bytes(data))
+    if byteorder == "big":
+        column.byteswap()
+    return column.tobytes()
+
 
 _FEW = 3
 """Rows whose users are looked for one by one, before those of all are found at once."""
 
 
+def picked(values: Sequence[_Value], places: Sequence[int]) -> tuple[_Value, ...]:
+    """The one of VALUES at each of PLACES; quicker than one by one, and takes room for all of them."""
+    return itemgetter(0, 0, *places)(values)[2:] if places else ()
+
+
 def places(column: array[int] | list[int], value: int) -> Iterator[int]:
     """Where VALUE stands in COLUMN, ascending."""
     at = -1
-    for _ in range(column.count(value)):
-        at = column.index(value, at + 1)
-        yield at
+    with suppress(ValueError):
+        while True:
+            at = column.index(value, at + 1)
+            yield at
 
 
 def _is_plain(name: str) -> bool:

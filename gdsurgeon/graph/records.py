@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import count as counter
 from itertools import pairwise
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.wire.fields import Buffer, Field, WireError
@@ -13,6 +15,11 @@ from gdsurgeon.wire.node_record import Header, read_header, record_body
 from gdsurgeon.wire.protos import NodeDef
 from gdsurgeon.wire.scan import LARGE, Run, is_node, scan
 from gdsurgeon.wire.source import Source, Window
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedScalarFieldContainer as Scalars
+
+_Value = TypeVar("_Value")
 
 
 class Record(NamedTuple):
@@ -75,43 +82,43 @@ class Batch(NamedTuple):
 
     Attributes:
         run: their records.
-        names, ops: one for each node.
-        inputs: those of all nodes as they are spelt.
-        kinds: a character for each input, `DATA_INPUT` or `CONTROL_INPUT`, and `END_OF_NODE` after each node.
-        attrs: the entries of the attr maps, serialised, with an empty one after each node; none at all where they were
-            not asked for.
+        names: one for each node.
+        inputs: those of all nodes as they are spelt, with an empty one after each node (as a node's own may be).
+        forms: what nodes have beside names and inputs, serialised, each once; none at all where it was not asked for.
+        ops: the op of each form; where those were not asked for, the ops that there are, each once.
+        form_of: for each node the index of its form.
     """
 
     run: Run
     names: list[str]
-    ops: list[str]
     inputs: list[str]
-    kinds: str
-    attrs: list[bytes]
+    forms: list[bytes]
+    ops: list[str]
+    form_of: list[int]
 
     def records(self, source: Source) -> Iterator[Record]:
         """The records one by one."""
         return _records(source, self.run)
 
 
-END_OF_NODE, DATA_INPUT, CONTROL_INPUT = "\0", "\1", "^"
+DATA_INPUT, CONTROL_INPUT = b"\1", b"^"
 
 Item = Batch | Record | Field
 """A batch, a node that is in none, or another top-level field."""
 
 
-def batches(source: Source, *, attrs: bool = False) -> Iterator[Item]:
+def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
     """Everything in the file, in its order: nodes in batches as far as they are regular, and one by one where not.
 
-    A regular node has one name, with which an input can name it, one op, and no empty input; with ATTRS also nothing
-    outside its attrs that protobuf does not know or cannot read.
+    A regular node has one name, with which an input can name it, and one op; with FORMS also nothing that protobuf
+    cannot read, and outside its attrs nothing that it does not know.
 
     Raises:
         InputError: the file is corrupt.
     """
     for item in scanned(source, cut=True):
         if isinstance(item, Run):
-            batch = _batch(item, attrs=attrs)
+            batch = _batch(item, forms=forms)
             if batch is None:
                 yield from _records(source, item)
             else:
@@ -143,40 +150,60 @@ def _records(source: Source, run: Run) -> Iterator[Record]:
         yield record_at(source, run.base + start, run.base + end)
 
 
-def _batch(run: Run, *, attrs: bool) -> Batch | None:
+def _batch(run: Run, *, forms: bool) -> Batch | None:
     """The nodes of RUN parsed by one call: their bodies concatenated, with an empty field of each kind after each."""
     count = len(run.bounds) - 1
-    mark = _MARK + b"\x2a\x00" if attrs else _MARK
-    columns = message("gdsurgeon.NodeRecords" if attrs else "gdsurgeon.NodeHeaders")
+    mark = _MARK + (_APART if forms else _OP_MARK)
+    columns = message("gdsurgeon.NodeLinks" if forms else "gdsurgeon.NodeHeaders")
     try:
         parsed = columns.FromString(mark.join(run.bodies()) + mark)
     except decode_error():
         return None
-    # Slices of what was parsed are lists; to iterate over it takes longer.
-    names, ops, inputs = parsed.name[::2], parsed.op[::2], parsed.input[:]
-    entries = parsed.attr[:] if attrs else []
-    marks = [""] * count
-    # Where a field is missing, empty or doubled anywhere the columns would shift.
-    for column, own in ((parsed.name, names), (parsed.op, ops)):
-        if len(column) != 2 * count or column[1::2] != marks or not all(own):
-            return None
-    joined = "".join(names)
-    if ":" in joined or "^" in joined:
+    names, inputs = _own(parsed.name, count), parsed.input[:]
+    if names is None or ":" in (joined := "".join(names)) or "^" in joined:
         return None
-    if run.buf.find(b"^", 0, run.bounds[-1]) >= 0:
-        kinds = "".join([input_kind(text) if text else END_OF_NODE for text in inputs])
-    else:
-        kinds = bytes(map(bool, inputs)).decode()
-    if kinds.count(END_OF_NODE) != count:
+    if not forms:
+        found = _own(parsed.op, count)
+        return None if found is None else Batch(run, names, inputs, [], *_distinct(found))
+    # What is left is what the message does not know, in the order in which it was read.
+    parsed.ClearField("name")
+    parsed.ClearField("input")
+    rest = parsed.SerializeToString().split(_APART)
+    if rest.pop() or len(rest) != count:
         return None
-    if attrs and (entries.count(b"") != count or len(unknown_fields(parsed))):
-        return None
-    return Batch(run, names, ops, list(filter(None, inputs)), kinds, entries)
+    distinct, form_of = _distinct(rest)
+    ops = _ops_of(distinct)
+    return None if ops is None else Batch(run, names, inputs, distinct, ops, form_of)
 
 
-def input_kind(text: str) -> str:
+def _distinct(values: list[_Value]) -> tuple[list[_Value], list[int]]:
+    """VALUES, each once, and for each of them its place among those."""
+    places: dict[_Value, int] = defaultdict(counter().__next__)
+    place_of = list(map(places.__getitem__, values))
+    return list(places), place_of
+
+
+def _ops_of(forms: list[bytes]) -> list[str] | None:
+    """The op of each of FORMS; None where they are not regular."""
+    try:
+        parsed = message("gdsurgeon.NodeHeaders").FromString(_OP_MARK.join(forms) + _OP_MARK)
+        whole = message("tensorflow.NodeDef").FromString(b"".join(forms))
+    except decode_error():
+        return None
+    return None if len(unknown_fields(whole)) else _own(parsed.op, len(forms))
+
+
+def _own(column: Scalars[str], count: int) -> list[str] | None:
+    """Those of COUNT nodes in a COLUMN with an empty one after each; None where one is missing, empty or doubled."""
+    own = column[::2]  # slices of what was parsed are lists; to iterate over it takes longer
+    return own if len(column) == 2 * count and column[1::2] == [""] * count and all(own) else None
+
+
+def input_kind(text: str) -> bytes:
     """Of which kind the input is that is spelt so."""
     return CONTROL_INPUT if text[:1] == "^" else DATA_INPUT
 
 
-_MARK = b"\x0a\x00\x12\x00\x1a\x00"
+_MARK, _OP_MARK = b"\x0a\x00\x1a\x00", b"\x12\x00"
+_APART = b"\xfa\xff\xff\xff\x0f\x0bend of node"
+"""A field of the highest number: what was put between nodes is as often found again, unless a node holds it as well."""

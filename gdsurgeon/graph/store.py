@@ -129,7 +129,7 @@ class Store:
     @cached_property
     def table(self) -> Table:
         """The index of all nodes."""
-        return Table(self.source)
+        return Table.read(self.source)
 
     @property
     def has_table(self) -> bool:

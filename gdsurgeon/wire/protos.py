@@ -170,12 +170,11 @@ class StepStats(Message):
 
 
 class NodeColumns(Message):
-    """Many nodes as columns: gdsurgeon.NodeHeaders, or gdsurgeon.NodeRecords (with attrs)."""
+    """Many nodes as columns: gdsurgeon.NodeHeaders, or gdsurgeon.NodeLinks (without `op`)."""
 
     name: Scalars[str]
     op: Scalars[str]
     input: Scalars[str]
-    attr: Scalars[bytes]
 
 
 class NodeBodies(Message):

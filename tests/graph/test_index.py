@@ -135,10 +135,10 @@ def test_doubled_and_missing_fields_do_not_shift_the_columns() -> None:
     twice = encode_len(1, encode_len(1, b"a") + encode_len(1, b"b") + encode_len(2, b"NoOp"))
     nameless = encode_len(1, encode_len(2, b"NoOp"))
     data = twice + nameless + node("c", "NoOp")
-    assert Table(BytesSource(data)).names == [n.name for n in graphs.parsed(data).node] == ["b", "", "c"]
+    assert Table.read(BytesSource(data)).names == [n.name for n in graphs.parsed(data).node] == ["b", "", "c"]
     two_ops = encode_len(1, encode_len(1, b"a") + encode_len(2, b"NoOp") + encode_len(2, b"Const"))
     opless = encode_len(1, encode_len(1, b"b"))
-    table = Table(BytesSource(two_ops + opless + node("c", "NoOp")))
+    table = Table.read(BytesSource(two_ops + opless + node("c", "NoOp")))
     assert [table.op(row) for row in range(3)] == ["Const", "", "NoOp"]
 
 
@@ -158,7 +158,7 @@ def test_an_input_goes_to_the_node_that_its_spelling_means_and_not_to_one_that_i
 
 def test_a_graph_may_have_very_many_different_ops() -> None:
     data = b"".join(node(f"n{i}", f"Op{i}") for i in range(65_600))
-    table = Table(BytesSource(data))
+    table = Table.read(BytesSource(data))
     assert table.op(65_599) == "Op65599"
 
 

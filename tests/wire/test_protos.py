@@ -21,7 +21,7 @@ ROOTS = {
     "tensorflow.BundleHeaderProto": protos.BundleHeaderProto,
     "tensorflow.SavedTensorSlices": protos.SavedTensorSlices,
     "tensorflow.TrackableObjectGraph": protos.TrackableObjectGraph,
-    "gdsurgeon.NodeRecords": protos.NodeColumns,
+    "gdsurgeon.NodeHeaders": protos.NodeColumns,
     "gdsurgeon.NodeBodies": protos.NodeBodies,
 }
 

@@ -15,13 +15,12 @@ from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import NAME_RULE
-from gdsurgeon.graph.records import Item, batches
+from gdsurgeon.graph.records import batches
 from gdsurgeon.ops.op_defs import arg_count, graph_def_version, table_version
 from gdsurgeon.wire.fields import LEN
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import GraphDebugInfo, VersionDef
 from gdsurgeon.wire.scan import DEBUG_INFO, LIBRARY, VERSION, VERSIONS
-from gdsurgeon.wire.source import Source
 
 
 def check(graph: Graph) -> Findings:
@@ -31,14 +30,16 @@ def check(graph: Graph) -> Findings:
         InputError: the file is corrupt.
     """
     findings = Findings()
-    nodes = NodePass()
-    store, items = graph.store, batches(graph.source, attrs=True)
-    if store.has_table:
-        for item in items:
-            nodes.add(item, graph.source)
-    else:
-        store.table = Table(graph.source, _shown(items, nodes, graph.source))
-    table = store.table
+    store = graph.store
+    table, is_new = (store.table, False) if store.has_table else (Table(graph.source), True)
+    nodes = NodePass(table)
+    for item in batches(graph.source, forms=True):
+        if is_new:
+            table.add(item)
+        nodes.add(item)
+    if is_new:
+        table.close()
+        store.table = table
     table.colocations = nodes.colocated
     if not table.names:
         findings.fault("it has no nodes")
@@ -155,13 +156,6 @@ def debug_infos(graph: Graph) -> Iterator[GraphDebugInfo]:
 
 
 _GRAPH_FIELDS = {(LIBRARY, LEN), (VERSION, 0), (VERSIONS, LEN), (DEBUG_INFO, LEN)}
-
-
-def _shown(items: Iterable[Item], nodes: NodePass, source: Source) -> Iterator[Item]:
-    """ITEMS, each shown to NODES as well: the file is read once for both."""
-    for item in items:
-        yield item
-        nodes.add(item, source)
 
 
 def _check_names(table: Table, misnamed: Iterable[int], findings: Findings) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
-from operator import rshift
 from typing import Protocol
 
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.errors import printable, quoted
-from gdsurgeon.graph.index import Table, places
+from gdsurgeon.graph.index import Table, picked, places
 from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.op_defs import Run
@@ -54,17 +52,22 @@ def check_edges(table: Table, tensors: Tensors, findings: Findings) -> None:
 def _given(table: Table, tensors: Tensors) -> bytearray:
     """For each input the dtype of what it reads; 0 where that is unknown, and for control inputs."""
     bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-    if not tensors.first:
-        return bytearray()
-    given = bytearray(map(tensors.first.__getitem__, map(rshift, table.edges, repeat(bits))))
+    reads, given = table.plain_reads(), bytearray()
+    for start in range(0, len(reads), _AT_ONCE):
+        given += bytes(picked(tensors.first, reads[start : start + _AT_ONCE]))
     for at in table.odd_edges:
         code = table.edges[at]
         port = code & control
+        row = code >> bits
         if code < 0 or port == control:
             given[at] = 0
-        elif port:
-            given[at] = _at(tensors.others.get(code >> bits, ()), port)
+        else:
+            given[at] = _at(tensors.others.get(row, ()), port) if port else tensors.first[row]
     return given
+
+
+_AT_ONCE = 1 << 14
+"""Inputs of which the dtypes are looked up by one call."""
 
 
 def _at(runs: Sequence[Run], port: int) -> int:

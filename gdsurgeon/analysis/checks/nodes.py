@@ -6,21 +6,21 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import chain, count, repeat
-from operator import add, itemgetter
+from operator import itemgetter
+from re import search
 from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attrs import AttrFindings, check_attrs
 from gdsurgeon.analysis.checks.findings import MOST_FAULTS, Findings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import END_OF_NODE, Table, picked
 from gdsurgeon.graph.names import is_valid_name
-from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, END_OF_NODE, Batch, Item, Record, input_kind
+from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, Batch, Item, Record, input_kind
 from gdsurgeon.ops.op_defs import Run, op_def
-from gdsurgeon.wire.fields import LEN, Field, encode_len
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.node_record import ATTR, read_attr
+from gdsurgeon.wire.node_record import read_header
 from gdsurgeon.wire.scan import LARGE
-from gdsurgeon.wire.source import Source
 
 _MEMO_BYTES = 512
 """Bytes of attrs of which it is remembered what there is to say."""
@@ -28,11 +28,8 @@ _MEMO_SIZE = 20_000
 """Attrs that are remembered before all are forgotten: where each node has its own, that is of no use."""
 
 
-_FIRST = 0x100
-
-
 class NodePass:
-    """One pass over the nodes; what many of them have in common is checked once.
+    """One pass over the nodes of a table; what many of them have in common is checked once.
 
     Attributes:
         outputs: how many tensors the op of each row gives; -1 where that is unknown.
@@ -46,7 +43,8 @@ class NodePass:
         functions: the functions that attrs pass on, each with the first row that does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, table: Table) -> None:
+        self._table = table
         self.outputs = array("i")
         self.first = bytearray()
         self.others: dict[int, tuple[Run, ...]] = {}
@@ -60,14 +58,12 @@ class NodePass:
         self._outdated: list[tuple[int, str, int]] = []  # and so do the versions
         self._faults = _Sentences()
         self._warnings = _Sentences()
-        self._memo: dict[tuple[str | bytes, ...], AttrFindings] = {}
+        self._memo: dict[bytes, AttrFindings] = {}
 
-    def add(self, item: Item, source: Source) -> None:
-        """Looks at what comes next in SOURCE."""
+    def add(self, item: Item) -> None:
+        """Looks at what comes next in the source, and is in the table already."""
         if isinstance(item, Batch):
-            if not self._add_batch(item):
-                for record in item.records(source):
-                    self._add_record(record)
+            self._add_batch(item)
         elif isinstance(item, Record):
             self._add_record(item)
 
@@ -84,7 +80,7 @@ class NodePass:
                 record = table.record(row)
                 header = record.header()
                 found = check_attrs(definition, op, record.buffer(), header.attrs)
-                look = _Look(found, "".join(map(input_kind, header.inputs)))
+                look = _Look(found, b"".join(map(input_kind, header.inputs)))
                 self.outputs[row] = found.outputs
                 self.first[row] = look.first
                 self.wanted[table.offsets[row] : table.offsets[row + 1]] = look.wanted
@@ -101,56 +97,32 @@ class NodePass:
         for op, row in unknown.items():
             findings.warn(f"op {quoted(op)} (node {quoted(table.names[row])}) is not known to this TensorFlow")
 
-    def _add_batch(self, batch: Batch) -> bool:
-        """Looks at nodes that were parsed together; False, with nothing done, where protobuf cannot read an attr."""
-        # A text says all of a node that is checked here: a character for its op, one for each entry of its attr map,
-        # and the kinds of its inputs, whose characters are below _FIRST.
-        of_op: dict[str, str] = defaultdict(map(chr, count(_FIRST)).__next__)
-        of_entry: dict[bytes, str] = defaultdict(map(chr, count(_FIRST)).__next__)
-        attrs = "".join(map(of_entry.__getitem__, batch.attrs)).split(of_entry[b""])[:-1]
-        texts = list(map(add, map(add, map(of_op.__getitem__, batch.ops), attrs), batch.kinds.split(END_OF_NODE)))
-        ops, entries = list(of_op), list(of_entry)
-        try:
-            message("tensorflow.NodeDef").FromString(b"".join(encode_len(ATTR, entry) for entry in entries if entry))
-        except decode_error():
-            return False
-        first, outputs, odd = len(self.outputs), dict[str, int](), dict[str, _Look]()
-        firsts, wanted = dict[str, int](), dict[str, bytes]()
-        for text in dict.fromkeys(texts):
-            op, *own = (ord(char) - _FIRST for char in text if ord(char) >= _FIRST)
-            look = _Look(self._found(ops[op], [entries[i] for i in own]), text[1 + len(own) :])
-            outputs[text], firsts[text], wanted[text] = look.found.outputs, look.first, look.wanted
-            if not look.is_plain:
-                odd[text] = look
-        self.outputs.extend(array("i", list(map(outputs.__getitem__, texts))))
-        self.first += bytes(map(firsts.__getitem__, texts))
-        self.wanted += b"".join(map(wanted.__getitem__, texts))
-        if odd:
-            for i, text in enumerate(texts):
-                if text in odd:
-                    self._sort_out(first + i, batch.names[i], batch.ops[i], odd[text])
+    def _add_batch(self, batch: Batch) -> None:
+        first = len(self.outputs)
+        kinds = self._table.kinds(first, first + len(batch.names)).split(END_OF_NODE)
+        seen: dict[tuple[int, bytes], int] = defaultdict(count().__next__)
+        alike = list(map(seen.__getitem__, zip(batch.form_of, kinds, strict=False)))
+        looks = [_Look(self._found(batch.forms[form]), own) for form, own in seen]
+        self.outputs.extend(array("i", picked([look.found.outputs for look in looks], alike)))
+        self.first += bytes(picked([look.first for look in looks], alike))
+        self.wanted += b"".join(picked([look.wanted for look in looks], alike))
+        if not all(look.is_plain for look in looks):
+            for i, look in enumerate(picked(looks, alike)):
+                if not look.is_plain:
+                    self._sort_out(first + i, batch.names[i], batch.ops[batch.form_of[i]], look)
         if not _all_valid(batch.names):
             self.misnamed += [first + i for i, name in enumerate(batch.names) if not is_valid_name(name)]
-        return True
 
-    def _found(self, op: str, entries: list[bytes]) -> AttrFindings:
-        """The findings on the attr map ENTRIES of a node; remembered, for others will have the same."""
-        key: tuple[str | bytes, ...] = (op, *entries)
-        found = self._memo.get(key)
-        if found is not None:
-            return found
-        buf = b"".join(entries)
-        spans: dict[str, tuple[int, int]] = {}
-        pos = 0
-        for entry in entries:
-            name, start, end = read_attr(buf, Field(ATTR, LEN, pos, pos, pos + len(entry)))
-            spans[name] = (start, end)
-            pos += len(entry)
-        found = check_attrs(op_def(op), op, buf, spans)
-        if len(buf) <= _MEMO_BYTES:
-            if len(self._memo) >= _MEMO_SIZE:
-                self._memo.clear()
-            self._memo[key] = found
+    def _found(self, form: bytes) -> AttrFindings:
+        """The findings on the attrs of a node of FORM; remembered, for others will have the same."""
+        found = self._memo.get(form)
+        if found is None:
+            header = read_header(form, 0, len(form))
+            found = check_attrs(op_def(header.op), header.op, form, header.attrs)
+            if len(form) <= _MEMO_BYTES:
+                if len(self._memo) >= _MEMO_SIZE:
+                    self._memo.clear()
+                self._memo[form] = found
         return found
 
     def _add_record(self, record: Record) -> None:
@@ -163,7 +135,7 @@ class NodePass:
             self._faults.add(row, f"{node} has no op")
         if not found.faults and not _is_readable(record):
             self._faults.add(row, f"{node} is corrupt")
-        look = _Look(found, "".join(map(input_kind, header.inputs)))
+        look = _Look(found, b"".join(map(input_kind, header.inputs)))
         self.outputs.append(found.outputs)
         self.first.append(look.first)
         self.wanted += look.wanted
@@ -206,7 +178,7 @@ class _Look(NamedTuple):
     """What there is to see of nodes that are alike: the findings on their attrs, and the kinds of their inputs."""
 
     found: AttrFindings
-    kinds: str
+    kinds: bytes
 
     @property
     def is_miscounted(self) -> bool:
@@ -234,7 +206,7 @@ class _Look(NamedTuple):
         if self.found.takes is None or self.is_miscounted:
             return bytes(len(self.kinds))
         dtypes = chain.from_iterable(repeat(dtype, count) for dtype, count in self.found.takes)
-        return bytes(next(dtypes) if kind == DATA_INPUT else 0 for kind in self.kinds)
+        return bytes(next(dtypes) if kind == ord(DATA_INPUT) else 0 for kind in self.kinds)
 
 
 class _Sentences:
@@ -268,11 +240,8 @@ def _is_readable(record: Record) -> bool:
 
 def _all_valid(names: Sequence[str]) -> bool:
     """Whether plainly all NAMES, of which none is empty, are legal; False where that takes a closer look at each."""
-    joined = "\n".join(["", *names])
-    if joined.count("\n") != len(names) or any(start in joined for start in _ODD_STARTS):
-        return False
-    return not joined.encode("utf-8", "surrogatepass").translate(None, _NAME_BYTES)
+    joined = "\n".join(["", *names]).encode("utf-8", "surrogatepass")
+    return joined.translate(None, _NAME_BYTES) == b"\n" * len(names) and not search(rb"\n[_/-]", joined)
 
 
-_NAME_BYTES = b"\nABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
-_ODD_STARTS = ("\n_", "\n-", "\n/")
+_NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import insort
 from collections.abc import Container, Iterable, Iterator
 from copy import copy
@@ -123,8 +122,7 @@ class Topology:
 
     def data_producers(self, number: int) -> list[int]:
         """The numbers of the nodes whose outputs a node reads."""
-        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-        return [code >> bits for code in self.inputs(number) if code >= 0 and code & control != control]
+        return list(self._data(self.inputs(number)))
 
     def reads(self, number: int) -> list[tuple[int, int]]:
         """What a node reads or waits for: pairs of a node and the index of its output, a control input's being -1."""
@@ -170,22 +168,30 @@ class Topology:
 
     def unread(self) -> list[int]:
         """The nodes of which nobody reads an output as data."""
-        counts = array("I", self.table.data_readers)
-        counts.extend([0] * (self.size - self.rows))
-        for number in self.gone:
-            self._count(counts, self.table.inputs(number), -1)
-        for number, codes in self._codes.items():
-            if number < self.rows:
-                self._count(counts, self.table.inputs(number), -1)
-            self._count(counts, codes, 1)
-        return [number for number in places(counts, 0) if number not in self.gone]
+        table = self.table
+        others = self.gone | self._codes.keys()
+        before = {row for number in others if number < self.rows for row in self._data(table.inputs(number))}
+        now = {row for codes in self._codes.values() for row in self._data(codes)}
+        perhaps = before - now - table.unread
+        if perhaps:
+            perhaps -= self._read_by_rest(perhaps, others)
+        return sorted((table.unread | perhaps | set(range(self.rows, self.size))) - now - self.gone)
+
+    def _read_by_rest(self, rows: set[int], others: Container[int]) -> set[int]:
+        """Those of ROWS that a row of the table reads that is none of OTHERS."""
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        pairs = zip(self.table.edges, self.table.readers(), strict=True)
+        return {
+            code >> bits
+            for code, row in pairs
+            if code >> bits in rows and row not in others and code & control != control
+        }
 
     @staticmethod
-    def _count(counts: array[int], codes: Iterable[int], by: int) -> None:
+    def _data(codes: Iterable[int]) -> Iterator[int]:
+        """The numbers of the nodes of which CODES read an output."""
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-        for code in codes:
-            if code >= 0 and code & control != control:
-                counts[code >> bits] += by
+        return (code >> bits for code in codes if code >= 0 and code & control != control)
 
     def is_loop_back(self, producer: int, consumer: int) -> bool:
         """Whether the edge closes a v1 while loop, legally."""
