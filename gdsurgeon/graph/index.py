@@ -1,35 +1,20 @@
-"""Finds nodes by name, and what mentions them: by an index of all headers, or by searching the bytes for a few.
-
-A table of a million nodes takes over a second and some hundred bytes a node. An edit that names a handful of nodes
-needs none of it: the bytes are searched for the names, at the speed of memory, and only the records that hold one
-are parsed. A graph starts with a search where the names are few and long enough, and falls back on the table.
-"""
+"""The index of all nodes of a file: their headers, column by column."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import accumulate, chain, islice, repeat
-from operator import ge, itemgetter, sub
+from operator import ge, sub
 from re import finditer
-from sys import byteorder
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from gdsurgeon.graph.columns import END, END_OF_NODE, IS_END, KINDS, Near, Rows, little_endian, native, picked, places
 from gdsurgeon.graph.names import CONTROL, parse_input
-from gdsurgeon.graph.records import (
-    CONTROL_INPUT,
-    DATA_INPUT,
-    Batch,
-    Item,
-    Record,
-    batches,
-    input_kind,
-    record_at,
-    scanned,
-)
+from gdsurgeon.graph.records import Batch, Item, Layout, Record, batches, input_kind, record_at, records_with, scanned
 from gdsurgeon.wire.fields import Field
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Header
@@ -42,110 +27,6 @@ COLOCATION = b"loc:@"
 COLOCATION_ATTR = "_class"
 
 
-class Layout(NamedTuple):
-    """What a pass over the file has seen beside the nodes' content.
-
-    Attributes:
-        node_count: node records.
-        end_of_nodes: the offset after the last node record; 0 where there is none.
-        others: the top-level fields that are not nodes.
-    """
-
-    node_count: int
-    end_of_nodes: int
-    others: tuple[Field, ...]
-
-
-class Search:
-    """The records that mention one of a few names, found by searching the bytes.
-
-    Attributes:
-        layout: see `Layout`.
-        records: the first node of each name that was found.
-        duplicates: those of the names that several nodes have.
-        mentions: for each name, the nodes that have it as input, control input or colocation.
-        others: the records of those nodes.
-    """
-
-    MOST_HITS = 5000
-    """A name that is part of more records than this is not worth searching for."""
-
-    def __init__(self, source: Source, names: Sequence[str]) -> None:
-        self.source = source
-        self.records: dict[str, Record] = {}
-        self.duplicates: set[str] = set()
-        self.mentions: dict[str, list[str]] = {name: [] for name in names}
-        self.others: dict[str, Record] = {}
-
-    @classmethod
-    def run(cls, source: Source, names: Sequence[str]) -> Search | None:
-        """Searches SOURCE for NAMES; None where the names are not worth it.
-
-        Raises:
-            InputError: the source is corrupt where the search has looked.
-        """
-        found = cls(source, names)
-        needles = [name.encode() for name in names]
-        count = end_of_nodes = hits = 0
-        others: list[Field] = []
-        for item in scanned(source):
-            if isinstance(item, Run):
-                count += len(item.bounds) - 1
-                end_of_nodes = item.base + item.bounds[-1]
-                for start, end in _records_with(item, needles):
-                    hits += 1
-                    found._examine(record_at(source, item.base + start, item.base + end))
-            elif is_node(item):
-                count += 1
-                end_of_nodes = item.end
-                hits += 1
-                found._examine(Record(source, item.start, item.value, item.end))
-            else:
-                others.append(item)
-            if hits > cls.MOST_HITS:
-                return None
-        found.layout = Layout(count, end_of_nodes, tuple(others))
-        return found
-
-    layout: Layout
-
-    def _examine(self, record: Record) -> None:
-        header = record.header()
-        name = header.name
-        if name in self.mentions:
-            if name in self.records:
-                self.duplicates.add(name)
-            self.records.setdefault(name, record)
-        for mentioned in _mentioned(header, record):
-            if mentioned in self.mentions:
-                self.mentions[mentioned].append(name)
-                if self.others.setdefault(name, record) is not record:
-                    self.duplicates.add(name)
-
-
-def _records_with(run: Run, needles: Sequence[bytes]) -> list[tuple[int, int]]:
-    """The bounds of the records of RUN that hold one of NEEDLES, in file order."""
-    rows: set[int] = set()
-    buf, bounds = run.buf, run.bounds
-    limit = bounds[-1]
-    for needle in needles:
-        pos = buf.find(needle, 0, limit)
-        while pos >= 0:
-            row = bisect_right(bounds, pos) - 1
-            rows.add(row)
-            pos = buf.find(needle, bounds[row + 1], limit)
-    return [(bounds[row], bounds[row + 1]) for row in sorted(rows)]
-
-
-def _mentioned(header: Header, record: Record) -> set[str]:
-    """The names of other nodes that a node's record holds."""
-    out = {ref.node for text in header.inputs if (ref := parse_input(text)) is not None}
-    if COLOCATION_ATTR in header.attrs:
-        start, end = header.attrs[COLOCATION_ATTR]
-        out.update(colocated_names(record.buffer()[start:end]))
-    return out
-
-
 def colocated_names(attr: bytes) -> list[str]:
     """The node names in a serialised ``_class`` attr, those of its entries that begin with ``loc:@``."""
     try:
@@ -156,16 +37,13 @@ def colocated_names(attr: bytes) -> list[str]:
     return [s[prefix:].decode("utf-8", "surrogateescape") for s in value.list.s if s.startswith(COLOCATION)]
 
 
-END_OF_NODE = b"\0"
-
-
 class Table:
     """All headers, column by column: empty at first, then `add` what is in the source, then `close`; or `read`.
 
     Attributes:
         source: the bytes.
         names: the name of each row, in file order.
-        rows: the row of each name; of a name that is there twice, the last.
+        rows: see `Rows`.
         op_names: the distinct ops; `ops` holds an index into them for each row.
         starts, ends: where the row's record lies.
         edges: for each input of each row ``row of the producer << PORT_BITS | output index``, a control input has the
@@ -186,7 +64,7 @@ class Table:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.names: list[str] = []
-        self.rows: dict[str, int] = {}
+        self.rows = Rows()
         self.op_names: list[str] = []
         self.ops = array("I")
         self.starts, self.ends = array("Q"), array("Q")
@@ -237,12 +115,12 @@ class Table:
     def _add_batch(self, batch: Batch) -> None:
         first, names = len(self.names), batch.names
         # Most inputs name a node that is near, and a small dictionary is quicker to look into than that of all names.
-        near = _Near(self.rows, zip(names, range(first, first + len(names)), strict=True))
-        self.rows.update(near)
-        near[""] = _END
+        own = dict(zip(names, range(first, first + len(names)), strict=True))
+        self.rows.add(own)
+        near = Near(self.rows, own)
         found = list(map(near.__getitem__, batch.inputs))
-        data = _little_endian(array("i", found))
-        kinds = data[3::4].translate(_KINDS)
+        data = little_endian(array("i", found))
+        kinds = data[3::4].translate(KINDS)
         if kinds.count(END_OF_NODE) != len(names):  # a node has an empty input
             for record in batch.records(self.source):
                 self._add_header(record.header(), record)
@@ -251,25 +129,24 @@ class Table:
         bounds = array("Q", list(map(batch.run.base.__add__, batch.run.bounds)))
         self.starts.extend(bounds[:-1])
         self.ends.extend(bounds[1:])
-        ids = self._ids(batch.ops)
-        self.ops.extend(array("I", list(map(ids.__getitem__, batch.form_of))))
+        self.ops.extend(array("I", picked(self._ids(batch.ops), batch.form_of)))
         at = len(self.edges)
         ends = accumulate(map(len, kinds.split(END_OF_NODE)[:-1]), initial=at)
         self.offsets.extend(array("I", list(islice(ends, 1, None))))
         self._kinds += kinds
-        readers = accumulate(kinds.translate(_IS_END), initial=first)
+        readers = accumulate(kinds.translate(IS_END), initial=first)
         self._has_forward = self._has_forward or any(map(ge, found, readers))
         self.unread.difference_update(near.far)
         self.unread.update(set(range(first, first + len(names))).difference(found))
-        self._add_edges(data.replace(_END.to_bytes(4, "little", signed=True), b""), near.odd)
+        self._add_edges(data.replace(END.to_bytes(4, "little", signed=True), b""), near.odd)
 
     def _add_edges(self, data: bytes, odd: list[str]) -> None:
-        """Adds edges from DATA, four bytes for each: its row, or what `_Near` has given it for its spelling in ODD."""
+        """Adds edges from DATA, four bytes for each: its row, or what `Near` has given it for its spelling in ODD."""
         at, room = len(self.edges), self.PORT_BITS // 8
         shifted = bytearray(2 * len(data))
         for i in range(room):  # a row has no more bytes either
             shifted[room + i :: 8] = data[i::4]
-        self.edges.frombytes(_native(shifted))
+        self.edges.frombytes(native(shifted))
         codes = list(map(self._code, odd))
         for place in finditer(rb"[^\0]", data[3::4]):
             i = place.start()
@@ -288,7 +165,7 @@ class Table:
         self.starts.append(record.start)
         self.ends.append(record.end)
         if header.name and _is_plain(header.name):
-            self.rows[header.name] = len(self.names)
+            self.rows.put(header.name, len(self.names))
         self.names.append(header.name)
         self.unread.add(len(self.names) - 1)
         self.ops.extend(self._ids([header.op]))
@@ -334,6 +211,12 @@ class Table:
         """The op of ROW."""
         return self.op_names[self.ops[row]]
 
+    @cached_property
+    def op_counts(self) -> dict[str, int]:
+        """How many rows each op has."""
+        counts = Counter(self.ops)
+        return {op: counts[i] for i, op in enumerate(self.op_names)}
+
     def inputs(self, row: int) -> array[int]:
         """The edge codes of ROW."""
         return self.edges[self.offsets[row] : self.offsets[row + 1]]
@@ -360,11 +243,11 @@ class Table:
 
     def plain_reads(self) -> array[int]:
         """For each edge the row of which it plainly reads output 0; of the odd ones 0."""
-        data, room = _little_endian(self.edges), self.PORT_BITS // 8
+        data, room = little_endian(self.edges), self.PORT_BITS // 8
         rows = bytearray(len(data) // 2)
         for i in range(room):
             rows[i::4] = data[room + i :: 8]
-        reads = array("I", _native(rows, 4))
+        reads = array("I", native(rows, 4))
         for at in self.odd_edges:
             reads[at] = 0
         return reads
@@ -428,7 +311,7 @@ class Table:
         for item in scanned(self.source):
             if isinstance(item, Run):
                 if item.buf.find(COLOCATION, 0, item.bounds[-1]) >= 0:
-                    for start, end in _records_with(item, [COLOCATION]):
+                    for start, end in records_with(item, [COLOCATION]):
                         at = row + bisect_right(item.bounds, start) - 1
                         self._note_colocation(out, at, record_at(self.source, item.base + start, item.base + end))
                 row += len(item.bounds) - 1
@@ -446,77 +329,8 @@ class Table:
                 out.setdefault(name, []).append(row)
 
 
-class _Near(dict[str, int]):
-    """The rows of a batch of nodes by name; of those before it, and numbers for inputs that are not plainly a name.
-
-    Args:
-        rows: the rows of all names so far.
-        pairs: the names of the batch with their rows.
-
-    Attributes:
-        odd: the inputs that are not plainly a name so far. The k-th has the number ``_ODD + k``, a control input
-            ``_ODD_CONTROL + k``: the highest byte tells one from the other, and both from a row and from `_END`.
-        far: the rows of what was read of those before.
-    """
-
-    def __init__(self, rows: Mapping[str, int], pairs: Iterable[tuple[str, int]]) -> None:
-        super().__init__(pairs)
-        self._rows = rows
-        self.odd: list[str] = []
-        self.far: list[int] = []
-
-    def __missing__(self, text: str) -> int:
-        row = self._rows.get(text)
-        if row is None:
-            row = len(self.odd) + (_ODD_CONTROL if input_kind(text) == CONTROL_INPUT else _ODD)
-            self.odd.append(text)
-        else:
-            self.far.append(row)
-        self[text] = row
-        return row
-
-
-_END, _ODD_CONTROL, _ODD = -1, -1 << 29, -1 << 30
-_HIGHEST_BYTES = {0: DATA_INPUT, _ODD >> 24 & 255: DATA_INPUT, _ODD_CONTROL >> 24 & 255: CONTROL_INPUT}
-_KINDS = b"".join(_HIGHEST_BYTES.get(byte, END_OF_NODE) for byte in range(256))
-"""For the highest byte of what `_Near` has for an input, its kind."""
-
-_IS_END = bytes(kind == ord(END_OF_NODE) for kind in range(256))
-"""For each kind of input 0, and 1 for the end of a node."""
-
-
-def _little_endian(column: array[int]) -> bytes:
-    """The bytes of COLUMN, of each number the lowest first."""
-    if byteorder == "big":
-        column = column[:]
-        column.byteswap()
-    return column.tobytes()
-
-
-def _native(data: bytearray, size: int = 8) -> bytes:
-    """The numbers of SIZE bytes in DATA, of each the lowest byte first, as the machine has them."""
-    column = array("Q" if size == 8 else "I", bytes(data))
-    if byteorder == "big":
-        column.byteswap()
-    return column.tobytes()
-
-
 _FEW = 3
 """Rows whose users are looked for one by one, before those of all are found at once."""
-
-
-def picked(values: Sequence[_Value], places: Sequence[int]) -> tuple[_Value, ...]:
-    """The one of VALUES at each of PLACES; quicker than one by one, and takes room for all of them."""
-    return itemgetter(0, 0, *places)(values)[2:] if places else ()
-
-
-def places(column: array[int] | list[int], value: int) -> Iterator[int]:
-    """Where VALUE stands in COLUMN, ascending."""
-    at = -1
-    with suppress(ValueError):
-        while True:
-            at = column.index(value, at + 1)
-            yield at
 
 
 def _is_plain(name: str) -> bool:

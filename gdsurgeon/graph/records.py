@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count as counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
@@ -53,6 +54,20 @@ def _corrupt(source: Source, reason: str, offset: int) -> NoReturn:
         f"{printable(source.name)} is {what}: {reason} (at byte {offset:,} of {source.size:,})",
         hint="was the transfer complete, and in binary mode?",
     )
+
+
+class Layout(NamedTuple):
+    """What a pass over the file has seen beside the nodes' content.
+
+    Attributes:
+        node_count: node records.
+        end_of_nodes: the offset after the last node record; 0 where there is none.
+        others: the top-level fields that are not nodes.
+    """
+
+    node_count: int
+    end_of_nodes: int
+    others: tuple[Field, ...]
 
 
 def scanned(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
@@ -127,6 +142,20 @@ def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
             yield Record(source, item.start, item.value, item.end)
         else:
             yield item
+
+
+def records_with(run: Run, needles: Sequence[bytes]) -> list[tuple[int, int]]:
+    """The bounds of the records of RUN that hold one of NEEDLES, in file order."""
+    rows: set[int] = set()
+    buf, bounds = run.buf, run.bounds
+    limit = bounds[-1]
+    for needle in needles:
+        pos = buf.find(needle, 0, limit)
+        while pos >= 0:
+            row = bisect_right(bounds, pos) - 1
+            rows.add(row)
+            pos = buf.find(needle, bounds[row + 1], limit)
+    return [(bounds[row], bounds[row + 1]) for row in sorted(rows)]
 
 
 def parsed_nodes(source: Source) -> Iterator[NodeDef | Record]:

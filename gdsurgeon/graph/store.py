@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Protocol
 
 from gdsurgeon.errors import InputError, printable, quoted
-from gdsurgeon.graph.index import Layout, Search, Table
-from gdsurgeon.graph.records import Record
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.records import Layout, Record
+from gdsurgeon.graph.search import Search
 from gdsurgeon.wire.fields import LEN, Field
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import VersionDef

@@ -14,8 +14,9 @@ from support.graphs import FLOAT, add, const, identity, node, random_graphs
 from gdsurgeon.analysis.queries.op_usage import op_counts
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Search, Table
+from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_input
+from gdsurgeon.graph.search import Search
 from gdsurgeon.graph.store import Store
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message

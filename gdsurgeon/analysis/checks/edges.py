@@ -8,7 +8,8 @@ from typing import Protocol
 
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.errors import printable, quoted
-from gdsurgeon.graph.index import Table, picked, places
+from gdsurgeon.graph.columns import picked, places
+from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.op_defs import Run
@@ -109,10 +110,9 @@ def _suspects(table: Table, outputs: array[int]) -> Iterator[int]:
         code = edges[at]
         if code < 0 or control > code & control >= outputs[code >> bits]:
             yield table.reader(at)
-    if 0 in outputs:
-        barren = {row << bits for row in places(outputs, 0)}
-        if not barren.isdisjoint(edges):
-            yield from (table.reader(at) for at, code in enumerate(edges) if code in barren)
+    barren = {row << bits for row in places(outputs, 0)}
+    if barren and not barren.isdisjoint(edges):
+        yield from (table.reader(at) for at, code in enumerate(edges) if code in barren)
 
 
 def _check_row(table: Table, row: int, outputs: array[int], findings: Findings) -> None:

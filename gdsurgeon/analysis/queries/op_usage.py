@@ -30,8 +30,7 @@ class OpUsage(NamedTuple):
 def op_counts(graph: Graph) -> dict[str, int]:
     """How many nodes of each op there are, the most frequent first."""
     table = graph.store.table
-    counts = Counter(table.ops)
-    out = {op: counts[i] for i, op in enumerate(table.op_names)}
+    out = dict(table.op_counts)
     for node in graph.touched():
         if node.base_name is None or node.op != node.header.op:
             out[node.op] = out.get(node.op, 0) + 1
