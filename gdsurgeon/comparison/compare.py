@@ -98,11 +98,10 @@ def _displaced(
         renamed: the nodes that have another name now.
     """
     table = before.store.table
-    rows = {**table.rows, **dict.fromkeys(renamed, -1)} if renamed else table.rows
-    rows.update((new, table.rows[old]) for old, new in renamed.items())
+    moved = {**dict.fromkeys(renamed, -1), **{new: table.rows[old] for old, new in renamed.items()}}
     last = -1
     for part in order:
-        row = rows.get(part, -1) if isinstance(part, str) else part[0]
+        row = part[0] if not isinstance(part, str) else moved[part] if part in moved else table.rows.get(part, -1)
         end = row + 1 if isinstance(part, str) else part[1]
         for displaced in range(row, min(end, last)) if row >= 0 else ():
             name = part if isinstance(part, str) else table.names[displaced]

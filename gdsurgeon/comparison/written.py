@@ -156,13 +156,13 @@ class WrittenFinder:
         fresh = self._fresh.get(name)
         if fresh is not None:
             return fresh
-        row = self._table.rows.get(name)
-        return self._table.record(row) if row is not None and self._is_kept(row) else None
+        row = self._table.rows.get(name, -1)
+        return self._table.record(row) if self._is_kept(row) else None
 
     def _is_kept(self, row: int) -> bool:
         """Whether the node at ROW of the file was copied whole."""
         at = bisect_right(self._rows, (row, len(self._table.names))) - 1
-        return at >= 0 and row < self._rows[at][1]
+        return row >= 0 and at >= 0 and row < self._rows[at][1]
 
     def users(self, name: str) -> Iterable[str]:
         raise NotImplementedError(name)

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from sys import byteorder
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, input_kind
 
@@ -43,8 +43,12 @@ class Rows:
         self._parts[-1][name] = row
         self._distinct = None
 
-    def get(self, name: str) -> int | None:
-        """The row of NAME, or None where there is none."""
+    @overload
+    def get(self, name: str) -> int | None: ...
+    @overload
+    def get(self, name: str, default: int) -> int: ...
+    def get(self, name: str, default: int | None = None) -> int | None:
+        """The row of NAME, or DEFAULT where there is none."""
         if self._apart:
             self._looked += len(self._parts)
             if self._looked > self._PAYS * self._apart:
@@ -53,7 +57,7 @@ class Rows:
             row = names.get(name)
             if row is not None:
                 return row
-        return None
+        return default
 
     def _put_together(self) -> None:
         first, *others = self._parts

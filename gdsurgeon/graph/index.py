@@ -175,7 +175,7 @@ class Table:
         self._kinds += b"".join(map(input_kind, header.inputs)) + END_OF_NODE
         for i, text in enumerate(header.inputs, at):
             row = self.rows.get(text)
-            if row is None:
+            if row is None or row >= len(self.names):
                 self._add_odd(i, text, self._code(text))
             else:
                 self.unread.discard(row)

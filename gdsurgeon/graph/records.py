@@ -182,7 +182,7 @@ def _records(source: Source, run: Run) -> Iterator[Record]:
 def _batch(run: Run, *, forms: bool) -> Batch | None:
     """The nodes of RUN parsed by one call: their bodies concatenated, with an empty field of each kind after each."""
     count = len(run.bounds) - 1
-    mark = _MARK + (_APART if forms else _OP_MARK)
+    mark = _APART + _MARK if forms else _MARK + _OP_MARK
     columns = message("gdsurgeon.NodeLinks" if forms else "gdsurgeon.NodeHeaders")
     try:
         parsed = columns.FromString(mark.join(run.bodies()) + mark)
@@ -213,13 +213,13 @@ def _distinct(values: list[_Value]) -> tuple[list[_Value], list[int]]:
 
 
 def _ops_of(forms: list[bytes]) -> list[str] | None:
-    """The op of each of FORMS; None where they are not regular."""
+    """The op of each of FORMS; None where they are not regular, as one that ends within a field is not."""
     try:
-        parsed = message("gdsurgeon.NodeHeaders").FromString(_OP_MARK.join(forms) + _OP_MARK)
+        ops = [node.op for node in map(message("tensorflow.NodeDef").FromString, forms)]
         whole = message("tensorflow.NodeDef").FromString(b"".join(forms))
     except decode_error():
         return None
-    return None if len(unknown_fields(whole)) else _own(parsed.op, len(forms))
+    return ops if all(ops) and not len(unknown_fields(whole)) else None
 
 
 def _own(column: Scalars[str], count: int) -> list[str] | None:
