@@ -127,32 +127,36 @@ class Bundle(Checkpoint):
         Raises:
             InputError: the slice has no entry, or one that does not fit; its file is missing or cut short.
         """
-        entry, name = whole, quoted(key)
-        if part is not None:
-            name = f"the slice {spell(part)} of {quoted(key)}"
-            data = self.records.get(slice_key(encode_key(key), part))
-            if data is None:
-                raise self._bad(f"{name} has no entry")
-            entry = self._entry(name, data)
-            if entry.dtype != whole.dtype or not _fits(part, dims(entry.shape), dims(whole.shape)):
-                raise self._bad(f"{name} does not fit {dtype_name(whole.dtype)} {list(dims(whole.shape))}")
+        entry = whole if part is None else self._entry_of_slice(key, whole, part)
         shape, dtype, end = dims(entry.shape), self._dtype(key, entry), entry.offset + entry.size
+        if min(entry.offset, entry.size, *shape) < 0:
+            raise self._bad(f"{_called(key, part)} has a size that is below 0")
         if dtype.size and entry.size != dtype.size * math.prod(shape):
-            raise self._bad(f"{name} has {entry.size:,} bytes, which are not {dtype.name} {list(shape)}")
-        if entry.shard_id >= max(self.header.num_shards, 1):
-            raise self._bad(f"{name} is in shard {entry.shard_id} of {self.header.num_shards}")
+            raise self._bad(f"{_called(key, part)} has {entry.size:,} bytes, not those of {dtype.name} {list(shape)}")
+        if not 0 <= entry.shard_id < self.header.num_shards:
+            raise self._bad(f"{_called(key, part)} is in shard {entry.shard_id} of {self.header.num_shards}")
         source = self.shard(entry.shard_id)
         if end > source.size:
             raise InputError(
-                f"{printable(source.name)} is cut short: {name} ends at {end:,}, and it has {source.size:,} bytes"
+                f"{printable(source.name)} is cut short: {_called(key, part)} ends at {end:,}, and it has "
+                f"{source.size:,} bytes"
             )
         return Part(part, shape, SourceSpan(source, entry.offset, end), entry.crc32c)
 
-    def _entry(self, name: str, data: bytes) -> protos.BundleEntryProto:
+    def _entry_of_slice(self, key: str, whole: protos.BundleEntryProto, part: Slice) -> protos.BundleEntryProto:
+        data = self.records.get(slice_key(encode_key(key), part))
+        if data is None:
+            raise self._bad(f"{_called(key, part)} has no entry")
+        entry = self._entry(key, data)
+        if entry.dtype != whole.dtype or not _fits(part, dims(entry.shape), dims(whole.shape)):
+            raise self._bad(f"{_called(key, part)} does not fit {dtype_name(whole.dtype)} {list(dims(whole.shape))}")
+        return entry
+
+    def _entry(self, key: str, data: bytes) -> protos.BundleEntryProto:
         try:
             return self._entry_type.FromString(data)
         except decode_error() as error:
-            raise self._bad(f"{name}: it cannot be parsed") from error
+            raise self._bad(f"that of {quoted(key)} cannot be parsed") from error
 
     def _dtype(self, key: str, entry: protos.BundleEntryProto) -> DType:
         dtype = DTYPES.get(entry.dtype)
@@ -176,6 +180,10 @@ class BundleTensor(StoredTensor):
     def parts(self) -> tuple[Part, ...]:
         wanted: tuple[Slice | None, ...] = self.slices or (None,)
         return tuple(self._bundle.part(self.key, self.entry, part) for part in wanted)
+
+
+def _called(key: str, part: Slice | None) -> str:
+    return quoted(key) if part is None else f"the slice {spell(part)} of {quoted(key)}"
 
 
 def _fits(part: Slice, shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from gdsurgeon.errors import InputError, quoted
+from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.wire import protos
 from gdsurgeon.wire.messages import decode_error, message
 
 KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """What the checkpoint calls it: a tensor of one string, a TrackableObjectGraph."""
+_ATTRIBUTE = "/.ATTRIBUTES/"
+"""What stands in a key between the path of an object and the name of its attribute."""
 
 
 def followed(data: bytes, renamed: Mapping[str, str], dropped: Container[str]) -> bytes:
@@ -20,6 +22,7 @@ def followed(data: bytes, renamed: Mapping[str, str], dropped: Container[str]) -
 
     Raises:
         InputError: DATA is no object graph.
+        EditError: a new key does not end as the old one does, by which TensorFlow knows the attribute of an object.
     """
     try:
         graph = message("tensorflow.TrackableObjectGraph").FromString(data)
@@ -37,6 +40,7 @@ def followed(data: bytes, renamed: Mapping[str, str], dropped: Container[str]) -
         for attribute in node.attributes:
             key = renamed.get(attribute.checkpoint_key)
             if key is not None:
+                _check_end(attribute.checkpoint_key, key)
                 attribute.checkpoint_key = key
                 is_changed = True
     for node in graph.nodes:
@@ -54,3 +58,11 @@ def _keep(node: protos.TrackableObject, left: list[protos.SerializedTensor]) -> 
     del node.attributes[:]
     for attribute in kept:
         node.attributes.add().ParseFromString(attribute)
+
+
+def _check_end(old: str, new: str) -> None:
+    end = _ATTRIBUTE + old.partition(_ATTRIBUTE)[2]
+    if _ATTRIBUTE in old and _ATTRIBUTE + new.partition(_ATTRIBUTE)[2] != end:
+        raise EditError(
+            f"{quoted(old)} cannot become {quoted(new)}: objects find their values by the end of a key, {quoted(end)}"
+        )

@@ -56,7 +56,8 @@ def verify(checkpoint: Checkpoint, told: Callable[[int], None] = lambda _nbytes:
                 nbytes += part.span.end - part.span.start
         except InputError as error:
             faults.append(error.message)
-    return Verified(len(checkpoint.keys), nbytes, sum(map(_unused, covered.values())), tuple(faults))
+    unused = sum(map(_unused, covered.values()))
+    return Verified(len(checkpoint.keys), nbytes, unused, tuple(dict.fromkeys(faults)))
 
 
 def _faults(key: str, dtype: DType, part: Part, told: Callable[[int], None]) -> Iterator[str]:

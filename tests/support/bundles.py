@@ -6,18 +6,23 @@ import itertools
 import math
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from gdsurgeon.checkpoint.bundle import index_path, shard_path
 from gdsurgeon.checkpoint.crc32c import checksum, mask
+from gdsurgeon.checkpoint.edit import Value
 from gdsurgeon.checkpoint.slices import Slice, extents, spell
+from gdsurgeon.checkpoint.stored import Checkpoint
 from gdsurgeon.checkpoint.table import MAGIC, Table
+from gdsurgeon.checkpoint.write import Entries, Item, header_of
 from gdsurgeon.ops.dtypes import NUMBERS, STRING, DType
 from gdsurgeon.wire.fields import encode_varint
 from gdsurgeon.wire.source import BytesSource
+from gdsurgeon.wire.write import read_chunks
 
 DTYPES = [
     NUMBERS[name]
@@ -213,3 +218,38 @@ def snappy(data: bytes) -> bytes:
         at += length
     flush()
     return bytes(out)
+
+
+_HALVES = tuple(((((start, 2), (0, None))), shard) for start, shard in ((0, 0), (2, 1)))
+SMALL = (
+    Drawn("bias", NUMBERS["float32"], (3,), struct.pack("<3f", 0.5, 0.25, 1), ((None, 0),)),
+    Drawn("kernel", NUMBERS["float32"], (4, 3), struct.pack("<12f", *range(12)), _HALVES),
+    Drawn("names", STRING, (2,), [b"ant", b"bee"], ((None, 1),)),
+    Drawn("step", NUMBERS["int64"], (), struct.pack("<q", 100), ((None, 1),)),
+)
+"""A checkpoint of two shards, one tensor of it in slices."""
+
+
+def files_of(tensors: Sequence[Drawn], prefix: str) -> dict[str, bytes]:
+    """The files of a TensorBundle with TENSORS, by their names."""
+    shards = [bytearray() for _ in range(1 + max((shard for t in tensors for _, shard in t.parts), default=0))]
+    entries = Entries()
+    for tensor in tensors:
+        for part, shard in tensor.parts:
+            item = Value(tensor.dtype, tensor.shape, tensor.data).item(tensor.key)
+            if part is not None:
+                data = tensor.array()[tensor.slots(part)]
+                item = Item(tensor.key, tensor.dtype, data.shape, (data.tobytes(),), None, part, tensor.shape)
+            entries.add(item, shard, len(shards[shard]))
+            shards[shard] += read_chunks(item.data)
+    files = {shard_path(prefix, n, len(shards)): bytes(shard) for n, shard in enumerate(shards)}
+    return {index_path(prefix): entries.index(header_of(len(shards))), **files}
+
+
+def values(checkpoint: Checkpoint) -> dict[str, bytes | list[bytes]]:
+    """What a checkpoint holds, by key."""
+    return {
+        key: tensor.strings() if tensor.dtype == STRING else checkpoint.stretch(key).data()
+        for key in checkpoint.keys
+        for tensor in [checkpoint.tensor(key)]
+    }

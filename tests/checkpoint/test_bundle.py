@@ -1,0 +1,238 @@
+"""Bundles that are not as they should be: each is a sentence that says what is wrong."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+from support.bundles import SMALL, files_of, values
+
+from gdsurgeon.checkpoint.bundle import HEADER_KEY, Bundle
+from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.checkpoint.slices import slice_key
+from gdsurgeon.checkpoint.table import build_table
+from gdsurgeon.checkpoint.verify import verify
+from gdsurgeon.errors import InputError
+from gdsurgeon.ops.dtypes import FLOAT32
+from gdsurgeon.wire.messages import message
+
+ENTRY = message("tensorflow.BundleEntryProto")
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, data in files_of(SMALL, "m").items():
+        Path(name).write_bytes(data)
+    return tmp_path
+
+
+def refused(path: str = "m", key: str | None = None) -> str:
+    """What is said of a checkpoint that cannot be opened, or of its tensor KEY."""
+    with pytest.raises(InputError) as caught, open_checkpoint(path) as checkpoint:
+        assert key is not None
+        _ = checkpoint.tensor(key).parts
+    assert caught.value.exit_code == 3 and "\n" not in caught.value.message
+    return caught.value.message
+
+
+def alter(key: bytes, **changes: int) -> None:
+    """Has the entry KEY of the index say something else."""
+    with open_checkpoint("m") as checkpoint:
+        assert isinstance(checkpoint, Bundle)
+        records = dict(checkpoint.records)
+    entry = ENTRY.FromString(records[key])
+    for name, value in changes.items():
+        setattr(entry, name, value)
+    records[key] = entry.SerializeToString()
+    Path("m.index").write_bytes(build_table(sorted(records.items())))
+
+
+def test_what_is_in_it(small: Path) -> None:
+    with open_checkpoint("m") as checkpoint:
+        assert checkpoint.keys == ["bias", "kernel", "names", "step"]
+        assert values(checkpoint) == {drawn.key: drawn.data for drawn in SMALL}
+        kernel = checkpoint.tensor("kernel")
+        assert (kernel.dtype, kernel.shape, len(kernel.parts)) == (FLOAT32, (4, 3), 2)
+        assert [part.span.source.name for part in kernel.parts] == ["m.data-00000-of-00002", "m.data-00001-of-00002"]
+        assert checkpoint.stretch("kernel", ((1, 2), (2, 1))).data() == struct.pack("<2f", 5, 8)
+        assert verify(checkpoint).faults == ()
+        assert "step" in checkpoint and "stp" not in checkpoint
+
+
+@pytest.mark.parametrize("path", ["m.index", "m.data-00001-of-00002", "m.meta", "./m"])
+def test_a_file_of_it_names_it(small: Path, path: str) -> None:
+    with open_checkpoint(path) as checkpoint:
+        assert checkpoint.prefix in ("m", "./m")
+
+
+def test_no_such_checkpoint(small: Path) -> None:
+    assert refused("n") == "there is no checkpoint n. In that folder there is m"
+    Path("model.ckpt-100.index").write_bytes(b"")
+    assert refused("model.ckpt-10") == "there is no checkpoint model.ckpt-10. Did you mean 'model.ckpt-100'?"
+    assert refused(".") == ". is a folder, not a checkpoint. In it there is m, model.ckpt-100"
+    assert refused("nowhere/m") == "there is no checkpoint nowhere/m"
+    Path("graph.pb").write_bytes(b"\x0a\x03\x0a\x01a")
+    assert refused("graph.pb").startswith("graph.pb is no checkpoint.")
+    Path("picture").write_bytes(b"\x89PNG" + bytes(60))
+    assert refused("picture").startswith("picture is no checkpoint: it is a PNG image")
+    Path("v1-00000-of-00002").write_bytes(b"")
+    assert refused("v1") == "v1-00001-of-00002 is missing, a part of the checkpoint v1"
+
+
+def test_the_folder_of_a_saved_model(tmp_path: Path) -> None:
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "variables" / "variables.index").write_bytes(b"")
+    assert refused(str(tmp_path)).endswith("In it there is variables/variables")
+
+
+def test_no_such_tensor(small: Path) -> None:
+    assert refused(key="kernl") == "m has no tensor 'kernl' (4 tensors). Did you mean 'kernel'?"
+    assert refused(key="") == "m has no tensor '' (4 tensors)."
+
+
+def test_a_cut_index(small: Path) -> None:
+    path = Path("m.index")
+    path.write_bytes(path.read_bytes()[:-20])
+    assert refused() == "m.index is corrupt: it does not end as a table of tensors does; was it cut short?"
+    path.write_bytes(b"")
+    assert refused().startswith("m.index is corrupt")
+
+
+def test_a_wrong_byte_in_the_index(small: Path) -> None:
+    data = bytearray(Path("m.index").read_bytes())
+    data[30] ^= 1
+    Path("m.index").write_bytes(data)
+    assert refused() == "m.index is corrupt: the checksum of its block at offset 0 is wrong"
+
+
+def header(**changes: int) -> None:
+    records = {HEADER_KEY: b""}
+    said = message("tensorflow.BundleHeaderProto")(num_shards=1)
+    for name, value in changes.items():
+        setattr(said.version if name == "min_consumer" else said, name, value)
+    records[HEADER_KEY] = said.SerializeToString()
+    Path("m.index").write_bytes(build_table(records.items()))
+
+
+def test_headers(small: Path) -> None:
+    header(endianness=1)
+    assert refused() == "m was written on a big-endian machine: its bytes are the wrong way round here"
+    header(min_consumer=2)
+    assert refused() == "m wants version 2 of the format, and 1 is known here"
+    Path("m.index").write_bytes(build_table([(b"w", b"")]))
+    assert refused() == "m.index is corrupt: it has no header of a checkpoint"
+    Path("m.index").write_bytes(build_table([(b"", b"\xff")]))
+    assert refused() == "m.index is corrupt: it has no header of a checkpoint"
+
+
+def test_a_missing_shard(small: Path) -> None:
+    Path("m.data-00001-of-00002").unlink()
+    assert refused(key="step") == "m.data-00001-of-00002 cannot be opened: no such file or directory"
+    with open_checkpoint("m") as checkpoint:
+        assert checkpoint.tensor("bias").parts[0].data() == SMALL[0].data
+
+
+def test_a_cut_shard(small: Path) -> None:
+    path = Path("m.data-00001-of-00002")
+    path.write_bytes(path.read_bytes()[:-1])
+    size = path.stat().st_size
+    assert refused(key="step") == (
+        f"m.data-00001-of-00002 is cut short: 'step' ends at {size + 1}, and it has {size} bytes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dtype": 99}, "'bias' is of dtype 99, which is not known"),
+        ({"size": 11}, "'bias' has 11 bytes, not those of float32 [3]"),
+        ({"shard_id": 2}, "'bias' is in shard 2 of 2"),
+        ({"offset": -1}, "'bias' has a size that is below 0"),
+    ],
+)
+def test_bad_entries(small: Path, changes: dict[str, int], said: str) -> None:
+    alter(b"bias", **changes)
+    assert refused(key="bias") == f"m.index has a bad entry: {said}"
+
+
+def test_entries_of_slices(small: Path) -> None:
+    key = slice_key(b"kernel", ((0, 2), (0, None)))
+    alter(key, dtype=2)
+    assert refused(key="kernel") == ("m.index has a bad entry: the slice 0,2:- of 'kernel' does not fit float32 [4, 3]")
+    with open_checkpoint("m") as checkpoint:
+        assert isinstance(checkpoint, Bundle)
+        records = {name: value for name, value in checkpoint.records.items() if name != key}
+    Path("m.index").write_bytes(build_table(sorted(records.items())))
+    assert refused(key="kernel") == "m.index has a bad entry: the slice 0,2:- of 'kernel' has no entry"
+
+
+def test_slices_that_leave_some_out(small: Path) -> None:
+    with open_checkpoint("m") as checkpoint:
+        assert isinstance(checkpoint, Bundle)
+        records = dict(checkpoint.records)
+    entry = ENTRY.FromString(records[b"kernel"])
+    del entry.slices[0]
+    records[b"kernel"] = entry.SerializeToString()
+    Path("m.index").write_bytes(build_table(sorted(records.items())))
+    with open_checkpoint("m") as checkpoint, pytest.raises(InputError, match="leave some of it out"):
+        checkpoint.stretch("kernel")
+
+
+def test_slices_that_are_not_there_to_ask_for(small: Path) -> None:
+    with open_checkpoint("m") as checkpoint:
+        for part, said in (
+            (((0, 1),), "has 2 dimensions, and the slice 1"),
+            (((3, 2), (0, None)), "and the slice is beyond it"),
+        ):
+            with pytest.raises(InputError, match=said):
+                checkpoint.stretch("kernel", part)
+        with pytest.raises(InputError, match=re.escape("slices cannot be put together")):
+            checkpoint.stretch("names", ((0, 1),))
+        with pytest.raises(InputError, match="not a tensor of strings"):
+            checkpoint.tensor("bias").strings()
+
+
+def test_every_byte_is_verified(small: Path) -> None:
+    """A byte that is another, of the index or of a shard, is found, and the tensor is named."""
+    for name, data in files_of(SMALL, "m").items():
+        for at in range(len(data)):
+            Path(name).write_bytes(data[:at] + bytes((data[at] ^ 16,)) + data[at + 1 :])
+            try:
+                with open_checkpoint("m") as checkpoint:
+                    faults = verify(checkpoint).faults
+            except InputError as error:
+                faults = (error.message,)
+            assert len(faults) == 1 and name in faults[0], (name, at)
+            assert name == "m.index" or any(f"'{drawn.key}'" in faults[0] for drawn in SMALL)
+        Path(name).write_bytes(data)
+
+
+def test_bytes_that_belong_to_no_tensor_are_counted(small: Path) -> None:
+    path = Path("m.data-00000-of-00002")
+    path.write_bytes(path.read_bytes() + bytes(5))
+    with open_checkpoint("m") as checkpoint:
+        found = verify(checkpoint)
+    assert (found.faults, found.unused, found.tensors) == ((), 5, 4)
+
+
+def test_a_fault_says_where(small: Path) -> None:
+    path = Path("m.data-00000-of-00002")
+    path.write_bytes(b"\1" + path.read_bytes()[1:])
+    with open_checkpoint("m") as checkpoint:
+        assert verify(checkpoint).faults == ("'bias' (m.data-00000-of-00002, offsets 0 to 12): its checksum is wrong",)
+    path.unlink()
+    with open_checkpoint("m") as checkpoint:
+        said = "m.data-00000-of-00002 cannot be opened: no such file or directory"
+        assert verify(checkpoint).faults == (said,)
+
+
+def test_without_files_of_its_own(small: Path) -> None:
+    """The bytes may come from anywhere."""
+    from gdsurgeon.wire.source import BytesSource
+
+    files = files_of(SMALL, "x")
+    with Bundle("x", BytesSource(files["x.index"]), lambda n, m: BytesSource(files[f"x.data-{n:05}-of-{m:05}"])) as b:
+        assert values(b) == {drawn.key: drawn.data for drawn in SMALL}
