@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.analysis.traversal.walks import backward_walk, between, forward_walk, members
+from gdsurgeon.analysis.traversal.walks import between, forward_walk, members, serving_alone
 from gdsurgeon.errors import EditError, Line, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor, scope_prefix
@@ -166,7 +166,7 @@ def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
         yield members(forward_walk(topology, seeds, control=selection.control))
     seeds = [_node(topology, text) for text in selection.backward]
     if seeds:
-        yield members(backward_walk(topology, seeds, control=selection.control))
+        yield members(topology.upstream(seeds, control=selection.control))
 
 
 def _some(found: Iterable[int], part: str, text: str, name: str = "", known: Iterable[str] = ()) -> Iterator[int]:
@@ -268,18 +268,8 @@ def _tensor(topology: Topology, text: str) -> tuple[int, int]:
 def _add_constants(topology: Topology, flags: bytearray) -> None:
     """Selects what is computed from constants alone and read by selected nodes only."""
     constant = is_constant(topology)
-    unselected: dict[int, int] = {}
-    pending = members(flags)
-    for number in pending:  # grows while it is walked
-        for producer in dict.fromkeys(topology.producers(number)):
-            if flags[producer] or not constant[producer]:
-                continue
-            if producer not in unselected:
-                unselected[producer] = len(topology.users(producer))
-            unselected[producer] -= 1
-            if not unselected[producer]:
-                flags[producer] = 1
-                pending.append(producer)
+    for number in serving_alone(topology, members(flags), lambda n: bool(constant[n]), lambda _: True):
+        flags[number] = 1
 
 
 def is_constant(topology: Topology) -> bytearray:

@@ -15,7 +15,6 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import backward_walk
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import REF, dtype_name
@@ -64,7 +63,7 @@ class Model:
         self.outputs = [node for node in output_nodes(self.graph) if node.output.dtype < REF]
         self.inputs = [node for node in self.graph.nodes() if node.op in PLACEHOLDERS]
         self._topology, self._flow = topology_of(self.graph), control_flow_of(self.graph)
-        needed = backward_walk(self._topology, map(self._topology.id_of, self.outputs), control=True)
+        needed = self._topology.upstream(map(self._topology.id_of, self.outputs))
         nodes = [node for node in self.graph.nodes() if needed[self._topology.id_of(node)]]
         floats = [node for node in nodes if node.output_count == 1 and node.output.dtype in FLOATS]
         self.constants = [node for node in floats if node.op == "Const"]
@@ -82,7 +81,7 @@ class Model:
 
     def above(self, node: Node) -> list[Node]:
         """What a node depends on, itself included."""
-        flags = backward_walk(self._topology, [self._topology.id_of(node)], control=True)
+        flags = self._topology.upstream([self._topology.id_of(node)])
         return [found for found in self.graph.nodes() if flags[self._topology.id_of(found)]]
 
     def with_op(self, *ops: str) -> list[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import backward_walk, members
+from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.graph.attrs import shape_value, type_value
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
@@ -31,7 +31,7 @@ def skeleton(graph: Graph, tensors: Iterable[Output]) -> GraphDef:
     out = message("tensorflow.GraphDef")()
     if graph.store.producer:
         out.versions.producer = graph.store.producer
-    for number in members(backward_walk(topology, seeds, control=True)):
+    for number in members(topology.upstream(seeds)):
         out.node.append(_without_weights(topology.node(number)))
     for function in graph.functions:
         out.library.function.add().CopyFrom(function)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.function_usage import calling_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.analysis.traversal.walks import backward_walk
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
@@ -35,7 +34,7 @@ class Weights(NamedTuple):
 def weights_of(graph: Graph, targets: Sequence[Output]) -> Weights:
     """The weights on which TARGETS depend."""
     topology = topology_of(graph)
-    before = backward_walk(topology, [topology.id_of(tensor.node) for tensor in targets])
+    before = topology.upstream([topology.id_of(tensor.node) for tensor in targets], control=False)
     found = topology.with_ops({"Const"} | VARIABLES | RESOURCE_VARIABLES)
     kinds = {node: _kind(node) for number in found if before[number] for node in (topology.node(number),)}
     others = Counter(kind for kind in kinds.values() if kind not in ("", _WEIGHT))

@@ -127,7 +127,7 @@ MUTANTS = [
     Mutant("initialisers are found for tables only", "analysis.queries.initialisers",
            "if first == holder and topology.op(user) in ASSIGNMENTS:",
            "if first == holder and topology.op(user) != 'Assign' and topology.op(user) in ASSIGNMENTS:", of_a_variable),
-    Mutant("what others use of the initialisers is cloned too", "analysis.queries.initialisers",
+    Mutant("what others use of the initialisers is cloned too", "analysis.traversal.walks",
            "            if not waiting[producer]:\n", "            if True:\n", of_a_variable),
     Mutant("copies read the originals", COPY,
            "self.graph.set_inputs(copy, [self.output(read) for read in node.inputs])",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.analysis.traversal.walks import serving_alone
 from gdsurgeon.ops.kinds import (
     ASSIGNMENTS,
     IDENTITY,
@@ -23,19 +24,11 @@ def initialisers(topology: Topology, inside: bytearray) -> list[int]:
     for number in topology.with_ops(op for op in topology.ops() if holds_state(op)):
         if inside[number]:
             found.update((user, None) for user in _assignments(topology, number) if not inside[user])
-    pending = list(found)
-    waiting: dict[int, int] = {}
-    for number in pending:  # grows while it is walked
-        for producer in dict.fromkeys(topology.producers(number)):
-            if inside[producer] or producer in found or topology.op(producer) in PLACEHOLDERS:
-                continue
-            if producer not in waiting:
-                waiting[producer] = sum(not inside[user] for user in topology.users(producer))
-            waiting[producer] -= 1
-            if not waiting[producer]:
-                found[producer] = None
-                pending.append(producer)
-    return sorted(found)
+
+    def may_serve(number: int) -> bool:
+        return not inside[number] and topology.op(number) not in PLACEHOLDERS
+
+    return sorted(serving_alone(topology, found, may_serve, lambda user: not inside[user]))
 
 
 def needed_initialisers(topology: Topology, kept: bytearray) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.graph.graph import Graph
@@ -13,11 +13,6 @@ from gdsurgeon.ops.kinds import NEXT_ITERATION
 def forward_walk(topology: Topology, seeds: Iterable[int], *, control: bool = False) -> bytearray:
     """For each node whether it is one of SEEDS or reads what depends on one; CONTROL follows control edges too."""
     return topology.downstream(seeds, topology.consumers(control=control))
-
-
-def backward_walk(topology: Topology, seeds: Iterable[int], *, control: bool = False) -> bytearray:
-    """For each node whether it is one of SEEDS or one of them depends on it; CONTROL follows control edges too."""
-    return topology.upstream(seeds, control=control)
 
 
 def depending_on(graph: Graph, names: Iterable[str]) -> frozenset[str]:
@@ -44,9 +39,36 @@ def between(
     The targets are part of the answer where a path leads to them; what gives the sources is not, unless a path from
     another source leads through it.
     """
-    before = backward_walk(topology, targets, control=control)
+    before = topology.upstream(targets, control=control)
     behind = forward_walk(topology, readers(topology, list(sources)), control=control)
     return bytearray(a & b for a, b in zip(before, behind, strict=True))
+
+
+def serving_alone(
+    topology: Topology, starts: Iterable[int], may_serve: Callable[[int], bool], counts: Callable[[int], bool]
+) -> list[int]:
+    """STARTS, and what is read or waited for by nothing but them and what serves them so, in the order of finding.
+
+    Args:
+        topology: of the graph.
+        starts: nodes.
+        may_serve: whether a node can be part of the answer.
+        counts: whether a reader does, so that what it reads is not for these alone.
+    """
+    found = dict.fromkeys(starts)
+    pending = list(found)
+    waiting: dict[int, int] = {}
+    for number in pending:  # grows while it is walked
+        for producer in dict.fromkeys(topology.producers(number)):
+            if producer in found or not may_serve(producer):
+                continue
+            if producer not in waiting:
+                waiting[producer] = sum(map(counts, topology.users(producer)))
+            waiting[producer] -= 1
+            if not waiting[producer]:
+                found[producer] = None
+                pending.append(producer)
+    return pending
 
 
 def members(flags: bytearray) -> list[int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gdsurgeon.gradients.checkpointing.step import StepGraph
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.ops.buffers import SOURCES
 from gdsurgeon.ops.kinds import READS_SHAPE, is_random
 
@@ -103,7 +104,7 @@ def forward_pass(
     order = [number for number in step.order() if not flags[number]]
     targets = list(targets)
     varies = _varying(step, order, set(constant), chance=False)
-    before = _ancestors(step, targets)
+    before = closure(targets, step.producers)
     if not any(varies[target] for target in targets):
         # What is drawn is the data, and no mask beside some.
         varies = _varying(step, order, set(constant), chance=True)
@@ -112,7 +113,7 @@ def forward_pass(
         varies = [not flag and step.ops[number] not in SOURCES for number, flag in enumerate(flags)]
     out.is_constant = [not flag for flag in varies]
     for number in order:
-        if varies[number] and before[number] and step.ops[number] not in SOURCES and not is_fixed(number):
+        if varies[number] and number in before and step.ops[number] not in SOURCES and not is_fixed(number):
             out.position[number] = len(out.order)
             out.order.append(number)
     _find_buffers(out)
@@ -128,18 +129,6 @@ def _varying(step: StepGraph, order: Iterable[int], constant: set[int], *, chanc
         else:
             stands_alone = not step.reads[number] or (chance and is_random(step.ops[number]))
             out[number] = stands_alone or any(out[producer] for producer, _ in step.reads[number])
-    return out
-
-
-def _ancestors(step: StepGraph, targets: Iterable[int]) -> list[bool]:
-    out = [False] * len(step)
-    pending = list(targets)
-    while pending:
-        number = pending.pop()
-        if not out[number]:
-            out[number] = True
-            pending.extend(producer for producer, _ in step.reads[number])
-            pending.extend(step.waits[number])
     return out
 
 
