@@ -53,13 +53,6 @@ if TYPE_CHECKING:
 @click.option(
     "--reduce", metavar="OUT", shell_complete=files, help="Where the models differ: write the smallest piece that does."
 )
-@click.option(
-    "--effort",
-    metavar="SECONDS",
-    type=click.FloatRange(0.0, 86400.0),
-    default=0.0,
-    help="Search so long for feeds that reach more, and compare on them.",
-)
 @click.option("--strict", is_flag=True, help="What the graphs differ in and no output shows is a failure, too.")
 @click.option("--profile", is_flag=True, help="Measure, and name the slowest nodes.")
 @click.option("--save-outputs", metavar="FILE.npz", shell_complete=files, help="Keep what MODEL gives.")
@@ -127,7 +120,6 @@ def _request(model: str, other: str | None, as_json: bool, options: Mapping[str,
         save_feeds=options["save_feeds"],
         golden=options["golden"],
         grappler=not options["no_grappler"],
-        effort=options["effort"],
         strict=options["strict"],
         settings=settings,
         overrides=options["overrides"],

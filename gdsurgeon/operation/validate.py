@@ -40,10 +40,12 @@ from gdsurgeon.proof.models.compare_models import (
     models_compared,
     optimized_again,
 )
-from gdsurgeon.proof.models.coverage import BothModels, Coverage, differing_on, places_of, search
+from gdsurgeon.proof.models.coverage import Coverage
 from gdsurgeon.proof.models.differences import GraphDifference, listed_differences, summed_up
 from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch, Guilty
+from gdsurgeon.proof.models.places import places_of
 from gdsurgeon.proof.models.profile import Profile, profiles
+from gdsurgeon.proof.models.reaching import BothModels, search_further
 from gdsurgeon.proof.models.recording import Recording
 from gdsurgeon.proof.models.reduce import Reduced, reduced
 from gdsurgeon.proof.models.run_model import Golden, ModelRun, model_trial, optimized_trial
@@ -316,16 +318,12 @@ class _Validation:
         coverage = Coverage(places_of(self.model, executor.settings))
         self.verdict.coverage = coverage
         fed, names = engine.fed.get(ORIGINAL, {}), self._change().intent.renamed if self.other is not None else {}
-        if self.request.effort and engine.subject(ORIGINAL).plan.keeps_state:
+        if executor.settings.effort and engine.subject(ORIGINAL).plan.keeps_state:
             pairs = []  # the one is called more often than the other now
             self.verdict.warnings.append("the graph keeps what it was given: nothing is compared on further feeds")
         both = BothModels(pairs, engine.fed.get(EDITED, {}), names, trial.rtol, trial.atol)
         try:
-            for factor, feeds in search(executor, coverage, fed, self.request.effort):
-                wrong = differing_on(executor, both, feeds)
-                if wrong:
-                    text = f"the outputs agree on the feeds, and differ on the same multiplied by {factor:g}:"
-                    raise ValidationError(text, details=first_lines(wrong, MOST_DETAILS), code="differs-further")
+            search_further(executor, coverage, fed, both)
         except Refused as refused:
             self.verdict.warnings.append(f"what the feeds reach cannot be told: {printable(refused.text)}")
 

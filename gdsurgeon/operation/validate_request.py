@@ -39,7 +39,6 @@ class ValidateRequest:
         save_outputs, save_feeds: .npz files to write, or None.
         golden: an .npz file with recorded outputs, or None.
         grappler: whether the verdict is also on the graphs as TensorFlow's optimiser makes them, as deployed ones run.
-        effort: seconds to search for feeds that reach more, and to compare on them.
         strict: whether a difference between two models that no output shows is a failure.
         settings, overrides: how to run.
         all_recorded: whether as many samples are run as were recorded, if those are more.
@@ -67,7 +66,6 @@ class ValidateRequest:
     save_feeds: str | None = None
     golden: str | None = None
     grappler: bool = True
-    effort: float = 0.0
     strict: bool = False
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)

@@ -217,6 +217,10 @@ class Executor:
         """How many elements, NaNs and infinities the tensors of a result have, and their range."""
         return self._wait(self._worker.statistics(result))
 
+    def positive_channels(self, result: str, places: Sequence[tuple[int, int]]) -> list[bytes]:
+        """For tensors of a result (index, axis) 1 for each channel that is above zero somewhere, and 0 for others."""
+        return self._wait(self._worker.positive_channels(result, places)) if places else []
+
     def initialize(self, key: str, targets: Sequence[str]) -> None:
         """Runs nodes for what they do, such as table initialisers. Raises Refused."""
         if targets:

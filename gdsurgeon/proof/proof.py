@@ -13,6 +13,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 
 if TYPE_CHECKING:
+    from gdsurgeon.proof.models.coverage import Coverage
     from gdsurgeon.proof.plan import FetchPlan
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.tensor import Tensor
@@ -131,6 +132,7 @@ class Proof:
         drawn: those of them that were drawn once, and whose values were fed.
         enclosed: those that lie in a loop or a function.
         optimized: whether TensorFlow has optimised the graphs before it ran them, or ran them as they are written.
+        coverage: what the feeds of the original have reached, where that was asked.
     """
 
     level: str
@@ -158,6 +160,7 @@ class Proof:
     drawn: list[str] = field(default_factory=list)
     enclosed: list[str] = field(default_factory=list)
     optimized: bool = False
+    coverage: Coverage | None = None
 
     @property
     def where(self) -> str:
@@ -205,6 +208,7 @@ class Proof:
             "memory": self.memory._asdict() if self.memory is not None else None,
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
             "seconds": round(self.seconds, 3),
+            **({"coverage": self.coverage.as_json()} if self.coverage is not None else {}),
         }
 
 

@@ -20,6 +20,7 @@ from gdsurgeon.edits.claims import (
     SameTensors,
     Unchanged,
 )
+from gdsurgeon.errors import printable
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.change import edited
@@ -31,7 +32,10 @@ from gdsurgeon.proof.claims.same_piece import same_piece_trial
 from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
 from gdsurgeon.proof.claims.unchanged import unchanged_trial
 from gdsurgeon.proof.engine import Engine, await_loaded
-from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.models.coverage import Coverage
+from gdsurgeon.proof.models.places import places_of
+from gdsurgeon.proof.models.reaching import BothModels, search_further
 from gdsurgeon.proof.proof import DiffersError, Proof, merged
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext
 
@@ -65,21 +69,42 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
     """
     started = time.monotonic()
     device = executor.check_device()
-    change = edited(graph, result)
+    context = TrialContext(executor, edited(graph, result), overrides)
     try:
-        proof = merged(list(_tried(TrialContext(executor, change, overrides), result.claims)))
+        tried = list(_tried(context, result.claims))
+        proof = merged([found for _, found in tried])
     except DiffersError as differs:
         finish(differs.proof, executor, device, started)
         raise
+    if executor.settings.effort:
+        _reach_more(context, proof, next((engine for engine, _ in tried if ORIGINAL in engine.fed), None))
     finish(proof, executor, device, started)
     return proof
 
 
-def _tried(context: TrialContext, claims: Sequence[Claim]) -> Iterator[Proof]:
-    """The proof of each claim; what one leaves behind in the graphs is not there for the next."""
+def _reach_more(context: TrialContext, proof: Proof, engine: Engine | None) -> None:
+    """Counts what the feeds of a trial reach of the original, and compares on further ones. Raises ValidationError."""
+    if engine is None:
+        proof.warnings.append("what the feeds reach cannot be told: the original was not run")
+        return
+    change, trial, fed, theirs = context.change, engine.trial, engine.fed[ORIGINAL], engine.fed.get(EDITED, {})
+    proof.coverage = Coverage(places_of(change.before, context.executor.settings))
+    names = {name: context.after(name) for name in fed}
+    # What is fed to the one alone would not be multiplied with the rest, and what is kept is that of more calls.
+    is_alike = {*names.values()} <= {*theirs} and not engine.subject(ORIGINAL).plan.keeps_state
+    both = BothModels(trial.pairs if is_alike else (), theirs, names, trial.rtol, trial.atol)
+    try:
+        search_further(context.executor, proof.coverage, fed, both)
+    except Refused as refused:
+        proof.warnings.append(f"what the feeds reach cannot be told: {printable(refused.text)}")
+
+
+def _tried(context: TrialContext, claims: Sequence[Claim]) -> Iterator[tuple[Engine, Proof]]:
+    """Each claim, tried, and its proof; what one leaves behind in the graphs is not there for the next."""
     for claim in claims:
         trial = _TRIALS[type(claim)](context, claim)
-        yield Engine(context.executor, trial).run()
+        engine = Engine(context.executor, trial)
+        yield engine, engine.run()
         if claim is not claims[-1] and any(run.subject.plan.keeps_state for run in trial.runs):
             for key in (ORIGINAL, EDITED):
                 context.executor.load_again(key)

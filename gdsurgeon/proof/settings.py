@@ -24,6 +24,8 @@ class Settings(NamedTuple):
         seed: of the feeds.
         samples: feeds tried.
         verbose: whether TensorFlow's own log goes to standard error.
+        effort: seconds to search for feeds that reach more, and to compare on them; 0: an edit does not count, either,
+            what its feeds reach.
         target: a ``grpc://host:port`` of the TensorFlow server that runs them; '' is this machine.
     """
 
@@ -34,4 +36,5 @@ class Settings(NamedTuple):
     seed: int = 0
     samples: int = 2
     verbose: bool = False
+    effort: float = 0.0
     target: str = ""

@@ -51,6 +51,7 @@ _STAGES = {
     "tensor": Stage("handing over a result"),
     "compare": Stage("comparing results"),
     "statistics": Stage("measuring a result"),
+    "positive_channels": Stage("measuring a result"),
     "devices": Stage("listing devices"),
     "derive": Stage("making gradients"),
 }
@@ -401,6 +402,10 @@ class Worker:
     def statistics(self, result_id: str) -> Pending[list[Statistics]]:
         """Extremes and counts of each tensor of the result RESULT_ID, in the order of its fetches."""
         return self.submit("statistics", result_id=result_id)
+
+    def positive_channels(self, result_id: str, places: Sequence[tuple[int, int]]) -> Pending[list[bytes]]:
+        """For tensors of RESULT_ID (index, axis) 1 for each channel that is above zero somewhere, and 0 for others."""
+        return self.submit("positive_channels", result_id=result_id, places=list(places))
 
     def drop(self, result_id: str) -> Pending[None]:
         """Free the tensors of the run RESULT_ID once what was asked about them before is answered."""

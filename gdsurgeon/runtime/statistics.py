@@ -61,3 +61,17 @@ def statistics(tensor: Tensor) -> Statistics:
             low = least if low is None else min(low, least)
             high = most if high is None else max(high, most)
     return Statistics(tensor.count, nan, infinite, low, high)
+
+
+def positive_channels(tensor: Tensor, axis: int) -> bytes:
+    """1 for each index along AXIS where an element is above zero, else 0; b'' of what has no channels of floats."""
+    if len(tensor.shape) < 2 or not tensor.count or numpy_dtype(tensor.dtype).kind != "f":
+        return b""
+    import numpy as np
+
+    elements = np.moveaxis(tensor.numpy(), axis, -1).reshape(-1, tensor.shape[axis])
+    found = np.zeros(tensor.shape[axis], bool)
+    step = max(1, _BLOCK // tensor.shape[axis])
+    for start in range(0, len(elements), step):
+        found |= np.greater(elements[start : start + step], 0).any(axis=0)
+    return found.tobytes()

@@ -332,6 +332,18 @@ class Child:
 
         return Job(" statistics", work, [slot])
 
+    def positive_channels(self, result_id: str, places: Sequence[tuple[int, int]]) -> Job:
+        """For each tensor (index in RESULT_ID, axis of its channels) which of its channels are above zero somewhere."""
+        slot = self._result(result_id)
+
+        def work() -> object:
+            from gdsurgeon.runtime.statistics import positive_channels
+
+            tensors = slot.get()
+            return [positive_channels(tensors[index], axis) for index, axis in places]
+
+        return Job(" positive_channels", work, [slot])
+
     def drop(self, result_id: str) -> Job:
         """Forget the result RESULT_ID; None. What was asked about it before is still answered."""
         self._results.pop(result_id, None)

@@ -11,6 +11,7 @@ from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.operation.edit import Outcome
 from gdsurgeon.ops.dtypes import dtype_name
+from gdsurgeon.proof.models.coverage import Coverage
 from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
 from gdsurgeon.text import change, counted, listed, named, ops, size
 
@@ -143,6 +144,8 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     yield from left_out(proof)
     if proof.chance:
         yield "random", chance(proof)
+    if proof.coverage is not None:
+        yield from reached(proof.coverage)
     if proof.timing is not None:
         yield "measured", _timing(proof.timing)
     if proof.memory is not None:
@@ -162,6 +165,34 @@ def returned(output: OutputProof) -> str:
     """An output with its type, and its value where that is small."""
     line = f"{printable(output.after)}  {dtype_name(output.dtype)} {format_shape(output.shape)}"
     return line + (f" = {printable(output.value)}" if output.value else "")
+
+
+def reached(coverage: Coverage) -> Iterator[tuple[str, str]]:
+    """What the feeds have reached of what there is: sides, turns of loops, rows of tables, channels."""
+    places = coverage.places
+    if places.sides:
+        missing = coverage.unreached
+        count = counted(len(places.sides), "comparison, clip or choice")
+        text = f"{len(places.sides) - len(missing):,} of {count}"
+        text = text.replace("comparison, clip or choices", "comparisons, clips and choices") + " on both sides"
+        yield "reached", text + _not(missing)
+    if places.loops:
+        missing = coverage.turns_missed
+        count = counted(len(places.loops), "loop")
+        yield "reached", f"{len(places.loops) - len(missing):,} of {count} with 0, 1 and more turns" + _not(missing)
+    for lookup in places.lookups[:3]:
+        asked = len(coverage.rows.get(lookup.node, ()))
+        yield "reached", f"{asked:,} of {counted(lookup.rows, 'row')} by {printable(lookup.node)}"
+    if len(places.lookups) > 3:
+        yield "reached", f"and rows by {counted(len(places.lookups) - 3, 'other look-up')}"
+    alive, channels = coverage.channels
+    if channels:
+        dead = [f"{found.count(0):,} of {node}" for node, found in coverage.alive.items() if 0 in found]
+        yield "reached", f"{alive:,} of {counted(channels, 'channel')} above zero" + _not(dead)
+
+
+def _not(missing: list[str]) -> str:
+    return f"; not {listed(map(printable, missing), 3)}" if missing else ""
 
 
 def left_out(proof: Proof) -> Iterator[tuple[str, str]]:

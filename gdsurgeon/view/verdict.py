@@ -6,14 +6,22 @@ from collections.abc import Iterator, Mapping
 
 from gdsurgeon.errors import GdsurgeonError, Json, printable
 from gdsurgeon.operation.validate import Verdict
-from gdsurgeon.proof.models.coverage import Coverage
 from gdsurgeon.proof.models.differences import summed_up
 from gdsurgeon.proof.models.divergence import Divergence, Guilty
 from gdsurgeon.proof.models.profile import Profile
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.text import counted, listed, size
-from gdsurgeon.view.summary import MOST_LINES, chance, compared_counts, equality, left_out, proven_counts, returned
+from gdsurgeon.view.summary import (
+    MOST_LINES,
+    chance,
+    compared_counts,
+    equality,
+    left_out,
+    proven_counts,
+    reached,
+    returned,
+)
 
 
 def verdict_lines(verdict: Verdict, error: GdsurgeonError | None = None) -> list[str]:
@@ -33,8 +41,8 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
     proof = verdict.proof
     if proof is not None:
         yield from _proof(verdict, proof, error)
-    if verdict.coverage is not None and verdict.coverage.places:
-        yield "reached", _coverage(verdict.coverage)
+    if verdict.coverage is not None:
+        yield from reached(verdict.coverage)
     yield from _differences(verdict)
     for name, profile in verdict.profiles.items():
         yield from _profile(name, profile)
@@ -46,14 +54,6 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
         yield "reduced", f"{nodes}: {printable(piece.mine)} and {printable(piece.theirs)}: {piece.text}"
     for path in verdict.written:
         yield "saved", printable(path)
-
-
-def _coverage(coverage: Coverage) -> str:
-    """Of how many places both sides were seen, and some of which only one was."""
-    missing = coverage.unreached
-    text = f"{len(coverage.places) - len(missing):,} of {counted(len(coverage.places), 'comparison, clip or choice')}"
-    text = text.replace("comparison, clip or choices", "comparisons, clips and choices") + " on both sides"
-    return text + (f"; not {listed(map(printable, missing), 3)}" if missing else "")
 
 
 def _differences(verdict: Verdict) -> Iterator[tuple[str, str]]:
