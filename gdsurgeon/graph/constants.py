@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple, TypeAlias
 
 from gdsurgeon.graph.attrs import attr_value
@@ -48,10 +49,7 @@ class TensorHeader(NamedTuple):
     @property
     def elements(self) -> int:
         """Elements that the shape comes to; 0 where it is unknown."""
-        count = 1
-        for dim in self.dims if self.dims is not None else (0,):
-            count *= dim
-        return count
+        return prod(self.dims) if self.dims is not None else 0
 
 
 def read_tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader:
@@ -226,9 +224,7 @@ def raw_value(dtype: int, shape: Sequence[int], content: bytes = b"") -> AttrVal
 def decode_tensor(tensor: TensorProto) -> Constant | None:
     """The value in a TensorProto, or None where Python has no such dtype or the sizes do not fit."""
     shape = tuple(int(dim.size) for dim in tensor.tensor_shape.dim)
-    count = 1
-    for dim in shape:
-        count *= dim
+    count = prod(shape)
     kind = _readable(tensor.dtype)
     if kind is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
@@ -97,7 +98,4 @@ def _described(topology: Topology, size: int, what: int | NodeDef, function: str
 
 
 def _loaded(dtype: int, shape: Shape) -> int:
-    count = element_size(dtype)
-    for dim in shape if shape is not None else (0,):
-        count *= max(dim, 0)
-    return count
+    return element_size(dtype) * prod(max(dim, 0) for dim in shape) if shape is not None else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header, decode_tensor
@@ -188,18 +189,12 @@ def count(shape: Shape) -> int | None:
     """How many elements a tensor has, or None where its shape does not say."""
     if shape is None:
         return None
-    out = 1
-    for dim in shape:
-        out *= dim
-    return out if UNKNOWN not in shape else (0 if 0 in shape else None)
+    return prod(shape) if UNKNOWN not in shape else (0 if 0 in shape else None)
 
 
 def known_product(dims: Iterable[int]) -> int:
     """The product of those of DIMS that are known."""
-    out = 1
-    for dim in dims:
-        out *= dim if dim >= 0 else 1
-    return out
+    return prod(dim for dim in dims if dim >= 0)
 
 
 def axis_of(axis: int, rank: int) -> int:

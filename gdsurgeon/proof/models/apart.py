@@ -10,6 +10,7 @@ import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, islice
+from math import prod
 
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.comparison.compare import Comparison
@@ -220,9 +221,7 @@ def _feeds(pair: _Pair, known: Mapping[str, Shape]) -> Iterator[dict[str, Tensor
 
 
 def _tensor(dtype: int, shape: Sequence[int], kind: str, seed: int, edges: Sequence[float]) -> Tensor:
-    count = 1
-    for size in shape:
-        count *= size
+    count = prod(shape)
     if dtype == dtypes.STRING:
         return Tensor(dtype, shape, list(islice(cycle((b"", b"a", b"b", b"1")), count)))
     if dtype in (dtypes.FLOAT32, dtypes.FLOAT64, dtypes.FLOAT16) and kind in ("edges", "not finite"):

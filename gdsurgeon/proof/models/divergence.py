@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from math import prod
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
@@ -216,9 +217,7 @@ class DivergenceSearch:
         for pair in self.pairs:
             output = graph.tensor(pair.after)
             shape = shapes.shape(output)
-            size = element_size(base_dtype(output.dtype)) or 16
-            for dim in shape or ():
-                size *= max(dim, 1)
+            size = (element_size(base_dtype(output.dtype)) or 16) * prod(max(dim, 1) for dim in shape or ())
             out[pair] = size if shape is not None and min(shape, default=0) >= 0 else UNKNOWN_BYTES
         return out
 
