@@ -12,8 +12,8 @@ from gdsurgeon.comparison.intent import Copies, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, PLACEHOLDERS, holds_state
-from gdsurgeon.specification.sharing import called_pairs, names_in_use, sharing_faults
+from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.specification.sharing import assignments, called_pairs, names_in_use, sharing_faults
 
 
 def violations(
@@ -72,19 +72,8 @@ def _made_unique(name: str, added: Sequence[str], names: dict[str, str]) -> str:
 def _initialising(graph: Graph, names: dict[str, str]) -> list[str]:
     """The nodes outside of those NAMES that assign to variables and tables among them, or serve only such nodes."""
     table = graph.store.table
-    if not any(map(holds_state, table.op_names)):
-        return []
     inside = {table.rows[name] for name in names}
-    holders = [row for row in inside if holds_state(table.op(row))]
-    found: set[int] = set()
-    for holder in holders:  # grows while it is walked
-        for user in table.users(holder):
-            if table.inputs(user)[0] >> Table.PORT_BITS != holder or user in holders:
-                continue
-            if table.op(user) in ASSIGNMENTS and user not in inside:
-                found.add(user)
-            elif table.op(user) in IDENTITY:
-                holders.append(user)
+    found = set(assignments(table, inside)) - inside
     pending = list(found)
     while pending:
         for code in table.inputs(pending.pop()):

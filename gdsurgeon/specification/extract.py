@@ -16,8 +16,8 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import base_dtype
-from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, PLACEHOLDERS, holds_state
-from gdsurgeon.specification.sharing import calling_nodes, named_by_node
+from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.specification.sharing import assignments, calling_nodes, named_by_node
 
 _ROW_BY_ROW = frozenset(
     """
@@ -38,7 +38,7 @@ def violations(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[
     if needed != starts:  # what is not needed is no cut
         starts = needed
         kept = _needed(table, ends, starts)
-    kept |= _above(table, _assignments(table, kept))
+    kept |= _above(table, assignments(table, kept))
     cuts = [code for code in starts if table.op(code >> Table.PORT_BITS) not in PLACEHOLDERS]
     intent = Intent()
     for code in cuts:
@@ -84,18 +84,6 @@ def _above(table: Table, rows: Iterable[int], given: Container[int] = ()) -> set
     """ROWS and all that they depend on, but for the tensors GIVEN."""
     bits = Table.PORT_BITS
     return closure(rows, lambda row: [c >> bits for c in table.inputs(row) if c >= 0 and c not in given])
-
-
-def _assignments(table: Table, kept: set[int]) -> Iterator[int]:
-    """What gives the variables and tables that are KEPT their values."""
-    holders = [row for row in kept if holds_state(table.op(row))] if any(map(holds_state, table.op_names)) else []
-    for holder in holders:  # grows while it is walked
-        for user in table.users(holder):
-            if table.inputs(user)[0] >> Table.PORT_BITS == holder:
-                if table.op(user) in ASSIGNMENTS:
-                    yield user
-                elif table.op(user) in IDENTITY:
-                    holders.append(user)
 
 
 def _readers(table: Table, code: int, kept: Container[int]) -> Iterator[tuple[str, int]]:

@@ -83,19 +83,21 @@ def _is_called(graph: Graph, name: str) -> bool:
 
 def _bypassed(comparison: Comparison, intent: Intent, gone: dict[str, None], which: int | None) -> Iterator[str]:
     """Who read a node that is gone reads what that node read, or the nodes that are gone before it."""
-    before, after = comparison.before, comparison.after
     ends = _Ends(gone, which)
+    for user, slot, read, now in _lost_reads(comparison, gone):
+        intent.rewired.append(Rewired(user, slot, read.name, now))
+        if now not in ends.of(read):
+            yield f"{quoted(user)} reads {quoted(now)} in the place of {quoted(read.name)}, not what that read"
+
+
+def _lost_reads(comparison: Comparison, gone: dict[str, None]) -> Iterator[tuple[str, int, Output, str]]:
+    """Who read a node that is gone, by which input what of it, and what is read there now."""
+    before, after = comparison.before, comparison.after
     for name in gone:
-        for user in before.store.users(name):
-            if user in gone or user not in after:
-                continue
-            for slot, read in enumerate(before[user].inputs):
-                if read.node.name != name or slot >= len(after[user].inputs):
-                    continue
-                now = after[user].inputs[slot].name
-                intent.rewired.append(Rewired(user, slot, read.name, now))
-                if now not in ends.of(read):
-                    yield f"{quoted(user)} reads {quoted(now)} in the place of {quoted(read.name)}, not what that read"
+        for user in (user for user in before.store.users(name) if user not in gone and user in after):
+            for slot, (read, now) in enumerate(zip(before[user].inputs, after[user].inputs, strict=False)):
+                if read.node.name == name:
+                    yield user, slot, read, now.name
 
 
 class _Ends:
@@ -159,22 +161,15 @@ def _hands_on(node: Node) -> bool:
 def _placeholders(comparison: Comparison, intent: Intent, gone: dict[str, None]) -> Iterator[str]:
     """Who read a node that is gone reads a placeholder of its dtype, and of no narrower shape than is known of it."""
     before, after = comparison.before, comparison.after
-    for name in gone:
-        for user in before.store.users(name):
-            if user in gone or user not in after:
-                continue
-            for slot, read in enumerate(before[user].inputs):
-                if read.node.name != name:
-                    continue
-                now = after[user].inputs[slot].name
-                intent.rewired.append(Rewired(user, slot, read.name, now))
-                node = after[parse_tensor(now).node]
-                if node.name in before and node.name not in gone:
-                    yield f"{quoted(user)} reads {quoted(now)} in the place of {quoted(read.name)}, not a placeholder"
-                keys = ("dtype", "shape") if node.has_attr("shape") else ("dtype",)
-                dtype = type_value(base_dtype(read.dtype)).SerializeToString()
-                intent.altered += made(node.name, "Placeholder", attrs=dict.fromkeys(keys) | {"dtype": dtype})
-                intent.added.append(node.name)
+    for user, slot, read, now in _lost_reads(comparison, gone):
+        intent.rewired.append(Rewired(user, slot, read.name, now))
+        node = after[parse_tensor(now).node]
+        if node.name in before and node.name not in gone:
+            yield f"{quoted(user)} reads {quoted(now)} in the place of {quoted(read.name)}, not a placeholder"
+        keys = ("dtype", "shape") if node.has_attr("shape") else ("dtype",)
+        dtype = type_value(base_dtype(read.dtype)).SerializeToString()
+        intent.altered += made(node.name, "Placeholder", attrs=dict.fromkeys(keys) | {"dtype": dtype})
+        intent.added.append(node.name)
     intent.added = list(dict.fromkeys(intent.added))
     intent.removed = [name for name in gone if name not in intent.added]
 

@@ -10,8 +10,9 @@ from gdsurgeon.comparison.intent import Copies
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.kinds import TEMPORARY
+from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, TEMPORARY, holds_state
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
@@ -66,6 +67,18 @@ def named_by_node(node: Node) -> list[str]:
 
 def _named_by(node: NodeDef) -> list[str]:
     return [node.op, *(func.name for key in sorted(node.attr) for func in functions_in(node.attr[key]))]
+
+
+def assignments(table: Table, rows: Iterable[int]) -> Iterator[int]:
+    """What gives the variables and tables among ROWS their values, directly or by way of an Identity of one."""
+    holders = [row for row in rows if holds_state(table.op(row))] if any(map(holds_state, table.op_names)) else []
+    for holder in holders:  # grows while it is walked
+        for user in table.users(holder):
+            if table.inputs(user)[0] >> Table.PORT_BITS == holder:
+                if table.op(user) in ASSIGNMENTS:
+                    yield user
+                elif table.op(user) in IDENTITY:
+                    holders.append(user)
 
 
 class _Holder(NamedTuple):
