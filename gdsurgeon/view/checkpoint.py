@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gdsurgeon.checkpoint.slices import spell
-from gdsurgeon.checkpoint.stored import Checkpoint, StoredTensor
-from gdsurgeon.checkpoint.verify import Verified
 from gdsurgeon.errors import Json, printable
-from gdsurgeon.operation.checkpoint import CheckpointOutcome
 from gdsurgeon.text import counted, named, size
-from gdsurgeon.view.summary import MOST_LINES
+
+if TYPE_CHECKING:
+    from gdsurgeon.checkpoint.stored import Checkpoint, StoredTensor
+    from gdsurgeon.checkpoint.verify import Verified
+    from gdsurgeon.operation.checkpoint import CheckpointOutcome
+
+MOST_LINES = 8
+"""Renames that are shown one a line; of the others the number is said."""
 
 
 def lines(checkpoint: Checkpoint) -> Iterator[str]:
