@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.checkpoint import object_graph
@@ -133,10 +133,16 @@ def rewritten(edited: Edited) -> Files:
     return Files(built.table, [built.data])
 
 
-def relinked(bundle: Bundle, edited: Edited, in_place: bool) -> Files:
+def relinked(bundle: Bundle, edited: Edited, taken: Container[int] | None = None) -> Files:
     """EDITED with the shards of BUNDLE, of which it is made, and one more for values that are new.
 
-    A shard of which nothing is used is left out, unless a new one would then have the name of one that is there.
+    A shard of which nothing is used is left out. In place it stays where no shard is to get another name; where one is,
+    names are taken that no file has, which empty shards see to.
+
+    Args:
+        bundle: what was edited.
+        edited: what has become of it.
+        taken: in place, numbers of shards of which a file with the prefix has the name.
 
     Raises:
         InputError: a tensor is not in the files as the index says.
@@ -146,7 +152,7 @@ def relinked(bundle: Bundle, edited: Edited, in_place: bool) -> Files:
     count = bundle.header.num_shards
     paths = [shard_path(bundle.prefix, shard, count) for shard in range(count)]
     used = sorted({shard for tensor in edited.kept.values() for shard in bundle.shards_of(tensor)})
-    if in_place and (not edited.values or len(used) + 1 == count):
+    if taken is not None and not edited.values:
         used = list(range(count))
     numbers = {old: new for new, old in enumerate(used)}
     records: dict[bytes, bytes] = {}
@@ -163,6 +169,8 @@ def relinked(bundle: Bundle, edited: Edited, in_place: bool) -> Files:
     shards: list[Shard] = [paths[old] for old in used]
     if edited.values or not shards:
         shards.append(chunks)
+        while taken is not None and len(shards) in taken:
+            shards.append([])
     header = type(bundle.header)()
     header.CopyFrom(bundle.header)
     header.num_shards = len(shards)

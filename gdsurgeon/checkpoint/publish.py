@@ -14,7 +14,7 @@ from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import Source, open_source
 from gdsurgeon.wire.write import Chunk
 
-_SHARD = re.compile(r"\.data-\d{5}-of-\d{5}")
+_SHARD = re.compile(r"\.data-\d{5}-of-(\d{5})")
 
 Shard = str | Sequence[Chunk]
 """A shard that is to be: a file that is there already, or what is to be written."""
@@ -123,13 +123,8 @@ def write_bundle(prefix: str, items: Iterable[Item]) -> None:
 
 def check_free(prefix: str) -> None:
     """Raises OutputError where there is a checkpoint of that prefix, or a part of one."""
-    folder, name = os.path.split(prefix)
-    try:
-        there = sorted(os.listdir(folder or "."))
-    except OSError as error:
-        raise OutputError(f"{printable(prefix)} cannot be written: {printable(folder)}: {reason(error)}") from error
-    for entry in there:
-        if entry == index_path(name) or is_shard(entry, name):
+    for entry in _beside(prefix):
+        if entry == index_path(os.path.basename(prefix)) or _shard_of(entry, prefix) is not None:
             raise OutputError(
                 f"{printable(prefix)} cannot be written: there is {printable(entry)}, and a checkpoint is not replaced "
                 "file by file",
@@ -137,6 +132,21 @@ def check_free(prefix: str) -> None:
             )
 
 
-def is_shard(file: str, prefix: str) -> bool:
-    """Whether FILE is called as a shard of the bundle PREFIX is."""
-    return file.startswith(prefix) and _SHARD.fullmatch(file[len(prefix) :]) is not None
+def counts_taken(prefix: str) -> set[int]:
+    """The numbers of shards of which a file is called as one of them: ``PREFIX.data-00000-of-00002`` takes 2."""
+    found = (_shard_of(entry, prefix) for entry in _beside(prefix))
+    return {int(match[1]) for match in found if match is not None}
+
+
+def _beside(prefix: str) -> list[str]:
+    folder = os.path.dirname(prefix)
+    try:
+        return sorted(os.listdir(folder or "."))
+    except OSError as error:
+        raise OutputError(f"{printable(prefix)} cannot be written: {printable(folder)}: {reason(error)}") from error
+
+
+def _shard_of(file: str, prefix: str) -> re.Match[str] | None:
+    """What FILE is called behind the PREFIX, where it is called as a shard."""
+    name = os.path.basename(prefix)
+    return _SHARD.fullmatch(file[len(name) :]) if file.startswith(name) else None

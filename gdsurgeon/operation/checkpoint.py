@@ -14,7 +14,7 @@ from gdsurgeon.checkpoint.bundle import Bundle, index_path, shard_path
 from gdsurgeon.checkpoint.compare import Compared, check_identical
 from gdsurgeon.checkpoint.edit import Edited, Files, Value, as_it_is, edit, relinked, rewritten
 from gdsurgeon.checkpoint.open import open_checkpoint, prefix_of
-from gdsurgeon.checkpoint.publish import BundleOutput
+from gdsurgeon.checkpoint.publish import BundleOutput, counts_taken
 from gdsurgeon.checkpoint.stored import Checkpoint
 from gdsurgeon.errors import EditError, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.feeds.given import array_file, of_array
@@ -235,8 +235,9 @@ def _files(request: CheckpointRequest, checkpoint: Checkpoint, edited: Edited, w
         return rewritten(edited)
     if wanted.idle:
         return as_it_is(checkpoint)
-    is_smaller = wanted.dropped or wanted.values
-    return rewritten(edited) if is_smaller and not request.in_place else relinked(checkpoint, edited, request.in_place)
+    if request.in_place:
+        return relinked(checkpoint, edited, counts_taken(checkpoint.prefix))
+    return rewritten(edited) if wanted.dropped or wanted.values else relinked(checkpoint, edited)
 
 
 def _obsolete(request: CheckpointRequest, checkpoint: Checkpoint, files: Files) -> list[str]:

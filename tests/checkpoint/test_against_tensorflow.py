@@ -64,7 +64,7 @@ def test_bundles(tf: Any, tensors: list[Drawn]) -> None:
             check(checkpoint, tensors)
             write(ours, rewritten(edit(checkpoint, {}, [], {})))
             new = {tensor.key: f"new/{tensor.key}" for tensor in tensors}
-            write(linked, relinked(checkpoint, edit(checkpoint, new, [], {}), False))
+            write(linked, relinked(checkpoint, edit(checkpoint, new, [], {})))
             if len({shard for tensor in tensors for _, shard in tensor.parts}) == 1:
                 assert index(ours) == index(theirs)
         check_read(tf, ours, tensors)

@@ -169,6 +169,18 @@ def test_a_backup_keeps_all_that_it_needs(small: Desk) -> None:
     assert held("m") == HELD
 
 
+def test_names_that_a_backup_needs_are_not_taken(small: Desk) -> None:
+    for value in (7, 8, 9):
+        np.save("step.npy", np.array(value, np.int64))
+        done(small, "m", "-i", "--backup", f".{value}", "--set", "step=@step.npy")
+    for value, before in ((9, 8), (8, 7)):
+        assert held("m") == {**HELD, "step": struct.pack("<q", value)}
+        os.replace(f"m.index.{value}", INDEX)
+        assert held("m")["step"] == struct.pack("<q", before)
+    os.replace("m.index.7", INDEX)
+    assert held("m") == HELD
+
+
 def test_a_dry_run_writes_nothing(small: Desk) -> None:
     np.save("step.npy", np.array(7, np.int64))
     before = small.files()

@@ -1,0 +1,131 @@
+"""Edits of a checkpoint, the files that hold them, and what is noticed where those hold something else."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.bundles import SMALL, Drawn, files_of, values
+from support.desk import Desk
+
+from gdsurgeon.checkpoint.bundle import Bundle
+from gdsurgeon.checkpoint.compare import check_identical
+from gdsurgeon.checkpoint.edit import Edited, Files, Value, edit, relinked, rewritten
+from gdsurgeon.checkpoint.publish import write_bundle
+from gdsurgeon.checkpoint.write import Item
+from gdsurgeon.errors import EditError, OutputError, ValidationError
+from gdsurgeon.ops.dtypes import FLOAT32, INT32
+from gdsurgeon.wire import output
+from gdsurgeon.wire.source import BytesSource, Source
+from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
+
+THREE = [Drawn(key, FLOAT32, (1,), struct.pack("<f", n), ((None, n),)) for n, key in enumerate("abc")]
+VALUE = Value(FLOAT32, (1,), struct.pack("<f", 9))
+
+
+def bundle(files: dict[str, bytes], prefix: str = "m") -> Bundle:
+    """The checkpoint that FILES in memory are."""
+    return Bundle(
+        prefix,
+        BytesSource(files[f"{prefix}.index"]),
+        lambda n, m: BytesSource(files[f"{prefix}.data-{n:05}-of-{m:05}"]),
+    )
+
+
+def as_bundle(files: Files, there: dict[str, bytes], spoil: Callable[[bytes], bytes] = lambda data: data) -> Bundle:
+    """FILES as a checkpoint, where shards are those THERE or (SPOILed) new ones."""
+
+    def opened(number: int, _count: int) -> Source:
+        shard = files.shards[number]
+        return BytesSource(there[shard] if isinstance(shard, str) else spoil(read_chunks(shard)))
+
+    return Bundle("n", BytesSource(files.table), opened)
+
+
+@pytest.mark.parametrize("taken", [None, {3}, {1, 2, 3, 4}])
+@pytest.mark.parametrize("changed", ["a", "b", "c", "ab", "abc"])
+def test_shards_that_nothing_uses_are_left_out(changed: str, taken: set[int] | None) -> None:
+    there = files_of(THREE, "m")
+    with bundle(there) as before:
+        edited = edit(before, {}, [], dict.fromkeys(changed, VALUE))
+        files = relinked(before, edited, taken)
+        assert sum(isinstance(shard, str) for shard in files.shards) == 3 - len(changed)
+        count = 4 - len(changed)
+        assert len(files.shards) == (count if not taken or count not in taken else max(taken) + 1)
+        after = as_bundle(files, there)
+        assert values(after) == {d.key: VALUE.data if d.key in changed else d.data for d in THREE}
+        check_identical(after, edited)
+
+
+def spoilt(data: bytes) -> bytes:
+    return data[:-1] + bytes((data[-1] ^ 1,))
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        (lambda e: e._replace(kept={k: v for k, v in e.kept.items() if k != "b"}), "the keys differ: 'b'"),
+        (lambda e: e._replace(kept={**e.kept, "b": e.kept["kernel"]}), "'b' has another dtype, shape or slices"),
+        (lambda e: Edited({k: v for k, v in e.kept.items() if k != "b"}, {"b": VALUE}),
+         "'b' has another dtype or shape than its value"),
+        (lambda e: Edited({k: v for k, v in e.kept.items() if k != "b"}, {"b": Value(FLOAT32, (3,), bytes(12))}),
+         "'b' has other bytes than its value"),
+    ],
+)  # fmt: skip
+def test_another_result_than_it_was_to_be(expected: Callable[[Edited], Edited], said: str) -> None:
+    there = files_of(SMALL, "m")
+    with bundle(there) as before:
+        edited = edit(before, {"bias": "b"}, [], {})
+        written = as_bundle(rewritten(edited), there)
+        check_identical(written, edited)
+        with pytest.raises(ValidationError, match=said):
+            check_identical(written, expected(edited))
+
+
+def test_bytes_that_were_written_otherwise() -> None:
+    there = files_of(SMALL, "m")
+    with bundle(there) as before:
+        edited = edit(before, {}, ["step"], {})
+        with pytest.raises(ValidationError, match="'names' has other bytes"):
+            check_identical(as_bundle(rewritten(edited), there, spoilt), edited)
+    other = [drawn._replace(data=bytes(12)) if drawn.key == "bias" else drawn for drawn in SMALL]
+    with bundle(files_of(other, "m")) as written, pytest.raises(ValidationError, match="'bias' has another checksum"):
+        check_identical(written, edit(bundle(there), {}, [], {}))
+
+
+def test_a_disk_that_writes_something_else_is_noticed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, data in files_of(SMALL, "m").items():
+        desk.put(name, data)
+    before = desk.files()
+    real = output.write_chunks
+
+    def spoiling(fd: int, chunks: list[Chunk]) -> int:
+        return real(fd, [spoilt(read_chunks(chunks))] if any(isinstance(c, SourceSpan) for c in chunks) else chunks)
+
+    monkeypatch.setattr(output, "write_chunks", spoiling)
+    ran = desk.run("checkpoint", "m", "--drop", "step", "-o", "n")
+    assert (ran.code, ran.errors) == (5, ["Error: n would not be what it is to be: 'names' has other bytes"])
+    assert desk.files() == before and desk.temporary_files() == []
+
+
+def test_all_edits_happen_at_once() -> None:
+    with bundle(files_of(THREE, "m")) as before:
+        edited = edit(before, {"a": "b", "b": "c"}, ["c"], {"a": VALUE})
+        assert (list(edited.kept), list(edited.values)) == (["c"], ["b"])
+        with pytest.raises(EditError, match="two tensors would be called 'c'"):
+            edit(before, {"a": "b", "b": "c"}, [], {})
+        with pytest.raises(EditError, match=r"'a' is float32 \[1\], and the value for it int32 \[1\]"):
+            edit(before, {}, [], {"a": Value(INT32, (1,), bytes(4))})
+
+
+def test_bundles_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "m")
+    item = Item("a", FLOAT32, (1,), [bytes(4)])
+    with pytest.raises(EditError, match="two tensors would be called 'a'"):
+        write_bundle(prefix, [item, item])
+    assert list(tmp_path.iterdir()) == []
+    write_bundle(prefix, [item])
+    with pytest.raises(OutputError, match="is not replaced"):
+        write_bundle(prefix, [item])
