@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.shapes.inference import infer_shapes as infer_shapes
     from gdsurgeon.analysis.traversal.boundary import boundary as boundary
     from gdsurgeon.checkpoint.open import open_checkpoint as open_checkpoint
+    from gdsurgeon.container.load import load as load
     from gdsurgeon.edits.add_gradients import add_gradients as add_gradients
     from gdsurgeon.edits.add_postprocessing import add_postprocessing as add_postprocessing
     from gdsurgeon.edits.add_preprocessing import add_preprocessing as add_preprocessing
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.copying.copy_in import copy_in as copy_in
     from gdsurgeon.edits.copying.copy_nodes import copy_nodes as copy_nodes
     from gdsurgeon.edits.extract import extract as extract
+    from gdsurgeon.edits.freeze import freeze as freeze
     from gdsurgeon.edits.freeze_input import freeze_input as freeze_input
     from gdsurgeon.edits.fuse_ops import fuse_ops as fuse_ops
     from gdsurgeon.edits.import_graph import import_graph as import_graph
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from gdsurgeon.graph.body import Body as Body
     from gdsurgeon.graph.graph import Graph as Graph
     from gdsurgeon.graph.load import from_bytes as from_bytes
-    from gdsurgeon.graph.load import load as load
     from gdsurgeon.graph.node import Node as Node
     from gdsurgeon.graph.node import Output as Output
     from gdsurgeon.graph_editor.matcher import NodeMatcher as NodeMatcher
@@ -129,6 +130,12 @@ COMMANDS = {
         "cli.clone_scope",
         "edits.clone_scope.clone_scope",
     ),
+    "freeze": Entry(
+        "Copies and parts",
+        "Make a SavedModel or a MetaGraph a GraphDef, with constants for variables.",
+        "cli.freeze",
+        "edits.freeze.freeze",
+    ),
     "add-gradients": Entry(
         "Gradients", "Add nodes that compute gradients.", "cli.add_gradients", "edits.add_gradients.add_gradients"
     ),
@@ -160,7 +167,7 @@ _OTHERS = (
     "errors.GdsurgeonError",
     "graph.graph.Graph",
     "graph.load.from_bytes",
-    "graph.load.load",
+    "container.load.load",
     "graph.node.Node",
     "graph.node.Output",
     "graph_editor.matcher.NodeMatcher",

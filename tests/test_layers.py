@@ -32,6 +32,7 @@ ROOMS = (
     "analysis",
     "specification",
     "comparison",
+    "container",
     "graph",
     "checkpoint",
     "runtime",

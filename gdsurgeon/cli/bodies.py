@@ -10,6 +10,7 @@ from gdsurgeon.cli.command import selection_option
 from gdsurgeon.cli.complete import functions
 
 if TYPE_CHECKING:
+    from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
 
@@ -44,16 +45,16 @@ def in_body(command: F) -> F:
     return _body(command)
 
 
-def opened(model: str, function: str | None) -> Graph:
+def opened(model: str, function: str | None, wanted: Wanted) -> Graph:
     """The graph at MODEL, or the body of a function of it.
 
     Raises:
         InputError: it cannot be read.
         EditError: there is no such function, or its body cannot be made a graph.
     """
-    from gdsurgeon.graph.load import load
+    from gdsurgeon.container.load import open_model
 
-    graph = load(model)
+    graph = open_model(model, wanted).graph
     if function is None:
         return graph
     from gdsurgeon.graph.body import Body

@@ -10,7 +10,7 @@ import click
 
 from gdsurgeon.cli.command import Command, output_option
 from gdsurgeon.cli.complete import checkpoint_keys, files, paired
-from gdsurgeon.cli.options import pair, pairs, query_options
+from gdsurgeon.cli.options import answer_options, pair, pairs
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import InputError, Json, UsageError, printable, quoted
 from gdsurgeon.text import counted, first_lines
@@ -25,7 +25,7 @@ MOST_FAULTS = 100
 
 
 @click.command("checkpoint", cls=Command)
-@partial(query_options, metavar="PREFIX")
+@partial(answer_options, metavar="PREFIX")
 @click.option("--list", "listing", is_flag=True, help="Print the tensors; that is what happens without options, too.")
 @click.option("--verify", "verifying", is_flag=True, help="Hold every byte against its checksum.")
 @click.option(

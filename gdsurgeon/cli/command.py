@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-HEADINGS = ("Options", "Selection", "Output", "Proof", "Feeds", "Messages")
+HEADINGS = ("Options", "Selection", "Model", "Output", "Proof", "Feeds", "Messages")
 """In the order of the help; a command's own options are the first."""
 
 
@@ -39,6 +39,7 @@ class SharedOption(click.Option):
 
 
 output_option = functools.partial(click.option, cls=SharedOption, heading="Output")
+model_option = functools.partial(click.option, cls=SharedOption, heading="Model")
 proof_option = functools.partial(click.option, cls=SharedOption, heading="Proof")
 feeds_option = functools.partial(click.option, cls=SharedOption, heading="Feeds")
 selection_option = functools.partial(click.option, cls=SharedOption, heading="Selection")

@@ -17,6 +17,7 @@ OPTIONS: Mapping[str, str] = {
     "atol": "--atol",
     "backup": "--backup",
     "between": "--between",
+    "checkpoint": "--checkpoint",
     "checkpoints": "--checkpoints",
     "feeds": "--feed",
     "first_divergence": "--first-divergence",
@@ -28,6 +29,7 @@ OPTIONS: Mapping[str, str] = {
     "op_libraries": "--op-lib",
     "ops": "--op",
     "out": "-o",
+    "outputs": "--outputs",
     "post": "--post",
     "post_map": "--post-map",
     "pre": "--pre",
@@ -41,7 +43,9 @@ OPTIONS: Mapping[str, str] = {
     "scopes": "--scope",
     "shapes": "--shape",
     "share": "--share",
+    "signatures": "--signature",
     "strict": "--strict",
+    "tags": "--tags",
     "target": "--target",
     "top": "--top",
 }
@@ -96,6 +100,7 @@ HINTS: Mapping[str, str] = {
     "unique-scope": "--unique takes a fresh one: the name and a number",
     "write-elsewhere": "-o FILE, or a pipe",
     "zeros": "--unconnected zero gives zeros for them",
+    "without-objects": "--as-v1 writes a SavedModel without objects, in which all loaders run the graph",
 }
 """By the code of the advice. In braces are facts of the error; --validate is the option that says how far to go."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from gdsurgeon.cli.bodies import in_body, opened
@@ -10,6 +12,9 @@ from gdsurgeon.cli.hints import worded
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError
+
+if TYPE_CHECKING:
+    from gdsurgeon.container.wanted import Wanted
 
 
 @click.command("inspect", cls=Command)
@@ -25,6 +30,7 @@ from gdsurgeon.errors import GdsurgeonError, UsageError
 def command(
     model: str,
     function: str | None,
+    wanted: Wanted,
     as_json: bool,
     verbose: bool,
     with_ops: bool,
@@ -55,7 +61,7 @@ def command(
     from gdsurgeon.analysis.queries.strings import baked_strings
     from gdsurgeon.view import inspection
 
-    graph = opened(model, function)
+    graph = opened(model, function, wanted)
     findings = check(graph)
     try:
         found = inspection.Inspection(graph, signature(graph), findings, most=most)

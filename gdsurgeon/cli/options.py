@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from gdsurgeon.cli.command import feeds_option, message_option, output_option, proof_option
+from gdsurgeon.cli.command import feeds_option, message_option, model_option, output_option, proof_option
 from gdsurgeon.cli.complete import files, paired, placeholders
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted, reason
 
 if TYPE_CHECKING:
+    from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.feeds.overrides import Overrides
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.proof.settings import Settings
@@ -39,6 +40,26 @@ _OUTPUT = (
         "--report", metavar="FILE", shell_complete=files, help="Write a JSON report of the edit and of its proof."
     ),
 )
+
+
+_MODEL = (
+    model_option("--tags", metavar="TAG,...", help="Of a SavedModel with several graphs: the tags of the one meant."),
+    model_option("--signature", "signatures", metavar="KEY", multiple=True, help="Look at this signature alone."),
+    model_option("--checkpoint", metavar="PREFIX", shell_complete=files, help="Where the variables' values are."),
+)
+_AS_V1 = (model_option("--as-v1", is_flag=True, help="Write a SavedModel without the objects of TensorFlow 2."),)
+
+
+def _wanted(options: dict[str, Any]) -> Wanted:
+    """Takes what says which part of a model is meant out of OPTIONS."""
+    from gdsurgeon.container.wanted import Wanted
+
+    tags, checkpoint = options.pop("tags"), options.pop("checkpoint")
+    return Wanted(
+        tuple(names_in((tags,), "--tags")) if tags is not None else (),
+        tuple(options.pop("signatures")),
+        checkpoint.removesuffix(".index") if checkpoint is not None else "",
+    )
 
 
 def level_option(levels: Sequence[str], text: str) -> Callable[[F], F]:
@@ -149,7 +170,7 @@ def edit_options(command: F) -> F:
             report_failure(request, terminal.command, error)
             raise
 
-    for option in reversed(_OUTPUT + _LEVEL + _RUNNING + _MANNERS):
+    for option in reversed(_MODEL + _AS_V1 + _OUTPUT + _LEVEL + _RUNNING + _MANNERS):
         wrapper = option(wrapper)
     return click.argument("model", shell_complete=files)(wrapper)  # type: ignore[return-value]
 
@@ -157,7 +178,8 @@ def edit_options(command: F) -> F:
 def validate_options(command: F) -> F:
     """The options of validate that say how graphs are run.
 
-    They arrive as `settings`, `overrides`, `devices` (two that are to be compared, or none) and `read` (paths).
+    They arrive as `settings`, `overrides`, `devices` (two that are to be compared, or none), `read` (paths), and
+    `wanted`.
     """
 
     @functools.wraps(command)
@@ -168,11 +190,12 @@ def validate_options(command: F) -> F:
         options["device"] = devices[0]
         settings, overrides, read = _running(options)
         compared = devices if len(devices) == 2 else ()
-        return command(settings=settings, overrides=overrides, devices=compared, read=read, **options)
+        wanted = _wanted(options)
+        return command(settings=settings, overrides=overrides, devices=compared, read=read, wanted=wanted, **options)
 
     wrapper = answering_json(wrapper)
     as_json = output_option("--json", "as_json", is_flag=True, help="Print JSON.")
-    for option in reversed((*_RUNNING, as_json, *_MANNERS)):
+    for option in reversed((*_MODEL, *_RUNNING, as_json, *_MANNERS)):
         wrapper = option(wrapper)
     return wrapper  # type: ignore[return-value]
 
@@ -184,8 +207,20 @@ def tolerance_options(command: F) -> F:
     return proof_option("--rtol", type=kind, metavar="X", help="Relative difference that floats may have.")(command)
 
 
-def query_options(command: F, metavar: str = "MODEL") -> F:
-    """The options of a command that prints something about a graph, or about what METAVAR names."""
+def query_options(command: F) -> F:
+    """The options of a command that prints something about a graph; which of a model arrives as `wanted`."""
+
+    @functools.wraps(command)
+    def wrapper(**options: Any) -> object:
+        return command(wanted=_wanted(options), **options)
+
+    for option in reversed(_MODEL):
+        wrapper = option(wrapper)
+    return answer_options(wrapper)  # type: ignore[return-value]
+
+
+def answer_options(command: F, metavar: str = "MODEL") -> F:
+    """The options of a command that prints something about what METAVAR names."""
     answering = answering_json(command)
     for option in reversed(_MANNERS):
         answering = option(answering)
@@ -229,6 +264,8 @@ def _request(model: str, options: dict[str, Any]) -> Request:
         dry_run=take("dry_run"),
         require_change=take("require_change"),
         level=take("level"),
+        wanted=_wanted(options),
+        as_v1=take("as_v1"),
         report=take("report"),
         others=read,
         text=None if form is None else form == "text",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.cli.options import pair
+from gdsurgeon.container.load import load
 from gdsurgeon.edits.copying.parts import Mapped
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import load
 from gdsurgeon.operation.edit import Request
 
 

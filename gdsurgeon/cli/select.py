@@ -13,6 +13,7 @@ from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.cli.terminal import terminal
 
 if TYPE_CHECKING:
+    from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.select import Selection
 
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 def command(
     model: str,
     function: str | None,
+    wanted: Wanted,
     selection: Selection,
     as_json: bool,
     verbose: bool,
@@ -46,7 +48,7 @@ def command(
     from gdsurgeon.select import selected
     from gdsurgeon.view import listing
 
-    topology = topology_of(opened(model, function))
+    topology = topology_of(opened(model, function, wanted))
     flags = selected(topology, selection) if not selection.names_nothing else None
     everything = [list(topology.numbers())] if flags is None else [members(flags)]
     found = levels(topology, flags) if toposort else everything

@@ -47,12 +47,17 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
         raise EditError("no outputs: name the tensors that the part is there to compute")
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     starts = list(dict.fromkeys(graph.output(item) for item in inputs))
+    return cut_down(graph, starts, ends)
+
+
+def cut_down(graph: Graph, starts: list[Output], ends: list[Output], also: Sequence[Node] = ()) -> EditResult:
+    """What `extract` does; ALSO stays, with all that it depends on."""
     topology = topology_of(graph)
-    kept = _kept(topology, starts, ends)
+    kept = needed(topology, starts, ends)
     unneeded = _unneeded(topology, starts, kept)
     if unneeded:
         starts = [output for output in starts if output not in unneeded]
-        kept = _kept(topology, starts, ends)
+        kept = needed(topology, starts, ends)
     cut = _cuts(starts)
     _check(topology, starts, ends)
     notes = [
@@ -60,7 +65,7 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
         *_stays(topology, starts, kept),
         *_waited_for(topology, starts, ends, kept),
     ]
-    for number in needed_initialisers(topology, kept):
+    for number in (*needed_initialisers(topology, kept), *members(topology.upstream(map(topology.id_of, also)))):
         kept[number] = 1
     shapes = known_shapes(graph, cut)
     going = [topology.node(number) for number in topology.numbers() if not kept[number]]
@@ -86,7 +91,7 @@ def _cuts(starts: Sequence[Output]) -> list[Output]:
     return [output for output in starts if output.node.op not in PLACEHOLDERS]
 
 
-def _kept(topology: Topology, starts: Sequence[Output], ends: Sequence[Output], *, control: bool = True) -> bytearray:
+def needed(topology: Topology, starts: Sequence[Output], ends: Sequence[Output], *, control: bool = True) -> bytearray:
     """For each node whether it is needed for ENDS when STARTS are given."""
     given = {topology.code(output) for output in _cuts(starts)}
     wanted = [topology.id_of(end.node) for end in ends if topology.code(end) not in given]
@@ -113,7 +118,7 @@ def _stays(topology: Topology, starts: Sequence[Output], kept: bytearray) -> lis
 
 def _waited_for(topology: Topology, starts: Sequence[Output], ends: Sequence[Output], kept: bytearray) -> Iterable[str]:
     """A line where something is computed only because somebody waits for it."""
-    read = _kept(topology, starts, ends, control=False)
+    read = needed(topology, starts, ends, control=False)
     waited = [n for n in members(kept) if not read[n] and topology.op(n) not in _NO_WORK]
     if not waited:
         return

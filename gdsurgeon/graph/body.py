@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gdsurgeon.errors import EditError, quoted
-from gdsurgeon.graph.attrs import plain
+from gdsurgeon.graph.attrs import plain, type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input, is_valid_name
-from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
@@ -79,6 +79,21 @@ class Body:
         self.results = [self.graph[name] for name in reader.results]
         self.control_results = {key: self.graph[node] for key, node in reader.control_results.items()}
         self.graph.ends = dict.fromkeys((*self.arguments, *self.results))
+        self._retyped: dict[Node, int] = {}
+
+    def retype(self, end: Node, dtype: int) -> None:
+        """Has an argument or a result be of another dtype, as calls will have it, too.
+
+        Raises:
+            EditError: what its dtype is follows from the call.
+        """
+        is_argument = end in self.arguments
+        args = self._function.signature.input_arg if is_argument else self._function.signature.output_arg
+        ends = self.arguments if is_argument else self.results
+        if len(args) != len(ends) or not args[ends.index(end)].type:
+            raise EditError(f"the function {quoted(self.name)} takes the type of {quoted(end.name)} from each call")
+        self._retyped[end] = dtype
+        self.graph.set_attr(end, "dtype" if is_argument else "T", type_value(dtype).SerializeToString())
 
     # -- back to a function ----------------------------------------------------------------------------------
 
@@ -92,8 +107,14 @@ class Body:
         self._check_ends()
         out = message("tensorflow.FunctionDef")()
         out.CopyFrom(self._function)
-        for arg, node in zip(out.signature.input_arg, self.arguments, strict=True):
+        for place, (arg, node) in enumerate(zip(out.signature.input_arg, self.arguments, strict=True)):
             arg.name = node.name
+            if node in self._retyped:
+                _retype(arg, self._retyped[node])
+                out.resource_arg_unique_id.pop(place, None)
+                for key in ("_handle_dtypes", "_handle_shapes", "_output_shapes"):
+                    if place in out.arg_attr:
+                        out.arg_attr[place].attr.pop(key, None)
         self._put_nodes(out)
         self._put_results(out)
         return out
@@ -107,7 +128,8 @@ class Body:
         for what, nodes in (("argument", self.arguments), ("result", self.results)):
             for node in nodes:
                 rewired = node.controls or (what == "argument" and node.inputs)
-                if node in gone or node.changed_attrs or node.op_override or node.device_override or rewired:
+                is_other = node.changed_attrs and node not in self._retyped
+                if node in gone or is_other or node.op_override or node.device_override or rewired:
                     raise EditError(
                         f"{quoted(node.name)} is {'an argument' if what == 'argument' else 'a result'} of the function "
                         f"{quoted(self.name)}: it can have another name, and nothing else"
@@ -137,6 +159,8 @@ class Body:
         out.ret.clear()
         for arg, node in zip(out.signature.output_arg, self.results, strict=True):
             arg.name = node.name if node.name != node.base_name else arg.name
+            if node in self._retyped:
+                _retype(arg, self._retyped[node])
             out.ret[arg.name] = self._spelt(node.inputs[0])
         gone = set(self.graph.removed())
         kept = {key: node.name for key, node in self.control_results.items() if node not in gone}
@@ -155,6 +179,11 @@ class Body:
         assert definition is not None
         arg, place = expanded_args(definition, output.node.plain_attr)[output.index]
         return f"{output.node.name}:{arg}:{place}"
+
+
+def _retype(arg: ArgDef, dtype: int) -> None:
+    arg.type = dtype
+    del arg.handle_data[:]
 
 
 class _Reader:

@@ -11,6 +11,7 @@ from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
 from gdsurgeon.graph.names import UniqueNames, check_name, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, check_output
 from gdsurgeon.graph.overlay import Overlay
+from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
 from gdsurgeon.graph.writing import replaced_functions, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
@@ -44,6 +45,7 @@ class Graph:
 
     Attributes:
         ends: the nodes that stand for the arguments and results of a function, in order, where this is the body of one.
+        serving: what the model around it says, by the names of the file; see `gdsurgeon.graph.served.serving_of`.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Graph:
         self._derived: dict[object, tuple[int, object]] = {}
         self._borrowed = functions
         self.ends: dict[Node, None] = {}
+        self.serving: Serving | None = None
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -83,6 +86,7 @@ class Graph:
 
     def pristine(self) -> Graph:
         """The graph as it is in the file, without the edits; the same object each time, and not to be changed."""
+        self._pristine.serving = self.serving
         return self._pristine
 
     @property

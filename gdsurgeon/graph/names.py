@@ -94,3 +94,9 @@ class UniqueNames:
         self._next[name] = count
         self._given.add(candidate)
         return candidate
+
+
+def plain_tensor(text: str) -> str:
+    """A tensor without a needless ``:0``; what is none stays as it is."""
+    found = parse_input(text)
+    return text if found is None else format_input(*found)

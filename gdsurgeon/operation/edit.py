@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.container.load import Model, open_model, reads_of, saved_model_at
+from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import GdsurgeonError, NothingToDo, OutputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import load
 from gdsurgeon.operation.paths import back_up, backup_path, check_apart, output_path
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
-from gdsurgeon.wire.output import Earlier, OutputFile
+from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile
 from gdsurgeon.wire.text import is_text_name
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
 
@@ -48,6 +49,10 @@ class Request:
         report: where a report will be written.
         functions: library functions to whose bodies the edit is applied, in the place of the graph.
         require_change: refuse an edit that finds nothing to do, instead of passing the graph on.
+        wanted: what of the model is meant.
+        bare: whether the graph alone is written, a GraphDef, also where it is part of a model.
+        as_v1: whether a SavedModel is written without the objects of TensorFlow 2.
+        becomes: what is put into the model's name where no output is named.
     """
 
     model: str
@@ -61,6 +66,10 @@ class Request:
     report: str | None = None
     functions: tuple[str, ...] = ()
     require_change: bool = False
+    wanted: Wanted = ALL
+    bare: bool = False
+    as_v1: bool = False
+    becomes: str = ".edited"
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
 
@@ -120,7 +129,12 @@ def operate(
     """
     started = time.monotonic()
     out = output_path(
-        request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run
+        request.model,
+        request.out,
+        in_place=request.in_place,
+        backup=request.backup,
+        dry_run=request.dry_run,
+        becomes=request.becomes,
     )
     check_apart(out, request.backup, request.report, request.model, request.others)
 
@@ -135,13 +149,27 @@ def operate(
         if on_difference is not None:
             on_difference(outcome, error)
 
-    with OutputFile(out) as output:
+    with _output(request, out) as output:
         if request.level in ("load", "run"):
             from gdsurgeon.operation.proving import Proving
 
-            with Proving(request.settings, request.overrides, request.level, progress) as proving:
+            reads = reads_of(request.model, request.wanted)
+            settings = request.settings._replace(reads=(*request.settings.reads, *reads))
+            with Proving(settings, request.overrides, request.level, progress) as proving:
                 return _operate(request, edit, output, proving, _Listener(publishing, differing, progress))
         return _operate(request, edit, output, None, _Listener(publishing, differing, progress))
+
+
+def _output(request: Request, out: str) -> Output:
+    """Where the output is written: a folder, where the model is one."""
+    folder = "" if request.bare else saved_model_at(request.model)
+    if not folder:
+        return OutputFile(out)
+    if out in STANDARD_OUTPUT:
+        raise UsageError("a SavedModel is a folder, and standard output is none", hint="name an output folder")
+    from gdsurgeon.container.output_folder import OutputFolder
+
+    return OutputFolder(folder if request.in_place else out, folder)
 
 
 class _Listener(NamedTuple):
@@ -155,13 +183,14 @@ class _Listener(NamedTuple):
 def _operate(
     request: Request,
     edit: Edit,
-    output: OutputFile,
+    output: Output,
     proving: Proving | None,
     listener: _Listener,
 ) -> Outcome:
     progress = listener.progress
     progress(Event("loading"))
-    graph, text = _loaded(request, output)
+    model, text = _loaded(request, output)
+    graph = model.graph
     if proving is not None:
         proving.begin(graph)
     progress(Event("checking"))
@@ -176,6 +205,11 @@ def _operate(
     binary = graph.chunks()
     _check_size(graph, size_of(binary))
     chunks, edited = _as_text(graph, binary, output) if text else (binary, None)
+    if model.container is not None and not request.bare:
+        from gdsurgeon.operation.visible import check_visible
+
+        check_visible(model.container, result, as_v1=request.as_v1)
+        chunks, edited = model.container.chunks(without_objects=request.as_v1), read_chunks(binary)
     counts_before = counts_before or Counts(graph.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:
@@ -209,7 +243,7 @@ def _operate(
     return done
 
 
-def _publish(request: Request, staging: OutputFile, done: Outcome, listener: _Listener) -> None:
+def _publish(request: Request, staging: Output, done: Outcome, listener: _Listener) -> None:
     """Has the result appear, with its backup and report, or nothing at all."""
     backup = request.backup if not request.dry_run else None
     kept = None if backup is None else backup_path(request.model, backup)
@@ -221,13 +255,13 @@ def _publish(request: Request, staging: OutputFile, done: Outcome, listener: _Li
             staging.publish()
 
 
-def _loaded(request: Request, output: OutputFile) -> tuple[Graph, bool]:
-    """The model, and whether the output is text."""
-    graph = load(request.model)
-    text = _is_text(request, graph, output)
+def _loaded(request: Request, output: Output) -> tuple[Model, bool]:
+    """The model, and whether the output is a GraphDef as text."""
+    model = open_model(request.model, request.wanted)
+    text = (model.container is None or request.bare) and _is_text(request, model.graph, output)
     if not text and not request.dry_run and output.is_terminal():
         raise UsageError("the result is binary and the output is a terminal", advice="write-elsewhere")
-    return graph, text
+    return model, text
 
 
 def _edited(request: Request, graph: Graph, edit: Edit) -> tuple[EditResult, str]:
@@ -274,7 +308,7 @@ def _check_result(graph: Graph, result: EditResult) -> None:
         raise ValidationError("the result would be broken:", details=tuple(faults[:100]))
 
 
-def _as_text(graph: Graph, chunks: list[Chunk], output: OutputFile) -> tuple[list[Chunk], bytes]:
+def _as_text(graph: Graph, chunks: list[Chunk], output: Output) -> tuple[list[Chunk], bytes]:
     """CHUNKS as text, and the binary graph that a reader of it will have; text that did not change stays as it is."""
     if graph.text is not None and not graph.is_changed:
         return [SourceSpan(graph.text, 0, graph.text.size)], read_chunks(chunks)
@@ -289,7 +323,7 @@ def _without_staging(
     graph: Graph,
     chunks: list[Chunk],
     done: Outcome,
-    output: OutputFile,
+    output: Output,
     listener: _Listener,
 ) -> Outcome:
     """Nobody has to read the bytes before they go out: they are streamed, or (a dry run) not even that."""
@@ -311,7 +345,7 @@ def _seen(graph: Graph) -> tuple[Signature | None, Counts]:
     return signature(graph), Counts(graph.node_count, op_counts(graph))
 
 
-def _is_text(request: Request, graph: Graph, output: OutputFile) -> bool:
+def _is_text(request: Request, graph: Graph, output: Output) -> bool:
     if request.text is not None:
         return request.text
     if request.out is not None and not output.is_stream:

@@ -11,8 +11,12 @@ from gdsurgeon.wire.output import STANDARD_OUTPUT, link_or_copy, same_file, temp
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 
-def output_path(model: str, out: str | None, *, in_place: bool, backup: str | None, dry_run: bool) -> str:
+def output_path(
+    model: str, out: str | None, *, in_place: bool, backup: str | None, dry_run: bool, becomes: str = ".edited"
+) -> str:
     """Where the output goes; ``-`` is standard output.
+
+    BECOMES is put into the model's name where there is no other; it may end in a suffix of its own.
 
     Raises:
         UsageError: the options contradict each other, or the output is the input and `in_place` was not asked for.
@@ -23,10 +27,9 @@ def output_path(model: str, out: str | None, *, in_place: bool, backup: str | No
             raise UsageError(Line("standard input cannot be replaced: {in_place} needs a file"))
         return model
     if out is None:
-        if model in STANDARD_INPUT or not _is_regular(model):
+        if model in STANDARD_INPUT or not (_is_regular(model) or os.path.isdir(model)):
             return "-"
-        stem, suffix = os.path.splitext(model)
-        out = f"{stem}.edited{suffix}"
+        out = _default(model, becomes)
         if os.path.lexists(out) and not dry_run:
             raise UsageError(f"{printable(out)} is already there", advice="replace-path")
         return out
@@ -43,6 +46,14 @@ def check_agree(out: str | None, *, in_place: bool, backup: str | None) -> None:
         raise UsageError(Line("{backup} takes a suffix, such as .bak"))
     if in_place and out is not None:
         raise UsageError(Line("{in_place} replaces MODEL, and {out} names another output: give one of them"))
+
+
+def _default(model: str, becomes: str) -> str:
+    """The name of MODEL with BECOMES in it."""
+    if os.path.isdir(model):
+        return os.path.normpath(model) + becomes
+    stem, suffix = os.path.splitext(model)
+    return stem + becomes + ("" if os.path.splitext(becomes)[1] not in ("", becomes) else suffix)
 
 
 def check_apart(out: str, request_backup: str | None, report: str | None, model: str, others: Sequence[str]) -> None:
@@ -116,7 +127,7 @@ def _is_same(read: str, written: str) -> bool:
         second = os.fstat(1) if written in STANDARD_OUTPUT else os.stat(written)
     except OSError:
         return False
-    return stat.S_ISREG(first.st_mode) and os.path.samestat(first, second)
+    return (stat.S_ISREG(first.st_mode) or stat.S_ISDIR(first.st_mode)) and os.path.samestat(first, second)
 
 
 def back_up(model: str, suffix: str) -> None:
@@ -126,6 +137,11 @@ def back_up(model: str, suffix: str) -> None:
         OutputError: it cannot be written.
     """
     backup = backup_path(model, suffix)
+    if os.path.isdir(model):
+        from gdsurgeon.container.output_folder import back_up_folder
+
+        back_up_folder(os.path.realpath(model), backup)
+        return
     if same_file(model, backup):
         return  # a link to it already
     temporary = temporary_name(backup)

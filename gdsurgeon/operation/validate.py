@@ -12,6 +12,7 @@ from typing import Any
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.comparison.compare import compare_files
 from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
 from gdsurgeon.edits.copying.parts import bind
 from gdsurgeon.errors import (
@@ -27,7 +28,6 @@ from gdsurgeon.errors import (
 )
 from gdsurgeon.feeds.archive import load as load_archive
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import load
 from gdsurgeon.operation.validate_request import ValidateRequest, check_request
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.engine import Engine, await_loaded
@@ -146,9 +146,12 @@ def carry_out(verdict: Verdict) -> None:
 
 def _settings(request: ValidateRequest) -> Settings:
     """One process for both devices: GPUs are in sight of it where one of them is asked for."""
+    paths = (request.model, request.other, request.pre, request.post)
+    reads = tuple(read for path in paths if path is not None for read in reads_of(path, request.wanted))
+    settings = request.settings._replace(reads=(*request.settings.reads, *reads))
     if not request.devices:
-        return request.settings
-    return request.settings._replace(device=next((d for d in request.devices if not is_cpu(d)), "cpu"))
+        return settings
+    return settings._replace(device=next((d for d in request.devices if not is_cpu(d)), "cpu"))
 
 
 class _Validation:
@@ -197,7 +200,7 @@ class _Validation:
     # -- structure and loading ----------------------------------------------------------------------------------
 
     def _sound(self, path: str) -> Graph:
-        graph = load(path)
+        graph = open_model(path, self.request.wanted).graph
         findings = require_sound(graph)
         self.verdict.warnings += findings.warnings
         self.verdict.graphs.append(Checked(graph.source_name, graph.file_bytes, graph.node_count))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.copying.parts import Mapped
 from gdsurgeon.errors import Line, UsageError, joined
 from gdsurgeon.feeds.overrides import Overrides
@@ -40,6 +41,7 @@ class ValidateRequest:
         golden: an .npz file with recorded outputs, or None.
         grappler: whether the verdict is also on the graphs as TensorFlow's optimiser makes them, as deployed ones run.
         strict: whether a difference between two models that no output shows is a failure.
+        wanted: what of the models is meant.
         settings, overrides: how to run.
         all_recorded: whether as many samples are run as were recorded, if those are more.
         others: paths of what else is read.
@@ -67,6 +69,7 @@ class ValidateRequest:
     golden: str | None = None
     grappler: bool = True
     strict: bool = False
+    wanted: Wanted = ALL
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
     all_recorded: bool = True

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from gdsurgeon.wire.messages import DATA
 
 NONE, UNKNOWN = "none", "unknown"
-KINDS = (NONE, "file read", "file write", "network", "process", "python")
+FILE_READ = "file read"
+KINDS = (NONE, FILE_READ, "file write", "network", "process", "python")
 """What an op may reach. ``process`` stands for whatever runs code that is not the graph's: a program in a string, a
 device that several processes share, the end of this one. Who writes a file may read it."""
 

@@ -39,7 +39,7 @@ class Change(NamedTuple):
 def opened_again(graph: Graph) -> Graph:
     """GRAPH as it is in its file, to be changed; it shares the file and its index."""
     out = Graph(graph.source, text=graph.text, file_bytes=graph.file_bytes)
-    out.store = graph.store
+    out.store, out.serving = graph.store, graph.serving
     return out
 
 

@@ -173,20 +173,17 @@ class Engine:
             self.proof.warnings.append(f"{count} {values} not in the file: run on made-up ones")
 
     def _initialize(self) -> None:
-        """Runs the table initialisers of all graphs, each once."""
-        done: set[tuple[str, str]] = set()
+        """Restores all graphs, and runs their table initialisers."""
         for run in self.trial.runs:
-            key, targets = run.subject.key, run.subject.plan.initializers
             try:
-                self.executor.initialize(key, [target for target in targets if (key, target) not in done])
+                run.subject.initialize()
             except Refused as refused:
                 if run.optional == "omit":
                     self._omitted.add(run.name)
                     continue
-                text = f"the tables of {run.called} cannot be initialised: {printable(refused.text)}"
+                text = f"{run.called} cannot be initialised: {printable(refused.text)}"
                 error = ValidationError(text) if run.accused else NotValidatedError(text, advice=DO_WITHOUT)
                 raise error from refused
-            done.update((key, target) for target in targets)
 
     def _run_samples(self) -> None:
         for sample in range(self.trial.samples):

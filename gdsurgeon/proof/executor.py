@@ -77,10 +77,12 @@ class Executor:
             verbose=settings.verbose,
             allow_ops=settings.allow_ops,
             target=settings.target,
+            reads=settings.reads,
         )
         self._loads: dict[str, Pending[None]] = {}
         self._loaders: dict[str, Callable[[], Pending[None]]] = {}
         self._barred: dict[str, Obstacle] = {}
+        self._initialized: dict[str, set[str]] = {}
         self.progress: Progress = silent
         self.called: dict[str, str] = {}  # what graphs are called in messages, where that is not their key
 
@@ -148,6 +150,7 @@ class Executor:
     ) -> None:
         if key in self._barred:
             return
+        self._initialized.pop(key, None)
         settings = self.settings
         device = settings.device if device is None else device
         self._loaders[key] = partial(
@@ -221,10 +224,15 @@ class Executor:
         """For tensors of a result (index, axis) 1 for each channel that is above zero somewhere, and 0 for others."""
         return self._wait(self._worker.positive_channels(result, places)) if places else []
 
-    def initialize(self, key: str, targets: Sequence[str]) -> None:
-        """Runs nodes for what they do, such as table initialisers. Raises Refused."""
-        if targets:
-            self._wait(self._worker.run(key, f"{key} initialised", {}, [], targets))
+    def initialize(
+        self, key: str, targets: Sequence[str], feeds: Mapping[str, Tensor | Result] = MappingProxyType({})
+    ) -> None:
+        """Runs nodes for what they do, such as table initialisers, each once for a loaded graph. Raises Refused."""
+        done = self._initialized.setdefault(key, set())
+        new = [target for target in targets if target not in done]
+        if new:
+            self._wait(self._worker.run(key, f"{key} initialised", feeds, [], new))
+            done.update(new)
 
     def wait(self, pending: Pending[RunSummary]) -> RunSummary:
         """The summary of a run. Raises Refused."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.chance import drawing_nodes
-from gdsurgeon.analysis.queries.outside import outside_of, reaching
+from gdsurgeon.analysis.queries.outside import only_reads, outside_of, reaching
 from gdsurgeon.analysis.queries.side_effects import is_seeded, ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
@@ -16,6 +16,7 @@ from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import (
     MERGE,
@@ -65,6 +66,7 @@ class FetchPlan:
             run, and are never compared.
         random_ops: names of those ops.
         skipped: outputs that are not run.
+        barred: what keeps the model from being restored.
         beside: fetches that are no outputs: what the random ops read that are fed, which nothing else would show.
         chance: the names of all random ops that the fetches depend on, seeded or not.
         enclosed: those of them that lie in a loop or a function, so that they cannot be drawn once.
@@ -80,6 +82,7 @@ class FetchPlan:
     random: set[str] = field(default_factory=set)
     random_ops: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    barred: Obstacle | None = None
     beside: list[str] = field(default_factory=list)
     chance: list[str] = field(default_factory=list)
     enclosed: list[str] = field(default_factory=list)
@@ -167,6 +170,10 @@ class Planner:
         self.repeatable: set[int] = set()  # those of them that give equal sessions the same
         self.kept: list[int] = []  # what a run may change for the next one
         self._drawing = frozenset(drawing_nodes(graph))
+        serving = serving_of(graph)
+        runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
+        self._loading = self.top.upstream([self.top.id_of(node) for node in runs]) if runs else b""
+        self._restored = serving.variables if serving is not None else frozenset()
         self._look_at_ops()
         self._look_at_tables()
         self.blocked = self._downstream_with_origin(self.obstacles)
@@ -192,11 +199,11 @@ class Planner:
             if not self.custom_ops:
                 self.obstacles[number] = Obstacle(f"{where} is an op that is not known here", "custom-ops")
             return
-        if op in RESOURCE_VARIABLES:
+        if op in RESOURCE_VARIABLES and not self._has_value(number):
             self.obstacles[number] = Obstacle(f"{where} is a variable, whose value is not in the file")
             return
         reached = "" if self.allow_ops else self.outside.reached_by(node)
-        if reached:
+        if reached and not (self._loads(number) and only_reads(node)):
             self.obstacles[number] = _reaches(node, reached)
             return
         inside = ops_in_functions(node)
@@ -214,6 +221,14 @@ class Planner:
             if is_random(op) and not self.flow.runs_once(number) and is_seeded(node):
                 self.repeatable.add(number)
 
+    def _loads(self, number: int) -> bool:
+        """Whether a loader runs the node before anything else: it may read then, and nothing more."""
+        return bool(self._loading and self._loading[number])
+
+    def _has_value(self, number: int) -> bool:
+        """Whether the variable NUMBER has a value once the model is restored."""
+        return self.top.name(number) in self._restored or self._loads(number)
+
     def _look_at_tables(self) -> None:
         """A table whose initialiser cannot be run is an obstacle itself."""
         blocked = self._downstream_with_origin(self.obstacles)
@@ -228,6 +243,8 @@ class Planner:
     def plan(self, outputs: list[str] | None, undrawable: frozenset[str], trust_seeds: bool) -> FetchPlan:
         """What to run for OUTPUTS; see `plan_with`."""
         plan = FetchPlan()
+        loading = (n for n, flag in enumerate(self._loading) if flag)
+        plan.barred = next((self.obstacles[n] for n in loading if n in self.obstacles), None)
         nodes = [self.graph[name] for name in outputs] if outputs is not None else output_nodes(self.graph)
         wanted: list[int] = []
         for node in nodes:
@@ -363,9 +380,12 @@ class Planner:
 
         plan.placeholders = names(UNSET_PLACEHOLDERS)
         plan.defaults = names(PLACEHOLDERS - UNSET_PLACEHOLDERS)
-        plan.variables = names(VARIABLES)
+        numbers = [n for n in self.top.with_ops(VARIABLES) if needed[n] and not self._has_value(n)]
+        plan.variables = [self.top.name(number) for number in numbers]
         tables = {number for number in self.top.with_ops(filter(is_table, self.top.ops())) if needed[number]}
         if tables:
             plan.initializers = [
-                self.top.name(number) for number in self._initializers() if tables & set(self.top.producers(number))
+                self.top.name(number)
+                for number in self._initializers()
+                if tables & set(self.top.producers(number)) and not self._loads(number)
             ]

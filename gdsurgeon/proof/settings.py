@@ -26,6 +26,7 @@ class Settings(NamedTuple):
         verbose: whether TensorFlow's own log goes to standard error.
         effort: seconds to search for feeds that reach more, and to compare on them; 0: an edit does not count, either,
             what its feeds reach.
+        reads: files and folders that the graphs may read: a checkpoint, assets.
         target: a ``grpc://host:port`` of the TensorFlow server that runs them; '' is this machine.
     """
 
@@ -37,4 +38,5 @@ class Settings(NamedTuple):
     samples: int = 2
     verbose: bool = False
     effort: float = 0.0
+    reads: tuple[str, ...] = ()
     target: str = ""

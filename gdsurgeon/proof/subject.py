@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
 from typing import NamedTuple
 
-from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import Line, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.input_spec import (
     InputSpec,
     description,
@@ -21,7 +22,8 @@ from gdsurgeon.feeds.input_spec import (
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.ops.dtypes import base_dtype, element_size
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import describe_tensor
@@ -148,7 +150,17 @@ class Subject:
         return not self._settled
 
     def initialize(self) -> None:
-        """Runs the table initialisers. Raises Refused."""
+        """Restores the model, if it can be, and runs the table initialisers. Raises Refused, NotValidatedError."""
+        serving = serving_of(self.graph)
+        if self.plan.barred is not None:
+            reason, advice = self.plan.barred
+            name = printable(self.graph.source_name)
+            raise NotValidatedError(
+                Line("{model} cannot be restored: {reason}", model=name, reason=reason), advice=advice
+            )
+        for run in serving.runs if serving is not None else ():
+            feeds = {tensor: Tensor(STRING, (), [os.fsencode(path)]) for tensor, path in run.feeds.items()}
+            self.executor.initialize(self.key, run.targets, feeds)
         self.executor.initialize(self.key, self.plan.initializers)
 
     def begin(self, sample: int, bound: Feeds) -> Started:

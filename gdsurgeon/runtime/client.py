@@ -35,7 +35,7 @@ T = TypeVar("T", covariant=True)
 _BOOT = """import sys
 sys.path[:] = {path}
 from gdsurgeon.runtime.worker import main
-main({runtime}, {op_libraries}, {opening})
+main({runtime}, {op_libraries}, {opening}, {reads})
 """
 _TAIL_BYTES = 1 << 16
 _GRACE = 2.0  # seconds for a process to end whose socket is closed
@@ -116,6 +116,7 @@ class Worker:
         verbose: pass TensorFlow's own log on to standard error, line by line, as data.
         allow_ops: leave files and the network open to the process, which is locked in otherwise.
         target: the 'grpc://host:port' of the TensorFlow server that sessions may have; '' for none.
+        reads: files and folders that graphs may read.
     """
 
     def __init__(
@@ -127,7 +128,9 @@ class Worker:
         *,
         allow_ops: bool = False,
         target: str = "",
+        reads: Sequence[str] = (),
     ) -> None:
+        self._reads = [os.path.abspath(path) for path in reads]
         self._cpu_only = device.lower() == "cpu" or device.upper().startswith("/DEVICE:CPU")
         self._op_libraries = [os.path.abspath(path) for path in op_libraries]
         self._runtime = runtime
@@ -185,6 +188,7 @@ class Worker:
             path=ascii(module_path()),
             runtime=ascii(self._runtime),
             op_libraries=ascii(self._op_libraries),
+            reads=ascii(self._reads),
             opening=(self._allow_ops, port_of(self._target), not self._cpu_only),
         )
         environment = dict(os.environ)

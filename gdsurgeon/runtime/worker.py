@@ -380,13 +380,16 @@ class Child:
         return Job(" info", work)
 
 
-def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, int, bool]) -> None:
+def main(
+    runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, int, bool], reads: Sequence[str]
+) -> None:
     """Run the child until its parent is gone. Does not return.
 
     Args:
         runtime: 'capi', 'python', or None for the best there is.
         op_libraries: paths of libraries with custom ops, to be loaded along with TensorFlow.
         opening: what is left open to the process, as `Opening` has it.
+        reads: files and folders that graphs may read.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which decides
     own = os.dup(0)  # not inheritable: nothing TensorFlow may start can keep the socket open
@@ -397,7 +400,7 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
     threading.stack_size(_STACK_BYTES)
     import gdsurgeon.runtime.capi  # noqa: F401  # before it is too late to keep what it is compiled to
 
-    left = Opening(*opening, libraries=op_libraries)
+    left = Opening(*opening, libraries=op_libraries, reads=reads)
     missing = lock_in(left)
     for reason in missing:
         print(f"not locked in: {reason}", file=sys.stderr)

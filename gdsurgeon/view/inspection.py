@@ -14,6 +14,7 @@ from gdsurgeon.analysis.queries.strings import Strings
 from gdsurgeon.errors import Json, Line, printable, quoted
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.ops.op_defs import table_version
@@ -58,7 +59,8 @@ def lines(inspection: Inspection) -> list[str]:
     graph = inspection.graph
     counts = op_counts(graph)
     form = "text" if graph.text else "binary"
-    head = f"{printable(graph.source_name)}  {form} GraphDef, {size(graph.file_bytes)}, "
+    kind = graph.serving.kind if graph.serving is not None else f"{form} GraphDef"
+    head = f"{printable(graph.source_name)}  {kind}, {size(graph.file_bytes)}, "
     head += f"{counted(graph.node_count, 'node')}, {counted(len(counts), 'op type')}"
     head += f", {counted(len(graph.functions), 'function')}" if len(graph.functions) else ""
     head += f", producer {graph.store.producer}" if graph.store.producer else ""
@@ -67,8 +69,11 @@ def lines(inspection: Inspection) -> list[str]:
         width = max((len(printable(t.name)) for t in tensors), default=0)
         out.append(f"  {label}" + ("" if tensors else "  none"))
         out.extend(f"    {printable(t.name):<{width}}  {t.spelt}" for t in tensors)
+    out += _signature_lines(graph.serving) if graph.serving is not None else ()
+    restored = len(graph.serving.variables) if graph.serving is not None else 0
     if inspection.variables:
-        out.append(f"  {counted(inspection.variables, 'variable')}, whose values are not in the file")
+        where = f"{restored:,} of them restored" if restored else "whose values are not in the file"
+        out.append(f"  {counted(inspection.variables, 'variable')}, {where}")
     if inspection.op_usage is None:
         most = dict(list(counts.items())[:12])
         more = f" and {counted(len(counts) - 12, 'other op')}" if len(counts) > 12 else ""
@@ -82,6 +87,18 @@ def lines(inspection: Inspection) -> list[str]:
     if inspection.strings is not None:
         out += _string_lines(inspection.strings, inspection.most)
     return out
+
+
+def _signature_lines(serving: Serving) -> Iterator[str]:
+    """The signatures that somebody calls, by the names that callers use."""
+    if serving.called:
+        yield "  signatures"
+    for key, served in serving.called.items():
+        sides = [
+            ", ".join(name if name == tensor else f"{name} = {tensor}" for name, tensor in side.items())
+            for side in (served.inputs, served.outputs)
+        ]
+        yield f"    {printable(key)}({printable(sides[0])}) -> {printable(sides[1])}"
 
 
 def _table(rows: Sequence[Sequence[str]], numbers: Iterable[int], indent: str = "    ") -> Iterator[str]:
@@ -210,6 +227,7 @@ def as_json(inspection: Inspection) -> dict[str, Json]:
         "producer": graph.store.producer,
         "functions": [function.signature.name for function in graph.functions],
         "variables": inspection.variables,
+        **(_serving_json(graph.serving) if graph.serving is not None else {}),
         **(signature_json(inspection.signature) or {}),
         "ops": op_counts(graph),
         "faults": inspection.findings.faults,
@@ -234,6 +252,19 @@ def as_json(inspection: Inspection) -> dict[str, Json]:
     if inspection.strings is not None:
         out["strings"] = [_strings_json(strings) for strings in inspection.strings]
     return out
+
+
+def _serving_json(serving: Serving) -> dict[str, Json]:
+    signatures: dict[str, Json] = {
+        key: {"inputs": dict(served.inputs), "outputs": dict(served.outputs), "method": served.method}
+        for key, served in serving.called.items()
+    }
+    return {
+        "kind": serving.kind,
+        "signatures": signatures,
+        "checkpoint": serving.checkpoint or None,
+        "restored": len(serving.variables),
+    }
 
 
 def _sizes_json(sizes: ConstantSizes) -> dict[str, Json]:

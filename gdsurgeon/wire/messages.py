@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from google.protobuf.unknown_fields import UnknownFieldSet
 
+    from gdsurgeon.wire import model_protos
+
 DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data")
 
 
@@ -100,6 +102,12 @@ def message(name: Literal["tensorflow.StepStats"]) -> type[protos.StepStats]: ..
 def message(name: Literal["tensorflow.TensorProto"]) -> type[protos.TensorProto]: ...
 @overload
 def message(name: Literal["tensorflow.VersionDef"]) -> type[protos.VersionDef]: ...
+@overload
+def message(name: Literal["tensorflow.AssetFileDef"]) -> type[model_protos.AssetFileDef]: ...
+@overload
+def message(name: Literal["tensorflow.MetaGraphDef"]) -> type[model_protos.MetaGraphDef]: ...
+@overload
+def message(name: Literal["tensorflow.VariableDef"]) -> type[model_protos.VariableDef]: ...
 @overload
 def message(name: Literal["gdsurgeon.NodeHeaders", "gdsurgeon.NodeLinks"]) -> type[protos.NodeColumns]: ...
 @overload

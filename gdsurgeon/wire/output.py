@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Protocol
 
 from gdsurgeon.errors import OutputError, printable, reason
 from gdsurgeon.wire.source import FileSource, open_source
@@ -17,6 +18,34 @@ EARLY_WRITEBACK = 64 << 20
 """Bytes from which on a file is written back while it is still being written."""
 
 STANDARD_OUTPUT = frozenset(("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"))
+
+
+class Output(Protocol):
+    """Where a model is written: staged, perhaps proven, then published; a file, a folder or a stream."""
+
+    name: str
+    is_stream: bool
+
+    @property
+    def has_appeared(self) -> bool:
+        """Whether what was staged has its name by now."""
+
+    def is_terminal(self) -> bool:
+        """Whether what is written would appear on a terminal."""
+
+    def stage(self, chunks: Iterable[Chunk]) -> str:
+        """Writes CHUNKS where nobody takes them for the output; returns the path of the file. Raises OutputError."""
+
+    def publish(self) -> None:
+        """Makes what is staged the output. Raises OutputError."""
+
+    def stream(self, chunks: Iterable[Chunk]) -> None:
+        """Writes CHUNKS straight to a stream. Raises OutputError."""
+
+    def __enter__(self) -> Output: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class OutputFile:
@@ -183,7 +212,7 @@ class OutputFile:
             self._renamed = True
             os.replace(self.staged, self._target)
             self.staged = None
-            _sync_folder(os.path.dirname(self._target))
+            sync_folder(os.path.dirname(self._target))
         except OSError as error:
             raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
 
@@ -240,7 +269,7 @@ class Earlier:
         OutputError: it cannot be kept.
     """
 
-    def __init__(self, path: str | None, output: OutputFile) -> None:
+    def __init__(self, path: str | None, output: Output) -> None:
         self._output = output
         self._path = os.path.realpath(path) if path is not None and path not in STANDARD_OUTPUT else ""
         self._kept = temporary_name(self._path)
@@ -354,7 +383,8 @@ def _allocate(fd: int, size: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Has the names in FOLDER reach the disk, where that can be done."""
     try:
         fd = os.open(folder or ".", os.O_RDONLY)
     except OSError:

@@ -83,6 +83,7 @@ class ArgDef(Message):
     number_attr: str
     type_list_attr: str
     is_ref: bool
+    handle_data: Messages[Message]
 
 
 class AttrDef(Message):
@@ -109,6 +110,7 @@ class FunctionDef(Message):
     signature: OpDef
     attr: MessageMap[str, AttrValue]
     arg_attr: MessageMap[int, ArgAttrs]
+    resource_arg_unique_id: ScalarMap[int, int]
     node_def: Messages[NodeDef]
     ret: ScalarMap[str, str]
     control_ret: ScalarMap[str, str]

@@ -34,7 +34,7 @@ _JSON = re.compile(rb'\s*(\{\s*["}]|\[\s*[\[{"\]])')
 _TEXT_FIELD = re.compile(rb"(?:\s|#[^\n]*\n)*(node|library|versions?|debug_info)\s*[:{<\[]")
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _DATA = re.compile(r"\.data-\d{5}-of-\d{5}\Z")
-_TABLE_END = (0xDB4775248B80FB57).to_bytes(8, "little")
+TABLE_END = (0xDB4775248B80FB57).to_bytes(8, "little")
 """The last bytes of a table of sorted strings, as LevelDB writes them."""
 _NAME = re.compile(rb"[A-Za-z0-9_.\\/>-]+\Z")
 
@@ -93,22 +93,34 @@ def is_text_graph(head: bytes) -> bool:
 
 def container_format(buf: Buffer) -> str | None:
     """What else BUF is: a SavedModel, its fingerprint, a MetaGraphDef, the index of a checkpoint; or None."""
+    kind = container_kind(buf)
+    return f"{kind}{FREEZE}" if kind else None
+
+
+INDEX = "the index of a checkpoint (its .index file)"
+FINGERPRINT = "the fingerprint of a SavedModel (its fingerprint.pb)"
+SAVED_MODEL = "a SavedModel (saved_model.pb)"
+META_GRAPH = "a MetaGraphDef (a checkpoint's .meta file)"
+
+
+def container_kind(buf: Buffer) -> str:
+    """One of the above, or ''."""
     size = len(buf)
-    if size >= len(_TABLE_END) and buf[size - len(_TABLE_END) : size] == _TABLE_END:
-        return f"the index of a checkpoint (its .index file){FREEZE}"
+    if size >= len(TABLE_END) and buf[size - len(TABLE_END) : size] == TABLE_END:
+        return INDEX
     try:
         if _is_fingerprint(buf, size):
-            return f"the fingerprint of a SavedModel (its fingerprint.pb){FREEZE}"
+            return FINGERPRINT
         first = read_field(buf, 0, size)
         if first.number == 1 and first.wire_type == VARINT:
             second = read_field(buf, first.end, size)
             if second.number == 2 and second.wire_type == LEN and _is_meta_graph(buf, second.value, second.end):
-                return f"a SavedModel (saved_model.pb){FREEZE}"
-        elif _is_meta_graph(buf, 0, size):
-            return f"a MetaGraphDef (a checkpoint's .meta file){FREEZE}"
+                return SAVED_MODEL
+        elif not is_binary_graph(buf) and _is_meta_graph(buf, 0, size):
+            return META_GRAPH
     except WireError:
         pass
-    return None
+    return ""
 
 
 def _is_fingerprint(buf: Buffer, size: int) -> bool:

@@ -68,19 +68,19 @@ class SourceSlice:
     """The bytes of another source from START to END, counted from 0."""
 
     def __init__(self, source: Source, start: int, end: int) -> None:
-        self._source = source
-        self._start = start
+        self.source = source
+        self.start = start
         self.name = source.name
         self.size = end - start
 
     def read(self, offset: int, size: int) -> bytes:
-        return self._source.read(self._start + offset, min(size, self.size - offset))
+        return self.source.read(self.start + offset, min(size, self.size - offset))
 
     def fileno(self) -> int | None:
         return None
 
     def check_unchanged(self) -> None:
-        self._source.check_unchanged()
+        self.source.check_unchanged()
 
     def close(self) -> None:
         """The other source is closed by who opened it."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from gdsurgeon.errors import InputError, OutputError, printable
 from gdsurgeon.wire.messages import decode_error, message
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pool import DescriptorPool
 
 _SUFFIXES = frozenset((".pbtxt", ".txt", ".prototxt", ".textproto"))
 
@@ -16,21 +20,22 @@ def is_text_name(path: str, otherwise: bool = False) -> bool:
     return suffix in _SUFFIXES or (otherwise and suffix != ".pb")
 
 
-def to_binary(text: bytes, name: str) -> bytes:
-    """The binary form of the text GraphDef TEXT; NAME is the file's for the message.
+def to_binary(text: bytes, name: str, kind: str = "GraphDef") -> bytes:
+    """The binary form of the text TEXT, a GraphDef or a message of another KIND; NAME is the file's for the message.
 
     Raises:
-        InputError: it is not a text GraphDef; the line and what protobuf says are in the message.
+        InputError: it is not one as text; the line and what protobuf says are in the message.
     """
     from google.protobuf import text_format
 
-    graph = message("tensorflow.GraphDef")()
+    graph = message(f"tensorflow.{kind}")()
     try:
-        text_format.Parse(text.decode(), graph)
+        pool: DescriptorPool = graph.DESCRIPTOR.file.pool  # type: ignore[assignment]  # by which what an Any holds is known
+        text_format.Parse(text.decode(), graph, descriptor_pool=pool)
     except UnicodeDecodeError as error:
-        raise InputError(f"{printable(name)} is not a GraphDef: neither binary nor UTF-8 text") from error
+        raise InputError(f"{printable(name)} is not a {kind}: neither binary nor UTF-8 text") from error
     except (text_format.ParseError, ValueError) as error:
-        raise InputError(f"{printable(name)} is not a text GraphDef: line {printable(str(error))}") from error
+        raise InputError(f"{printable(name)} is not a text {kind}: line {printable(str(error))}") from error
     except RecursionError:
         raise InputError(f"{printable(name)} is too deeply nested") from None
     return bytes(graph.SerializeToString(deterministic=True))

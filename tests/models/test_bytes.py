@@ -205,13 +205,8 @@ def test_a_rename_and_its_inverse_give_back_the_graph_of_a_text_file(name: str, 
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("od_hand_ssd.meta", "a MetaGraphDef"),
-        ("scisharp_cond_test.meta", "a MetaGraphDef"),
-        ("scisharp_xor.meta", "a MetaGraphDef"),
-        ("rust_regression_sm", "a SavedModel directory"),
-        ("serving_half_plus_two_sm", "a SavedModel directory"),
-        ("serving_half_plus_two_tf2_sm", "a SavedModel directory"),
-        ("serving_half_plus_two_tf2_sm/saved_model.pb", "a SavedModel"),
+        ("serving_half_plus_two_tf2_sm/fingerprint.pb", "the fingerprint of a SavedModel"),
+        ("t2o_regression_ckpt/model.index", "the index of a checkpoint"),
         ("t2o_regression_ckpt", "a directory"),
     ],
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from gdsurgeon.analysis.queries.function_usage import functions_of
+from gdsurgeon.analysis.queries.side_effects import ops_in_functions
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.errors import InputError, Line, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, plain
@@ -19,7 +20,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import PASSES_ON
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.ops.reach import NONE, UNKNOWN, is_pure, reach_of
+from gdsurgeon.ops.reach import FILE_READ, NONE, UNKNOWN, is_pure, reach_of
 from gdsurgeon.wire.protos import AttrValue, FunctionDef
 
 _INTERFACE = "api_implements"
@@ -100,6 +101,12 @@ class Outside:
                 if not self._is_pure(node.op, values):
                     return node.op
         return ""
+
+
+def only_reads(node: Node) -> bool:
+    """Whether all that NODE reaches outside, also in the functions that it has run, is files that it reads."""
+    own = () if node.op in node.graph.functions else (node.op,)
+    return all(reach_of(op).kind in (NONE, FILE_READ) for op in (*own, *ops_in_functions(node)))
 
 
 def reaching(node: Node, op: str) -> Line:

@@ -10,7 +10,9 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import Json
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ENTER, MERGE, PLACEHOLDERS, SWITCH
 
@@ -45,9 +47,21 @@ class Signature(NamedTuple):
 
 
 def input_nodes(graph: Graph) -> list[Node]:
-    """The placeholders, in file order."""
+    """The placeholders, in file order; of a model that has signatures, those that these take."""
     topology = topology_of(graph)
-    return [topology.node(number) for number in topology.with_ops(PLACEHOLDERS)]
+    taken = _named(graph, "inputs")
+    nodes = [topology.node(number) for number in topology.with_ops(PLACEHOLDERS)]
+    return nodes if taken is None else [node for node in nodes if node in taken]
+
+
+def _named(graph: Graph, side: str) -> dict[Node, None] | None:
+    """The nodes whose tensors the signatures of a model take or give; None where GRAPH is part of none that has any."""
+    serving = serving_of(graph)
+    if serving is None or not serving.called:
+        return None
+    tensors = [text for served in serving.called.values() for text in getattr(served, side).values()]
+    found = (graph.find(parse_tensor(text).node) for text in tensors)
+    return dict.fromkeys(node for node in found if node is not None)
 
 
 def output_nodes(graph: Graph) -> list[Node]:
@@ -56,10 +70,14 @@ def output_nodes(graph: Graph) -> list[Node]:
     Constants and placeholders that nobody reads are not outputs, unless constants are all that there is beside inputs;
     nor is what has no output (NoOp, Assert). Where there are others, nor is what nobody could fetch (resources and
     variants, what lies in a while loop or in a branch that may not be taken), nor the join of a conditional that is
-    there to be waited for. The outputs of a function's body are its results.
+    there to be waited for. The outputs of a function's body are its results; those of a model that has signatures are
+    what these give.
     """
     if graph.is_body:
         return [node for node in graph.ends if node.inputs]
+    served = _named(graph, "outputs")
+    if served is not None:
+        return list(served)
     return list(graph.derived(_output_nodes))
 
 

@@ -21,12 +21,14 @@ class Opening(NamedTuple):
         port: of a server that may be connected to; 0 for none.
         accelerators: whether GPUs and the like may be used.
         libraries: files that may be read besides what Python and TensorFlow consist of.
+        reads: files and folders that graphs may read.
     """
 
     files_and_network: bool = False
     port: int = 0
     accelerators: bool = False
     libraries: Sequence[str] = ()
+    reads: Sequence[str] = ()
 
 
 def lock_in(opening: Opening) -> list[str]:

@@ -56,6 +56,7 @@ def readable(opening: Opening) -> Iterator[str]:
     if opening.accelerators:
         yield from _ACCELERATORS
         yield from (os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH") if os.environ.get(name))
+    yield from opening.reads
     if opening.port:
         yield from _NAMES
     named = os.environ.get("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "")

@@ -1,0 +1,184 @@
+"""A model as it is shipped: a SavedModel, or a MetaGraph with its checkpoint; its graph is edited in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Protocol
+
+from gdsurgeon.container.meta_graph import MetaGraph
+from gdsurgeon.container.restoring import Key, initialising, restored_keys, restoring
+from gdsurgeon.container.wanted import Wanted
+from gdsurgeon.errors import InputError, Line, UsageError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import Serving
+from gdsurgeon.text import near_miss
+from gdsurgeon.wire.fields import LEN, Field, WireError, encode_varint, fields
+from gdsurgeon.wire.source import Source, Window
+from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
+
+META_GRAPHS = 2
+"""Field number of the MetaGraphDefs in a SavedModel."""
+GRAPH_FILE = "saved_model.pb"
+TEXT_FILE = "saved_model.pbtxt"
+VARIABLES = os.path.join("variables", "variables")
+"""The prefix of the checkpoint in the folder of a SavedModel."""
+ASSETS = "assets"
+
+
+class Container(Protocol):
+    """What is around a graph.
+
+    Attributes:
+        kind: what it is called.
+        meta: the MetaGraph.
+        checkpoint: the prefix of its checkpoint; '' where it has none.
+    """
+
+    kind: str
+    meta: MetaGraph
+    checkpoint: str
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, to be changed."""
+
+    def chunks(self, *, without_objects: bool = False) -> list[Chunk]:
+        """The file that holds the graph, as it is now."""
+
+
+class SavedModel:
+    """The folder of a SavedModel.
+
+    Args:
+        folder: its path.
+        source: its ``saved_model.pb``.
+        wanted: what of it.
+
+    Raises:
+        InputError: it is corrupt, or has no such MetaGraph.
+        UsageError: it has several, and it is not said which is meant.
+    """
+
+    kind = "SavedModel"
+
+    def __init__(self, folder: str, source: Source, wanted: Wanted) -> None:
+        self.folder = folder
+        self._source = source
+        self._places = _places(source)
+        found = [MetaGraph(source, place.value, place.end) for place in self._places]
+        self._chosen = _chosen(found, wanted.tags, folder)
+        self.meta = found[self._chosen]
+        own = os.path.join(folder, VARIABLES)
+        self.checkpoint = wanted.checkpoint or (own if os.path.isfile(f"{own}.index") else "")
+        self.meta.graph.serving = _serving(self.kind, self.meta, self.checkpoint, os.path.join(folder, ASSETS), wanted)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, to be changed."""
+        return self.meta.graph
+
+    def chunks(self, *, without_objects: bool = False) -> list[Chunk]:
+        """``saved_model.pb`` as it is now; see `MetaGraph.chunks`."""
+        out: list[Chunk] = []
+        position = 0
+        place = self._places[self._chosen]
+        inner = self.meta.chunks(without_objects=without_objects)
+        head = encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(inner))
+        for start, end, chunks in ((place.start, place.end, [head, *inner]),):
+            out += [SourceSpan(self._source, position, start), *chunks]
+            position = end
+        return [*out, SourceSpan(self._source, position, self._source.size)]
+
+
+class MetaGraphFile:
+    """A ``.meta`` file, with the checkpoint of its name.
+
+    Args:
+        path: its path.
+        source: its bytes.
+        wanted: what of it.
+
+    Raises:
+        InputError: it is corrupt.
+    """
+
+    kind = "MetaGraph"
+
+    def __init__(self, path: str, source: Source, wanted: Wanted) -> None:
+        self.meta = MetaGraph(source, 0, source.size)
+        own = path.removesuffix(".meta")
+        self.checkpoint = wanted.checkpoint or (own if _is_checkpoint(own) else "")
+        self.meta.graph.serving = _serving(self.kind, self.meta, self.checkpoint, "", wanted)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, to be changed."""
+        return self.meta.graph
+
+    def chunks(self, *, without_objects: bool = False) -> list[Chunk]:
+        """The file as it is now; see `MetaGraph.chunks`."""
+        return self.meta.chunks(without_objects=without_objects)
+
+
+def _weights(checkpoint: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int, str]]) -> Source:
+    from gdsurgeon.container.weights import weights
+
+    return weights(checkpoint, keys, wanted)
+
+
+def _is_checkpoint(prefix: str) -> bool:
+    return os.path.isfile(f"{prefix}.index") or os.path.isfile(prefix)
+
+
+def _places(source: Source) -> list[Field]:
+    """Where the MetaGraphDefs are."""
+    try:
+        found = list(fields(Window(source, 0, source.size), 0, source.size))
+    except WireError as error:
+        what = f"is truncated or corrupt: {error.reason} (at byte {error.offset:,} of {source.size:,})"
+        raise InputError(f"{printable(source.name)} {what}") from None
+    places = [field for field in found if field.number == META_GRAPHS and field.wire_type == LEN]
+    if not places:
+        raise InputError(f"{printable(source.name)} is a SavedModel without a graph")
+    return places
+
+
+def _chosen(found: list[MetaGraph], tags: tuple[str, ...], name: str) -> int:
+    """Which of several MetaGraphs is meant."""
+    fitting = [number for number, meta in enumerate(found) if not tags or meta.tags == frozenset(tags)]
+    if not tags and len(fitting) > 1:
+        fitting = [number for number in fitting if found[number].tags == {"serve"}] or fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    there = "; ".join(",".join(sorted(meta.tags)) or "no tags" for meta in found)
+    if not fitting:
+        wanted = quoted(",".join(sorted(tags)))
+        raise InputError(f"{printable(name)} has no graph with the tags {wanted}; there is: {printable(there)}")
+    raise UsageError(Line("{model} has {count} graphs: say which by {tags} ({there})", model=printable(name),
+                          count=str(len(found)), there=printable(there)))  # fmt: skip
+
+
+def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: Wanted) -> Serving:
+    name = meta.graph.source_name
+    signatures = meta.signatures
+    missing = [key for key in wanted.signatures if key not in signatures]
+    if missing:
+        near = near_miss(missing[0], signatures)
+        raise InputError(f"{printable(name)} has no signature {quoted(missing[0])}.{near}".rstrip("."))
+    keys = restored_keys(meta) if checkpoint else {}
+    reads = tuple(path for path in (os.path.dirname(checkpoint) or "." if checkpoint else "", assets) if path)
+    makes = partial(_weights, checkpoint, keys) if checkpoint else None
+    absolute = tuple(map(os.path.abspath, reads))
+    serving = Serving(
+        kind,
+        checkpoint,
+        signatures,
+        restoring(meta, checkpoint),
+        initialising(meta, assets),
+        frozenset(keys),
+        absolute,
+        makes,
+    )
+    return serving.limited(wanted.signatures) if wanted.signatures else serving

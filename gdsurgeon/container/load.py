@@ -1,0 +1,116 @@
+"""Opens a model: a GraphDef, the folder of a SavedModel, a MetaGraph."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdsurgeon.container.wanted import ALL, Wanted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_source
+from gdsurgeon.wire import sniff
+from gdsurgeon.wire.source import STANDARD_INPUT, BytesSource, Source, Window, open_source
+
+if TYPE_CHECKING:
+    from gdsurgeon.container.container import Container
+
+
+class Model(NamedTuple):
+    """A graph, and the container around it; None where it is a GraphDef of its own."""
+
+    graph: Graph
+    container: Container | None
+
+
+def load(path: str) -> Graph:
+    """The graph in the file or folder PATH (``-``: standard input).
+
+    It is a GraphDef in binary or text form, or that of a SavedModel or a MetaGraph, of which it is a part.
+
+    Raises:
+        InputError: it cannot be read, or is something else; the message says what.
+        UsageError: a SavedModel has several graphs.
+    """
+    return open_model(path).graph
+
+
+def open_model(path: str, wanted: Wanted = ALL) -> Model:
+    """The model at PATH; of several graphs or signatures those that are WANTED. Raises: see `load`."""
+    folder = saved_model_at(path)
+    if folder:
+        return _in_folder(folder, wanted)
+    path = _meta_of(path)
+    source = open_source(path)
+    kind = sniff.container_kind(Window(source, 0, source.size))
+    if kind != sniff.META_GRAPH:
+        return Model(from_source(source), None)
+    from gdsurgeon.container.container import MetaGraphFile
+
+    found = MetaGraphFile(path, source, wanted)
+    return Model(found.graph, found)
+
+
+def _meta_of(path: str) -> str:
+    """The MetaGraph of the checkpoint with the prefix PATH, where there is one; else PATH."""
+    if path in STANDARD_INPUT or not os.path.isfile(f"{path}.meta"):
+        return path
+    if os.path.exists(path):  # in one file, as checkpoints of TensorFlow 1 were
+        with open(path, "rb") as file:
+            file.seek(max(os.path.getsize(path) - len(sniff.TABLE_END), 0))
+            if file.read() != sniff.TABLE_END:
+                return path
+    return f"{path}.meta"
+
+
+def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
+    """The files and folders that TensorFlow reads where the model at PATH is restored; they may not be there."""
+    if path in STANDARD_INPUT:
+        return ()
+    folder = saved_model_at(path)
+    prefix = wanted.checkpoint
+    own = [os.path.join(folder, name) for name in ("variables", "assets")] if folder else []
+    if not prefix and not folder:
+        meta = _meta_of(path)
+        prefix = meta.removesuffix(".meta") if meta.endswith(".meta") else ""
+    if prefix:
+        beside, name = os.path.split(prefix)
+        own += [os.path.join(beside, found) for found in _listed(beside or ".") if found.startswith(name)]
+    return tuple(own)
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def saved_model_at(path: str) -> str:
+    """The folder of the SavedModel that PATH is, or whose graph it is; ''."""
+    if path in STANDARD_INPUT:
+        return ""
+    folder, name = os.path.split(path)
+    if name in (_GRAPH_FILE, _TEXT_FILE) and os.path.isfile(path):
+        return folder or "."
+    return path if any(os.path.isfile(os.path.join(path, name)) for name in (_GRAPH_FILE, _TEXT_FILE)) else ""
+
+
+_GRAPH_FILE, _TEXT_FILE = "saved_model.pb", "saved_model.pbtxt"
+
+
+def _in_folder(folder: str, wanted: Wanted) -> Model:
+    from gdsurgeon.container.container import SavedModel
+
+    path = os.path.join(folder, _GRAPH_FILE)
+    source = open_source(path) if os.path.isfile(path) else _from_text(os.path.join(folder, _TEXT_FILE))
+    source.name = folder
+    found = SavedModel(folder, source, wanted)
+    return Model(found.graph, found)
+
+
+def _from_text(path: str) -> Source:
+    """The bytes that the text of a SavedModel stands for."""
+    from gdsurgeon.wire.text import to_binary
+
+    source = open_source(path)
+    return BytesSource(to_binary(source.read(0, source.size), source.name, "SavedModel"), path)

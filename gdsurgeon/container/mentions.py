@@ -1,0 +1,146 @@
+"""Every place around a graph that holds the name of a node of it.
+
+Facts: saver_def, signature_def, asset_file_def, the collections (names of nodes, VariableDefs, contexts of loops and
+conditionals, assets in an Any), and the constants of the object graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.model_protos import CollectionDef, MetaGraphDef, SignatureDef, TensorInfo, VariableDef
+
+Spell = Callable[[str], "str | None"]
+"""What a node, a tensor or ``^node`` is called now; None: it is gone."""
+
+_CONTEXTS = {"while_context": "tensorflow.WhileContextDef", "cond_context": "tensorflow.CondContextDef"}
+_SAVER = {"filename_tensor_name": "the saver's file name", "save_tensor_name": "saving", "restore_op_name": "restoring"}
+_VARIABLE = ("variable_name", "initial_value_name", "initializer_name", "snapshot_name")
+
+
+def respell(part: MetaGraphDef, spell: Spell) -> bool:
+    """Has PART, a MetaGraphDef or some fields of one, name nodes as SPELL does; returns whether it has changed.
+
+    What is gone leaves lists of names, and the variables that are listed.
+
+    Raises:
+        EditError: a signature, the saver, an asset or an object needs a node that is gone.
+    """
+    before = part.SerializeToString(deterministic=True)
+    for key, what in _SAVER.items():
+        text = getattr(part.saver_def, key)
+        if text:
+            setattr(part.saver_def, key, _needed(spell, text, f"{what} needs"))
+    for key, definition in part.signature_def.items():
+        _respell_signature(key, definition, spell)
+    for asset in part.asset_file_def:
+        _respell_info(asset.tensor_info, spell, f"the asset {quoted(asset.filename)} is")
+    for key, collection in part.collection_def.items():
+        _respell_collection(key, collection, spell)
+    for item in part.object_graph_def.nodes:
+        if item.WhichOneof("kind") == "constant":
+            item.constant.operation = _needed(spell, item.constant.operation, "an object of the model is")
+    return part.SerializeToString(deterministic=True) != before
+
+
+def _needed(spell: Spell, text: str, who: str) -> str:
+    now = spell(text)
+    if now is None:
+        raise EditError(f"{who} {quoted(text)}, which would be gone")
+    return now
+
+
+def _respell_signature(key: str, definition: SignatureDef, spell: Spell) -> None:
+    for what, infos in (("input", definition.inputs), ("output", definition.outputs)):
+        for name, info in infos.items():
+            _respell_info(info, spell, f"the {what} {quoted(name)} of the signature {quoted(key)} is")
+
+
+def _respell_info(info: TensorInfo, spell: Spell, who: str) -> None:
+    kind = info.WhichOneof("encoding")
+    if kind == "name":
+        info.name = _needed(spell, info.name, who)
+    elif kind == "coo_sparse":
+        for field in ("values_tensor_name", "indices_tensor_name", "dense_shape_tensor_name"):
+            setattr(info.coo_sparse, field, _needed(spell, getattr(info.coo_sparse, field), who))
+    elif kind == "composite_tensor":
+        for component in info.composite_tensor.components:
+            _respell_info(component, spell, who)
+
+
+def _respell_collection(key: str, collection: CollectionDef, spell: Spell) -> None:
+    kind = collection.WhichOneof("kind")
+    if kind == "node_list":
+        names = list(_left(collection.node_list.value, spell))
+        collection.node_list.value[:] = names
+    elif kind == "bytes_list":
+        entries = [
+            now for entry in collection.bytes_list.value if (now := _respelt_entry(key, entry, spell)) is not None
+        ]
+        collection.bytes_list.value[:] = entries
+    elif kind == "any_list":
+        for item in collection.any_list.value:
+            if item.type_url.endswith("/tensorflow.AssetFileDef"):
+                asset = message("tensorflow.AssetFileDef").FromString(item.value)
+                _respell_info(asset.tensor_info, spell, f"the asset {quoted(asset.filename)} is")
+                item.value = asset.SerializeToString(deterministic=True)
+
+
+def _left(names: Iterable[str], spell: Spell) -> Iterator[str]:
+    yield from (now for name in names if (now := spell(name)) is not None)
+
+
+def _respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
+    """An entry of a collection of messages; None where what it describes is gone."""
+    if key in _CONTEXTS:
+        return _respelt_context(message(_CONTEXTS[key]).FromString(entry), spell)
+    found = as_variable(entry)
+    if found is None:
+        return entry
+    for field in _VARIABLE:
+        text = getattr(found, field)
+        if text:
+            now = spell(text)
+            if now is None:
+                return None
+            setattr(found, field, now)
+    return found.SerializeToString(deterministic=True)
+
+
+def as_variable(entry: bytes) -> VariableDef | None:
+    """An entry of a collection as the VariableDef that it is, or None: collections do not say what they hold."""
+    try:
+        found = message("tensorflow.VariableDef").FromString(entry)
+    except decode_error():
+        return None
+    is_one = bool(found.variable_name and found.initializer_name) and not _unknown(found)
+    return found if is_one else None
+
+
+def _unknown(found: VariableDef) -> bool:
+    from gdsurgeon.wire.messages import unknown_fields
+
+    return len(unknown_fields(found)) > 0
+
+
+def _respelt_context(context: object, spell: Spell) -> bytes:
+    """The context of a loop or conditional: nodes are named in single fields, in lists, and in a map."""
+    pending = [context]
+    while pending:
+        found = pending.pop()
+        for field, value in found.ListFields():  # type: ignore[attr-defined]
+            if field.name in ("pred_name", "pivot_name", "pivot_for_pred_name", "pivot_for_body_name",
+                              "maximum_iterations_name"):  # fmt: skip
+                setattr(found, field.name, spell(value) or value)
+            elif field.name in ("loop_exit_names", "loop_enter_names"):
+                value[:] = list(_left(value, spell))
+            elif field.name == "values_def":
+                value.values[:] = list(_left(list(value.values), spell))
+                external = {spell(k) or k: spell(v) or v for k, v in value.external_values.items()}
+                value.external_values.clear()
+                value.external_values.update(external)
+            elif field.name == "nested_contexts":
+                pending += [getattr(nested, nested.WhichOneof("ctxt")) for nested in value if nested.WhichOneof("ctxt")]
+    return bytes(context.SerializeToString(deterministic=True))  # type: ignore[attr-defined]

@@ -1,0 +1,135 @@
+"""A MetaGraphDef as spans: its graph, and what stands around that; what was not edited is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from gdsurgeon.container.mentions import respell
+from gdsurgeon.errors import InputError, printable
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import plain_tensor
+from gdsurgeon.graph.served import tensor_now
+from gdsurgeon.graph.serving import Served
+from gdsurgeon.wire.fields import LEN, Field, WireError, encode_varint, fields
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.model_protos import MetaGraphDef, TensorInfo
+from gdsurgeon.wire.source import Source, SourceSlice, Window
+from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
+
+GRAPH = 2
+"""Field number of the GraphDef in a MetaGraphDef."""
+_OBJECTS = 7
+"""Field number of the object graph, by which tf.saved_model.load finds everything."""
+MOST_AROUND = 1 << 30
+"""Bytes beside the graph: they are parsed at once."""
+
+
+class MetaGraph:
+    """A MetaGraphDef.
+
+    Args:
+        source: what holds it.
+        start, end: where it lies there.
+
+    Attributes:
+        graph: its graph, over a part of SOURCE.
+
+    Raises:
+        InputError: it is corrupt, or has no graph.
+    """
+
+    def __init__(self, source: Source, start: int, end: int) -> None:
+        self._source = source
+        self._start, self._end = start, end
+        try:
+            self._fields = list(fields(Window(source, start, end), 0, end - start))
+        except WireError as error:
+            raise InputError(
+                f"{printable(source.name)} is truncated or corrupt: {error.reason} (at byte {start + error.offset:,})"
+            ) from None
+        graphs = [field for field in self._fields if _is_graph(field)]
+        if len(graphs) != 1:
+            what = "no graph" if not graphs else f"{len(graphs)} graphs in one MetaGraphDef"
+            raise InputError(f"{printable(source.name)} holds {what}")
+        place = graphs[0]
+        piece = SourceSlice(source, start + place.value, start + place.end)
+        self.graph = Graph(piece, file_bytes=source.size)
+
+    def _bytes(self, field: Field) -> bytes:
+        return self._source.read(self._start + field.start, field.end - field.start)
+
+    @cached_property
+    def around(self) -> MetaGraphDef:
+        """All of it but the graph. Not to be changed. Raises InputError."""
+        others = [field for field in self._fields if not _is_graph(field)]
+        if sum(field.end - field.start for field in others) > MOST_AROUND:
+            raise InputError(f"{printable(self._source.name)} holds more than 1 GiB beside its graph")
+        return self._parsed(b"".join(map(self._bytes, others)))
+
+    def _parsed(self, data: bytes) -> MetaGraphDef:
+        try:
+            return message("tensorflow.MetaGraphDef").FromString(data)
+        except decode_error():
+            raise InputError(f"{printable(self._source.name)} is corrupt: what stands around its graph") from None
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The tags by which a loader asks for it."""
+        return frozenset(self.around.meta_info_def.tags)
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether it has the object graph of TensorFlow 2, by which tf.saved_model.load finds everything."""
+        return bool(self.around.object_graph_def.nodes)
+
+    @cached_property
+    def signatures(self) -> Mapping[str, Served]:
+        """The signatures, by key; of a tensor that is no dense one, its components."""
+        return {
+            key: Served(dict(_tensors(definition.inputs)), dict(_tensors(definition.outputs)), definition.method_name)
+            for key, definition in sorted(self.around.signature_def.items())
+        }
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def chunks(self, *, without_objects: bool = False) -> list[Chunk]:
+        """The message as it is now: what names nodes of the graph has followed these.
+
+        Raises:
+            EditError: what cannot do without a node that is gone names it.
+        """
+        if not self.graph.is_changed and not without_objects:
+            return [SourceSpan(self._source, self._start, self._end)]
+        out: list[Chunk] = []
+        for field in self._fields:
+            if _is_graph(field):
+                inner = self.graph.chunks()
+                out += [encode_varint(GRAPH << 3 | LEN) + encode_varint(size_of(inner)), *inner]
+            elif field.number != _OBJECTS or not without_objects:
+                out.append(self._respelt(field))
+        return out
+
+    def _respelt(self, field: Field) -> Chunk:
+        as_it_was = SourceSpan(self._source, self._start + field.start, self._start + field.end)
+        part = self._parsed(self._bytes(field))
+        if not respell(part, lambda text: tensor_now(self.graph, text)):
+            return as_it_was
+        return part.SerializeToString(deterministic=True)
+
+
+def _is_graph(field: Field) -> bool:
+    return field.number == GRAPH and field.wire_type == LEN
+
+
+def _tensors(infos: Mapping[str, TensorInfo]) -> Iterator[tuple[str, str]]:
+    for key, info in sorted(infos.items()):
+        kind = info.WhichOneof("encoding")
+        if kind == "coo_sparse":
+            for part in ("values", "indices", "dense_shape"):
+                yield f"{key}/{part}", plain_tensor(getattr(info.coo_sparse, f"{part}_tensor_name"))
+        elif kind == "composite_tensor":
+            for number, component in enumerate(info.composite_tensor.components):
+                yield f"{key}/{number}", plain_tensor(component.name)
+        else:
+            yield key, plain_tensor(info.name)

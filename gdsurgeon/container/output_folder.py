@@ -1,0 +1,193 @@
+"""The output where it is a SavedModel: a folder that appears whole or not at all."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+
+from gdsurgeon.container.container import GRAPH_FILE, TEXT_FILE
+from gdsurgeon.errors import OutputError, printable, reason
+from gdsurgeon.wire.output import OutputFile, link_or_copy, sync_folder, temporary_name
+from gdsurgeon.wire.write import Chunk
+
+FINGERPRINT = "fingerprint.pb"
+_EXCHANGE = 2
+_HERE = -100
+
+
+class OutputFolder:
+    """Where a SavedModel is written: staged beside its target, perhaps proven, then published by a rename.
+
+    What the model has beside its graph (checkpoint, assets, ...) is linked, or copied where links are not possible. An
+    earlier SavedModel of that name is exchanged for the new one in one step. No other folder is replaced, or added to.
+
+    Use as a context manager, as `OutputFile`.
+
+    Args:
+        path: the output.
+        model: the folder that is edited.
+
+    Raises:
+        OutputError: PATH is something else than a SavedModel or an empty folder, or in a folder that is not there.
+    """
+
+    is_stream = False
+
+    def __init__(self, path: str, model: str) -> None:
+        self.name = path
+        self.staged: str | None = None
+        self.has_appeared = False
+        self._model = model
+        self._target = os.path.realpath(path)
+        self._old = ""
+        parent = os.path.dirname(self._target)
+        if not os.path.isdir(parent):
+            raise OutputError(f"{printable(path)} cannot be written: there is no folder {printable(parent)}")
+        if os.path.lexists(self._target) and not is_replaceable(self._target):
+            what = "a folder that is no SavedModel" if os.path.isdir(self._target) else "a file"
+            raise OutputError(f"{printable(path)} cannot be written: it is {what}")
+
+    def is_terminal(self) -> bool:
+        """Whether what is written would appear on a terminal."""
+        return False
+
+    def __enter__(self) -> OutputFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    def stage(self, chunks: Iterable[Chunk]) -> str:
+        """Writes the folder with CHUNKS as its graph under a name of its own; returns the path of the graph's file.
+
+        Raises:
+            OutputError: it cannot be written; nothing is left behind.
+        """
+        self.staged = temporary_name(self._target)
+        graph_file = os.path.join(self.staged, GRAPH_FILE)
+        try:
+            os.mkdir(self.staged)
+            left_out = {GRAPH_FILE, TEXT_FILE, FINGERPRINT}
+            link_tree(self._model, self.staged, left_out)
+            with OutputFile(graph_file) as file:
+                file.stage(chunks)
+                file.publish()
+            shutil.copymode(self._model, self.staged)
+            sync_folder(self.staged)
+        except OSError as error:
+            self.discard()
+            raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
+        except BaseException:
+            self.discard()
+            raise
+        return graph_file
+
+    def stream(self, chunks: Iterable[Chunk]) -> None:
+        """Raises OutputError: a folder cannot be streamed."""
+        raise OutputError(f"{printable(self.name)} is a folder: it cannot be streamed")
+
+    def publish(self) -> None:
+        """Has the staged folder take its name. Raises OutputError: it cannot; the target is as it was."""
+        assert self.staged is not None
+        try:
+            if os.path.isdir(self._target) and os.listdir(self._target):
+                self._old = self.staged
+                exchange(self.staged, self._target)
+            else:
+                os.rename(self.staged, self._target)
+            self.has_appeared = True
+            sync_folder(os.path.dirname(self._target))
+        except OSError as error:
+            raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
+        self.discard()  # what was exchanged for it
+        self.staged = None
+
+    def discard(self) -> None:
+        """Removes what was staged and not published, or what the published folder has replaced."""
+        if self.staged is not None:
+            shutil.rmtree(self.staged, ignore_errors=True)
+
+
+def is_replaceable(folder: str) -> bool:
+    """Whether FOLDER is a SavedModel or empty."""
+    try:
+        found = os.listdir(folder)
+    except OSError:
+        return False
+    return not found or any(name in (GRAPH_FILE, TEXT_FILE) for name in found)
+
+
+def link_tree(model: str, other: str, left_out: Iterable[str] = ()) -> None:
+    """Has the folder OTHER hold the files of the folder MODEL, but for those at its top that are LEFT_OUT.
+
+    Files are linked, or copied where links are not possible. Raises OSError.
+    """
+    leaving = set(left_out)
+    for relative, is_folder in _tree(model, ""):
+        if relative in leaving:
+            continue
+        target = os.path.join(other, relative)
+        if is_folder:
+            os.mkdir(target)
+        else:
+            link_or_copy(os.path.realpath(os.path.join(model, relative)), target)
+
+
+def _tree(root: str, below: str) -> Iterator[tuple[str, bool]]:
+    """(path from ROOT, whether it is a folder) of all below it, a folder before what it holds."""
+    pending = [below]
+    while pending:
+        folder = pending.pop()
+        for name in sorted(os.listdir(os.path.join(root, folder))):
+            relative = os.path.join(folder, name)
+            is_folder = os.path.isdir(os.path.join(root, relative))
+            yield relative, is_folder
+            if is_folder:
+                pending.append(relative)
+
+
+def exchange(path: str, other: str) -> None:
+    """Exchanges the names of two folders, in one step where the system can. Raises OSError."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is not None:
+        if rename(_HERE, os.fsencode(path), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+            return
+        number = ctypes.get_errno()
+        if number not in (errno.ENOSYS, errno.EINVAL):
+            raise OSError(number, os.strerror(number))
+    away = temporary_name(other)
+    os.rename(other, away)
+    try:
+        os.rename(path, other)
+    except OSError:
+        os.rename(away, other)
+        raise
+    os.rename(away, path)
+
+
+def back_up_folder(folder: str, backup: str) -> None:
+    """Keeps FOLDER as BACKUP: its files are linked, so that it takes no room.
+
+    Raises:
+        OutputError: it cannot be written, or BACKUP is something else than a SavedModel.
+    """
+    staged = temporary_name(backup)
+    try:
+        if os.path.lexists(backup) and not is_replaceable(backup):
+            raise OutputError(f"the backup {printable(backup)} cannot be written: it is no SavedModel")
+        os.mkdir(staged)
+        link_tree(folder, staged)
+        if os.path.isdir(backup):
+            exchange(staged, backup)
+        else:
+            os.rename(staged, backup)
+    except OSError as error:
+        raise OutputError(f"the backup {printable(backup)} cannot be written: {reason(error)}") from error
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)

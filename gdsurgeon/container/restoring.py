@@ -1,0 +1,156 @@
+"""How the variables of a MetaGraph get their values: the runs that restore it, and the key of each in the checkpoint.
+
+Source: what tf.compat.v1.saved_model.load and tf.compat.v1.train.Saver.restore run, and with what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gdsurgeon.container.meta_graph import MetaGraph
+from gdsurgeon.errors import EditError, InputError
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import plain_tensor
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.serving import INIT, Restoring
+from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.wire.messages import message
+
+_INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
+_RESTORE = "RestoreV2"
+_PASSED_ON = IDENTITY | {"Reshape", "Cast"}
+
+
+class Key(NamedTuple):
+    """Where a checkpoint has the value of a variable: the tensor, and the slice of it as the restore op spells it."""
+
+    tensor: str
+    slice: str = ""
+
+
+def restoring(model: MetaGraph, checkpoint: str) -> Restoring | None:
+    """The run that restores the variables of MODEL from the checkpoint with the prefix CHECKPOINT; None: none can."""
+    saver = model.around.saver_def
+    if not saver.restore_op_name or not checkpoint:
+        return None
+    return Restoring({plain_tensor(saver.filename_tensor_name): checkpoint}, (_node(saver.restore_op_name),))
+
+
+def initialising(model: MetaGraph, assets: str) -> Restoring | None:
+    """The run by which a loader initialises MODEL, whose assets are in the folder ASSETS; None: there is none."""
+    around = model.around
+    present = [key for key in _INIT_COLLECTIONS if key in around.collection_def]  # to ask for a missing one adds it
+    targets = [name for key in present for name in around.collection_def[key].node_list.value]
+    if not targets and INIT in model.signatures:
+        targets = list(model.signatures[INIT].outputs.values())
+    if not targets:
+        return None
+    files = {plain_tensor(tensor): f"{assets}/{name}" for tensor, name in _assets(model)}
+    return Restoring(files, tuple(dict.fromkeys(map(_node, targets))))
+
+
+def _node(text: str) -> str:
+    return text.removeprefix("^").partition(":")[0]
+
+
+def _assets(model: MetaGraph) -> Iterator[tuple[str, str]]:
+    """(tensor that is fed with the path, name of the file) of each asset; TensorFlow 1 kept them in a collection."""
+    for asset in model.around.asset_file_def:
+        yield asset.tensor_info.name, asset.filename
+    if not model.around.asset_file_def and "saved_model_assets" in model.around.collection_def:
+        for item in model.around.collection_def["saved_model_assets"].any_list.value:
+            asset = message("tensorflow.AssetFileDef").FromString(item.value)
+            yield asset.tensor_info.name, asset.filename
+
+
+# -- which variable has which key ----------------------------------------------------------------------------
+
+
+def restored_keys(model: MetaGraph) -> dict[str, Key]:
+    """The key of each variable (by the name of its node in the file) that the restore op assigns to.
+
+    TensorFlow 1 has the assignments in the graph, TensorFlow 2 in a function that is given the variables.
+    """
+    name = _node(model.around.saver_def.restore_op_name)
+    graph = model.graph.pristine()
+    node = graph.find(name) if name else None
+    if node is None:
+        return {}
+    function = _called(node)
+    if function is None:
+        return _with_shared(graph, dict(_assigned(_above([node]))))
+    try:
+        body = Body(graph, function)
+    except (EditError, InputError):
+        return {}
+    given = {argument.name: tensor.node.name for argument, tensor in zip(body.arguments, node.inputs, strict=False)}
+    found = dict(_assigned(body.graph.nodes()))
+    return _with_shared(graph, {given[argument]: key for argument, key in found.items() if argument in given})
+
+
+def _with_shared(graph: Graph, keys: dict[str, Key]) -> dict[str, Key]:
+    """KEYS, and those of the variables that are the same ones by their shared name."""
+    nodes = [node for node in graph.nodes() if node.op in VARIABLES or node.op in RESOURCE_VARIABLES]
+    by_name = {_shared_name(node): keys[node.name] for node in nodes if node.name in keys}
+    return keys | {node.name: by_name[name] for node in nodes if (name := _shared_name(node)) in by_name}
+
+
+def _shared_name(node: Node) -> tuple[object, object]:
+    """What a variable is called at run time."""
+    return node.plain_attr("container") or b"", node.plain_attr("shared_name") or node.name.encode()
+
+
+def _called(node: Node) -> str | None:
+    """The function that NODE calls, or None."""
+    value = node.attr("f")
+    return value.func.name or None if value is not None else None
+
+
+def _above(nodes: Iterable[Node]) -> Iterator[Node]:
+    seen: dict[Node, None] = dict.fromkeys(nodes)
+    pending = list(seen)
+    for node in pending:  # grows while it is walked
+        for producer in (*(read.node for read in node.inputs), *node.controls):
+            if producer.exists and producer not in seen:
+                seen[producer] = None
+                pending.append(producer)
+    yield from seen
+
+
+def _assigned(nodes: Iterable[Node]) -> Iterator[tuple[str, Key]]:
+    """(variable or argument, key) of each of NODES that assigns to it what a checkpoint holds."""
+    texts: dict[Node, list[str]] = {}  # one restore op names the keys of all
+    for node in nodes:
+        if node.op in ASSIGNMENTS and len(node.inputs) > 1:
+            restored = _restored(node.inputs[1], texts)
+            if restored is not None:
+                yield node.inputs[0].node.name, restored
+
+
+def _restored(tensor: Output, texts: dict[Node, list[str]]) -> Key | None:
+    """The key of the tensor of a checkpoint that TENSOR is, passed on and reshaped perhaps; None where it is none.
+
+    TEXTS are those of the constants that were looked at.
+    """
+    while tensor.node.op in _PASSED_ON and tensor.node.inputs:
+        tensor = tensor.node.inputs[0]
+    node = tensor.node
+    if node.op != _RESTORE or len(node.inputs) < 3:
+        return None
+    for slot in (1, 2):
+        held = node.inputs[slot].node
+        if held not in texts:
+            texts[held] = _texts(held)
+    names, slices = (texts[node.inputs[slot].node] for slot in (1, 2))
+    if not tensor.index < min(len(names), len(slices)):
+        return None
+    return Key(names[tensor.index], slices[tensor.index])
+
+
+def _texts(node: Node) -> list[str]:
+    """The strings in a constant; none where it is no constant."""
+    found = constant(node)
+    return [] if found is None else [item.decode() for item in found.values if isinstance(item, bytes)]

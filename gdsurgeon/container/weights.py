@@ -1,0 +1,86 @@
+"""The variables of a model as a GraphDef of constants: what stands around the values, and spans of the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.checkpoint.slices import parse_slice_spec
+from gdsurgeon.checkpoint.stored import Checkpoint
+from gdsurgeon.container.restoring import Key
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.attrs import type_value
+from gdsurgeon.graph.constants import TENSOR
+from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
+from gdsurgeon.text import near_miss
+from gdsurgeon.wire.fields import LEN, encode_len, encode_varint
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.node_record import encode_attr
+from gdsurgeon.wire.source import Source
+from gdsurgeon.wire.write import Chunk, ChunkSource, size_of
+
+_NODE, _NAME, _OP, _DEVICE, _ATTR = 1, 1, 2, 4, 5
+_KEY, _VALUE = 1, 2
+_CONTENT, _STRINGS = 4, 8
+
+
+def weights(prefix: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int, str]]) -> Source:
+    """A GraphDef with a constant for each variable that is WANTED; its bytes are read from the checkpoint when it is.
+
+    Args:
+        prefix: of the checkpoint.
+        keys: where in it the values are, by variable.
+        wanted: for each variable its dtype, and the device of its constant.
+
+    Raises:
+        EditError: the restore op restores no such variable, or the checkpoint has none of it, or of another dtype.
+        InputError: the checkpoint cannot be read.
+    """
+    checkpoint = open_checkpoint(prefix)
+    chunks: list[Chunk] = []
+    for name, (dtype, device) in wanted.items():
+        key = keys.get(name)
+        if key is None:
+            raise EditError(
+                f"the variable {quoted(name)} is not restored from the checkpoint, so that it has no value to freeze."
+                f"{near_miss(name, keys)}".rstrip(".")
+            )
+        if key.tensor not in checkpoint.keys:
+            near = near_miss(key.tensor, checkpoint.keys)
+            what = f"has no tensor {quoted(key.tensor)}, which the variable {quoted(name)} is restored from"
+            raise EditError(f"{printable(prefix)} {what}.{near}".rstrip("."))
+        chunks += _constant(name, checkpoint, key, dtype, device)
+    return ChunkSource(chunks, f"the checkpoint {prefix}")
+
+
+def _constant(name: str, checkpoint: Checkpoint, key: Key, dtype: int, device: str) -> Iterator[Chunk]:
+    """The field of a GraphDef that holds the constant NAME."""
+    stored = checkpoint.tensor(key.tensor)
+    if stored.dtype != base_dtype(dtype):
+        raise EditError(
+            f"the variable {quoted(name)} is {dtype_name(dtype)}, and {quoted(key.tensor)} in the checkpoint is "
+            f"{stored.dtype.name}"
+        )
+    value: list[Chunk]
+    if stored.dtype == STRING:
+        shape = stored.shape
+        value = [encode_len(_STRINGS, text) for text in stored.strings()]
+    else:
+        found = checkpoint.stretch(key.tensor, parse_slice_spec(key.slice)[1])
+        shape = found.shape
+        value = _wrapped(_CONTENT, found.chunks) if size_of(found.chunks) else []
+    tensor = message("tensorflow.TensorProto")(dtype=stored.dtype)
+    tensor.tensor_shape.SetInParent()
+    for size in shape:
+        tensor.tensor_shape.dim.add(size=size)
+    tensor_chunks = _wrapped(TENSOR, [tensor.SerializeToString(), *value])
+    entry = [encode_len(_KEY, b"value"), *_wrapped(_VALUE, tensor_chunks)]
+    head = encode_len(_NAME, name.encode()) + encode_len(_OP, b"Const")
+    head += encode_len(_DEVICE, device.encode()) if device else b""
+    head += encode_attr("dtype", type_value(stored.dtype).SerializeToString())
+    yield from _wrapped(_NODE, [head, *_wrapped(_ATTR, entry)])
+
+
+def _wrapped(number: int, chunks: list[Chunk]) -> list[Chunk]:
+    """CHUNKS as the length-delimited field NUMBER."""
+    return [encode_varint(number << 3 | LEN) + encode_varint(size_of(chunks)), *chunks]

@@ -1,0 +1,201 @@
+"""freeze: the variables that some outputs depend on become constants, with the values of the model's checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.extract import cut_down, needed
+from gdsurgeon.edits.functions.handles import Handles, Held
+from gdsurgeon.errors import EditError, Line, NothingToDo, printable, quoted
+from gdsurgeon.graph.attrs import format_shape, shape_of
+from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.graph.serving import Served, Serving
+from gdsurgeon.ops.kinds import PLACEHOLDERS, RESOURCE_VARIABLES, VARIABLES, is_table
+from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import counted, near_miss, size
+
+DEFAULT = "serving_default"
+"""The key of the signature that is meant where none is named."""
+
+
+@edit
+def freeze(
+    graph: Graph, *, signatures: Sequence[str] = (), outputs: Sequence[str] = (), inputs: Sequence[str] = ()
+) -> EditResult:
+    """Cuts GRAPH, that of a SavedModel or a MetaGraph, down to what OUTPUTS need, with constants for variables.
+
+    A constant has the name of its variable, and its value is copied from the checkpoint when the graph is written.
+    Functions stay: what was handed a variable is handed its value.
+
+    Args:
+        graph: changed in place.
+        signatures: keys of those that are frozen, where no OUTPUTS are named; none: ``serving_default``, or the one
+            that there is.
+        outputs: tensors.
+        inputs: tensors at which to cut, where OUTPUTS are named; see `gdsurgeon.edits.extract.extract`.
+
+    Raises:
+        EditError: no such signature or tensor; a variable has no value in the checkpoint, or one that does not fit; or
+            something that the outputs depend on writes to a variable, or takes one in a way that a value does not do.
+    """
+    serving = serving_of(graph) or Serving()
+    if outputs:
+        starts, ends = _tensors(graph, inputs), _tensors(graph, outputs)
+    else:
+        starts, ends = _served(graph, serving, signatures)
+    topology = topology_of(graph)
+    kept = [topology.node(number) for number in members(needed(topology, starts, ends))]
+    variables = [node for node in kept if node.op in VARIABLES or node.op in RESOURCE_VARIABLES]
+    weights = _weights(graph, serving, variables)
+    handles = Handles(graph, kept)
+    for node in variables:
+        handles.hold(node.output, _held(node, weights))
+    handles.check()
+
+    nodes, functions = handles.apply()
+    constants = _put_constants(graph, kept, variables, weights)
+    initialisers = _initialisers(graph, serving, kept)
+    result = cut_down(graph, starts, [_now(graph, end) for end in ends], initialisers)
+    intent = result.intent
+    intent.added += constants
+    intent.removed = [name for name in intent.removed if name not in constants and name in graph.pristine()]
+    intent.changed += [name for name in nodes if name in graph]
+    intent.functions.changed = [name for name in functions if name in graph.functions]
+    if initialisers:
+        named = ", ".join(quoted(node.name) for node in initialisers)
+        result.notes.append(f"whoever runs the graph has to run {named} first: it initialises tables")
+    if not outputs:
+        result.told += _names(graph, serving, signatures)
+    result.told.append(("frozen", f"{counted(len(constants), 'variable')}, {size(weights.source.size)}"))
+    return result
+
+
+def _tensors(graph: Graph, texts: Iterable[str]) -> list[Output]:
+    return list(dict.fromkeys(graph.output(text) for text in texts))
+
+
+def _served(graph: Graph, serving: Serving, keys: Sequence[str]) -> tuple[list[Output], list[Output]]:
+    """The inputs and the outputs of the signatures KEYS."""
+    meant = [(key, _signature(graph, serving, key)) for key in keys or [_default(graph, serving)]]
+    starts = {key: _tensors(graph, served.inputs.values()) for key, served in meant}
+    ends = {key: _tensors(graph, served.outputs.values()) for key, served in meant}
+    topology = topology_of(graph)
+    for key, tensors in starts.items():
+        for other in starts:
+            above = needed(topology, starts[other], ends[other])
+            cut = [t for t in tensors if t.node.op not in PLACEHOLDERS and t not in starts[other]]
+            hit = next((tensor for tensor in cut if above[topology.id_of(tensor.node)]), None)
+            if hit is not None:
+                raise EditError(
+                    f"the signature {quoted(key)} takes {quoted(hit.name)}, which {quoted(other)} computes: "
+                    "freeze them apart"
+                )
+    unique: dict[Output, None] = dict.fromkeys(tensor for tensors in starts.values() for tensor in tensors)
+    return list(unique), list(dict.fromkeys(tensor for tensors in ends.values() for tensor in tensors))
+
+
+def _signature(graph: Graph, serving: Serving, key: str) -> Served:
+    found = serving.called.get(key)
+    if found is None:
+        near = near_miss(key, serving.called)
+        raise EditError(f"{printable(graph.source_name)} has no signature {quoted(key)}.{near}".rstrip("."))
+    return found
+
+
+def _default(graph: Graph, serving: Serving) -> str:
+    """The signature that is meant where none is named."""
+    keys = list(serving.called)
+    if DEFAULT in keys or len(keys) == 1:
+        return DEFAULT if DEFAULT in keys else keys[0]
+    name = printable(graph.source_name)
+    if not keys:
+        raise EditError(Line("{model} has no signatures: {outputs} says what is to be frozen", model=name))
+    there = ", ".join(map(quoted, keys))
+    raise EditError(Line("{model} has several signatures: {signatures} says which ({there})", model=name, there=there))
+
+
+def _names(graph: Graph, serving: Serving, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What callers of the signatures call the tensors that are inputs and outputs now."""
+    for key in keys or [_default(graph, serving)]:
+        for side in (serving.signatures[key].inputs, serving.signatures[key].outputs):
+            named = [f"{printable(name)} = {printable(tensor)}" for name, tensor in side.items() if name != tensor]
+            if named:
+                yield "called", ", ".join(named)
+
+
+def _weights(graph: Graph, serving: Serving, variables: Sequence[Node]) -> Graph:
+    """The graph of the constants for VARIABLES."""
+    if not variables:
+        raise NothingToDo("the outputs depend on no variable")
+    if serving.weights is None:
+        raise EditError(
+            Line(
+                "{model} comes with no checkpoint, so that {count} variables have no values; {checkpoint} names one",
+                model=printable(graph.source_name),
+                count=f"{len(variables):,}",
+            )
+        )
+    return Graph(serving.weights({_file_name(node): (_dtype(node), node.device) for node in variables}))
+
+
+def _file_name(node: Node) -> str:
+    return node.base_name or node.name
+
+
+def _dtype(node: Node) -> int:
+    value = node.plain_attr("dtype")
+    return value if isinstance(value, int) else 0
+
+
+def _held(node: Node, weights: Graph) -> Held:
+    """The value of a variable. Raises EditError where it has another shape than the variable states."""
+    constant = weights[_file_name(node)]
+    header = constant_header(constant)
+    assert header is not None
+    stated = node.attr("shape")
+    shape = shape_of(stated.shape) if stated is not None else None
+    dims = header.dims or ()
+    # VariableV2 of an unknown shape states that of a scalar in old graphs; what is written there is the checkpoint's.
+    if shape and (len(shape) != len(dims) or any(a not in (-1, b) for a, b in zip(shape, dims, strict=True))):
+        raise EditError(
+            f"the variable {quoted(node.name)} is {format_shape(shape)}, and its value in the checkpoint "
+            f"{format_shape(dims)}"
+        )
+    return Held(node.name, header.dtype, dims)
+
+
+def _put_constants(graph: Graph, kept: Sequence[Node], variables: Sequence[Node], weights: Graph) -> list[str]:
+    """Gives each of VARIABLES a constant of its name, which those KEPT read; returns the names."""
+    names = {node: node.name for node in variables}
+    unique = graph.unique_names()
+    graph.rename({node: unique(f"{name}/variable") for node, name in names.items()})
+    staying = set(kept)
+    for node, name in names.items():
+        constant = graph.add_copy(name, weights[_file_name(node)], after=node)
+        graph.set_controls(constant, node.controls)
+        graph.reroute([use for use in graph.uses(node.output) if use.node in staying], constant.output)
+        for user in graph.users(node):
+            if node in user.controls and user in staying:
+                graph.set_controls(user, [constant if control is node else control for control in user.controls])
+    return list(names.values())
+
+
+def _initialisers(graph: Graph, serving: Serving, kept: Sequence[Node]) -> list[Node]:
+    """The nodes by which a loader initialises tables, where there are any among those KEPT."""
+    if not any(is_table(node.op) for node in kept):
+        return []
+    names = serving.initialising.targets if serving.initialising is not None else ()
+    return [node for name in names if (node := graph.find(name)) is not None]
+
+
+def _now(graph: Graph, end: Output) -> Output:
+    """An output, and the constant of one that was a variable."""
+    if end.node.op not in VARIABLES:
+        return end
+    return graph[_file_name(end.node)].output

@@ -1,0 +1,61 @@
+"""How a graph is served by the names that it has now, after edits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import Restoring, Served, Serving
+
+
+def serving_of(graph: Graph) -> Serving | None:
+    """How GRAPH is served, by the names that it has now; None where it is no part of a model that says so."""
+    return graph.derived(_respelt)
+
+
+def _respelt(graph: Graph) -> Serving | None:
+    serving = graph.serving
+    if serving is None or not graph.is_edited:
+        return serving
+
+    def tensors(named: Mapping[str, str]) -> dict[str, str]:
+        return {key: now for key, text in named.items() if (now := tensor_now(graph, text)) is not None}
+
+    def run(before: Restoring | None) -> Restoring | None:
+        if before is None:
+            return None
+        feeds = {now: path for text, path in before.feeds.items() if (now := tensor_now(graph, text)) is not None}
+        return Restoring(feeds, tuple(now for text in before.targets if (now := tensor_now(graph, text)) is not None))
+
+    return serving._replace(
+        signatures={
+            key: Served(tensors(served.inputs), tensors(served.outputs), served.method)
+            for key, served in serving.signatures.items()
+        },
+        restoring=run(serving.restoring),
+        initialising=run(serving.initialising),
+        variables=frozenset(now for text in serving.variables if (now := tensor_now(graph, text)) is not None),
+    )
+
+
+def tensor_now(graph: Graph, text: str) -> str | None:
+    """What the model calls TEXT, a node, a tensor or ``^node`` of the file, now that GRAPH is edited; None: it is gone.
+
+    It follows the node to its new name. Where an edit has put another node under the old name it stays with the name:
+    that is what is served in its place.
+    """
+    control, name = text[:1] == "^", text.removeprefix("^")
+    node, _, port = name.partition(":")
+    now = node_now(graph, node)
+    if now is None:
+        return None
+    return ("^" if control else "") + (f"{now}:{port}" if port else now)
+
+
+def node_now(graph: Graph, name: str) -> str | None:
+    """What stands for the node NAME of the file now; see `tensor_now`."""
+    taken = graph.find(name)
+    if taken is not None and taken.base_name is None:
+        return name
+    node = graph.base_node(name)
+    return node.name if graph.find(node.name) is node else None
