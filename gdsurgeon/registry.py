@@ -130,17 +130,17 @@ COMMANDS = {
         "cli.clone_scope",
         "edits.clone_scope.clone_scope",
     ),
+    "add-gradients": Entry(
+        "Gradients", "Add nodes that compute gradients.", "cli.add_gradients", "edits.add_gradients.add_gradients"
+    ),
     "freeze": Entry(
-        "Copies and parts",
+        "SavedModels and checkpoints",
         "Make a SavedModel or a MetaGraph a GraphDef, with constants for variables.",
         "cli.freeze",
         "edits.freeze.freeze",
     ),
-    "add-gradients": Entry(
-        "Gradients", "Add nodes that compute gradients.", "cli.add_gradients", "edits.add_gradients.add_gradients"
-    ),
     "checkpoint": Entry(
-        "Checkpoints",
+        "SavedModels and checkpoints",
         "List, verify or edit the tensors of a checkpoint.",
         "cli.checkpoint",
         "operation.checkpoint.operate_checkpoint",

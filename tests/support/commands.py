@@ -21,7 +21,7 @@ EARLIER = b"an earlier output"
 QUERIES = ("inspect", "select", "validate")
 
 
-THERE = [name for name, entry in COMMANDS.items() if entry.group not in ("This program", "Checkpoints")]
+THERE = [name for name, entry in COMMANDS.items() if entry.group not in ("This program", "SavedModels and checkpoints")]
 
 
 EDITING = [name for name in THERE if name not in QUERIES]
