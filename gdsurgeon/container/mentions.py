@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.model_protos import CollectionDef, MetaGraphDef, SignatureDef, TensorInfo, VariableDef
+from gdsurgeon.wire.protos import CollectionDef, MetaGraphDef, SignatureDef, TensorInfo, VariableDef
 
 Spell = Callable[[str], "str | None"]
 """What a node, a tensor or ``^node`` is called now; None: it is gone."""

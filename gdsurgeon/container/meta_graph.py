@@ -13,7 +13,7 @@ from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import Served
 from gdsurgeon.wire.fields import LEN, Field, WireError, encode_varint, fields
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.model_protos import MetaGraphDef, TensorInfo
+from gdsurgeon.wire.protos import MetaGraphDef, TensorInfo
 from gdsurgeon.wire.source import Source, SourceSlice, Window
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 

@@ -21,6 +21,8 @@ ROOTS = {
     "tensorflow.BundleHeaderProto": protos.BundleHeaderProto,
     "tensorflow.SavedTensorSlices": protos.SavedTensorSlices,
     "tensorflow.TrackableObjectGraph": protos.TrackableObjectGraph,
+    "tensorflow.MetaGraphDef": protos.MetaGraphDef,
+    "tensorflow.VariableDef": protos.VariableDef,
     "gdsurgeon.NodeHeaders": protos.NodeColumns,
     "gdsurgeon.NodeBodies": protos.NodeBodies,
 }
