@@ -96,6 +96,22 @@ def _have_signals_raise() -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), _terminate)
+    sys.unraisablehook = _not_raised
+
+
+_SOON = 0.001
+"""Seconds after which a signal that came to nothing is raised again: whatever kept it from being heard is over then."""
+
+
+def _not_raised(unraisable: sys.UnraisableHookArgs) -> None:
+    """Raises a signal anew that has come inside a destructor or the like, out of which Python lets no exception."""
+    error = unraisable.exc_value
+    if isinstance(error, (KeyboardInterrupt, Terminated)) and hasattr(signal, "setitimer"):
+        number = error.number if isinstance(error, Terminated) else signal.SIGINT
+        signal.signal(signal.SIGALRM, lambda _, frame: _terminate(number, frame))
+        signal.setitimer(signal.ITIMER_REAL, _SOON)
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _answer_shell() -> int:

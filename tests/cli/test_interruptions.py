@@ -339,3 +339,38 @@ def test_a_signal_after_the_output_has_appeared_comes_too_late(desk: Desk, name:
     line = ["rename", "model.pb", "y=q", "--validate", "structure", "-o", "out.pb"]
     ran = finished(desk.start_python("-c", PUBLISHED, *line, name))
     assert (ran.code, "Interrupted" in ran.err, "out.pb" in desk.files()) == (0, False, True), ran
+
+
+UNNOTICED = """\
+import os, signal, sys, time
+from gdsurgeon.cli.main import run
+from gdsurgeon.operation import edit
+number, where, edited = int(sys.argv.pop()), sys.argv.pop(), edit._edited
+class Dying:
+    def __del__(self):
+        os.kill(os.getpid(), number)
+def generated():
+    try:
+        yield
+    finally:
+        os.kill(os.getpid(), number)
+def leaving(*arguments):
+    if where == "destructor":
+        Dying()
+    else:
+        next(generated())
+    for _ in range(600):
+        time.sleep(0.1)
+    return edited(*arguments)
+edit._edited = leaving
+run()
+"""
+
+
+@pytest.mark.parametrize("where", ["destructor", "generator"])
+@each_signal
+def test_a_signal_where_python_lets_no_exception_out(desk: Desk, number: signal.Signals, code: int, where: str) -> None:
+    desk.put("model.pb", PLAIN)
+    line = ["rename", "model.pb", "y=q", "--validate", "structure", "-o", "out.pb"]
+    check_interrupted(desk, finished(desk.start_python("-c", UNNOTICED, *line, where, str(number.value))), code)
+    assert [*desk.files()] == ["model.pb"]
