@@ -382,11 +382,7 @@ class Engine:
                 records.append(pair.mine.of_sample(sample, output.dtype))
             elif isinstance(pair.mine, Stacked):
                 mine = (f"{_RECORDS} {sample}", len(records))
-                rows = [
-                    self.executor.fetched(Result(*self._place(Fetch(run, pair.mine.tensor), sample)))
-                    for run in pair.mine.runs
-                ]
-                records.append(as_batch(rows, output.shape))
+                records.append(as_batch(self._rows(pair.mine, sample), output.shape))
             else:
                 mine = self._place(pair.mine, sample)
             out.append((mine, self._place(pair.theirs, sample), output))
