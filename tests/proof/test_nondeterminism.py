@@ -9,6 +9,8 @@ from support.validating import scaled
 
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
 from gdsurgeon.edits.extract import extract
+from gdsurgeon.edits.fuse_ops import fuse_ops
+from gdsurgeon.edits.inline import inline
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof import engine, plan
@@ -17,6 +19,7 @@ from gdsurgeon.proof.nondeterminism import MOST_SPREAD, excused, spread
 from gdsurgeon.proof.proof import OutputProof
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.wire.write import read_chunks
 
 pytestmark = pytest.mark.tensorflow
 
@@ -104,3 +107,31 @@ def test_what_a_graph_gives_in_two_ways_is_compared_until_both_give_the_same(
     assert all(output.comparison is not None for output in proven(executor, by_turns(), EDITS[name]).compared)
     error = caught(executor, by_turns(), spoilt(EDITS[name], lambda graph, _: graph.set_op(graph["y"], "Sub")))
     assert error.exit_code in (5, 7)
+
+
+def with_noise(*, within: bool) -> Builder:
+    """Numbers times what is drawn; WITHIN a function, where it is so already."""
+    m = noise()
+    m.node("out", "Mul", ["y", "z"], T="float32")
+    if within:
+        graph = m.graph()
+        fuse_ops(graph, [graph["chance"], graph["y"]], "call")
+        m.graph_def.ParseFromString(read_chunks(graph.chunks()))
+    return m
+
+
+IN_FUNCTIONS: dict[str, tuple[bool, Edit]] = {
+    "fuse-ops": (False, lambda graph: fuse_ops(graph, [graph["chance"], graph["y"]], "call")),
+    "rename": (True, lambda graph: rename(graph, [("out", "result")])),
+    "inline": (True, inline),
+}
+
+
+@pytest.mark.parametrize("name", IN_FUNCTIONS)
+def test_what_draws_inside_of_a_function_is_given_one_seed(executor: Executor, name: str) -> None:
+    within, edit = IN_FUNCTIONS[name]
+    proof = proven(executor, with_noise(within=within), edit)
+    assert proof.compared and any("given the same seed" in str(warning) for warning in proof.warnings)
+    wrong = spoilt(edit, lambda graph, _: graph.set_op(graph["z"], "Abs"))
+    error = caught(executor, with_noise(within=within), wrong)
+    assert error.exit_code == 7 and "random" in error.message

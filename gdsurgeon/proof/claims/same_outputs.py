@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -10,8 +10,9 @@ from statistics import median
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import SameOutputs, SameTensors
+from gdsurgeon.errors import NotValidatedError, quoted
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.proof.claims.as_written import load_as_written
+from gdsurgeon.proof.claims.other_attrs import OtherAttrs, as_written, load_with, of_one_seed
 from gdsurgeon.proof.claims.side_by_side import (
     counterpart_pairs,
     deciding,
@@ -24,22 +25,47 @@ from gdsurgeon.proof.claims.unchanged import alone_trial
 from gdsurgeon.proof.models.profile import measured
 from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
 from gdsurgeon.proof.proof import Timing
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext, TrialState, both_load, nodes_of
+from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, Trial, TrialContext, TrialState, both_load, nodes_of
+from gdsurgeon.text import listed
 
 
 def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
     """What the original gives is fetched of both graphs, and what CLAIM names besides."""
-    if claim.as_written:
-        load_as_written(context)
+    others = [as_written()] if claim.as_written else []
+    if others:
+        load_with(context, others)
     plan, inside = same_outputs_plan(context, claim)
-    trial = side_by_side_trial(context, plan, claim, inside)
-    if claim.rtol or claim.atol:
+    trial = _within_tolerance(context, side_by_side_trial(context, plan, claim, inside))
+    if claim.even_alone:
+        trial.otherwise = partial(alone_trial, context)
+    seeds = of_one_seed(context.change.after) if plan.random else None
+    if seeds is not None:
+        trial.otherwise = partial(_seeded_trial, context, claim, [*others, seeds])
+    return trial
+
+
+def _within_tolerance(context: TrialContext, trial: Trial) -> Trial:
+    """TRIAL, the tolerance of which is for what the edit reaches."""
+    if trial.rtol or trial.atol:
         reached = _reached(context)
         for pair in trial.pairs:
             pair.exact = parse_tensor(pair.after).node not in reached
-    if claim.even_alone:
-        trial.otherwise = partial(alone_trial, context)
     return trial
+
+
+def _seeded_trial(context: TrialContext, claim: SameOutputs, others: Sequence[OtherAttrs], why: str) -> Trial:
+    """The trial where all depends on what is drawn inside of a function, and cannot be fed: of one seed for all.
+
+    Graphs that differ then may have drawn in another order: then it is as it was without, and WHY.
+    """
+    load_with(context, others)
+    plan, inside = same_outputs_plan(context, claim)
+    names = listed(map(quoted, plan.random_ops), 3)
+    plan = replace(plan, random=set(), draws=[])
+    trial = _within_tolerance(context, side_by_side_trial(context, plan, claim, inside))
+    trial.warnings = [f"{names}: random, and given the same seed in both graphs"]
+    trial.accuse = lambda *_: NotValidatedError(why, advice=DO_WITHOUT)
+    return replace(trial, steady=None, planned=None)
 
 
 def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:

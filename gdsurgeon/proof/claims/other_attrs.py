@@ -1,0 +1,80 @@
+"""Graphs that are run with other attrs than they are written with, so that two of them can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.op_usage import op_usage
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.edits.functions.definition import NO_OPTIMIZER_OF_ITS_OWN
+from gdsurgeon.graph.attrs import bytes_value, int_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.ops.kinds import CALLS, is_random
+from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.proof.engine import await_loaded
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext, both_load
+from gdsurgeon.wire.protos import AttrValue
+from gdsurgeon.wire.write import read_chunks
+
+
+class OtherAttrs(NamedTuple):
+    """The VALUES that some attrs of all nodes of OPS are to have, in functions too."""
+
+    ops: frozenset[str]
+    values: Mapping[str, AttrValue]
+
+
+def as_written() -> OtherAttrs:
+    """Calls that do not optimise a function by themselves.
+
+    A call does so when it is first run, in a session that has the optimiser turned off, too, unless it says otherwise;
+    and rounds then differently from the same nodes outside of a function.
+    """
+    return OtherAttrs(CALLS, {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)})
+
+
+def of_one_seed(graph: Graph) -> OtherAttrs | None:
+    """Random ops that all draw the same numbers, in a graph as outside of it; None where one of GRAPH takes no seed."""
+    ops = frozenset(usage.op for usage in op_usage(graph) if is_random(usage.op))
+    definitions = map(op_def, ops)
+    if any(found is None or not {"seed", "seed2"} <= found.attrs.keys() for found in definitions):
+        return None
+    return OtherAttrs(ops, {"seed": int_value(1), "seed2": int_value(1)})
+
+
+def load_with(context: TrialContext, others: Sequence[OtherAttrs]) -> None:
+    """Has both graphs loaded once more with OTHERS, under the names that they have. The edited one must have loaded.
+
+    Raises:
+        ValidationError, NotValidatedError: see `gdsurgeon.proof.engine.await_loaded`.
+    """
+    change, executor = context.change, context.executor
+    for key, graph in ((ORIGINAL, change.before), (EDITED, change.after)):
+        data = read_chunks(graph.chunks())
+        plain = from_bytes(data, graph.source_name)
+        for item in others:
+            _set(plain, item)
+        if plain.is_edited or plain.functions.is_changed:
+            await_loaded(executor, key, both_load(change)[key])
+            executor.load_bytes(key, read_chunks(plain.chunks()))
+
+
+def _set(graph: Graph, others: OtherAttrs) -> None:
+    spelt = {key: value.SerializeToString(deterministic=True) for key, value in others.values.items()}
+    topology = topology_of(graph)
+    for number in topology.with_ops(others.ops):
+        node = topology.node(number)
+        for key, data in spelt.items():
+            if node.attr_bytes(key) != data:
+                graph.set_attr(node, key, data)
+    for function in list(graph.functions):
+        places = [place for place, node in enumerate(function.node_def) if node.op in others.ops]
+        changed = type(function)()
+        changed.CopyFrom(function)
+        for place in places:
+            for key, value in others.values.items():
+                changed.node_def[place].attr[key].CopyFrom(value)
+        if changed != function:
+            graph.functions.replace(changed)
