@@ -5,9 +5,9 @@
     python scripts/edit_table.py FOLDER -o docs/edits-on-models.md   write it
     python scripts/edit_table.py FOLDER --edits extract,remove --models 'dl4j_*'
 
-Each command is called three times for each model, as `edit_choices` says. All of these edits are right, so that each is
-to be proven, or refused (exit 4) for a reason that holds. Any other end is a defect: it has a table of its own, and the
-script ends with 1. A quarter of an hour on two processors; TensorFlow is loaded once.
+Each command is called three times for each model, as `edit_support.choices` says. All of these edits are right, so that
+each is to be proven, or refused (exit 4) for a reason that holds. Any other end is a defect: it has a table of its own,
+and the script ends with 1. A quarter of an hour on two processors; TensorFlow is loaded once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from edit_choices import CHOICES, Model
+from edit_support.choices import CHOICES
+from edit_support.model import Model
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal

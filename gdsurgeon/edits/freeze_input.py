@@ -17,7 +17,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
-from gdsurgeon.ops.dtypes import BOOL, NUMBERS, dtype_name
+from gdsurgeon.ops.dtypes import BOOL, NUMBERS, STRING, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an
@@ -117,11 +117,14 @@ def _filled(node: Node) -> tuple[int, ...]:
 
 
 def _from_array(node: Node, dtype: int, array: Any) -> _Frozen:
-    found = NUMBERS.get(array.dtype.name, 0)
-    if found != dtype:
+    texts = array.ravel().tolist() if dtype == STRING else []
+    is_text = bool(texts) and all(isinstance(text, bytes) for text in texts)
+    if not is_text and NUMBERS.get(array.dtype.name, 0) != dtype:
         raise EditError(f"the array for {quoted(node.name)} is {array.dtype.name}, not {dtype_name(dtype)}")
     shape = tuple(int(size) for size in array.shape) or _filled(node)
     _check_shape(node, shape)
+    if is_text:
+        return _Frozen(node, tensor_value(dtype, shape, texts).SerializeToString(), dtype)
     content = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return _Frozen(node, raw_value(dtype, shape, content).SerializeToString(), dtype)
 

@@ -114,6 +114,10 @@ class Subject:
         out.key = out.name = key
         return out
 
+    def settle_as(self, other: Subject) -> None:
+        """Has it run in the shapes that have been found to fit for OTHER, of the same graph."""
+        self.shapes, self._settled, self._varies_batch = other.shapes, other._settled, other._varies_batch
+
     @property
     def feedable(self) -> list[str]:
         """The tensors that it is fed: inputs, variables, and what its random ops draw."""

@@ -128,6 +128,8 @@ ARRAYS: list[tuple[str, bytes, tuple[int, ...] | None, Any]] = [
     ("int64", INT64, (), np.array(5)),
     ("uint8", UINT8, (-1, 2), np.array([[1, 2]], np.uint8)),
     ("bool", BOOL, (2,), np.array([True, False])),
+    ("texts", STRING, (2,), np.array([b"a\xff", b"b\0"], object)),
+    ("text", STRING, (), np.array(b"a")),
     ("complex64", COMPLEX64, (1,), np.array([1 + 2j], np.complex64)),
     ("empty", FLOAT, (0, 3), np.zeros((0, 3), np.float32)),
     ("strided", FLOAT, (2,), np.array([1, 2, 3, 4], np.float32)[::2]),

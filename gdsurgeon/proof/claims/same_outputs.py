@@ -25,6 +25,7 @@ from gdsurgeon.proof.claims.unchanged import alone_trial
 from gdsurgeon.proof.models.profile import measured
 from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
 from gdsurgeon.proof.proof import Timing
+from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, Trial, TrialContext, TrialState, both_load, nodes_of
 from gdsurgeon.text import listed
 
@@ -40,7 +41,7 @@ def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
         trial.otherwise = partial(alone_trial, context)
     seeds = of_one_seed(context.change.after) if plan.random else None
     if seeds is not None:
-        trial.otherwise = partial(_seeded_trial, context, claim, [*others, seeds])
+        trial.otherwise = partial(_seeded_trial, context, claim, [*others, seeds], trial.runs[0].subject)
     return trial
 
 
@@ -53,9 +54,12 @@ def _within_tolerance(context: TrialContext, trial: Trial) -> Trial:
     return trial
 
 
-def _seeded_trial(context: TrialContext, claim: SameOutputs, others: Sequence[OtherAttrs], why: str) -> Trial:
+def _seeded_trial(
+    context: TrialContext, claim: SameOutputs, others: Sequence[OtherAttrs], original: Subject, why: str
+) -> Trial:
     """The trial where all depends on what is drawn inside of a function, and cannot be fed: of one seed for all.
 
+    It is in step in both graphs, which must take the first feed: in shapes that the ORIGINAL has been found to take.
     Graphs that differ then may have drawn in another order: then it is as it was without, and WHY.
     """
     load_with(context, others)
@@ -63,6 +67,7 @@ def _seeded_trial(context: TrialContext, claim: SameOutputs, others: Sequence[Ot
     names = listed(map(quoted, plan.random_ops), 3)
     plan = replace(plan, random=set(), draws=[])
     trial = _within_tolerance(context, side_by_side_trial(context, plan, claim, inside))
+    trial.runs[0].subject.settle_as(original)
     trial.warnings = [f"{names}: random, and given the same seed in both graphs"]
     trial.accuse = lambda *_: NotValidatedError(why, advice=DO_WITHOUT)
     return replace(trial, steady=None, planned=None)

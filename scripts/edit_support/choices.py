@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 
-import gdsurgeon as gds
+from edit_support.model import FLOATS, Model, middle
 from gdsurgeon.analysis.queries.devices import placed_nodes
 from gdsurgeon.analysis.queries.function_usage import calling_nodes
-from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import stated_shape
-from gdsurgeon.analysis.traversal.control_flow import control_flow_of
-from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.graph.attrs import Shape
-from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import REF, dtype_name
-from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
+from gdsurgeon.ops.dtypes import BOOL, FLOAT64, INT32, INT64, UINT8, dtype_name
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 
-FLOATS = frozenset((1, 2))  # float32 and float64
-INTEGERS = frozenset((3, 4, 9))  # int32, uint8 and int64
-STRING, BOOL, DOUBLE = 7, 10, 2
+INTEGERS: frozenset[int] = frozenset((UINT8, INT32, INT64))
 
-SCALARS = dict.fromkeys(FLOATS | INTEGERS, "1") | {BOOL: "false", STRING: "a"}
+SCALARS: dict[int, str] = dict.fromkeys(FLOATS | INTEGERS, "1") | {BOOL: "false"}
+"""What a scalar input is frozen to, by its dtype."""
 
 EXCHANGED = {
     "Relu": "Relu6", "Relu6": "Relu", "Elu": "Relu", "Sigmoid": "Tanh", "Tanh": "Sigmoid", "Softmax": "LogSoftmax",
@@ -36,101 +28,11 @@ UNARY = ("Relu", "Relu6", "Elu", "Sigmoid", "Tanh", "Softmax")
 
 DEFAULTS = {
     "MatMul": "transpose_a=false", "Conv2D": "dilations=1,1,1,1", "Cast": "Truncate=false", "Mean": "keep_dims=false",
-    "StridedSlice": "new_axis_mask=0", "Shape": "out_type=int32", "Switch": "_note:string=chosen",
+    "StridedSlice": "new_axis_mask=0", "Shape": "out_type=int32",
 }  # fmt: skip
 """An attr of an op, and its default."""
 
 Arguments = list[str]
-
-
-class Model:
-    """A model, and what the choices ask of it.
-
-    Attributes:
-        path: of its file.
-        folder: where graphs to be joined to it and values may be written.
-        graph: the model.
-        inputs, outputs: the nodes; of outputs those that are no variables.
-        floats: nodes that compute one tensor of floats, once in each run, from which an output comes; producers first.
-        inside: the same of what stands in loops and branches.
-        constants: constants of floats from which an output comes.
-        dead: what no output needs.
-    """
-
-    def __init__(self, path: Path, folder: Path) -> None:
-        self.path, self.folder = path, folder
-        self.graph = gds.load(str(path))
-        self.outputs = [node for node in output_nodes(self.graph) if node.output.dtype < REF]
-        self.inputs = [node for node in self.graph.nodes() if node.op in PLACEHOLDERS]
-        self._topology, self._flow = topology_of(self.graph), control_flow_of(self.graph)
-        needed = self._topology.upstream(map(self._topology.id_of, self.outputs))
-        nodes = [node for node in self.graph.nodes() if needed[self._topology.id_of(node)]]
-        floats = [node for node in nodes if node.output_count == 1 and node.output.dtype in FLOATS]
-        self.constants = [node for node in floats if node.op == "Const"]
-        computed = [node for node in floats if node.inputs and node.op not in CONTROL_FLOW]
-        self.floats = [node for node in computed if self.runs_once(node) and node not in self.outputs]
-        self.inside = [node for node in computed if not self.runs_once(node)]
-        self.dead = [name for number, name in self._names() if not needed[number]]
-
-    def _names(self) -> Iterator[tuple[int, str]]:
-        return ((number, self._topology.name(number)) for number in self._topology.numbers())
-
-    def runs_once(self, node: Node) -> bool:
-        """Whether it stands in no loop and no branch."""
-        return self._flow.runs_once(self._topology.id_of(node))
-
-    def above(self, node: Node) -> list[Node]:
-        """What a node depends on, itself included."""
-        flags = self._topology.upstream([self._topology.id_of(node)])
-        return [found for found in self.graph.nodes() if flags[self._topology.id_of(found)]]
-
-    def with_op(self, *ops: str) -> list[Node]:
-        """The nodes of OPS, in the order of the file."""
-        return [self._topology.node(number) for number in self._topology.with_ops(ops)]
-
-    def scopes(self) -> list[str]:
-        """The name scopes at the top, those with most nodes first."""
-        counted = Counter(name.partition("/")[0] for name in self.graph.names() if "/" in name)
-        return [scope for scope, _ in counted.most_common()]
-
-    def alike(self) -> tuple[Node, Node] | None:
-        """Two constants of one dtype and shape."""
-        seen: dict[tuple[int, Shape], Node] = {}
-        for node in self.constants:
-            if not self.runs_once(node) or node.controls:
-                continue
-            kind = node.output.dtype, stated_shape(node.output)
-            if kind in seen:
-                return seen[kind], node
-            seen[kind] = node
-        return None
-
-    def part(self, op: str, dtype: int, gives: int | None = None, names: tuple[str, str] = ("x", "y")) -> str:
-        """The path of a graph that makes one tensor of another: of DTYPE, by OP; of the dtype GIVES, by a Cast."""
-        taken, made = names
-        attrs = {"T": dtype} if gives is None else {"SrcT": dtype, "DstT": gives}
-        text = _node(taken, "Placeholder", "", {"dtype": dtype}) + _node(made, op, taken, attrs)
-        path = self.folder / "part.pbtxt"
-        path.write_text(text)
-        return str(path)
-
-    def values(self, **arrays: np.ndarray) -> str:
-        """The path of an archive of ARRAYS."""
-        path = self.folder / "values.npz"
-        np.savez(path, allow_pickle=False, **arrays)
-        return str(path)
-
-
-def _node(name: str, op: str, source: str, attrs: dict[str, int]) -> str:
-    """A node of a GraphDef as text."""
-    reads = f'input: "{source}"' if source else ""
-    said = " ".join(f'attr {{ key: "{key}" value {{ type: {dtype} }} }}' for key, dtype in attrs.items())
-    return f'node {{ name: "{name}" op: "{op}" {reads} {said} }}\n'
-
-
-def middle(nodes: list[Node]) -> Node | None:
-    """The one in the middle."""
-    return nodes[len(nodes) // 2] if nodes else None
 
 
 # -- names and wiring -------------------------------------------------------------------------------------------------
@@ -205,7 +107,7 @@ def _with_batch(size: str) -> Callable[[Model], Arguments | None]:
         for node in model.inputs:
             shape = stated_shape(node.output)
             is_one_image = shape is not None and len(shape) == 3 and shape.count(-1) == 2
-            if shape and not is_one_image:
+            if shape and len(shape) > 1 and not is_one_image:
                 dims = [size, *("?" if dim < 0 else str(dim) for dim in shape[1:])]
                 return [f"{node.name}={','.join(dims)}"]
         return None
@@ -215,13 +117,13 @@ def _with_batch(size: str) -> Callable[[Model], Arguments | None]:
 
 def _freeze_scalars(model: Model) -> Arguments | None:
     scalars = [node for node in model.inputs if stated_shape(node.output) == () and node.output.dtype in SCALARS]
-    values = [f"{node.name}={SCALARS[node.output.dtype]}" for node in scalars if node.output.dtype != STRING]
-    return values or None
+    return [f"{node.name}={SCALARS[node.output.dtype]}" for node in scalars] or None
 
 
 def _freeze_all(model: Model) -> Arguments | None:
-    feeds = model.folder / "feeds.npz"
-    return ["--values", str(feeds)] if model.inputs and feeds.exists() else None
+    with np.load(model.folder / "feeds.npz") as feeds:
+        fed = {key: feeds[key] for key in feeds if key.partition("@")[0] in {node.name for node in model.inputs}}
+    return ["--values", model.values(**fed)] if fed else None
 
 
 def _freeze_constant(model: Model) -> Arguments | None:
@@ -238,7 +140,7 @@ def _preprocessed(op: str, dtypes: frozenset[int] | None) -> Callable[[Model], A
         if not found:
             return None
         dtype = found[0].output.dtype
-        part = model.part(op, DOUBLE if op == "Cast" else dtype, dtype if op == "Cast" else None)
+        part = model.part(op, FLOAT64 if op == "Cast" else dtype, dtype if op == "Cast" else None)
         return [part, "--map", f"{found[0].name}=x,y"]
 
     return chosen
@@ -315,8 +217,8 @@ def _set_device(_model: Model) -> Arguments | None:
 
 
 def _map_device(model: Model) -> Arguments | None:
-    placed = [node.device for node in placed_nodes(model.graph)]
-    return ["--map", f"{placed[0]}=/cpu:0"] if placed else None
+    placed = next(placed_nodes(model.graph), None)
+    return ["--map", f"{placed.device}=/cpu:0"] if placed else None
 
 
 # -- functions, copies and parts, gradients ---------------------------------------------------------------------------
@@ -383,8 +285,14 @@ def _import_in_the_middle(model: Model) -> Arguments | None:
     return [model.part("Abs", node.output.dtype), "--scope", "beside", "--connect", f"{node.name}=x"]
 
 
-def _clone(place: int, *options: str) -> Callable[[Model], Arguments | None]:
-    return lambda model: [model.scopes()[place], "clone", *options] if model.scopes() else None
+def _clone(place: int) -> Callable[[Model], Arguments | None]:
+    return lambda model: [model.scopes()[place], "clone"] if model.scopes() else None
+
+
+def _clone_sharing(model: Model) -> Arguments | None:
+    scope = next(iter(model.scopes()), "")
+    shared = [node.name for node in model.constants if node.name.startswith(f"{scope}/")]
+    return [scope, "clone", "--share", f"^{shared[0]}$"] if shared else None
 
 
 def _gradients(*options: str) -> Callable[[Model], Arguments | None]:
@@ -483,7 +391,7 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
     "clone-scope": {
         "the largest scope": _clone(0),
         "the smallest scope": _clone(-1),
-        "the largest scope, constants shared": _clone(0, "--share", "."),
+        "the largest scope, a constant shared": _clone_sharing,
     },
     "add-gradients": {
         "of an output by an input": _gradients(),
