@@ -247,12 +247,13 @@ def test_a_substitution_that_the_edit_forgot_is_caught(executor: Executor) -> No
 
 
 def random_call() -> Builder:
-    """`y` depends on chance inside a function; `x` is its input."""
+    """`y` depends on chance inside a function, which takes no seed; `x` is its input."""
     m = Builder()
     function = m.function("noise", {"a": "float32"}, {"out": "float32"})
     body_node(function, "shape", "Shape", ["a"], T="float32", out_type="int32")
-    body_node(function, "draw", "RandomUniform", ["shape:output:0"], T="int32", dtype="float32", seed=0, seed2=0)
-    function.ret["out"] = "draw:output:0"
+    body_node(function, "draw", "NonDeterministicInts", ["shape:output:0"], shape_dtype="int32", dtype="int32")
+    body_node(function, "out", "Cast", ["draw:output:0"], SrcT="int32", DstT="float32")
+    function.ret["out"] = "out:y:0"
     function.signature.is_stateful = True
     m.placeholder("x", "float32", (2,))
     m.node("same", "Identity", ["x"], T="float32")
