@@ -16,6 +16,7 @@ from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import DTYPES, DType, dtype_name
 from gdsurgeon.wire import protos
 from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.sniff import HEAD, foreign_format, is_text
 from gdsurgeon.wire.source import Source, open_source
 from gdsurgeon.wire.write import SourceSpan
 
@@ -137,10 +138,7 @@ class Bundle(Checkpoint):
             raise self._bad(f"{_called(key, part)} is in shard {entry.shard_id} of {self.header.num_shards}")
         source = self.shard(entry.shard_id)
         if end > source.size:
-            raise InputError(
-                f"{printable(source.name)} is cut short: {_called(key, part)} ends at {end:,}, and it has "
-                f"{source.size:,} bytes"
-            )
+            raise InputError(f"{printable(source.name)} is {_too_short(source)}: {_called(key, part)} ends at {end:,}")
         return Part(part, shape, SourceSpan(source, entry.offset, end), entry.crc32c)
 
     def _entry_of_slice(self, key: str, whole: protos.BundleEntryProto, part: Slice) -> protos.BundleEntryProto:
@@ -180,6 +178,13 @@ class BundleTensor(StoredTensor):
     def parts(self) -> tuple[Part, ...]:
         wanted: tuple[Slice | None, ...] = self.slices or (None,)
         return tuple(self._bundle.part(self.key, self.entry, part) for part in wanted)
+
+
+def _too_short(source: Source) -> str:
+    """What a shard is that lacks bytes: perhaps something else altogether."""
+    head = source.read(0, min(HEAD, source.size))
+    what = foreign_format(head) if is_text(head) else None
+    return what or f"cut short, it has {source.size:,} bytes"
 
 
 def _called(key: str, part: Slice | None) -> str:

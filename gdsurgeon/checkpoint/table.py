@@ -14,6 +14,7 @@ from gdsurgeon.checkpoint.crc32c import CHUNK, checksum_of, extend, mask
 from gdsurgeon.checkpoint.snappy import uncompress
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.wire.fields import Buffer, WireError, encode_varint, read_varint
+from gdsurgeon.wire.sniff import HEAD, foreign_format
 from gdsurgeon.wire.source import BytesSource, Source, Window
 from gdsurgeon.wire.write import SourceSpan
 
@@ -62,6 +63,9 @@ class Table:
     def __init__(self, source: Source) -> None:
         self.source = source
         if not is_table(source):
+            what = foreign_format(source.read(0, min(HEAD, source.size)))
+            if what is not None:
+                raise InputError(f"{printable(source.name)} is {what}")
             raise self._corrupt("it does not end as a table of tensors does; was it cut short?")
         footer = source.read(source.size - _FOOTER, _FOOTER)
         try:

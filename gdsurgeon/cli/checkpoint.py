@@ -13,10 +13,11 @@ from gdsurgeon.cli.complete import checkpoint_keys, files, paired
 from gdsurgeon.cli.options import answer_options, pair, pairs
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import InputError, Json, UsageError, printable, quoted
-from gdsurgeon.text import counted, first_lines
+from gdsurgeon.text import counted, first_lines, size
 
 if TYPE_CHECKING:
     from gdsurgeon.checkpoint.stored import Checkpoint
+    from gdsurgeon.cli.progress import ProgressLine
     from gdsurgeon.operation.checkpoint import CheckpointRequest
 
 
@@ -141,9 +142,14 @@ def _look(prefix: str, as_json: bool, verifying: bool) -> None:
 
 def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
     from gdsurgeon.checkpoint.verify import verify
+    from gdsurgeon.cli.progress import ProgressLine
     from gdsurgeon.view.checkpoint import verified, verified_json
 
-    found = verify(checkpoint)
+    if terminal.is_watched():
+        with ProgressLine() as line:
+            found = verify(checkpoint, _Told(line))
+    else:
+        found = verify(checkpoint)
     if as_json:
         _print(verified_json(checkpoint, found))
     elif not found.faults:
@@ -153,6 +159,20 @@ def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
         raise InputError(
             f"{printable(checkpoint.prefix)} is corrupt: {faults}", details=first_lines(found.faults, MOST_FAULTS)
         )
+
+
+class _Told:
+    """Has LINE say how many bytes were read."""
+
+    def __init__(self, line: ProgressLine) -> None:
+        self._line = line
+        self._nbytes = 0
+
+    def __call__(self, nbytes: int) -> None:
+        self._nbytes += nbytes
+        from gdsurgeon.proof.progress import Event
+
+        self._line(Event(f"verified {size(self._nbytes)}"))
 
 
 def _edit(request: CheckpointRequest, as_json: bool) -> None:

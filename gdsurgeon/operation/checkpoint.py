@@ -18,6 +18,7 @@ from gdsurgeon.checkpoint.publish import BundleOutput, counts_taken
 from gdsurgeon.checkpoint.stored import Checkpoint
 from gdsurgeon.errors import EditError, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.feeds.given import array_file, of_array
+from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.operation.paths import back_up, backup_path, check_agree
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.select import compiled, matching_ends
@@ -188,12 +189,19 @@ def _renamed(request: CheckpointRequest, checkpoint: Checkpoint) -> dict[str, st
             raise EditError(f"{quoted(old)} is where TensorFlow looks for the object graph: it keeps its key")
         add([(old, new)], f"{old}={new}")
     for old, new in request.scopes:
-        before, after = (text.strip("/") + "/" if text.strip("/") else "" for text in (old, new))
-        found = [(key, after + key[len(before) :]) for key in keys if before and key.startswith(before)]
-        add(found, f"scope {quoted(old)}")
+        add(_under_scope(keys, old, new), f"scope {quoted(old)}")
     for pattern, replacement in request.patterns:
         add(_substituted(pattern, replacement, keys), f"pattern {quoted(pattern)}")
     return {old: new for old, (new, _) in wanted.items() if old != new}
+
+
+def _under_scope(keys: Sequence[str], old: str, new: str) -> list[Pair]:
+    """The keys below OLD, and the one that is exactly that, with what they become below NEW."""
+    before, after = scope_prefix(old), scope_prefix(new)
+    if not before:
+        raise EditError("the scope to rename is empty: name one")
+    found = [(key, after + key[len(before) :]) for key in keys if key.startswith(before)]
+    return [*found, *((key, after[:-1]) for key in keys if after and key == before[:-1])]
 
 
 def _substituted(pattern: str, replacement: str, keys: Sequence[str]) -> list[Pair]:

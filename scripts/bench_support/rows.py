@@ -29,16 +29,17 @@ POINTWISE_STEPS = 36
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of the two heavy models, nodes of the two chains."""
+    """Bytes of the two heavy models, nodes of the two chains; bytes of a checkpoint."""
 
     big: int = 1_900 * MB
     medium: int = 100 * MB
     chain: int = 1_000_000
     short_chain: int = 100_000
+    checkpoint: int = 1_000 * MB
 
 
 FULL = Sizes()
-QUICK = Sizes(200 * MB, 10 * MB, 100_000, 10_000)
+QUICK = Sizes(200 * MB, 10 * MB, 100_000, 10_000, 100 * MB)
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,14 @@ class Workshop:
             self.runner.run((sys.executable, helper(script), model.kind, str(model.size), unfinished))
             os.replace(unfinished, path)
         return path
+
+    def checkpoint(self, size: int) -> str:
+        """The prefix of a checkpoint of SIZE bytes. Raises Failed where it cannot be made."""
+        prefix = os.path.join(self.folder, f"checkpoint_{size}")
+        if not os.path.exists(f"{prefix}.index"):
+            self.say(f"generating {prefix}")
+            self.runner.run((sys.executable, helper("generate_checkpoint.py"), prefix, str(size)))
+        return prefix
 
     def edit(self, model: Model, command: str, *arguments: str, note: str = "") -> Contender:
         """Any command that edits; its output is of another size than its model."""
@@ -224,6 +233,18 @@ def help_row(shop: Workshop) -> Row:
     return Row("help", "gdsurgeon --help", contenders, Target(seconds=0.1))
 
 
+def checkpoint_row(shop: Workshop, size: int) -> Row:
+    """The tensors of a checkpoint, against TensorFlow's own list of them."""
+    prefix = shop.checkpoint(size)
+    listing = "import sys, tensorflow as tf; print(tf.train.list_variables(sys.argv[1]))"
+    contenders = [
+        Contender(GDSURGEON, (*shop.gdsurgeon, "checkpoint", prefix)),
+        Contender(TENSORFLOW, (sys.executable, "-c", listing, prefix), "tf.train.list_variables", slow=True),
+    ]
+    work = f"list the tensors of a checkpoint of {size // MB:,} MB"
+    return Row("list-checkpoint", work, contenders, Target(seconds=0.2))
+
+
 def proof_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
     """An edit with its proof, against what importing TensorFlow takes before any work."""
     importing = (sys.executable, "-c", "import tensorflow")
@@ -320,6 +341,7 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         "structure-big": lambda: structure_row(shop, "structure-big", big),
         "structure-chain": lambda: structure_row(shop, "structure-chain", chain, Target(seconds=3.0)),
         "help": lambda: help_row(shop),
+        "list-checkpoint": lambda: checkpoint_row(shop, sizes.checkpoint),
         "structure-tiny": lambda: small_structure_row(shop),
         "proof-tiny": lambda: proof_row(shop, "proof-tiny", TINY, 0.6),
         "proof-mobilenet": lambda: proof_row(shop, "proof-mobilenet", mobilenet, 0.9),

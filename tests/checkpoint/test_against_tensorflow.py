@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from support.bundles import V1_DTYPES, Drawn, compressed, contents, restored, save, save_v1
+from support.bundles import SMALL, V1_DTYPES, Drawn, compressed, contents, restored, save, save_v1
 
 from gdsurgeon.checkpoint.bundle import index_path, shard_path
 from gdsurgeon.checkpoint.edit import Files, edit, relinked, rewritten
@@ -17,6 +17,7 @@ from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.checkpoint.slices import parse_slice_spec
 from gdsurgeon.checkpoint.stored import Checkpoint
 from gdsurgeon.checkpoint.verify import verify
+from gdsurgeon.errors import InputError
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.wire.write import read_chunks
 
@@ -130,3 +131,27 @@ def test_slices_as_tensorflow_restores_them(tf: Any, tmp_path: Path) -> None:
             _, part = parse_slice_spec(f"6 5 4 {text}")
             (wanted,) = restored(tf, tmp_path / "m", [("w", checkpoint.tensor("w").dtype)], [f"6 5 4 {text}"])
             assert checkpoint.stretch("w", part).data() == wanted
+
+
+@pytest.mark.tensorflow
+def test_every_byte_of_a_v1_checkpoint_is_verified(tf: Any, tmp_path: Path) -> None:
+    path = tmp_path / "m.ckpt"
+    save_v1(tf, path, [drawn for drawn in SMALL if drawn.key != "names"])
+    data = path.read_bytes()
+    for at in range(len(data)):
+        path.write_bytes(data[:at] + bytes((data[at] ^ 16,)) + data[at + 1 :])
+        try:
+            with open_checkpoint(str(path)) as checkpoint:
+                faults = verify(checkpoint).faults
+        except InputError as error:
+            faults = (error.message,)
+        assert faults and "m.ckpt" in faults[0], at
+    at = data.index(SMALL[0].data)
+    path.write_bytes(data[:at] + b"!" + data[at + 1 :])
+    with open_checkpoint(str(path)) as checkpoint:
+        (fault,) = verify(checkpoint).faults
+    said = "is corrupt: the checksum of its block at offset 0 is wrong (it has 'bias', 'kernel', 'step')"
+    assert fault == f"{path} {said}"
+    path.write_bytes(data[:-60])
+    with pytest.raises(InputError, match="is no checkpoint"):
+        open_checkpoint(str(path))

@@ -98,7 +98,7 @@ def test_a_cut_index(small: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     assert refused() == "m.index is corrupt: it does not end as a table of tensors does; was it cut short?"
     path.write_bytes(b"")
-    assert refused().startswith("m.index is corrupt")
+    assert refused() == "m.index is empty (0 bytes)"
 
 
 def test_a_wrong_byte_in_the_index(small: Path) -> None:
@@ -140,8 +140,17 @@ def test_a_cut_shard(small: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     size = path.stat().st_size
     assert refused(key="step") == (
-        f"m.data-00001-of-00002 is cut short: 'step' ends at {size + 1}, and it has {size} bytes"
+        f"m.data-00001-of-00002 is cut short, it has {size} bytes: 'step' ends at {size + 1}"
     )
+
+
+def test_pointers_to_files_elsewhere(small: Path) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n"
+    what = "a Git LFS pointer, not the file itself: run 'git lfs pull'"
+    Path("m.data-00001-of-00002").write_bytes(pointer[:30])
+    assert refused(key="step").startswith(f"m.data-00001-of-00002 is {what}: 'step' ends at ")
+    Path("m.index").write_bytes(pointer)
+    assert refused() == f"m.index is {what}"
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,12 @@ def test_renamed_back_the_index_is_the_same(small: Desk) -> None:
     assert Path("o.index").read_bytes() == Path(INDEX).read_bytes()
 
 
+def test_a_scope_and_the_tensor_that_is_called_exactly_so(small: Desk) -> None:
+    done(small, "m", "--rename", "bias=kernel/b", "-o", "n")
+    done(small, "n", "--scope", "kernel/=net/w/", "-o", "o")
+    assert sorted(held("o")) == ["names", "net/w", "net/w/b", "step"]
+
+
 def test_pairs_from_a_file(small: Desk) -> None:
     small.put("pairs.txt", b"# mine\nbias=b\n\nstep=s\n")
     done(small, "m", "--map", "pairs.txt", "-o", "n")
@@ -210,6 +216,7 @@ def test_nothing_to_do_is_passed_on(small: Desk) -> None:
          "'bias' cannot become both 'b' (bias=b) and 'c' (pattern '^bias$')"),
         (("--regex", "layer=l"), 4, "pattern 'layer' matched none of 4 keys"),
         (("--scope", "layer=l"), 4, "scope 'layer' matched none of 4 keys"),
+        (("--scope", "/=l"), 4, "the scope to rename is empty: name one"),
         (("--regex", "(=l"), 4,
          "'(' with 'l' is not a substitution: missing ), unterminated subpattern at position 0"),
         (("--drop", "("), 4, "'(' is not a regular expression: missing ), unterminated subpattern at position 0"),
