@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -52,23 +54,17 @@ class _Runs:
         lengths = [length for _, length in target]
         differing = [axis for axis in range(len(target)) if any(p.extents[axis] != target[axis] for p in self._pieces)]
         self._axis = max(differing, default=-1)
-        self._size = size
         self._row = size * math.prod(lengths[max(self._axis, 0) :])  # bytes of a stretch along the axis
         self.nbytes = size * math.prod(lengths)
         self.sources = [piece.span.source for piece in self._pieces]
+        self._edges = list(self._grid())
+        self._cells = dict(self._filled())
         self.count = math.prod(lengths[: max(self._axis, 0)]) * len(self._pieces)
 
     def check(self) -> None:
-        """Raises LookupError where the pieces do not have all of the target: corner by corner of the grid they make."""
-        if not self.nbytes:
-            return
-        corners: list[tuple[int, ...]] = [()]
-        for axis, (start, length) in enumerate(self._target):
-            edges = {start, *(edge for p in self._pieces for edge in (p.extents[axis][0], sum(p.extents[axis])))}
-            inside = sorted(edge for edge in edges if start <= edge < start + length)
-            corners = [(*corner, edge) for corner in corners for edge in inside]
-        for corner in corners:
-            self._at(corner)
+        """Raises LookupError where the pieces do not have all of the target."""
+        if self.nbytes and len(self._cells) < math.prod(len(edges) - 1 for edges in self._edges):
+            raise LookupError(self._target)
 
     def spans(self, start: int, end: int) -> Iterator[SourceSpan]:
         """The spans of the bytes from START to END of the target."""
@@ -103,10 +99,24 @@ class _Runs:
         return SourceSpan(piece.span.source, first, first + (last - begin - at) * inner - rest)
 
     def _at(self, coordinates: Sequence[int]) -> Piece:
+        cell = tuple(bisect_right(edges, at) - 1 for edges, at in zip(self._edges, coordinates, strict=True))
+        return self._cells[cell]
+
+    def _grid(self) -> Iterator[list[int]]:
+        """For each axis where in the target a piece begins or ends."""
+        for axis, (start, length) in enumerate(self._target):
+            edges = {start, start + length}
+            edges.update(edge for p in self._pieces for edge in (p.extents[axis][0], sum(p.extents[axis])))
+            yield sorted(edge for edge in edges if start <= edge <= start + length)
+
+    def _filled(self) -> Iterator[tuple[tuple[int, ...], Piece]]:
+        """The cells of the grid, by their numbers along each axis, with the piece that each is in."""
         for piece in self._pieces:
-            if all(s <= c < s + n for c, (s, n) in zip(coordinates, piece.extents, strict=True)):
-                return piece
-        raise LookupError(coordinates)
+            ranges = (
+                range(bisect_left(edges, start), min(bisect_left(edges, start + length), len(edges) - 1))
+                for edges, (start, length) in zip(self._edges, piece.extents, strict=True)
+            )
+            yield from ((cell, piece) for cell in itertools.product(*ranges))
 
 
 def _overlap(one: Extents, other: Extents) -> bool:

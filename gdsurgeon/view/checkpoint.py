@@ -20,11 +20,11 @@ MOST_LINES = 8
 
 def lines(checkpoint: Checkpoint) -> Iterator[str]:
     """A tensor a line: its key, dtype and shape; of how many slices it is stored, if it is."""
-    tensors = [checkpoint.tensor(key) for key in checkpoint.keys]
-    widest = max((len(printable(tensor.key)) for tensor in tensors), default=0)
-    for tensor in tensors:
+    widest = max((len(printable(key)) for key in checkpoint.keys), default=0)
+    for key in checkpoint.keys:
+        tensor = checkpoint.tensor(key)
         slices = f"  {counted(len(tensor.slices), 'slice')}" if tensor.slices else ""
-        yield f"{printable(tensor.key):<{widest}}  {tensor.dtype.name} {_shape(tensor.shape)}{slices}"
+        yield f"{printable(key):<{widest}}  {tensor.dtype.name} {_shape(tensor.shape)}{slices}"
 
 
 def as_json(checkpoint: Checkpoint) -> dict[str, Json]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 
 import numpy as np
 import pytest
@@ -103,9 +104,18 @@ def test_what_no_piece_has_is_missed() -> None:
     source = BytesSource(bytes(16))
     pieces = [Piece(((0, 2), (0, 4)), SourceSpan(source, 0, 8)), Piece(((2, 1), (0, 4)), SourceSpan(source, 8, 12))]
     assert size_of(stretched(pieces, ((0, 3), (0, 4)), 1)) == 12
-    with pytest.raises(LookupError):
-        stretched(pieces, ((0, 4), (0, 4)), 1)
+    for target in (((0, 4), (0, 4)), ((0, 4), (0, 2)), ((2, 2), (1, 1))):
+        with pytest.raises(LookupError):
+            stretched(pieces, target, 1)
 
 
 def test_extents_of_all_of_a_dimension() -> None:
     assert extents(((1, None), (0, 2)), (4, 6)) == ((1, 3), (0, 2))
+
+
+def test_very_many_pieces_are_found_soon() -> None:
+    source = BytesSource(bytes(4))
+    pieces = [Piece(((row, 1), (0, 4)), SourceSpan(source, 0, 4)) for row in range(20_000)]
+    begun = time.process_time()
+    assert size_of(stretched(pieces, ((0, 20_000), (0, 4)), 1)) == 80_000
+    assert time.process_time() - begun < 3
