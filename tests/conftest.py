@@ -28,6 +28,9 @@ settings.load_profile("steady")
 # Fixtures that start TensorFlow: a test that asks for one is one of those that do.
 STARTING = frozenset(("differentiator", "executor", "tf", "worker"))
 
+GUARD = pytest.StashKey[tuple[pytest.MonkeyPatch, bool]]()
+"""What guards a test that is not marked as one of those, and whether TensorFlow was loaded before it."""
+
 
 def pytest_configure() -> None:
     """Processes that test side by side share the cores: TensorFlow takes the part of one in each."""
@@ -42,27 +45,42 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.tensorflow)
 
 
+def pytest_collection() -> None:
+    gc.disable()  # what is collected stays
+
+
 def pytest_collection_finish() -> None:
-    """What is there by now stays: the collector need not look at it again and again."""
+    """What is there by now stays: the collector need not look at it again and again, nor often at what tests make."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+    gc.set_threshold(50_000, 20, 20)
 
 
-@pytest.fixture(autouse=True)
-def no_tensorflow_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fails a test that has TensorFlow work for it, and is not marked as one of those."""
-    if request.node.get_closest_marker("tensorflow") is not None:
-        yield
-        return
+def unmarked(*_: object, **__: object) -> NoReturn:
+    pytest.fail("this test has TensorFlow work for it: it is to be marked with @pytest.mark.tensorflow")
 
-    def unmarked(*_: object, **__: object) -> NoReturn:
-        pytest.fail("this test has TensorFlow work for it: it is to be marked with @pytest.mark.tensorflow")
 
-    monkeypatch.setattr(Worker, "_submit", unmarked)
-    monkeypatch.setattr(Worker, "start", lambda worker: worker)  # TensorFlow would load for nothing
-    before = "tensorflow" in sys.modules
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fails a test that has TensorFlow work for it, and is not marked as one of those.
+
+    A hook, and no fixture, which each of thousands of tests would set up.
+    """
+    if item.get_closest_marker("tensorflow") is None:
+        patch = pytest.MonkeyPatch()
+        patch.setattr(Worker, "_submit", unmarked)
+        patch.setattr(Worker, "start", lambda worker: worker)  # TensorFlow would load for nothing
+        item.stash[GUARD] = patch, "tensorflow" in sys.modules
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    patch, was_there = item.stash.get(GUARD, (None, True))
+    if patch is not None:
+        patch.undo()
     yield
-    if not before and "tensorflow" in sys.modules:
+    if not was_there and "tensorflow" in sys.modules:
         unmarked()
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 import string
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -73,20 +74,20 @@ def test_a_line_names_arguments_and_the_command_line_its_options() -> None:
     assert error_json(UsageError(line, details=(line,)))["details"] == [worded(line)]
 
 
-def literals(source: str) -> Iterator[ast.Constant]:
+@cache
+def literals(source: str) -> tuple[str, ...]:
     """The strings of a module, without those that say what something is."""
-    tree = ast.parse(source)
-    docstrings = {item.value for item in ast.walk(tree) if isinstance(item, ast.Expr)}
-    for item in ast.walk(tree):
-        if isinstance(item, ast.Constant) and isinstance(item.value, str) and item not in docstrings:
-            yield item
+    items = list(ast.walk(ast.parse(source)))
+    docstrings = {item.value for item in items if isinstance(item, ast.Expr)}
+    constants = (item for item in items if isinstance(item, ast.Constant) and item not in docstrings)
+    return tuple(item.value for item in constants if isinstance(item.value, str))
 
 
 FLAG = re.compile(r"--[a-z]|(^| |\()-[a-z][ ,)]| -[a-z]$")
 
 
 def flags(source: str) -> list[str]:
-    return [item.value for item in literals(source) if FLAG.search(item.value)]
+    return [text for text in literals(source) if FLAG.search(text)]
 
 
 def test_no_line_below_the_command_line_names_an_option() -> None:
@@ -101,19 +102,23 @@ def test_an_option_in_a_line_is_found(line: str) -> None:
 
 
 def in_order(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from in_order(child)
+    pending = [node]
+    while pending:
+        yield (item := pending.pop())
+        pending += reversed(list(ast.iter_child_nodes(item)))
 
 
-def lines(source: str) -> Iterator[tuple[ast.Call, ast.expr]]:
+@cache
+def lines(source: str) -> list[tuple[ast.Call, ast.expr]]:
     """The lines that a module makes, each with its template: what is assigned to the name last, where it is one."""
+    found: list[tuple[ast.Call, ast.expr]] = []
     texts: dict[str, ast.expr] = {}
-    for item in in_order(ast.parse(source)):
+    for item in in_order(ast.parse(source)) if "Line" in source else ():
         if isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):
             texts[item.targets[0].id] = item.value
         if isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and item.func.id == "Line":
-            yield item, texts.get(ast.unparse(item.args[0]), item.args[0])
+            found.append((item, texts.get(ast.unparse(item.args[0]), item.args[0])))
+    return found
 
 
 def arguments(source: str) -> Iterator[str]:
@@ -141,7 +146,7 @@ def test_a_template_that_is_put_together_is_found() -> None:
 
 def test_every_argument_in_a_line_has_an_option_and_all_options_are_used() -> None:
     assert {name for _, text in below() for name in arguments(text)} - set(OPTIONS) == set()
-    said = {name for _, text in below() for item in literals(text) for name in re.findall("[a-z_]+", item.value)}
+    said = {name for _, text in below() for line in literals(text) for name in re.findall("[a-z_]+", line)}
     assert set(OPTIONS) <= said
 
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,16 +75,25 @@ def room(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """The modules of this package that a module imports anywhere, inside functions and for type checking too."""
     parts = ("gdsurgeon", *path.relative_to(PACKAGE).with_suffix("").parts)
-    for item in ast.walk(ast.parse(path.read_text())):
+    return tuple(_imported(ast.parse(path.read_text()), parts))
+
+
+def _imported(tree: ast.Module, parts: tuple[str, ...]) -> Iterator[str]:
+    pending: list[ast.AST] = [tree]
+    while pending:
+        item = pending.pop()
         if isinstance(item, ast.Import):
             yield from (alias.name for alias in item.names)
         elif isinstance(item, ast.ImportFrom):
             base = ".".join(parts[: -item.level]) if item.level else ""
             module = ".".join(filter(None, (base, item.module)))
             yield from (f"{module}.{alias.name}" for alias in item.names)
+        elif not isinstance(item, ast.expr):  # there are no statements in an expression
+            pending += ast.iter_child_nodes(item)
 
 
 def module_of(name: str) -> str:

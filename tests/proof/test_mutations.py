@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -286,14 +287,19 @@ ALIKE = frozenset(("clone-scope --input", "rename --scope", "set-attr padding"))
 """Edits of which others like them are tried on what they have not touched."""
 
 
+@cache
+def spoilt(name: str) -> list[Mutation]:
+    """All mutations of what the edit NAME makes of the model."""
+    graph = model().graph("model.pb")
+    return list(mutations(graph, EDITS[name](graph)))
+
+
 def chosen(name: str) -> list[Mutation]:
     """Of each kind one for what the edit NAME has made, one for what it says is another, one for what it has rewired
     or renamed, and one for what it has not touched, which is another for each edit; for some again one that no output
     shows."""
-    graph = model().graph("model.pb")
-    result = EDITS[name](graph)
     groups: dict[tuple[str, str, bool], list[Mutation]] = {}
-    for mutation in mutations(graph, result):
+    for mutation in spoilt(name):
         untouched = mutation.where in (TOUCHED, UNTOUCHED) and mutation.kind in ANYWHERE
         if not untouched and (mutation.where != UNTOUCHED or name not in ALIKE):
             key = (mutation.kind, mutation.where, mutation.kind in OF_VALUES and mutation.target in UNSEEN)
@@ -323,9 +329,7 @@ MORE = [
 
 
 def more(name: str, kind: str, target: str) -> Mutation:
-    graph = model().graph("model.pb")
-    result = EDITS[name](graph)
-    return next(m for m in mutations(graph, result) if (m.kind, m.target) == (kind, target))
+    return next(m for m in spoilt(name) if (m.kind, m.target) == (kind, target))
 
 
 def is_wrong(name: str, mutation: Mutation) -> bool:

@@ -111,14 +111,17 @@ class Desk:
 
     def restore(self, before: dict[str, bytes]) -> None:
         """Has the folder hold the files BEFORE, and nothing else."""
-        for name in self.files():
+        there = self.files()
+        for name in there.keys() - {name for name, data in before.items() if there.get(name) == data}:
             os.unlink(self.folder / name)
         for name, data in before.items():
-            self.put(name, data)
+            if there.get(name) != data:
+                self.put(name, data)
 
     def temporary_files(self) -> list[str]:
         """What was left behind."""
-        return [name for name in self.files() if ".tmp" in name] + os.listdir(self.scratch)
+        left = (path for path in self.folder.rglob("*.tmp*") if path.is_symlink() or path.is_file())
+        return [str(path.relative_to(self.folder)) for path in left] + os.listdir(self.scratch)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.checks.attrs import AttrFindings, check_attrs
@@ -44,12 +45,16 @@ def told(graph_def: Any) -> Told:
 
 
 def _attr_findings(node: Any) -> AttrFindings:
+    return _findings(node.op, tuple((key, node.attr[key].SerializeToString()) for key in sorted(node.attr)))
+
+
+@cache
+def _findings(op: str, attrs: tuple[tuple[str, bytes], ...]) -> AttrFindings:
     buf, spans = b"", {}
-    for key in sorted(node.attr):
-        data = node.attr[key].SerializeToString()
+    for key, data in attrs:
         spans[key] = (len(buf), len(buf) + len(data))
         buf += data
-    return check_attrs(op_def(node.op), node.op, buf, spans)
+    return check_attrs(op_def(op), op, buf, spans)
 
 
 def _node(row: int, node: Any, found: AttrFindings, out: Told) -> None:
@@ -71,9 +76,10 @@ def _names(names: list[str], out: Told) -> None:
         if not is_valid_name(name):
             what = f"node {quoted(name)} (number {row}) has an illegal" if name else f"node number {row} has no"
             out.faults.append(f"{what} name: {NAME_RULE}")
+    first: dict[str, int] = {}
     for row, name in enumerate(names):
-        if name and names.index(name) != row:
-            out.faults.append(f"two nodes are named {quoted(name)}: numbers {names.index(name)} and {row}")
+        if name and first.setdefault(name, row) != row:
+            out.faults.append(f"two nodes are named {quoted(name)}: numbers {first[name]} and {row}")
 
 
 def _inputs(node: Any, found: AttrFindings, outputs: dict[str, tuple[str, AttrFindings]], out: Told) -> None:

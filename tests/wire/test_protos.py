@@ -96,5 +96,6 @@ def test_a_field_that_is_not_there_is_found() -> None:
 
 def test_any_is_rare() -> None:
     files = Path(gdsurgeon.__file__).parent.rglob("*.py")
-    names = (item for path in files for item in ast.walk(ast.parse(path.read_text())))
+    texts = (text for path in files if "Any" in (text := path.read_text()))
+    names = (item for text in texts for item in ast.walk(ast.parse(text)))
     assert sum(isinstance(item, ast.Name) and item.id == "Any" for item in names) < 100

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -208,11 +209,17 @@ FAULTS["doubled argument"] = (with_functions(doubled_argument()), "function 'F' 
 FAULTS["control_ret that names nothing"] = (with_functions(control_ret()), "control_ret 'a' of function 'F' names")
 
 
+@cache
+def idle(count: int) -> bytes:
+    """Records of COUNT nodes that do nothing."""
+    return b"".join(node(f"more_{i}", "NoOp") for i in range(count))
+
+
 @pytest.mark.parametrize(("records", "words"), FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("beside", [0, 5000])
 def test_each_fault(records: list[bytes], words: str, beside: int) -> None:
     """Alone, and with nodes so many behind it that they are parsed in runs."""
-    found = graph(*records, *(node(f"more_{i}", "NoOp") for i in range(beside if records != [b""] else 0)))
+    found = graph(*records, idle(beside if records != [b""] else 0))
     findings = check(found)
     assert findings.fault_count == len(findings.faults) == 1, findings.faults
     assert re.search(words.replace("?", r"\?"), findings.faults[0]), findings.faults
@@ -242,7 +249,7 @@ WARNINGS: dict[str, tuple[list[bytes], str]] = {
 @pytest.mark.parametrize(("records", "words"), WARNINGS.values(), ids=WARNINGS)
 @pytest.mark.parametrize("beside", [0, 5000])
 def test_each_warning_is_no_fault(records: list[bytes], words: str, beside: int) -> None:
-    findings = check(graph(*[node(f"more_{i}", "NoOp") for i in range(beside)], *records))
+    findings = check(graph(idle(beside), *records))
     assert findings.faults == []
     assert len(findings.warnings) == 1, findings.warnings
     assert re.search(words, findings.warnings[0])
@@ -335,12 +342,17 @@ UNREADABLE = {
 }
 
 
+@cache
+def constants(count: int) -> bytes:
+    return b"".join(const(f"c{i}", [1]) for i in range(count))
+
+
 @pytest.mark.parametrize("field", UNREADABLE.values(), ids=UNREADABLE)
 @pytest.mark.parametrize("beside", [1, 3000])
 def test_what_protobuf_cannot_read_is_refused(field: bytes, beside: int) -> None:
     from google.protobuf.message import DecodeError
 
-    data = b"".join(const(f"c{i}", [1]) for i in range(beside)) + field + graphs.VERSIONS
+    data = constants(beside) + field + graphs.VERSIONS
     with pytest.raises(DecodeError):
         graphs.parsed(data)
     with pytest.raises(InputError):

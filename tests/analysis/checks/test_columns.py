@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.graphs import random_graphs
-from support.plain_check import told
+from support.plain_check import Told, told
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.analysis.checks.findings import MOST_FAULTS
@@ -75,8 +76,8 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     yield
 
 
-def compare(graph_def: Any) -> None:
-    expected, found = told(graph_def), check(from_bytes(graph_def.SerializeToString(deterministic=True)))
+def compare(graph_def: Any, expected: Told) -> None:
+    found = check(from_bytes(graph_def.SerializeToString(deterministic=True)))
     faults = [fault for fault in found.faults if "form a cycle outside" not in fault]
     assert faults == expected.faults[:MOST_FAULTS]
     assert found.warnings == list(dict.fromkeys(expected.warnings))[:MOST_FAULTS]
@@ -96,16 +97,28 @@ def test_columns_say_what_a_look_at_each_node_says(drawn: graphs.Drawn, plants: 
     nodes = graph_def.node
     for name, at, other in plants if len(nodes) else ():
         PLANTS[name](nodes[at % len(nodes)], nodes[other % len(nodes)])
-    compare(graph_def)
+    compare(graph_def, told(graph_def))
+
+
+@cache
+def chain() -> bytes:
+    """Five hundred additions, one behind the other."""
+    records = [graphs.const("c", [1]), *(graphs.add(f"n{i}", "c", f"n{i - 1}" if i else "c") for i in range(500))]
+    return graphs.graph_bytes(*records)
+
+
+@cache
+def planted(name: str, at: int) -> tuple[Any, Told]:
+    """The chain with a fault at a node, and what is to be said of it."""
+    graph_def = message("tensorflow.GraphDef").FromString(chain())
+    PLANTS[name](graph_def.node[at], graph_def.node[at - 1])
+    return graph_def, told(graph_def)
 
 
 @pytest.mark.parametrize("name", PLANTS)
 @pytest.mark.parametrize("at", [1, 250, 499])
 def test_each_fault_among_many_nodes_is_told_as_if_it_were_looked_for_there(name: str, at: int) -> None:
-    records = [graphs.const("c", [1]), *(graphs.add(f"n{i}", "c", f"n{i - 1}" if i else "c") for i in range(500))]
-    graph_def = message("tensorflow.GraphDef").FromString(graphs.graph_bytes(*records))
-    PLANTS[name](graph_def.node[at], graph_def.node[at - 1])
-    compare(graph_def)
+    compare(*planted(name, at))
 
 
 def test_faults_beyond_those_that_are_told_are_counted_in_the_order_of_the_nodes() -> None:
