@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 from hypothesis import settings
+from support.ask_tensorflow import RANDOM_GRAPHS, Answers, ShapesTold
 from support.desk import Desk
 from support.workers import lend_workers
 
@@ -26,7 +27,7 @@ settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
 
 # Fixtures that start TensorFlow: a test that asks for one is one of those that do.
-STARTING = frozenset(("differentiator", "executor", "tf", "worker"))
+STARTING = frozenset(("differentiator", "executor", "shapes_told", "tf", "worker"))
 
 GUARD = pytest.StashKey[tuple[pytest.MonkeyPatch, bool]]()
 """What guards a test that is not marked as one of those, and whether TensorFlow was loaded before it."""
@@ -121,6 +122,19 @@ def tf() -> Any:
         import tensorflow
 
     return tensorflow
+
+
+@pytest.fixture(scope="session")
+def shapes_told() -> Iterator[ShapesTold]:
+    """A process with TensorFlow that tells shapes through all tests."""
+    with ShapesTold() as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def random_answers(shapes_told: ShapesTold, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What it says of random graphs."""
+    return shapes_told.of(tmp_path_factory.mktemp("random_graphs"), RANDOM_GRAPHS)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.ask_tensorflow import asked
+from support.ask_tensorflow import Answers, ShapesTold
 from support.graphs import FLOAT, identity, placeholder
 from support.setting_shapes import classifier, edited, shape_attr
 
@@ -47,14 +47,11 @@ class TestExecution:
             assert together.shape == (batch, 5)
             np.testing.assert_allclose(together, np.concatenate(alone[:batch]), rtol=1e-6)
 
-    def test_what_is_accepted_runs(self, tmp_path: Path) -> None:
+    def test_what_is_accepted_runs(self, shapes_told: ShapesTold, random_answers: Answers, tmp_path: Path) -> None:
         """Of random graphs: after an edit that is not refused no op fails that did not fail before."""
-        before = tmp_path / "before"
-        before.mkdir()
-        originals = asked(before, 40)
         accepted: dict[int, list[str]] = {0: [], 1: []}
         for axis, names in accepted.items():
-            for path in sorted(before.glob("*.pb")):
+            for path in sorted(random_answers.folder.glob("*.pb")):
                 found = load(str(path))
                 inputs = [n for n in found.nodes() if n.op == "Placeholder" and (placeholder_shape(n) or [0])[0] == 4]
                 old = {n: placeholder_shape(n) or () for n in inputs}
@@ -67,13 +64,13 @@ class TestExecution:
                     continue
                 names.append(path.stem)
                 (tmp_path / f"{axis} {path.name}").write_bytes(graphs.written(found))
-        answers = asked(tmp_path)
+        answers = shapes_told.of(tmp_path)
         for axis, names in accepted.items():
             assert len(names) > 10
             for name in names:
                 answer = answers(f"{axis} {name}")
                 assert "error" not in answer, (axis, name, answer["error"])
-                assert originals(name)["actual"].keys() <= answer["actual"].keys(), (axis, name)
+                assert random_answers(name)["actual"].keys() <= answer["actual"].keys(), (axis, name)
 
     def test_from_the_command_line(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         model, out = tmp_path / "model.pb", tmp_path / "out.pb"

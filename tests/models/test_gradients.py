@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support.gradient_reference import GradientReference
+from support.aside import Aside
 from support.published import ABSENT, FOLDER
 
 import gdsurgeon as gds
@@ -78,7 +78,7 @@ class Subject(NamedTuple):
         return Variant(out, facts["results"], plan)
 
     def compare(
-        self, reference: GradientReference, variants: Mapping[str, Variant], deployed: Sequence[str] = ()
+        self, reference: Aside, variants: Mapping[str, Variant], deployed: Sequence[str] = ()
     ) -> dict[str, Any]:
         """Asserts that all variants give what TensorFlow does; gives back what it says of its own gradients.
 
@@ -111,7 +111,7 @@ class Subject(NamedTuple):
 class Workshop:
     """Makes models and variants of them in one folder."""
 
-    def __init__(self, folder: Path, asked: Differentiator, reference: GradientReference) -> None:
+    def __init__(self, folder: Path, asked: Differentiator, reference: Aside) -> None:
         self.folder, self.asked, self.reference = folder, asked, reference
 
     def model(self, name: str) -> Path:
@@ -135,13 +135,13 @@ class Workshop:
 
 
 @pytest.fixture(scope="module")
-def reference() -> Iterator[GradientReference]:
-    with GradientReference() as process:
+def reference() -> Iterator[Aside]:
+    with Aside("support.gradient_server") as process:
         yield process
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, differentiator: Differentiator, reference: GradientReference) -> Workshop:
+def workshop(tmp_path: Path, differentiator: Differentiator, reference: Aside) -> Workshop:
     return Workshop(tmp_path, differentiator, reference)
 
 

@@ -32,6 +32,7 @@ from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
@@ -96,6 +97,16 @@ def model() -> Builder:
     m.node("lonely", "Assert", ["true", "z", "k"], T=["float32", "float32"], summarize=3)
     m.node("all", "NoOp", ["^y", "^map"])
     return m
+
+
+@cache
+def built(make: Callable[..., Builder], *arguments: str | int) -> bytes:
+    """The graph that MAKE builds, which is the same each time."""
+    return make(*arguments).bytes()
+
+
+def original() -> Graph:
+    return from_bytes(built(model), "model.pb")
 
 
 def _scope(m: Builder) -> None:
@@ -198,6 +209,10 @@ def body() -> Builder:
     return p
 
 
+def beside(source: str = "in", result: str = "out", size: int = 2) -> Graph:
+    return from_bytes(built(part, source, result, size), "part.pb")
+
+
 def named(*names: str) -> Selection:
     return Selection(nodes=names)
 
@@ -207,12 +222,12 @@ MAPPED = [("t/halves:1", "b"), ("t/halves", "a"), ("t/difference", "result"), ("
 
 
 def bodied(graph: Graph) -> EditResult:
-    return fuse_ops(graph, FUSED, "f", body=body().graph("body.pb"), mapped=MAPPED)
+    return fuse_ops(graph, FUSED, "f", body=from_bytes(built(body), "body.pb"), mapped=MAPPED)
 
 
 EDITS: dict[str, Edit] = {
-    "add-preprocessing": lambda g: add_preprocessing(g, part("x", "x_preprocessed", 4).graph("pre.pb")),
-    "add-postprocessing": lambda g: add_postprocessing(g, part("y", "y_postprocessed", 2).graph("post.pb")),
+    "add-preprocessing": lambda g: add_preprocessing(g, beside("x", "x_preprocessed", 4)),
+    "add-postprocessing": lambda g: add_postprocessing(g, beside("y", "y_postprocessed")),
     "clone-scope": lambda g: clone_scope(g, "t", "u"),
     "clone-scope --input": lambda g: clone_scope(g, "t", "u", inputs=[("x", "x2")]),
     "control": lambda g: control(g, add=[("sum", "^t/check")], remove=[("y", "^go")]),
@@ -221,10 +236,10 @@ EDITS: dict[str, Edit] = {
     "fuse-ops": lambda g: fuse_ops(g, FUSED, "f"),
     "fuse-ops --with": bodied,
     "fuse-ops --xla": lambda g: fuse_ops(g, FUSED, "f", xla=True),
-    "import": lambda g: import_graph(g, part("in", "out", 2).graph("part.pb")),
-    "import --connect": lambda g: import_graph(g, part("in", "out", 2).graph("part.pb"), connect=[("z", "in")]),
+    "import": lambda g: import_graph(g, beside()),
+    "import --connect": lambda g: import_graph(g, beside(), connect=[("z", "in")]),
     "inline": lambda g: inline(g),
-    "insert": lambda g: insert(g, "t/scaled", part("in", "out", 2).graph("part.pb")),
+    "insert": lambda g: insert(g, "t/scaled", beside()),
     "remove": lambda g: remove(g, named("lonely", "all", "apart"), allow_outputs=True),
     "remove --bypass": lambda g: remove(g, named("t/scaled"), bypass=True),
     "remove --dangling": lambda g: remove(g, named("t/scaled"), dangling="placeholder"),
@@ -242,13 +257,13 @@ EDITS: dict[str, Edit] = {
 @pytest.fixture(scope="module")
 def both(executor: Executor) -> Executor:
     """An executor that has loaded the model, once for all."""
-    executor.load_source(ORIGINAL, model().graph("model.pb"))
+    executor.load_source(ORIGINAL, original())
     return executor
 
 
 def proven(executor: Executor, edit: Edit, spoil: Callable[[Graph], None] | None = None) -> Proof:
     """The proof of EDIT, with SPOIL done behind its back: all that stands between an edit and its file."""
-    graph = model().graph("model.pb")
+    graph = original()
     result = edit(graph)
     if spoil is not None:
         spoil(graph)
@@ -290,7 +305,7 @@ ALIKE = frozenset(("clone-scope --input", "rename --scope", "set-attr padding"))
 @cache
 def spoilt(name: str) -> list[Mutation]:
     """All mutations of what the edit NAME makes of the model."""
-    graph = model().graph("model.pb")
+    graph = original()
     return list(mutations(graph, EDITS[name](graph)))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from support.aside import Aside
+
+RANDOM_GRAPHS = 40
 
 
 class Answers:
@@ -20,16 +22,14 @@ class Answers:
         return found
 
 
-def asked(folder: Path, random_graphs: int = 0) -> Answers:
-    """The answers on each graph in FOLDER, and on so many random ones, which are made there first."""
-    program = Path(__file__).with_name("tensorflow_shapes.py")
-    done = subprocess.run(
-        [sys.executable, str(program), str(folder), str(random_graphs)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        cwd=folder,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return Answers(folder)
+class ShapesTold(Aside):
+    """A process that tells shapes."""
+
+    def __init__(self) -> None:
+        # The convolutions of oneDNN give their input back where their output is empty.
+        super().__init__("support.tensorflow_shapes", TF_ENABLE_ONEDNN_OPTS="0")
+
+    def of(self, folder: Path, random_graphs: int = 0) -> Answers:
+        """The answers on each graph in FOLDER, and on so many random ones, which are made there first."""
+        self.ask("examine", folder=str(folder), random=random_graphs)
+        return Answers(folder)

@@ -1,43 +1,24 @@
 """TensorFlow by itself, asked line by line: makes models, differentiates them, and runs graphs beside that.
 
-Run with -m; each line of standard input and output is a JSON object. Nothing of gdsurgeon is in use here.
+Run with -m, and asked as `aside.py` says. Nothing of gdsurgeon is in use here.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from support.aside import Answer, Request, serve
 from support.gradient_models import build
 
 v1 = tf.compat.v1
 
-Request = Mapping[str, Any]
-Answer = dict[str, Any]
-
 DRAWS = 2
 WRONG = 1e300
 """An error that is no number, which JSON does not have."""
-
-
-def main() -> None:
-    with os.fdopen(os.dup(1), "w") as answers:
-        os.dup2(2, 1)  # what is printed is no answer
-        for line in sys.stdin:
-            request = json.loads(line)
-            try:
-                answer = DOES[request["do"]](request)
-            except Exception:
-                answer = {"failed": traceback.format_exc()}
-            answers.write(json.dumps(answer) + "\n")
-            answers.flush()
 
 
 def make(request: Request) -> Answer:
@@ -183,4 +164,4 @@ def error(value: Any, expected: Any) -> float:
 DOES: Mapping[str, Callable[[Request], Answer]] = {"make": make, "compare": compare, "trace": trace}
 
 if __name__ == "__main__":
-    main()
+    serve(DOES)

@@ -1,25 +1,20 @@
-"""TensorFlow's word on shapes, as a program of its own: ``tensorflow_shapes.py FOLDER [NUMBER OF RANDOM GRAPHS]``.
+"""TensorFlow's word on shapes. Run with -m, and asked as `aside.py` says.
 
-For each ``X.pb`` in FOLDER there is an ``X.json`` afterwards: what TensorFlow infers when it imports the graph
-(``static``, by tensor) and what the tensors turn out to be when it runs (``actual``), unknown dims fed as FED. Random
-graphs are made first, where a number is given.
+For each ``X.pb`` in a folder there is an ``X.json`` afterwards: what TensorFlow infers when it imports the graph
+(``static``, by tensor) and what the tensors turn out to be when it runs (``actual``), unknown dims fed as FED.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # its convolutions give their input back where their output is empty
-
 import numpy as np
 import tensorflow as tf
+
+from support.aside import Answer, Request, serve
 
 v1 = tf.compat.v1
 FED = 4
@@ -318,13 +313,15 @@ class Random:
         return tf.cast(tf.where(self.pick() > 0.0), tf.float32)
 
 
-def main() -> None:
-    folder = Path(sys.argv[1])
-    for seed in range(int(sys.argv[2]) if len(sys.argv) > 2 else 0):
+def examine(request: Request) -> Answer:
+    """Examines the graphs in a folder, of which those that are `random` are made there first."""
+    folder = Path(request["folder"])
+    for seed in range(request["random"]):
         (folder / f"random_{seed}.pb").write_bytes(Random(seed).make().SerializeToString(deterministic=True))
     for path in folder.glob("*.pb"):
         path.with_suffix(".json").write_text(json.dumps(examined(path)))
+    return {}
 
 
 if __name__ == "__main__":
-    main()
+    serve({"examine": examine})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.ask_tensorflow import Answers, asked
+from support.ask_tensorflow import RANDOM_GRAPHS, Answers, ShapesTold
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
 from support.published import ABSENT, EXECUTABLE, FOLDER
 from support.shape_cases import CASES, Case, P
@@ -19,8 +19,6 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.wire.write import read_chunks
 
 Found = dict[str, list[int] | None]
-
-RANDOM_GRAPHS = 40
 
 
 def shapes_of(found: Graph, *tensors: str, **options: Any) -> list[Shape]:
@@ -232,14 +230,14 @@ def compared(found: Graph, inferred: Shapes, theirs: Found) -> tuple[list[str], 
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+def answers(shapes_told: ShapesTold, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """TensorFlow's word on all of them, asked at once: on the cases by their numbers, on the others by their names."""
     folder = tmp_path_factory.mktemp("shapes")
     for i, case in enumerate(CASES):
         (folder / f"{i}.pb").write_bytes(case.bytes())
     for name in EXECUTABLE if FOLDER.is_dir() else ():
         (folder / f"{name}.pb").write_bytes(read_chunks(gds.load(str(FOLDER / name)).chunks()))
-    return asked(folder, RANDOM_GRAPHS)
+    return shapes_told.of(folder)
 
 
 @pytest.mark.tensorflow
@@ -264,12 +262,12 @@ class TestAgainstTensorFlow:
         assert vaguer == []
         assert ran > len(CASES) * 0.7
 
-    def test_random_graphs(self, answers: Answers) -> None:
+    def test_random_graphs(self, random_answers: Answers) -> None:
         known = ours = 0
-        for path in answers.folder.glob("random_*.pb"):
+        for path in random_answers.folder.glob("*.pb"):
             found = gds.load(str(path))
             inferred = infer_shapes(found)
-            answer = answers(path.stem)
+            answer = random_answers(path.stem)
             wrong, more, as_much = compared(found, inferred, answer["static"])
             assert wrong + compared(found, inferred, answer["actual"])[0] == [], path.name
             known, ours = known + more, ours + as_much

@@ -1,0 +1,74 @@
+"""Processes that live through many tests and are asked line by line: JSON objects on standard input and output."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, cast
+
+from support.paths import TESTS
+
+Request = Mapping[str, Any]
+Answer = dict[str, Any]
+
+_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+
+
+class Aside:
+    """A context manager: a process that runs a module, which serves.
+
+    Args:
+        module: its name.
+        environment: what is there besides, for TensorFlow.
+    """
+
+    def __init__(self, module: str, **environment: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            cwd=TESTS,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=os.environ | _ENVIRONMENT | environment,
+        )
+
+    def ask(self, do: str, **request: Any) -> Answer:
+        """What the process answers; an AssertionError where it fails."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
+        self._process.stdin.flush()
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, f"the process has ended: {self._process.wait()}"
+        answer = cast(Answer, json.loads(line))
+        assert "failed" not in answer, answer["failed"]
+        return answer
+
+    def __enter__(self) -> Aside:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def serve(does: Mapping[str, Callable[[Request], Answer]]) -> None:
+    """Does what is asked for, in the process aside, until nobody asks any more."""
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)  # what is printed is no answer
+        for line in sys.stdin:
+            request = json.loads(line)
+            try:
+                answer = does[request["do"]](request)
+            except Exception:
+                answer = {"failed": traceback.format_exc()}
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
