@@ -13,7 +13,7 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
 from gdsurgeon.edits.copying.graft import graft
-from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.gradients.skeleton import skeleton
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
@@ -112,7 +112,7 @@ def _names(value: object) -> tuple[object, ...]:
 def _blame(refusal: RunRefusal) -> GdsurgeonError:
     if _NO_SYMBOLIC_GRADIENT in refusal.text:
         op = refusal.text.partition(_NO_SYMBOLIC_GRADIENT)[2].split()[0].rstrip(".,:;)")
-        return ValidationError(
+        return EditError(
             f"the gradients do not run: TensorFlow differentiates the call of a function as a whole, and has no "
             f"gradient for {op} there",
             hint="gdsurgeon inline MODEL replaces calls by what they call, save inside loops and conditionals",

@@ -1,0 +1,59 @@
+"""add-gradients through functions: what TensorFlow differentiates as a whole, and what has to be inlined before."""
+
+from __future__ import annotations
+
+import pytest
+from support.desk import Desk, check_refused
+from support.function_defs import call, function
+from support.graphs import BOOL, FLOAT, INT32, const, dtypes, func, graph_bytes, identity, library, node, placeholder
+
+pytestmark = pytest.mark.tensorflow
+
+STATE = {"i": INT32, "most": INT32, "v": FLOAT}
+COND = function(
+    "cond", STATE, {"more": (BOOL, "less:z:0")}, const("n", [3], INT32, ()),
+    node("less", "Less", ["i", "n:output:0"], T=INT32),
+)  # fmt: skip
+BODY = function(
+    "body", STATE, {"i2": (INT32, "next:z:0"), "most2": (INT32, "most"), "v2": (FLOAT, "square:y:0")},
+    const("one", [1], INT32, ()), node("next", "AddV2", ["i", "one:output:0"], T=INT32),
+    node("square", "Square", ["v"], T=FLOAT),
+)  # fmt: skip
+
+
+def loop(*inputs: str) -> bytes:
+    return node("loop", "StatelessWhile", inputs, T=dtypes(INT32, INT32, FLOAT), cond=func("cond"), body=func("body"))
+
+
+LOOPS = function(
+    "loops", {"x": FLOAT}, {"out": (FLOAT, "loop:output:2")},
+    const("zero", [0], INT32, ()), const("most", [9], INT32, ()), loop("zero:output:0", "most:output:0", "x"),
+)  # fmt: skip
+SQUARE = function("squared", {"x": FLOAT}, {"out": (FLOAT, "y:y:0")}, node("y", "Square", ["x"], T=FLOAT))
+X = placeholder("x", FLOAT, (1, 4))
+GRADIENTS = ("--ys", "y", "--xs", "x")
+
+
+def test_a_call_is_differentiated_as_a_whole(desk: Desk) -> None:
+    desk.put(
+        "model.pb", graph_bytes(X, call("c", "squared", ["x"], [FLOAT], [FLOAT]), identity("y", "c"), library(SQUARE))
+    )
+    ran = desk.run("add-gradients", "model.pb", *GRADIENTS, "-o", "out.pb")
+    assert ran.code == 0 and "a call without a gradient of its own" in ran.err and "bit-identical" in ran.err, ran
+
+
+def test_a_loop_outside_of_calls(desk: Desk) -> None:
+    ends = const("zero", [0], INT32, ()), const("most", [9], INT32, ())
+    desk.put("model.pb", graph_bytes(X, *ends, loop("zero", "most", "x"), identity("y", "loop:2"), library(COND, BODY)))
+    ran = desk.run("add-gradients", "model.pb", *GRADIENTS, "-o", "out.pb")
+    assert ran.code == 0 and "bit-identical" in ran.err, ran
+
+
+def test_a_loop_in_a_call_is_refused_until_the_call_is_inlined(desk: Desk) -> None:
+    calling = call("c", "loops", ["x"], [FLOAT], [FLOAT])
+    desk.put("model.pb", graph_bytes(X, calling, identity("y", "c"), library(LOOPS, COND, BODY)))
+    words = ("no gradient for StatelessWhile", "gdsurgeon inline MODEL")
+    check_refused(desk, 4, words, "add-gradients", "model.pb", *GRADIENTS, "-o", "out.pb")
+    assert desk.run("inline", "model.pb", "-o", "inlined.pb").code == 0
+    ran = desk.run("add-gradients", "inlined.pb", *GRADIENTS, "-o", "out.pb")
+    assert ran.code == 0 and "bit-identical" in ran.err, ran
