@@ -6,7 +6,7 @@ Source: tensorflow/core/util/tensor_bundle/tensor_bundle.cc, tensorflow/core/pro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from gdsurgeon.checkpoint.slices import Slice, extents, from_proto, is_slice_key, sizes, slice_key, spell
@@ -98,9 +98,11 @@ class Bundle(Checkpoint):
         entry = self._entry(key, data)
         return BundleTensor(self, key, entry, self._dtype(key, entry))
 
+    def sources(self) -> Iterable[Source]:
+        return (self._index, *self._shards.values())
+
     def close(self) -> None:
-        self._index.close()
-        for source in self._shards.values():
+        for source in self.sources():
             source.close()
         self._shards.clear()
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import STRING, DType
 from gdsurgeon.text import near_miss
 from gdsurgeon.wire.fields import WireError
+from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
 
 
@@ -120,6 +122,22 @@ class Checkpoint(ABC):
     @abstractmethod
     def close(self) -> None:
         """Lets go of the files."""
+
+    @abstractmethod
+    def sources(self) -> Iterable[Source]:
+        """The files that are open."""
+
+    def check_unchanged(self) -> None:
+        """Raises InputError where a file was written to, or another has its name, since it was opened."""
+        for source in self.sources():
+            source.check_unchanged()
+            fd = source.fileno()
+            try:
+                is_same = fd is None or os.path.samestat(os.fstat(fd), os.stat(source.name))
+            except OSError:
+                is_same = False
+            if not is_same:
+                raise InputError(f"{printable(source.name)} was replaced while it was being read")
 
     def stretch(self, key: str, part: Slice | None = None) -> Stretch:
         """The tensor KEY, or a slice of it, as one, however it is stored.

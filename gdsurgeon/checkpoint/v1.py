@@ -83,6 +83,9 @@ class V1Checkpoint(Checkpoint):
                 raise self.bad(f"a slice of {quoted(key)} does not fit {list(meta.shape)}")
         return _V1Tensor(self, key, dtype, meta)
 
+    def sources(self) -> Iterable[Source]:
+        return self._sources
+
     def close(self) -> None:
         for source in self._sources:
             source.close()

@@ -116,7 +116,12 @@ def operate_checkpoint(
         files = _files(request, checkpoint, edited, wanted)
         obsolete = _obsolete(request, checkpoint, files)
         written = len(files.table) + sum(size_of(shard) for shard in files.shards if not isinstance(shard, str))
-        compared = _publish(request, out, files, edited, before_publishing)
+
+        def publishing(has_appeared: Callable[[], bool]) -> None:
+            checkpoint.check_unchanged()
+            before_publishing(has_appeared)
+
+        compared = _publish(request, out, files, edited, publishing)
         for path in obsolete:
             _remove(path)
     renamed, dropped, values, idle = wanted

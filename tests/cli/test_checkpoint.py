@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
 from support.bundles import SMALL, Drawn, files_of, values
-from support.desk import Desk, Ran
+from support.desk import Desk, Ran, finished
 
 from gdsurgeon.checkpoint import object_graph
 from gdsurgeon.checkpoint.bundle import Bundle
+from gdsurgeon.checkpoint.compare import Compared
+from gdsurgeon.checkpoint.edit import Edited
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.checkpoint.verify import verify
 from gdsurgeon.cli.main import main
+from gdsurgeon.operation import checkpoint as operation
 from gdsurgeon.wire.messages import message
 
 HELD = {drawn.key: drawn.data for drawn in SMALL}
@@ -258,6 +261,29 @@ def test_a_missing_shard_keeps_an_edit_from_being_made(small: Desk) -> None:
         refused(small, 3, said, "m", *arguments)
 
 
+@pytest.mark.parametrize("name", [INDEX, *SHARDS])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_checkpoint_that_changes_meanwhile(
+    small: Desk, monkeypatch: pytest.MonkeyPatch, name: str, replaced: bool
+) -> None:
+    """As one does that is being trained."""
+    real = operation.check_identical
+
+    def meanwhile(written: Bundle, edited: Edited) -> Compared:
+        data = (small.folder / name).read_bytes()
+        if replaced:
+            (small.folder / name).unlink()
+        small.put(name, data + b"!")
+        return real(written, edited)
+
+    monkeypatch.setattr(operation, "check_identical", meanwhile)
+    before = sorted(small.files())
+    ran = small.run("checkpoint", "m", "--drop", "step", "-o", "n")
+    said = f"{name} was replaced while it was being read" if replaced else f"{name} changed while it was being read"
+    assert (ran.code, ran.errors) == (3, [f"Error: {said}"])
+    assert sorted(small.files()) == before and small.temporary_files() == []
+
+
 def test_a_prefix_of_which_a_part_is_there_is_refused(small: Desk) -> None:
     small.put("n.data-00000-of-00007", b"")
     small.put("n.data-x", b"")
@@ -351,3 +377,15 @@ def test_completed(small: Desk) -> None:
 
     assert found("--rename", "") == ["bias=", "kernel=", "names=", "step="]
     assert found("--set", "k") == ["kernel="]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--list",), ("--verify",), ("--regex", "kernel=w"), ("--drop", "step", "-o", "n")]
+)
+def test_neither_tensorflow_nor_numpy_is_imported(small: Desk, arguments: tuple[str, ...]) -> None:
+    source = (
+        "import sys\nfrom gdsurgeon.cli.main import exit_code\n"
+        "assert exit_code(sys.argv[1:]) == 0\nassert not {'tensorflow', 'numpy'} & {*sys.modules}"
+    )
+    ran = finished(small.start_python("-c", source, "checkpoint", "m", *arguments))
+    assert ran.code == 0, ran.err
