@@ -44,7 +44,7 @@ from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor, joined_tensors, reversed_elements
 
-REPEATS = 8
+REPEATS = 16
 """How often all is run once more where an output differs and the original differs from itself, until it does not."""
 MOST_SHOWN = 8
 """Outputs of which a few values go into the report."""
@@ -124,6 +124,7 @@ class Engine:
         self._worst: dict[str, Comparison] = {}  # how the outputs that differ do so most
         self._excused: dict[str, str] = {}
         self._omitted: set[str] = set()
+        self._repeat = 0  # how often a sample has been run once more
 
     # -- the whole ----------------------------------------------------------------------------------------------
 
@@ -279,11 +280,15 @@ class Engine:
         beside = [other for other in self.trial.runs if other.beside == run.name]
         begun: dict[str, list[Pending[RunSummary]]] = {}
 
-        def alongside(feeds: Feeds) -> None:
-            self.fed[run.name] = feeds
+        def begin() -> None:
             for other in beside:
                 bound = self._bound(other, sample)
                 self.fed[other.name], begun[other.name] = other.subject.begin(sample, bound)
+
+        def alongside(feeds: Feeds) -> None:
+            self.fed[run.name] = feeds
+            if not self._repeat:
+                begin()
 
         ways = [True, False] if run.turned and sample % 2 == 0 and run.fed else [False]
         for turned in ways:
@@ -300,6 +305,11 @@ class Engine:
                 cause = not_validated
         else:
             raise _RunRefused(run, problem, error, node) from cause
+        if self._repeat:
+            # Not at the same time, and not always by turns: both may well decide who rounds in which way.
+            if self._repeat % 2 and not run.subject.plan.chance:
+                run.subject.run_aside(self.fed[run.name])
+            begin()
         for other in beside:
             try:
                 self._summaries[other.name] = other.subject.wait(begun[other.name])
@@ -410,7 +420,7 @@ class Engine:
         assert self.trial.steady is not None
         run = self._runs[self.trial.steady]
         own = spread(self.executor, run.subject, sample, self.fed[run.name], optimize=self.trial.optimized)
-        for _ in range(REPEATS if own else 0):
+        for self._repeat in range(1, REPEATS + 1 if own else 1):
             if not self._wrong(outputs):
                 break
             for other in self.trial.runs:
@@ -419,6 +429,7 @@ class Engine:
             for pair, output, again in zip(self.trial.pairs, outputs, self._outputs(sample), strict=True):
                 if self._differs(output.comparison, pair) and not self._differs(again.comparison, pair):
                     output.comparison = again.comparison
+        self._repeat = 0
         self._excused |= excused(self._wrong(outputs), own, run.called)
 
     def _report_first(self, outputs: list[OutputProof]) -> None:

@@ -238,6 +238,12 @@ class Subject:
         found = [(name, (group, i)) for group, names in enumerate(self.plan.groups) for i, name in enumerate(names)]
         return dict(reversed(found))  # of a tensor that is fetched twice the first place counts
 
+    def run_aside(self, feeds: Feeds) -> None:
+        """Runs it on FEEDS, for what that does to other runs. Raises Refused."""
+        for names in self.plan.groups:
+            self.executor.wait(self.executor.run(self.key, f"{self.name} aside", feeds, names))
+            self.executor.drop(f"{self.name} aside")
+
     def finish(self, sample: int) -> None:
         """Gives back what the runs of SAMPLE have returned."""
         for group in range(len(self.plan.groups)):
