@@ -135,7 +135,7 @@ COMMANDS = {
     ),
     "freeze": Entry(
         "SavedModels and checkpoints",
-        "Make a SavedModel or a MetaGraph a GraphDef, with constants for variables.",
+        "Make a SavedModel or a MetaGraph a GraphDef that needs no variables.",
         "cli.freeze",
         "edits.freeze.freeze",
     ),
