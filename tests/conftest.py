@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 from support.ask_tensorflow import RANDOM_GRAPHS, Answers, ShapesTold
 from support.desk import Desk
+from support.shipped import Shipped, make
 from support.workers import lend_workers
 
 from gdsurgeon.cli.terminal import terminal
@@ -27,7 +28,7 @@ settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
 
 # Fixtures that start TensorFlow: a test that asks for one is one of those that do.
-STARTING = frozenset(("differentiator", "executor", "shapes_told", "tf", "worker"))
+STARTING = frozenset(("differentiator", "executor", "saved_models", "shapes_told", "tf", "worker"))
 
 GUARD = pytest.StashKey[tuple[pytest.MonkeyPatch, bool]]()
 """What guards a test that is not marked as one of those, and whether TensorFlow was loaded before it."""
@@ -135,6 +136,12 @@ def shapes_told() -> Iterator[ShapesTold]:
 def random_answers(shapes_told: ShapesTold, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """What it says of random graphs."""
     return shapes_told.of(tmp_path_factory.mktemp("random_graphs"), RANDOM_GRAPHS)
+
+
+@pytest.fixture(scope="session")
+def saved_models(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
+    """SavedModels and checkpoints of many kinds. Not to be written to."""
+    return make(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,8 @@ def freeze(
     intent.functions.changed = [name for name in functions if name in graph.functions]
     if initialisers:
         named = ", ".join(quoted(node.name) for node in initialisers)
-        result.notes.append(f"whoever runs the graph has to run {named} first: it initialises tables")
+        files = _files(graph, serving)
+        result.notes.append(f"whoever runs the graph has to run {named} first: it initialises tables{files}")
     if not outputs:
         result.told += _names(graph, serving, signatures)
     result.told.append(("frozen", f"{counted(len(constants), 'variable')}, {size(weights.source.size)}"))
@@ -192,6 +193,13 @@ def _initialisers(graph: Graph, serving: Serving, kept: Sequence[Node]) -> list[
         return []
     names = serving.initialising.targets if serving.initialising is not None else ()
     return [node for name in names if (node := graph.find(name)) is not None]
+
+
+def _files(graph: Graph, serving: Serving) -> str:
+    """What is to be said of the files that tables are made of: no GraphDef holds them, or where they are."""
+    feeds = serving.initialising.feeds if serving.initialising is not None else {}
+    fed = {tensor: path for tensor, path in feeds.items() if graph.find(tensor.partition(":")[0]) is not None}
+    return "".join(f", with {quoted(tensor)} fed with where {printable(path)} is then" for tensor, path in fed.items())
 
 
 def _now(graph: Graph, end: Output) -> Output:

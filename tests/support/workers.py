@@ -18,8 +18,8 @@ class LentWorker(Worker):
     It ends where it may not be as good as new: where it has been waited for in vain, where a message was interrupted.
     """
 
-    def __init__(self, runtime: str | None) -> None:
-        super().__init__(runtime=runtime)
+    def __init__(self, runtime: str | None, reads: Sequence[str]) -> None:
+        super().__init__(runtime=runtime, reads=reads)
         self.lent = False
         self._talking = False  # left so where an exception has come in between
         self._graphs: set[str] = set()
@@ -62,7 +62,9 @@ class LentWorker(Worker):
         self.lent = False
 
 
-_workers: dict[str | None, list[LentWorker]] = {}
+_workers: dict[tuple[str | None, bool], list[LentWorker]] = {}
+readable: list[str] = []
+"""Folders that workers may read which are lent to whoever reads something there."""
 
 
 def lent_worker(
@@ -70,15 +72,19 @@ def lent_worker(
     op_libraries: Sequence[str] = (),
     runtime: str | None = None,
     verbose: bool = False,
+    reads: Sequence[str] = (),
     **opening: Any,
 ) -> Worker:
     """What stands in for Worker: one that is free, or a new one; one of its own where it is to be a special one."""
-    if device != "cpu" or op_libraries or verbose or any(opening.values()) or os.environ.get("GDSURGEON_RUNTIME"):
-        return Worker(device, op_libraries, runtime, verbose, **opening)
-    workers = _workers[runtime] = [worker for worker in _workers.get(runtime, ()) if not worker.ended]
+    is_special = bool(device != "cpu" or op_libraries or verbose or any(opening.values()))
+    is_elsewhere = any(not os.path.abspath(path).startswith(tuple(readable)) for path in reads)
+    if is_special or is_elsewhere or os.environ.get("GDSURGEON_RUNTIME"):
+        return Worker(device, op_libraries, runtime, verbose, reads=reads, **opening)
+    kind = runtime, bool(reads)
+    workers = _workers[kind] = [worker for worker in _workers.get(kind, ()) if not worker.ended]
     worker = next((worker for worker in workers if not worker.lent), None)
     if worker is None:
-        worker = LentWorker(runtime)
+        worker = LentWorker(runtime, readable if reads else ())
         workers.append(worker)
     worker.lent = True
     return worker

@@ -1,0 +1,92 @@
+"""Models as they are shipped, made once for all processes that test, and what TensorFlow computed with them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from gdsurgeon.graph.serving import Restoring, Served
+from gdsurgeon.ops.dtypes import STRING
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.runtime.tensor import Tensor, from_numpy
+from support import saved_models, workers
+from support.paths import ROOT
+
+SIGNATURES = (
+    *((name, "serving_default") for name in (*saved_models.OBJECTS, *saved_models.NODES, *saved_models.CHECKPOINTS)),
+    *(("several", "scaled"), ("keras", "serve"), ("lstm", "serve")),
+)
+"""(model, key) of what can be frozen."""
+
+
+class Recorded(NamedTuple):
+    """Inputs of a signature, and what it gave."""
+
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+
+
+class Shipped(NamedTuple):
+    """The folder with the models of `support.saved_models`."""
+
+    folder: Path
+
+    def path(self, name: str) -> str:
+        """What a user names as MODEL."""
+        own = self.folder / name
+        return str(own / f"{saved_models.CHECKPOINT}.meta" if name in saved_models.CHECKPOINTS else own)
+
+    def recorded(self, name: str, key: str = "serving_default") -> Recorded:
+        with np.load(self.folder / f"{name}.{key}.npz", allow_pickle=True) as arrays:
+            sides = ({k.partition(" ")[2]: arrays[k] for k in arrays if k.startswith(side)} for side in ("in ", "out "))
+            return Recorded(*sides)
+
+
+def make(factory: pytest.TempPathFactory) -> Shipped:
+    """The models, made by the first process that asks for them."""
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    folder = base / "saved_models"
+    workers.readable.append(f"{base}{os.sep}")
+    with open(base / "saved_models.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            folder.mkdir()
+            environment = {
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+            }
+            command = [sys.executable, "-W", "ignore", "-m", "support.saved_models", str(folder)]
+            made = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+            (folder / "said").write_text(made.stderr if made.returncode else "")
+    said = (folder / "said").read_text()
+    assert not said, said
+    return Shipped(folder)
+
+
+def computed(path: str, served: Served, inputs: dict[str, Any], initialising: Restoring | None) -> dict[str, Any]:
+    """What the GraphDef in the file PATH gives for INPUTS, by the names that SERVED has for tensors.
+
+    Tables are initialised as by a loader before.
+    """
+    reads = tuple(initialising.feeds.values()) if initialising is not None else ()
+    with Executor(Settings(timeout=120, reads=reads)) as executor:
+        executor.start()
+        executor.load_file("frozen", path)
+        executor.loaded("frozen")
+        if initialising is not None:
+            files = {tensor: Tensor(STRING, (), [path.encode()]) for tensor, path in initialising.feeds.items()}
+            executor.initialize("frozen", initialising.targets, files)
+        feeds = {served.inputs[name]: from_numpy(value) for name, value in inputs.items()}
+        executor._wait(executor._worker.run("frozen", "out", feeds, list(served.outputs.values()), []))
+        return {name: executor.tensor("out", i).numpy() for i, name in enumerate(served.outputs)}
