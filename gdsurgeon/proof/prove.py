@@ -33,9 +33,6 @@ from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
 from gdsurgeon.proof.claims.unchanged import unchanged_trial
 from gdsurgeon.proof.engine import Engine, await_loaded
 from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.models.coverage import Coverage
-from gdsurgeon.proof.models.places import places_of
-from gdsurgeon.proof.models.reaching import BothModels, search_further
 from gdsurgeon.proof.proof import DiffersError, Proof, merged
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext
 
@@ -84,6 +81,10 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
 
 def _reach_more(context: TrialContext, proof: Proof, engine: Engine | None) -> None:
     """Counts what the feeds of a trial reach of the original, and compares on further ones. Raises ValidationError."""
+    from gdsurgeon.proof.models.coverage import Coverage
+    from gdsurgeon.proof.models.places import places_of
+    from gdsurgeon.proof.models.reaching import BothModels, search_further
+
     if engine is None:
         proof.warnings.append("what the feeds reach cannot be told: the original was not run")
         return

@@ -11,12 +11,12 @@ from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.operation.edit import Outcome
 from gdsurgeon.ops.dtypes import dtype_name
-from gdsurgeon.proof.models.coverage import Coverage
 from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
 from gdsurgeon.text import change, counted, listed, named, ops, size
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
+    from gdsurgeon.proof.models.coverage import Coverage
 
 MOST_LINES = 8
 """Outputs, renames and the like that are shown one a line; of the others the number is said."""
