@@ -43,7 +43,10 @@ def test_published_values(data: bytes, crc: int) -> None:
     assert crc32c.checksum(data) == crc
 
 
-@pytest.mark.parametrize("size", [1, 1632, 1633, 1634, 1640, 3267, 3268, 3300, 20_001, (1 << 16) + 3])
+SIZES = [1, 1632, 1633, 1634, 1640, 3267, 3268, 3300, 20_001, 52_279, 52_280, 52_281, (1 << 16) + 3, 77_452, 77_451]
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_long_messages_are_folded_right(size: int) -> None:
     data = bytes((7 * i * i + i >> 3) & 255 for i in range(size))
     assert crc32c.checksum(data) == bit_by_bit(data)
@@ -55,12 +58,10 @@ def test_a_checksum_goes_on_where_it_ended(one: bytes, other: bytes) -> None:
     assert crc32c.extend(crc32c.checksum(one), other) == crc32c.checksum(one + other) == bit_by_bit(one + other)
 
 
-def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = bytes(i * 31 & 255 for i in range(10_000))
-    whole = crc32c.checksum(data)
-    monkeypatch.setattr(crc32c, "CHUNK", 999)
-    assert crc32c.checksum(data) == whole
-    assert crc32c.checksum_of([data[:5], b"", data[5:]]) == whole
+def test_pieces_make_no_difference() -> None:
+    data = bytes(i * 31 & 255 for i in range(100_000))
+    pieces = [data[:5], b"", data[5:60_000], data[60_000:]]
+    assert crc32c.checksum_of(pieces) == crc32c.checksum(data) == bit_by_bit(data)
 
 
 def test_what_is_folded_by_is_a_multiple_of_the_generator() -> None:
