@@ -19,7 +19,7 @@ from gdsurgeon.graph.serving import INIT, Restoring
 from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.wire.messages import message
 
-_INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
+INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 _RESTORE = "RestoreV2"
 _PASSED_ON = IDENTITY | {"Reshape", "Cast"}
 
@@ -42,7 +42,7 @@ def restoring(model: MetaGraph, checkpoint: str) -> Restoring | None:
 def initialising(model: MetaGraph, assets: str) -> Restoring | None:
     """The run by which a loader initialises MODEL, whose assets are in the folder ASSETS; None: there is none."""
     around = model.around
-    present = [key for key in _INIT_COLLECTIONS if key in around.collection_def]  # to ask for a missing one adds it
+    present = [key for key in INIT_COLLECTIONS if key in around.collection_def]  # to ask for a missing one adds it
     targets = [name for key in present for name in around.collection_def[key].node_list.value]
     if not targets and INIT in model.signatures:
         targets = list(model.signatures[INIT].outputs.values())

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from gdsurgeon.wire.source import Source
 
+PREDICT = "tensorflow/serving/predict"
+"""The method of a signature that takes tensors by name and gives tensors by name."""
+
 INIT = "__saved_model_init_op"
 """The key of a signature that nobody calls: what it gives has a loader run once."""
 

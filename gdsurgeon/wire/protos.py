@@ -307,6 +307,7 @@ class SaverDef(Message):
 
 class MetaInfo(Message):
     tags: Scalars[str]
+    tensorflow_version: str
 
 
 class SavedConstant(Message):
