@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_device import set_device as set_device
     from gdsurgeon.edits.set_shape import set_shape as set_shape
     from gdsurgeon.edits.swap_op import swap_op as swap_op
+    from gdsurgeon.edits.to_savedmodel import to_savedmodel as to_savedmodel
     from gdsurgeon.errors import GdsurgeonError as GdsurgeonError
     from gdsurgeon.graph.body import Body as Body
     from gdsurgeon.graph.graph import Graph as Graph
@@ -138,6 +139,12 @@ COMMANDS = {
         "Make a SavedModel or a MetaGraph a GraphDef that needs no variables.",
         "cli.freeze",
         "edits.freeze.freeze",
+    ),
+    "to-savedmodel": Entry(
+        "SavedModels and checkpoints",
+        "Make a GraphDef a SavedModel, with signatures.",
+        "cli.to_savedmodel",
+        "edits.to_savedmodel.to_savedmodel",
     ),
     "checkpoint": Entry(
         "SavedModels and checkpoints",

@@ -47,5 +47,5 @@ def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...])
 
     starts, ends = names_in(inputs, "--inputs"), names_in(outputs, "--outputs")
     keys = request.wanted.signatures
-    request.bare, request.becomes = True, ".frozen.pb"
+    request.form, request.becomes = "graph", ".frozen.pb"
     run_edit("freeze", request, lambda graph: freeze(graph, signatures=keys, outputs=ends, inputs=starts))

@@ -27,10 +27,13 @@ LONGEST_TIMEOUT = 10_000_000
 
 F = TypeVar("F", bound=Callable[..., object])
 
+_OUT = output_option(
+    "-o", "--output", "out", metavar="OUT", shell_complete=files, help="Write to OUT ('-': standard output)."
+)
+OUT_BY_LETTER = output_option("-o", "out", metavar="OUT", shell_complete=files, help="Write to OUT.")
+"""For a command that has an option --output of its own."""
+
 _OUTPUT = (
-    output_option(
-        "-o", "--output", "out", metavar="OUT", shell_complete=files, help="Write to OUT ('-': standard output)."
-    ),
     output_option("-i", "--in-place", is_flag=True, help="Replace MODEL."),
     output_option("--backup", metavar="SUFFIX", help="With -i: keep the old file under its name with SUFFIX."),
     output_option("-n", "--dry-run", is_flag=True, help="Do everything but write."),
@@ -152,8 +155,8 @@ _MANNERS = (
 )
 
 
-def edit_options(command: F) -> F:
-    """The options of every command that writes a graph; they arrive as one `request`."""
+def edit_options(command: F, out: Callable[[F], F] = _OUT) -> F:
+    """The options of every command that writes a graph; they arrive as one `request`. OUT names the output."""
 
     @functools.wraps(command)
     def wrapper(model: str, **options: Any) -> object:
@@ -170,7 +173,7 @@ def edit_options(command: F) -> F:
             report_failure(request, terminal.command, error)
             raise
 
-    for option in reversed(_MODEL + _AS_V1 + _OUTPUT + _LEVEL + _RUNNING + _MANNERS):
+    for option in reversed((*_MODEL, *_AS_V1, out, *_OUTPUT, *_LEVEL, *_RUNNING, *_MANNERS)):
         wrapper = option(wrapper)
     return click.argument("model", shell_complete=files)(wrapper)  # type: ignore[return-value]
 
@@ -345,6 +348,8 @@ def names_in(texts: tuple[str, ...], option: str) -> list[str]:
 
 
 _FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "NAME=RAW,RESULT",
+
+          "--input": "[KEY:]NAME=TENSOR", "--output": "[KEY:]NAME=TENSOR", "--asset": "TENSOR=FILE",
           "value": "NAME=VALUE", "--connect": "MODEL_TENSOR=OTHER_PLACEHOLDER", "--pre-map": "INPUT=RAW,RESULT",
           "--post-map": "OUTPUT=RAW,RESULT", "--set": "KEY=VALUE"}  # fmt: skip
 

@@ -6,10 +6,10 @@ import ctypes
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
-from gdsurgeon.container.container import GRAPH_FILE, TEXT_FILE
+from gdsurgeon.container.container import ASSETS, GRAPH_FILE, TEXT_FILE
 from gdsurgeon.errors import OutputError, printable, reason
 from gdsurgeon.wire.output import OutputFile, link_or_copy, sync_folder, temporary_name
 from gdsurgeon.wire.write import Chunk
@@ -29,7 +29,8 @@ class OutputFolder:
 
     Args:
         path: the output.
-        model: the folder that is edited.
+        model: the folder that is edited; '' where a new one is made.
+        assets: paths of files that a new one holds.
 
     Raises:
         OutputError: PATH is something else than a SavedModel or an empty folder, or in a folder that is not there.
@@ -37,11 +38,12 @@ class OutputFolder:
 
     is_stream = False
 
-    def __init__(self, path: str, model: str) -> None:
+    def __init__(self, path: str, model: str, assets: Sequence[str] = ()) -> None:
         self.name = path
         self.staged: str | None = None
         self.has_appeared = False
         self._model = model
+        self._assets = assets
         self._target = os.path.realpath(path)
         self._old = ""
         parent = os.path.dirname(self._target)
@@ -74,11 +76,14 @@ class OutputFolder:
         try:
             os.mkdir(self.staged)
             left_out = {GRAPH_FILE, TEXT_FILE, FINGERPRINT}
-            link_tree(self._model, self.staged, left_out)
+            if self._model:
+                link_tree(self._model, self.staged, left_out)
+            self._put_assets(os.path.join(self.staged, ASSETS))
             with OutputFile(graph_file) as file:
                 file.stage(chunks)
                 file.publish()
-            shutil.copymode(self._model, self.staged)
+            if self._model:
+                shutil.copymode(self._model, self.staged)
             sync_folder(self.staged)
         except OSError as error:
             self.discard()
@@ -87,6 +92,12 @@ class OutputFolder:
             self.discard()
             raise
         return graph_file
+
+    def _put_assets(self, folder: str) -> None:
+        if self._assets:
+            os.mkdir(folder)
+        for path in self._assets:
+            shutil.copyfile(path, os.path.join(folder, os.path.basename(path)))
 
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Raises OutputError: a folder cannot be streamed."""

@@ -44,7 +44,12 @@ def freeze(
         EditError: no such signature or tensor; a variable has no value in the checkpoint, or one that does not fit; or
             something that the outputs depend on writes to a variable, or takes one in a way that a value does not do.
     """
-    serving = serving_of(graph) or Serving()
+    serving = serving_of(graph)
+    if serving is None:
+        raise EditError(
+            f"{printable(graph.source_name)} is a GraphDef of its own: what is frozen is a SavedModel, or a MetaGraph "
+            "with its checkpoint"
+        )
     if outputs:
         starts, ends = _tensors(graph, inputs), _tensors(graph, outputs)
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.signature import signature
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.errors import EditError, printable, quoted
@@ -12,7 +14,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.serving import PREDICT, Restoring, Served, Serving
 from gdsurgeon.ops.dtypes import REF, RESOURCE, STRING, VARIANT, base_dtype
-from gdsurgeon.ops.kinds import PLACEHOLDERS, RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.ops.kinds import PLACEHOLDERS, RESOURCE_VARIABLES, UNSET_PLACEHOLDERS, VARIABLES
 
 DEFAULT_KEY = "serving_default"
 
@@ -44,8 +46,8 @@ def to_savedmodel(
 
     Args:
         graph: a frozen graph.
-        inputs: what signatures take.
-        outputs: what they give; each signature gives something.
+        inputs: what signatures take; none: all placeholders, by their names.
+        outputs: what they give; each signature gives something. None: all outputs, by their names.
         init: nodes that a loader runs first, which initialise tables.
         assets: files that go with the model.
 
@@ -53,6 +55,9 @@ def to_savedmodel(
         EditError: no such tensor or node; a name is given twice; a tensor cannot be fed or fetched; a signature gives
             nothing; or the graph has variables, whose values are not in it.
     """
+    found = signature(graph)
+    inputs = inputs or [Named(tensor.name, tensor.name) for tensor in found.inputs]
+    outputs = outputs or [Named(tensor.name, tensor.name) for tensor in found.outputs]
     variables = [node.name for node in graph.nodes() if node.op in VARIABLES or node.op in RESOURCE_VARIABLES]
     if variables:
         raise EditError(f"{quoted(variables[0])} is a variable, whose value is not in {printable(graph.source_name)}")
@@ -62,6 +67,7 @@ def to_savedmodel(
     for key in keys:
         if not any(key == of for of, _ in given):
             raise EditError(f"the signature {quoted(key)} gives nothing: name an output of it")
+        _check_fed(graph, key, taken, given)
     first = tuple(graph[name].name for name in init)
     fed = {_path_of(graph, asset).name: asset.path for asset in assets}
 
@@ -80,6 +86,22 @@ def to_savedmodel(
     pairs = tuple(dict.fromkeys((tensor.name, tensor.name) for tensor in given.values()))
     told = [("serves", f"{printable(key)}({_side(taken, key)}) -> {_side(given, key)}") for key in keys]
     return EditResult(Intent(), (SameGiven({}, pairs, equation(())),), told=told)
+
+
+def _check_fed(
+    graph: Graph, key: str, taken: dict[tuple[str, str], Output], given: dict[tuple[str, str], Output]
+) -> None:
+    """Raises EditError where the outputs of the signature KEY depend on a placeholder that it does not take."""
+    topology = topology_of(graph)
+    starts = [tensor for (of, _), tensor in taken.items() if of == key]
+    ends = [topology.id_of(tensor.node) for (of, _), tensor in given.items() if of == key]
+    above = topology.upstream(ends, given={topology.code(tensor) for tensor in starts})
+    for number in topology.with_ops(UNSET_PLACEHOLDERS):
+        node = topology.node(number)
+        if above[number] and node.output not in starts:
+            raise EditError(
+                f"the outputs of the signature {quoted(key)} depend on {quoted(node.name)}, which is none of its inputs"
+            )
 
 
 def _side(tensors: dict[tuple[str, str], Output], key: str) -> str:

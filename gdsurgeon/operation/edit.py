@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.container.load import Model, open_model, reads_of, saved_model_at
@@ -50,9 +50,11 @@ class Request:
         functions: library functions to whose bodies the edit is applied, in the place of the graph.
         require_change: refuse an edit that finds nothing to do, instead of passing the graph on.
         wanted: what of the model is meant.
-        bare: whether the graph alone is written, a GraphDef, also where it is part of a model.
+        form: what is written: the ``model`` that was read, with its graph edited; its ``graph`` alone; or a
+            ``saved_model`` that is made around it.
+        assets: files that a SavedModel that is made holds.
         as_v1: whether a SavedModel is written without the objects of TensorFlow 2.
-        becomes: what is put into the model's name where no output is named.
+        becomes: what takes the place of the suffix of the model's name where no output is named.
     """
 
     model: str
@@ -67,9 +69,10 @@ class Request:
     functions: tuple[str, ...] = ()
     require_change: bool = False
     wanted: Wanted = ALL
-    bare: bool = False
+    form: Literal["model", "graph", "saved_model"] = "model"
+    assets: tuple[str, ...] = ()
     as_v1: bool = False
-    becomes: str = ".edited"
+    becomes: str = ".edited{suffix}"
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
 
@@ -162,14 +165,14 @@ def operate(
 
 def _output(request: Request, out: str) -> Output:
     """Where the output is written: a folder, where the model is one."""
-    folder = "" if request.bare else saved_model_at(request.model)
-    if not folder:
+    folder = saved_model_at(request.model) if request.form == "model" else ""
+    if not folder and request.form != "saved_model":
         return OutputFile(out)
     if out in STANDARD_OUTPUT:
         raise UsageError("a SavedModel is a folder, and standard output is none", hint="name an output folder")
     from gdsurgeon.container.output_folder import OutputFolder
 
-    return OutputFolder(folder if request.in_place else out, folder)
+    return OutputFolder(folder if request.in_place else out, folder, request.assets)
 
 
 class _Listener(NamedTuple):
@@ -205,7 +208,11 @@ def _operate(
     binary = graph.chunks()
     _check_size(graph, size_of(binary))
     chunks, edited = _as_text(graph, binary, output) if text else (binary, None)
-    if model.container is not None and not request.bare:
+    if request.form == "saved_model":
+        from gdsurgeon.operation.making import saved_model
+
+        chunks, edited = saved_model(graph), read_chunks(binary)
+    elif model.container is not None and request.form == "model":
         from gdsurgeon.operation.visible import check_visible
 
         check_visible(model.container, result, as_v1=request.as_v1)
@@ -258,7 +265,8 @@ def _publish(request: Request, staging: Output, done: Outcome, listener: _Listen
 def _loaded(request: Request, output: Output) -> tuple[Model, bool]:
     """The model, and whether the output is a GraphDef as text."""
     model = open_model(request.model, request.wanted)
-    text = (model.container is None or request.bare) and _is_text(request, model.graph, output)
+    is_graph = request.form == "graph" or (request.form == "model" and model.container is None)
+    text = is_graph and _is_text(request, model.graph, output)
     if not text and not request.dry_run and output.is_terminal():
         raise UsageError("the result is binary and the output is a terminal", advice="write-elsewhere")
     return model, text

@@ -1,16 +1,18 @@
-"""Makes a SavedModel around a graph that had none: one MetaGraph, tagged to serve, of the kind that TensorFlow 1 made."""
+"""Makes a SavedModel around a graph that had none: one MetaGraph, tagged to serve, of the kind of TensorFlow 1."""
 
 from __future__ import annotations
 
 import os
 
-from gdsurgeon.analysis.queries.signature import tensor_info
+from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.container.container import META_GRAPHS
 from gdsurgeon.container.meta_graph import GRAPH
 from gdsurgeon.container.restoring import INIT_COLLECTIONS
+from gdsurgeon.graph.attrs import shape_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.serving import Served, Serving
+from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.wire.fields import LEN, VARINT, encode_varint
 from gdsurgeon.wire.messages import message
@@ -21,8 +23,9 @@ TAG = "serve"
 _SCHEMA = 1
 
 
-def saved_model(graph: Graph, serving: Serving) -> list[Chunk]:
-    """``saved_model.pb`` with GRAPH as it is now, served as SERVING says; the graph goes from file to file."""
+def saved_model(graph: Graph) -> list[Chunk]:
+    """``saved_model.pb`` with GRAPH, served as `Graph.serving` says; the graph goes from file to file."""
+    serving = graph.serving or Serving()
     around = message("tensorflow.MetaGraphDef")()
     around.meta_info_def.tags.append(TAG)
     around.meta_info_def.tensorflow_version = table_version()
@@ -53,15 +56,10 @@ def _put_signature(definition: SignatureDef, graph: Graph, served: Served) -> No
 
 
 def _put_info(info: TensorInfo, graph: Graph, tensor: str) -> None:
-    found = tensor_info(graph.tensor(tensor))
+    output = graph.tensor(tensor)
     info.name = _spelt(tensor)
-    info.dtype = found.dtype
-    if found.shape is None:
-        info.tensor_shape.unknown_rank = True
-    else:
-        info.tensor_shape.SetInParent()
-        for dim in found.shape:
-            info.tensor_shape.dim.add(size=dim)
+    info.dtype = base_dtype(output.dtype)
+    info.tensor_shape.CopyFrom(shape_value(graph.derived(infer_shapes).shape(output)).shape)
 
 
 def _spelt(tensor: str) -> str:

@@ -12,11 +12,11 @@ from gdsurgeon.wire.source import STANDARD_INPUT
 
 
 def output_path(
-    model: str, out: str | None, *, in_place: bool, backup: str | None, dry_run: bool, becomes: str = ".edited"
+    model: str, out: str | None, *, in_place: bool, backup: str | None, dry_run: bool, becomes: str = ".edited{suffix}"
 ) -> str:
     """Where the output goes; ``-`` is standard output.
 
-    BECOMES is put into the model's name where there is no other; it may end in a suffix of its own.
+    Where no other name is given BECOMES takes the place of the model's suffix, which it may name.
 
     Raises:
         UsageError: the options contradict each other, or the output is the input and `in_place` was not asked for.
@@ -49,11 +49,9 @@ def check_agree(out: str | None, *, in_place: bool, backup: str | None) -> None:
 
 
 def _default(model: str, becomes: str) -> str:
-    """The name of MODEL with BECOMES in it."""
-    if os.path.isdir(model):
-        return os.path.normpath(model) + becomes
-    stem, suffix = os.path.splitext(model)
-    return stem + becomes + ("" if os.path.splitext(becomes)[1] not in ("", becomes) else suffix)
+    """The name of MODEL as BECOMES has it."""
+    stem, suffix = (os.path.normpath(model), "") if os.path.isdir(model) else os.path.splitext(model)
+    return stem + becomes.format(suffix=suffix)
 
 
 def check_apart(out: str, request_backup: str | None, report: str | None, model: str, others: Sequence[str]) -> None:

@@ -1,0 +1,81 @@
+"""gdsurgeon to-savedmodel."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, nodes, paired
+from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options, pair
+from gdsurgeon.errors import UsageError
+
+if TYPE_CHECKING:
+    from gdsurgeon.edits.to_savedmodel import Named
+    from gdsurgeon.operation.edit import Request
+
+
+@click.command("to-savedmodel", cls=Command)
+@partial(edit_options, out=OUT_BY_LETTER)
+@click.option(
+    "--input",
+    "inputs",
+    metavar="[KEY:]NAME=TENSOR",
+    multiple=True,
+    shell_complete=paired(nodes),
+    help="What a signature takes.  [default: every placeholder, by its name]",
+)
+@click.option(
+    "--output",
+    "outputs",
+    metavar="[KEY:]NAME=TENSOR",
+    multiple=True,
+    shell_complete=paired(nodes),
+    help="What it gives.  [default: every output, by its name]",
+)
+@click.option("--init", metavar="NODE", multiple=True, shell_complete=nodes, help="A node that a loader runs first.")
+@click.option(
+    "--asset",
+    "assets",
+    metavar="TENSOR=FILE",
+    multiple=True,
+    shell_complete=files,
+    help="A file that goes with the model, and the tensor that is fed with its path.",
+)
+def command(
+    request: Request,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    init: tuple[str, ...],
+    assets: tuple[str, ...],
+) -> None:
+    """Make a frozen GraphDef a SavedModel, with signatures, for servers and loaders of either TensorFlow.
+
+    KEY is that of the signature, serving_default where none is said. Proven by running what the signatures give.
+
+    \b
+    Example:
+      gdsurgeon to-savedmodel model.pb --input images=image_tensor --output boxes=detection_boxes -o served/1
+    """
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.edits.to_savedmodel import Asset, to_savedmodel
+
+    if request.in_place:
+        raise UsageError("a SavedModel is a folder, and does not take the place of a file: -o names it")
+    taken = [_named(text, "--input") for text in inputs]
+    given = [_named(text, "--output") for text in outputs]
+    read = [Asset(*pair(text, "--asset")) for text in assets]
+    request.form, request.becomes = "saved_model", ".saved_model"
+    request.assets = tuple(asset.path for asset in read)
+    request.others = (*request.others, *request.assets)
+    run_edit("to-savedmodel", request, lambda graph: to_savedmodel(graph, taken, given, init=init, assets=read))
+
+
+def _named(text: str, option: str) -> Named:
+    from gdsurgeon.edits.to_savedmodel import DEFAULT_KEY, Named
+
+    name, tensor = pair(text, option)
+    key, colon, rest = name.partition(":")
+    return Named(rest, tensor, key) if colon else Named(name, tensor, DEFAULT_KEY)
