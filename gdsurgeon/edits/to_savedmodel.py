@@ -15,6 +15,7 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.serving import PREDICT, Restoring, Served, Serving
 from gdsurgeon.ops.dtypes import REF, RESOURCE, STRING, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, RESOURCE_VARIABLES, UNSET_PLACEHOLDERS, VARIABLES
+from gdsurgeon.specification.asked import edit
 
 DEFAULT_KEY = "serving_default"
 
@@ -34,6 +35,7 @@ class Asset(NamedTuple):
     path: str
 
 
+@edit
 def to_savedmodel(
     graph: Graph,
     inputs: Sequence[Named],

@@ -30,17 +30,29 @@ _ROW_BY_ROW = frozenset(
 
 def violations(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
-    before, after, facts = comparison.before, comparison.after, comparison.facts
-    table = before.store.table
+    table = comparison.before.store.table
+    kept = needed_rows(table, inputs, outputs)
+    kept |= above(table, assignments(table, kept))
+    intent, faults = cut_down(comparison, kept, inputs)
+    yield from faults
+    yield from audit(comparison, intent)
+
+
+def needed_rows(table: Table, inputs: Sequence[str], outputs: Sequence[str]) -> set[int]:
+    """The rows that OUTPUTS need of INPUTS, of which those that are not needed are no cut."""
     starts, ends = ([_code(table, tensor) for tensor in dict.fromkeys(tensors)] for tensors in (inputs, outputs))
     kept = _needed(table, ends, starts)
     needed = [code for code in starts if any(True for _ in _readers(table, code, kept))]
-    if needed != starts:  # what is not needed is no cut
-        starts = needed
-        kept = _needed(table, ends, starts)
-    kept |= _above(table, assignments(table, kept))
+    return kept if needed == starts else _needed(table, ends, needed)
+
+
+def cut_down(comparison: Comparison, kept: set[int], inputs: Sequence[str]) -> tuple[Intent, list[str]]:
+    """What is different where the rows KEPT are left, with placeholders for INPUTS, and what is wrong with these."""
+    before, after, facts = comparison.before, comparison.after, comparison.facts
+    table = before.store.table
+    intent, faults = Intent(), []
+    starts = [code for tensor in dict.fromkeys(inputs) if any(_readers(table, code := _code(table, tensor), kept))]
     cuts = [code for code in starts if table.op(code >> Table.PORT_BITS) not in PLACEHOLDERS]
-    intent = Intent()
     for code in cuts:
         row, port = code >> Table.PORT_BITS, code & Table.CONTROL_PORT
         name = stem = table.names[row]
@@ -57,11 +69,11 @@ def violations(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[
         intent.altered += made(name, "Placeholder", attrs=dict.fromkeys(keys) | {"dtype": dtype})
         shape = placeholder_shape(node) if node is not None else None
         if shape and shape[0] >= 0 and _is_open(before, table, row):
-            yield f"{quoted(name)} takes {shape[0]} rows, and the tensor may have any number"
+            faults.append(f"{quoted(name)} takes {shape[0]} rows, and the tensor may have any number")
     placed = set(intent.added)
     intent.removed = [n for row, n in enumerate(table.names) if row not in kept and n not in placed]
     intent.functions = FunctionChanges(removed=_unused(before, table, kept))
-    yield from audit(comparison, intent)
+    return intent, faults
 
 
 def _code(table: Table, tensor: str) -> int:
@@ -77,10 +89,10 @@ def _tensor(table: Table, code: int) -> str:
 def _needed(table: Table, ends: Iterable[int], starts: Sequence[int]) -> set[int]:
     """The rows on which the tensors ENDS depend where STARTS are given; what is a placeholder is needed itself."""
     given = {code for code in starts if table.op(code >> Table.PORT_BITS) not in PLACEHOLDERS}
-    return _above(table, (code >> Table.PORT_BITS for code in ends if code not in given), given)
+    return above(table, (code >> Table.PORT_BITS for code in ends if code not in given), given)
 
 
-def _above(table: Table, rows: Iterable[int], given: Container[int] = ()) -> set[int]:
+def above(table: Table, rows: Iterable[int], given: Container[int] = ()) -> set[int]:
     """ROWS and all that they depend on, but for the tensors GIVEN."""
     bits = Table.PORT_BITS
     return closure(rows, lambda row: [c >> bits for c in table.inputs(row) if c >= 0 and c not in given])

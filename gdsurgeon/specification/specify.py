@@ -16,6 +16,7 @@ SPECIFIED = frozenset(
         "clone_scope",
         "control",
         "extract",
+        "freeze",
         "freeze_input",
         "fuse_ops",
         "import_graph",
@@ -28,6 +29,7 @@ SPECIFIED = frozenset(
         "set_device",
         "set_shape",
         "swap_op",
+        "to_savedmodel",
     )
 )
 """The edits that have a specification, in the module of their name: a function ``violations``."""

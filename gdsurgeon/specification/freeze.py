@@ -1,0 +1,93 @@
+"""freeze: what the outputs need is there, a constant in the place of each variable; what took handles takes values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.intent import made
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import functions_in
+from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.serving import Serving
+from gdsurgeon.ops.dtypes import REF, RESOURCE
+from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES, is_table
+from gdsurgeon.specification.extract import above, cut_down, needed_rows
+from gdsurgeon.specification.sharing import assignments
+from gdsurgeon.wire.protos import NameAttrList
+
+_BECOMES = {
+    "DisableCopyOnRead": "NoOp",
+    "ReadVariableOp": "Identity",
+    "ResourceGather": "GatherV2",
+    "ResourceGatherNd": "GatherNd",
+    "VarIsInitializedOp": "Const",
+    "VariableShape": "Shape",
+}
+"""What an op that takes a variable's handle is where it takes the value."""
+_AXIS = "/axis"
+
+
+def violations(
+    comparison: Comparison, signatures: Sequence[str] = (), outputs: Sequence[str] = (), inputs: Sequence[str] = ()
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    before, after = comparison.before, comparison.after
+    table = before.store.table
+    starts, ends = (inputs, outputs) if outputs else _served(before.serving or Serving(), signatures)
+    kept = needed_rows(table, starts, ends)
+    variables = {row for row in kept if table.op(row) in VARIABLES | RESOURCE_VARIABLES}
+    readers = closure(variables, lambda row: _passing(before, table, row) & kept) - variables
+    kept |= above(table, assignments(table, kept - variables))
+    if any(is_table(table.op(row)) for row in kept) and before.serving is not None and before.serving.initialising:
+        kept |= above(table, [table.rows[name] for name in before.serving.initialising.targets])
+    intent, faults = cut_down(comparison, kept, starts)
+    yield from faults
+    for row in variables:
+        node = before[table.names[row]]
+        controls = [control.name for control in node.controls]
+        dtype = node.attr_bytes("dtype")
+        attrs = {"dtype": dtype, "value": None}
+        intent.altered += made(node.name, "Const", (), controls, node.device, attrs)
+        intent.added.append(node.name)
+    for row in sorted(readers):
+        name, op = table.names[row], table.op(row)
+        intent.changed.append(name)
+        wanted = _BECOMES.get(op, op.removeprefix("Ref"))
+        now = after.find(name)
+        if now is not None and now.op != wanted:
+            yield f"{quoted(name)} is {quoted(now.op)}, where {quoted(op)} becomes {quoted(wanted)}"
+        if op == "ResourceGather" and name + _AXIS not in before:
+            intent.added.append(name + _AXIS)
+    intent.changed = [name for name in intent.changed if name in comparison.facts.altered]
+    called = {f.name for row in readers for f in _functions(before, table.names[row])}
+    changed = set(before.functions.reachable(called)) & set(comparison.facts.functions.changed)
+    intent.functions.changed = sorted(changed)
+    yield from audit(comparison, intent)
+
+
+def _served(serving: Serving, keys: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The tensors that the signatures KEYS take and give, or that one which is meant without any."""
+    called = serving.called
+    wanted = keys or (["serving_default"] if "serving_default" in called else list(called))
+    chosen = [called[key] for key in wanted]
+    starts = [tensor for served in chosen for tensor in served.inputs.values()]
+    return starts, [tensor for served in chosen for tensor in served.outputs.values()]
+
+
+def _passing(graph: Graph, table: Table, row: int) -> set[int]:
+    """The rows that read what is held at ROW: a variable, or what hands its handle on."""
+    node = graph[table.names[row]]
+    held = {i for i, dtype in enumerate(node.output_dtypes or ()) if dtype == RESOURCE or dtype > REF}
+    bits = Table.PORT_BITS
+    codes = {row << bits | port for port in held}
+    return {user for user in table.users(row) if codes & set(table.inputs(user))}
+
+
+def _functions(graph: Graph, name: str) -> list[NameAttrList]:
+    node = graph[name]
+    values = [graph_value for key in node.attr_keys if (graph_value := node.attr(key)) is not None]
+    return [function for value in values for function in functions_in(value)]
