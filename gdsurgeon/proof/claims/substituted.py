@@ -249,12 +249,16 @@ def _observed(context: TrialContext, wanted: Substitution, stand_for: Mapping[st
     """The original, to be run for the tensors that new inputs STAND_FOR; None where that cannot be had."""
     if not stand_for or wanted.key != ORIGINAL:
         return None
-    # With the outputs, so that it is run in shapes which all of it takes.
-    nodes = nodes_of([*stand_for.values(), *(tensor for tensor, _ in wanted.claim.outputs)])
-    plan = plan_with(context.executor.settings, wanted.graph, nodes)
-    options = SubjectOptions(_OBSERVED)
-    observed = Subject(context.executor, ORIGINAL, wanted.graph, plan=plan, options=options)
+    observed = _to_observe(context, wanted, stand_for.values())
+    if any(spec.stated is None or sum(dim < 0 for dim in spec.stated) > 1 for spec in observed.specs):
+        # With the outputs, so that it is run in shapes which all of it takes.
+        observed = _to_observe(context, wanted, [*stand_for.values(), *(tensor for tensor, _ in wanted.claim.outputs)])
     return observed if observed.places().keys() >= {*stand_for.values()} else None
+
+
+def _to_observe(context: TrialContext, wanted: Substitution, tensors: Iterable[str]) -> Subject:
+    plan = plan_with(context.executor.settings, wanted.graph, nodes_of(tensors))
+    return Subject(context.executor, ORIGINAL, wanted.graph, plan=plan, options=SubjectOptions(_OBSERVED))
 
 
 def _shared(context: TrialContext, observed: Subject, edited: Subject) -> dict[str, FeedSource]:
