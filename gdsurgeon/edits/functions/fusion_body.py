@@ -109,7 +109,8 @@ def _check_nodes(nodes: Iterable[Node], body: Graph) -> None:
     for node in nodes:
         where = f"{quoted(node.name)} of {printable(body.source_name)}"
         if node.op_def is None:
-            raise EditError(f"{where}: {node.op} is not known here")
+            # A function names the outputs of its ops, and what those are called stands in the op's library alone.
+            raise EditError(f"{where}: {printable(node.op)} is not known here", advice="put-in-place")
         if node.op in PLACEHOLDERS:
             raise EditError(f"{where} stands for no input of the selection")
         check_fusible(node)
