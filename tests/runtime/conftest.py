@@ -3,19 +3,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from support.workers import lent_worker
 
 from gdsurgeon.runtime.client import Worker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def capi_worker() -> Iterator[Worker]:
-    with Worker(runtime="capi") as worker:
+    with lent_worker(runtime="capi") as worker:
         yield worker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def python_worker() -> Iterator[Worker]:
-    with Worker(runtime="python") as worker:
+    with lent_worker(runtime="python") as worker:
         yield worker
 
 

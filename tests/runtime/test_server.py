@@ -160,11 +160,11 @@ def test_what_a_server_refuses_are_tensorflows_own_words(worker: Worker, server:
 
 
 @pytest.mark.tensorflow
-def test_a_server_that_dies() -> None:
+def test_a_server_that_dies(capi_worker: Worker, python_worker: Worker) -> None:
     """While one graph runs there, and before another one does; for workers of both kinds."""
-    with running_server() as server, both_workers(server.target) as (capi, python):
+    with running_server() as server:
         asked: list[tuple[Worker, Pending[RunSummary], Pending[list[TensorSpec]]]] = []
-        for worker in (capi, python):
+        for worker in (capi_worker, python_worker):
             worker.load("running", data=graphs.hanging(), options=SessionOptions(target=server.target))
             worker.load("loaded", data=graphs.doubling(), options=SessionOptions(target=server.target)).result(WAIT)
             asked.append((worker, worker.run("running", "r", {}, ["y"]), worker.signature("running", ["y"])))

@@ -78,8 +78,9 @@ def lent_worker(
     """What stands in for Worker: one that is free, or a new one; one of its own where it is to be a special one."""
     is_special = bool(device != "cpu" or op_libraries or verbose or any(opening.values()))
     is_elsewhere = any(not os.path.abspath(path).startswith(tuple(readable)) for path in reads)
-    if is_special or is_elsewhere or os.environ.get("GDSURGEON_RUNTIME"):
+    if is_special or is_elsewhere:
         return Worker(device, op_libraries, runtime, verbose, reads=reads, **opening)
+    runtime = runtime or os.environ.get("GDSURGEON_RUNTIME")
     kind = runtime, bool(reads)
     workers = _workers[kind] = [worker for worker in _workers.get(kind, ()) if not worker.ended]
     worker = next((worker for worker in workers if not worker.lent), None)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.tf_graphs import Builder
+from support.workers import lent_worker
 
 from gdsurgeon.proof.models.trace import NodeTime, node_times, peak_bytes
 from gdsurgeon.runtime.client import Worker
@@ -22,7 +23,7 @@ WAIT = 60.0  # seconds
 
 @pytest.fixture(scope="module", params=["capi", "python"])
 def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
-    with Worker(runtime=request.param) as started:
+    with lent_worker(runtime=request.param) as started:
         yield started
 
 
