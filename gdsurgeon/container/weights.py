@@ -45,7 +45,7 @@ def weights(prefix: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int
                 f"the variable {quoted(name)} is not restored from the checkpoint, so that it has no value to freeze."
                 f"{near_miss(name, keys)}".rstrip(".")
             )
-        if key.tensor not in checkpoint.keys:
+        if key.tensor not in checkpoint:
             near = near_miss(key.tensor, checkpoint.keys)
             what = f"has no tensor {quoted(key.tensor)}, which the variable {quoted(name)} is restored from"
             raise EditError(f"{printable(prefix)} {what}.{near}".rstrip("."))
