@@ -16,7 +16,7 @@ from gdsurgeon.checkpoint.edit import Edited, Files, Value, as_it_is, edit, reli
 from gdsurgeon.checkpoint.open import open_checkpoint, prefix_of
 from gdsurgeon.checkpoint.publish import BundleOutput, counts_taken
 from gdsurgeon.checkpoint.stored import Checkpoint
-from gdsurgeon.errors import EditError, NothingToDo, UsageError, printable, quoted
+from gdsurgeon.errors import EditError, Line, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.feeds.given import array_file, of_array
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.operation.paths import back_up, backup_path, check_agree
@@ -135,9 +135,8 @@ def operate_checkpoint(
 def _output_prefix(request: CheckpointRequest, checkpoint: Checkpoint) -> str:
     if request.in_place:
         if not isinstance(checkpoint, Bundle):
-            raise UsageError(
-                f"{printable(checkpoint.prefix)} is a V1 checkpoint, which is not written: -o gives a new one a prefix"
-            )
+            line = "{prefix} is a V1 checkpoint, which is not written: {out} gives a new one a prefix"
+            raise UsageError(Line(line, prefix=printable(checkpoint.prefix)))
         return checkpoint.prefix
     if request.out is None:
         return f"{checkpoint.prefix}.edited"
