@@ -213,9 +213,10 @@ def _operate(
 
         chunks, edited = saved_model(graph), read_chunks(binary)
     elif model.container is not None and request.form == "model":
-        from gdsurgeon.operation.visible import check_visible
+        from gdsurgeon.operation.visible import check_restorable, check_visible
 
         check_visible(model.container, result, as_v1=request.as_v1)
+        check_restorable(model.container, result)
         chunks, edited = model.container.chunks(without_objects=request.as_v1), read_chunks(binary)
     counts_before = counts_before or Counts(graph.store.layout.node_count, None)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from gdsurgeon.container.container import Container
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError
+from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.text import counted, named
 
 
 def check_visible(container: Container, result: EditResult, *, as_v1: bool) -> None:
@@ -22,4 +24,17 @@ def check_visible(container: Container, result: EditResult, *, as_v1: bool) -> N
             "tf.saved_model.load would not see this edit: it runs the functions that the model's objects name, and not "
             "the nodes of its graph",
             advice="without-objects",
+        )
+
+
+def check_restorable(container: Container, result: EditResult) -> None:
+    """Raises EditError where RESULT has added variables, which the checkpoint of CONTAINER has no values for."""
+    graph = container.graph
+    added = [node for name in result.intent.added if (node := graph.find(name)) is not None]
+    new = [node.name for node in added if node.op in VARIABLES or node.op in RESOURCE_VARIABLES]
+    if new:
+        raise EditError(
+            f"the model would have {counted(len(new), 'variable')} ({named(new, 3)}) that its checkpoint has no values "
+            "for, and nothing would restore",
+            hint="frozen, its variables are constants, which are copied",
         )
