@@ -33,7 +33,7 @@ def respell(part: MetaGraphDef, spell: Spell) -> bool:
         text = getattr(part.saver_def, key)
         if text:
             setattr(part.saver_def, key, _needed(spell, text, f"{what} needs"))
-    for key, definition in part.signature_def.items():
+    for key, definition in sorted(part.signature_def.items()):
         _respell_signature(key, definition, spell)
     for asset in part.asset_file_def:
         _respell_info(asset.tensor_info, spell, f"the asset {quoted(asset.filename)} is")
@@ -54,7 +54,7 @@ def _needed(spell: Spell, text: str, who: str) -> str:
 
 def _respell_signature(key: str, definition: SignatureDef, spell: Spell) -> None:
     for what, infos in (("input", definition.inputs), ("output", definition.outputs)):
-        for name, info in infos.items():
+        for name, info in sorted(infos.items()):
             _respell_info(info, spell, f"the {what} {quoted(name)} of the signature {quoted(key)} is")
 
 

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from gdsurgeon.container.container import ASSETS, GRAPH_FILE, TEXT_FILE
 from gdsurgeon.errors import OutputError, printable, reason
-from gdsurgeon.wire.output import OutputFile, link_or_copy, sync_folder, temporary_name
+from gdsurgeon.wire.output import Output, OutputFile, link_or_copy, sync_folder, temporary_name
 from gdsurgeon.wire.write import Chunk
 
 FINGERPRINT = "fingerprint.pb"
@@ -182,23 +182,59 @@ def exchange(path: str, other: str) -> None:
     os.rename(away, path)
 
 
-def back_up_folder(folder: str, backup: str) -> None:
-    """Keeps FOLDER as BACKUP: its files are linked, so that it takes no room.
+class FolderBackup:
+    """Keeps a folder under another name until OUTPUT has appeared, and from then on: its files are linked.
+
+    Use as a context manager: where an exception leaves it and OUTPUT has not appeared, what had that name before has it
+    again.
+
+    Args:
+        folder: what is kept.
+        backup: its other name.
+        output: the output.
 
     Raises:
         OutputError: it cannot be written, or BACKUP is something else than a SavedModel.
     """
-    staged = temporary_name(backup)
-    try:
-        if os.path.lexists(backup) and not is_replaceable(backup):
-            raise OutputError(f"the backup {printable(backup)} cannot be written: it is no SavedModel")
-        os.mkdir(staged)
-        link_tree(folder, staged)
-        if os.path.isdir(backup):
-            exchange(staged, backup)
+
+    def __init__(self, folder: str, backup: str, output: Output) -> None:
+        self._folder = folder
+        self._backup = backup
+        self._output = output
+        self._staged = temporary_name(backup)
+        self._is_kept = False
+
+    def __enter__(self) -> FolderBackup:
+        name = printable(self._backup)
+        try:
+            if os.path.lexists(self._backup) and not is_replaceable(self._backup):
+                raise OutputError(f"the backup {name} cannot be written: it is no SavedModel")
+            os.mkdir(self._staged)
+            link_tree(self._folder, self._staged)
+            self._swap()
+            self._is_kept = True
+        except OSError as error:
+            raise OutputError(f"the backup {name} cannot be written: {reason(error)}") from error
+        finally:
+            if not self._is_kept:
+                shutil.rmtree(self._staged, ignore_errors=True)
+        return self
+
+    def _swap(self) -> None:
+        """Has what is staged and what is called as the backup change names; one of them may not be there."""
+        if not os.path.lexists(self._backup):
+            os.rename(self._staged, self._backup)
+        elif not os.path.lexists(self._staged):
+            os.rename(self._backup, self._staged)
         else:
-            os.rename(staged, backup)
-    except OSError as error:
-        raise OutputError(f"the backup {printable(backup)} cannot be written: {reason(error)}") from error
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
+            exchange(self._staged, self._backup)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is not None and not self._output.has_appeared:
+                self._swap()
+        except OSError:
+            return  # the earlier backup is left where it is, under a name that says so
+        shutil.rmtree(self._staged, ignore_errors=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gdsurgeon.comparison.intent import Intent
@@ -131,6 +133,7 @@ def operate(
         GdsurgeonError: of any kind; the input is untouched, an earlier output as it was, and nothing left behind.
     """
     started = time.monotonic()
+    request = replace(request, model=saved_model_at(request.model) or request.model)
     out = output_path(
         request.model,
         request.out,
@@ -170,6 +173,8 @@ def _output(request: Request, out: str) -> Output:
         return OutputFile(out)
     if out in STANDARD_OUTPUT:
         raise UsageError("a SavedModel is a folder, and standard output is none", hint="name an output folder")
+    if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):
+        raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})")
     from gdsurgeon.container.output_folder import OutputFolder
 
     return OutputFolder(folder if request.in_place else out, folder, request.assets)
@@ -253,14 +258,29 @@ def _operate(
 
 def _publish(request: Request, staging: Output, done: Outcome, listener: _Listener) -> None:
     """Has the result appear, with its backup and report, or nothing at all."""
-    backup = request.backup if not request.dry_run else None
-    kept = None if backup is None else backup_path(request.model, backup)
-    with Earlier(kept, staging), Earlier(request.report, staging):
-        if backup is not None:
-            back_up(request.model, backup)
+    with _backed_up(request, staging), Earlier(request.report, staging):
         listener.publishing(done)
         if not request.dry_run:
             staging.publish()
+
+
+@contextmanager
+def _backed_up(request: Request, staging: Output) -> Iterator[None]:
+    """Keeps the model under another name, where that is asked for; as it was, where STAGING does not appear."""
+    backup = request.backup if not request.dry_run else None
+    if backup is None:
+        yield
+        return
+    kept = backup_path(request.model, backup)
+    if os.path.isdir(request.model):
+        from gdsurgeon.container.output_folder import FolderBackup
+
+        with FolderBackup(os.path.realpath(request.model), kept, staging):
+            yield
+        return
+    with Earlier(kept, staging):
+        back_up(request.model, backup)
+        yield
 
 
 def _loaded(request: Request, output: Output) -> tuple[Model, bool]:

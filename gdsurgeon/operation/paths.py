@@ -50,6 +50,8 @@ def check_agree(out: str | None, *, in_place: bool, backup: str | None) -> None:
 
 def _default(model: str, becomes: str) -> str:
     """The name of MODEL as BECOMES has it."""
+    if os.path.basename(os.path.normpath(model)) in (".", ".."):
+        model = os.path.abspath(model)
     stem, suffix = (os.path.normpath(model), "") if os.path.isdir(model) else os.path.splitext(model)
     return stem + becomes.format(suffix=suffix)
 
@@ -135,11 +137,6 @@ def back_up(model: str, suffix: str) -> None:
         OutputError: it cannot be written.
     """
     backup = backup_path(model, suffix)
-    if os.path.isdir(model):
-        from gdsurgeon.container.output_folder import back_up_folder
-
-        back_up_folder(os.path.realpath(model), backup)
-        return
     if same_file(model, backup):
         return  # a link to it already
     temporary = temporary_name(backup)

@@ -1,0 +1,126 @@
+"""What around a graph names a node follows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.desk import Desk, check_refused
+from support.graphs import FLOAT, node, placeholder, scalar
+from support.meta_graphs import meta_graph, put, read, saved_model
+from support.renaming import QUICK
+
+from gdsurgeon.wire.messages import message
+
+OTHERS = (
+    "x",
+    "w",
+    "w/initial",
+    "w/Assign",
+    "w/read",
+    "y",
+    "unused",
+    "asset",
+    "init",
+    "save/file",
+    "save/all",
+    "save/saved",
+)
+
+
+def plainly(model: Any) -> Any:
+    """MODEL with its collections of messages in a form that does not depend on how maps are ordered in bytes."""
+    for meta in model.meta_graphs:
+        for key, kind in (("while_context", "WhileContextDef"), ("cond_context", "CondContextDef")):
+            if key in meta.collection_def:
+                entries = meta.collection_def[key].bytes_list.value
+                parsed = [message(f"tensorflow.{kind}").FromString(entry) for entry in entries]
+                entries[:] = [entry.SerializeToString(deterministic=True) for entry in parsed]
+    return model
+
+
+@pytest.mark.parametrize("old", OTHERS)
+@pytest.mark.parametrize("objects", [False, True])
+def test_whatever_names_a_node_follows_it(desk: Desk, old: str, objects: bool) -> None:
+    put(desk.folder / "model", meta_graph(objects=objects))
+    ran = desk.run("rename", "model", f"{old}=pixels", *QUICK, "-o", "out")
+    assert ran.code == 0, ran.err
+    wanted = saved_model(meta_graph(lambda name: "pixels" if name == old else name, objects=objects))
+    assert plainly(read("out")) == wanted
+    assert desk.run("rename", "out", f"pixels={old}", *QUICK, "-o", "back").code == 0
+    assert (desk.folder / "back" / "saved_model.pb").read_bytes() == (
+        desk.folder / "model" / "saved_model.pb"
+    ).read_bytes()
+
+
+def test_all_names_follow_at_once(desk: Desk) -> None:
+    put(desk.folder / "model")
+    assert desk.run("rename", "model", "--regex", "^=p/", *QUICK, "-o", "out").code == 0
+    assert plainly(read("out")) == saved_model(meta_graph(lambda name: "p/" + name))
+
+
+def test_of_several_graphs_the_others_stay(desk: Desk) -> None:
+    put(desk.folder / "model", meta_graph(tags=["serve", "tpu"]), meta_graph(), meta_graph(tags=["train"]))
+    assert desk.run("rename", "model", "x=pixels", "--tags", "serve,tpu", *QUICK, "-o", "out").code == 0
+    renamed = meta_graph(lambda name: "pixels" if name == "x" else name, tags=["serve", "tpu"])
+    assert plainly(read("out")) == saved_model(renamed, meta_graph(), meta_graph(tags=["train"]))
+    assert desk.run("rename", "model", "x=pixels", *QUICK, "-o", "served").code == 0  # the one to serve
+    renamed = meta_graph(lambda name: "pixels" if name == "x" else name)
+    assert plainly(read("served")) == saved_model(
+        meta_graph(tags=["serve", "tpu"]), renamed, meta_graph(tags=["train"])
+    )
+
+
+def test_tags_that_are_not_there(desk: Desk) -> None:
+    put(desk.folder / "model", meta_graph(tags=["serve", "tpu"]), meta_graph(tags=["train"]))
+    words = ("no graph with the tags 'serve'", "serve,tpu; train")
+    check_refused(desk, 3, words, "rename", "model", "x=pixels", "--tags", "serve", *QUICK, "-o", "out")
+    words = ("has 2 graphs: say which by --tags (serve,tpu; train)",)
+    check_refused(desk, 2, words, "rename", "model", "x=pixels", *QUICK, "-o", "out")
+    words = ("no signature 'serving_defalt'", "Did you mean 'serving_default'?")
+    check_refused(desk, 3, words, "inspect", "model", "--tags", "train", "--signature", "serving_defalt")
+
+
+@pytest.mark.parametrize(
+    ("gone", "who"),
+    [
+        ("x", "the output 'r' of the signature 'ragged'"),
+        ("w/initial", "the input 's' of the signature 'sparse'"),
+        ("asset", "the asset 'words.txt'"),
+        ("save/saved", "saving needs"),
+        ("save/all", "restoring needs"),
+        ("save/file", "the saver's file name"),
+    ],
+)
+def test_what_something_needs_cannot_go(desk: Desk, gone: str, who: str) -> None:
+    put(desk.folder / "model")
+    readers = {"x": ["y", "unused"], "w/initial": ["w/Assign"], "asset": ["path", "init"],
+               "save/file": ["save/SaveV2", "save/saved", "save/RestoreV2", "save/Assign", "save/all"]}  # fmt: skip
+    nodes = [word for name in (gone, *readers.get(gone, ())) for word in ("--node", name)]
+    arguments = ("remove", "model", *nodes, "--allow-outputs", *QUICK, "-o", "out")
+    check_refused(desk, 4, (who, "which would be gone"), *arguments)
+
+
+def test_what_is_gone_leaves_lists(desk: Desk) -> None:
+    put(desk.folder / "model")
+    assert desk.run("remove", "model", "--node", "unused", *QUICK, "-o", "out").code == 0
+    wanted = meta_graph()
+    del wanted.collection_def["losses"].node_list.value[0]
+    del wanted.graph_def.node[6]
+    assert plainly(read("out")) == saved_model(wanted)
+
+
+def test_a_signature_stays_with_the_name_that_another_node_takes(desk: Desk) -> None:
+    put(desk.folder / "model")
+    desk.put("twice.pb", scalar("two", 2) + post())
+    ran = desk.run("add-postprocessing", "model", "twice.pb", *QUICK, "-o", "out")
+    assert ran.code == 0, ran.err
+    meta = read("out").meta_graphs[0]
+    assert meta.signature_def["serving_default"].outputs["y"].name == "y:0"
+    served = {node.name: node for node in meta.graph_def.node}
+    was = served[served["y"].input[0]]
+    assert (was.op, list(was.input), list(served["y"].input)) == ("Mul", ["x", "w/read"], [was.name, "two"])
+
+
+def post() -> bytes:
+    return placeholder("y", FLOAT, (-1, 2)) + node("y_postprocessed", "Mul", ["y", "two"], T=FLOAT)

@@ -1,0 +1,291 @@
+"""Where a SavedModel is written: the folder appears whole or not at all, and nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from support.desk import Desk, check_refused, check_said, finished
+from support.disk_fault import Fault
+from support.meta_graphs import meta_graph, put, read, saved_model
+from support.renaming import QUICK
+
+RENAME = ("rename", "model", "x=pixels", *QUICK)
+FAULTS = ("write", "open", "fsync", "close", "link", "mkdir", "rename", "listdir", "unlink", "rmdir", "scandir")
+
+
+def renamed() -> bytes:
+    data: bytes = saved_model(meta_graph(lambda name: "pixels" if name == "x" else name)).SerializeToString()
+    return data
+
+
+def parsed(data: bytes | str) -> Any:
+    return type(saved_model()).FromString(data)
+
+
+def check_edited(folder: Path, model: dict[str, bytes | str]) -> None:
+    """FOLDER must hold the edited model, and all that was beside the graph in MODEL, but for the fingerprint."""
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    graph = found.pop("saved_model.pb")
+    names = {node.name for node in parsed(graph).meta_graphs[0].graph_def.node}
+    assert "pixels" in names and "x" not in names
+    beside = {name.removeprefix("model/"): data for name, data in model.items() if name.startswith("model/")}
+    assert found == {k: v for k, v in beside.items() if k not in ("saved_model.pb", "fingerprint.pb")}
+
+
+def below(files: dict[str, bytes | str], folder: str) -> dict[str, bytes | str]:
+    return {name: data for name, data in files.items() if name.startswith(folder + "/")}
+
+
+@pytest.fixture
+def model(desk: Desk) -> dict[str, bytes | str]:
+    """The files of the desk, with a model."""
+    put(desk.folder / "model")
+    return desk.files()
+
+
+def test_a_new_folder(desk: Desk, model: dict[str, bytes | str]) -> None:
+    (desk.folder / "model").chmod(0o750)
+    assert desk.run(*RENAME, "-o", "out").code == 0
+    assert below(desk.files(), "model") == model
+    check_edited(desk.folder / "out", model)
+    assert desk.temporary_files() == []
+    assert stat.S_IMODE((desk.folder / "out").stat().st_mode) == 0o750
+    shard = "variables/variables.data-00000-of-00001"
+    assert (desk.folder / "out" / shard).samefile(desk.folder / "model" / shard)
+    assert desk.run("rename", "model/saved_model.pb", "x=pixels", *QUICK, "-o", "another").code == 0
+    check_edited(desk.folder / "another", model)
+
+
+def test_the_default_is_beside_the_model(desk: Desk, model: dict[str, bytes | str]) -> None:
+    assert desk.run(*RENAME).code == 0
+    check_edited(desk.folder / "model.edited", model)
+    check_refused(desk, 2, ("model.edited is already there",), *RENAME)
+
+
+@pytest.mark.parametrize("name", ["model", "model/", "model/saved_model.pb", "link"])
+def test_in_place(desk: Desk, model: dict[str, bytes | str], name: str) -> None:
+    (desk.folder / "link").symlink_to("model")
+    assert desk.run("rename", name, "x=pixels", *QUICK, "-i").code == 0
+    check_edited(desk.folder / "model", model)
+    assert os.readlink(desk.folder / "link") == "model"
+    assert sorted(os.listdir(desk.folder)) == ["link", "model"]
+    assert desk.temporary_files() == []
+
+
+@pytest.mark.parametrize("name", ["model", "model/", "model/saved_model.pb"])
+def test_the_backup_is_the_old_model(desk: Desk, model: dict[str, bytes | str], name: str) -> None:
+    for _ in range(2):
+        put_back = below(desk.files(), "model")
+        assert desk.run("rename", name, "x=pixels", *QUICK, "-i", "--backup", ".bak").code == 0
+        check_edited(desk.folder / "model", model)
+        kept = {"model" + k.removeprefix("model.bak"): v for k, v in below(desk.files(), "model.bak").items()}
+        assert kept == put_back
+        assert sorted(os.listdir(desk.folder)) == ["model", "model.bak"]
+        assert desk.run("rename", "model", "pixels=x", *QUICK, "-i").code == 0
+
+
+@pytest.mark.parametrize("name", [".", "saved_model.pb"])
+def test_from_within_the_folder(
+    desk: Desk, model: dict[str, bytes | str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(desk.folder / "model")
+    assert desk.run("rename", name, "x=pixels", *QUICK).code == 0
+    check_edited(desk.folder / "model.edited", model)
+    assert below(desk.files(), "model") == model
+
+
+def test_a_backup_replaces_no_other_folder(desk: Desk, model: dict[str, bytes | str]) -> None:
+    (desk.folder / "model.bak").mkdir()
+    desk.put("model.bak/thesis.txt", b"mine")
+    check_refused(desk, 6, ("model.bak cannot be written",), *RENAME, "-i", "--backup", ".bak")
+
+
+def test_an_earlier_model_is_exchanged(desk: Desk, model: dict[str, bytes | str]) -> None:
+    put(desk.folder / "out", meta_graph(lambda name: "old/" + name))
+    desk.put("out/notes.txt", b"of the old one")
+    assert desk.run(*RENAME, "-o", "out").code == 0
+    check_edited(desk.folder / "out", model)
+    assert sorted(os.listdir(desk.folder)) == ["model", "out"]
+
+
+@pytest.mark.parametrize("there", ["a folder", "a file"])
+def test_nothing_else_is_replaced(desk: Desk, model: dict[str, bytes | str], there: str) -> None:
+    if there == "a folder":
+        (desk.folder / "out").mkdir()
+    desk.put("out/thesis.txt" if there == "a folder" else "out", b"mine")
+    check_refused(desk, 6, ("out cannot be written", f"it is {there}"), *RENAME, "-o", "out")
+
+
+def test_an_empty_folder_is_filled(desk: Desk, model: dict[str, bytes | str]) -> None:
+    (desk.folder / "out").mkdir()
+    assert desk.run(*RENAME, "-o", "out").code == 0
+    check_edited(desk.folder / "out", model)
+
+
+@pytest.mark.parametrize("arguments", [("-o", "-"), ("-o", "/dev/stdout")])
+def test_a_folder_goes_to_no_pipe(desk: Desk, model: dict[str, bytes | str], arguments: tuple[str, ...]) -> None:
+    check_refused(desk, 2, ("a SavedModel is a folder", "name an output folder"), *RENAME, *arguments)
+
+
+def test_into_itself(desk: Desk, model: dict[str, bytes | str]) -> None:
+    check_refused(desk, 2, ("is MODEL itself",), *RENAME, "-o", "model")
+    check_refused(desk, 2, ("is in MODEL",), *RENAME, "-o", "model/variables/out")
+
+
+def test_a_folder_that_is_not_there(desk: Desk, model: dict[str, bytes | str]) -> None:
+    check_refused(desk, 6, ("there is no folder",), *RENAME, "-o", "nowhere/out")
+
+
+def test_a_dry_run_writes_nothing(desk: Desk, model: dict[str, bytes | str]) -> None:
+    os.chmod(desk.folder, 0o555)
+    try:
+        for arguments in ((), ("-i",), ("-o", "out")):
+            ran = desk.run(*RENAME, "-n", *arguments)
+            assert ran.code == 0, ran.err
+    finally:
+        os.chmod(desk.folder, 0o755)
+    assert desk.files() == model
+    assert desk.temporary_files() == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_read_only(desk: Desk, model: dict[str, bytes | str]) -> None:
+    os.chmod(desk.folder, 0o555)
+    try:
+        check_refused(desk, 6, ("out cannot be written",), *RENAME, "-o", "out")
+    finally:
+        os.chmod(desk.folder, 0o755)
+
+
+def fails(code: int) -> Callable[..., Any]:
+    def call(*_: Any, **__: Any) -> Any:
+        raise OSError(code, os.strerror(code))
+
+    return call
+
+
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP])
+def test_files_are_copied_where_they_cannot_be_linked(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, model: dict[str, bytes | str], code: int
+) -> None:
+    monkeypatch.setattr(os, "link", fails(code))
+    assert desk.run(*RENAME, "-o", "out").code == 0
+    check_edited(desk.folder / "out", model)
+    shard = "variables/variables.data-00000-of-00001"
+    assert not (desk.folder / "out" / shard).samefile(desk.folder / "model" / shard)
+    assert desk.run(*RENAME, "-i", "--backup", ".bak").code == 0
+    assert below(desk.files(), "model.bak") == {"model.bak" + k.removeprefix("model"): v for k, v in model.items()}
+
+
+def test_links_in_the_folder_are_followed(desk: Desk, model: dict[str, bytes | str]) -> None:
+    """As hubs keep models: every file is a link to where it is stored."""
+    store = desk.folder / "store"
+    store.mkdir()
+    for number, path in enumerate(sorted(p for p in (desk.folder / "model").rglob("*") if p.is_file())):
+        os.rename(path, store / str(number))
+        path.symlink_to(store / str(number))
+    stored = below(desk.files(), "store")
+    assert desk.run(*RENAME, "-o", "out").code == 0
+    check_edited(desk.folder / "out", model)
+    assert desk.run(*RENAME, "-i").code == 0
+    check_edited(desk.folder / "model", model)
+    assert below(desk.files(), "store") == stored
+
+
+@pytest.mark.parametrize("loop", ["variables/up", "variables/gone"])
+def test_links_that_lead_nowhere_or_round(desk: Desk, model: dict[str, bytes | str], loop: str) -> None:
+    (desk.folder / "model" / loop).symlink_to(".." if loop.endswith("up") else "nothing")
+    check_refused(desk, 6, ("out cannot be written",), *RENAME, "-o", "out")
+
+
+PLACES = {
+    "new": ("-o", "out"),
+    "earlier": ("-o", "earlier"),
+    "in-place": ("-i",),
+    "backup": ("-i", "--backup", ".bak"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for-ever"])
+@pytest.mark.parametrize("call", FAULTS)
+def test_all_or_nothing_whichever_call_fails(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, for_ever: bool, place: str
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    fault = Fault(call, errno.EIO, for_ever)
+    for at in range(1, 200):
+        here = desk.folder / str(at)
+        here.mkdir()
+        monkeypatch.chdir(here)
+        put(here / "model")
+        put(here / "earlier", meta_graph(lambda name: "old/" + name))
+        before = {k: v for k, v in desk.files().items() if ".tmp" not in k}
+        monkeypatch.setattr(os, call, fault)
+        fault.arm(at)
+        ran = desk.run(*RENAME, *PLACES[place])
+        fault.disarm()
+        monkeypatch.setattr(os, call, fault.real)
+        left = {k: v for k, v in desk.files().items() if ".tmp" not in k}
+        if ran.code:
+            assert ran.code in (3, 6), ran
+            check_said(ran)
+            assert left == before, f"call {at}"
+        else:
+            out = {"new": "out", "earlier": "earlier"}.get(place, "model")
+            own = {k.removeprefix(f"{at}/"): v for k, v in before.items()}
+            check_edited(here / out, own)
+        if not (
+            for_ever and call in ("listdir", "open", "rmdir", "scandir", "unlink")
+        ):  # then nothing can be taken away
+            assert desk.temporary_files() == [], f"call {at}"
+        if not fault.struck:
+            assert ran.code == 0
+            return
+    pytest.fail("it never comes to an end")
+
+
+def test_killed_at_any_instant(desk: Desk) -> None:
+    """The folders are the earlier ones or the new ones; what is left besides can be told by its name."""
+    draw = Random(7)
+    arguments = (*RENAME, "-i", "--backup", ".bak")
+    put(desk.folder / "model")
+    before = desk.files()
+    started = time.monotonic()
+    assert finished(desk.start(*arguments)).code == 0
+    took = time.monotonic() - started
+    for number in range(8):
+        for folder in os.listdir(desk.folder):
+            os.rename(desk.folder / folder, desk.scratch / f"{number}-{folder}")
+        put(desk.folder / "model")
+        process = desk.start(*arguments)
+        time.sleep(draw.uniform(took / 2, took))
+        process.send_signal(signal.SIGKILL if number % 2 else signal.SIGTERM)
+        finished(process)
+        left = [name for name in os.listdir(desk.folder) if not name.endswith(".tmp")]
+        assert "model" in left
+        assert number % 2 or not [name for name in os.listdir(desk.folder) if name.endswith(".tmp")]
+        if below(desk.files(), "model") != before:
+            check_edited(desk.folder / "model", before)
+            kept = {"model" + k.removeprefix("model.bak"): v for k, v in below(desk.files(), "model.bak").items()}
+            assert kept == before  # the old model is never lost
+
+
+def test_what_tensorflow_2_would_not_see(desk: Desk) -> None:
+    put(desk.folder / "model", meta_graph(objects=True))
+    removing = ("remove", "model", "--node", "unused", *QUICK, "-o", "out")
+    check_refused(desk, 4, ("tf.saved_model.load would not see this edit", "--as-v1"), *removing)
+    assert desk.run(*removing, "--as-v1").code == 0
+    meta = read("out").meta_graphs[0]
+    assert not meta.HasField("object_graph_def")
+    assert "unused" not in [node.name for node in meta.graph_def.node]
+    assert "serving_default" in meta.signature_def
