@@ -232,7 +232,7 @@ class Spelling(NamedTuple):
                 yield "colocated", *self._colocations(old, new)
                 yield "class", _other_classes(old), _other_classes(new)
             elif not is_same_attr(old, new, key):
-                yield f"attr {key}", _canonical(old.attr_bytes(key)), _canonical(new.attr_bytes(key))
+                yield f"attr {key}", _held(old, key), _held(new, key)
         yield "other fields", _other_fields_of(old), _other_fields_of(new)
 
     def _colocations(self, old: Node, new: Node) -> tuple[Value, Value]:
@@ -255,6 +255,29 @@ def is_same_attr(old: Node, new: Node, key: str) -> bool:
         return True
     was, now = old.attr_bytes(key), new.attr_bytes(key)
     return _canonical(was) == _canonical(now)
+
+
+_LONGEST = 16 << 20
+"""Bytes of a value that a comparison keeps; of a longer one it keeps a digest."""
+
+
+def _held(node: Node, key: str) -> bytes | None:
+    """An attr as a fact."""
+    if node.record is not None and key in node.header.attrs and key not in node.changed_attrs:
+        start, end = node.header.attrs[key]
+        if end - start > _LONGEST:
+            return _digest(node.record, start, end)
+    return _canonical(node.attr_bytes(key))
+
+
+def _digest(record: Record, start: int, end: int) -> bytes:
+    """How long a stretch of the body of a record is, and what it comes to, read piece by piece."""
+    from hashlib import blake2b
+
+    out = blake2b(digest_size=16)
+    for at in range(start, end, _STEP):
+        out.update(record.source.read(record.body + at, min(_STEP, end - at)))
+    return b"%d bytes, %b" % (end - start, out.hexdigest().encode())
 
 
 def _canonical(data: bytes | None) -> bytes | None:

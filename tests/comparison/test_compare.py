@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.graphs import FLOAT, add, const, function, graph, identity, library
 
+from gdsurgeon.comparison import compare
 from gdsurgeon.comparison.compare import compare_written
 from gdsurgeon.comparison.facts import Facts, FunctionChanges, Rewired
 from gdsurgeon.graph.attrs import type_value
@@ -91,3 +92,18 @@ def test_a_name_that_another_node_has_now() -> None:
     found.remove([found["z"]])
     found.add("z", "Identity", [found["y"].output], attrs={"T": FLOAT})
     assert compared(found) == Facts(altered={"z": {"colocated": (("a",), ())}})
+
+
+def test_of_a_long_value_a_digest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gigabyte that an edit puts in the place of another is not held in memory to say that it is another."""
+    monkeypatch.setattr(compare, "_LONGEST", 16)
+    model = graph(const("a", [float(i) for i in range(64)]), identity("y", "a"))
+    other = graph(const("a", [float(i) for i in range(1, 65)]))
+    model.rename({model["a"]: "old"})
+    copy = model.add_copy("a", other["a"])
+    model.reroute([Use(model["y"], 0)], copy.output)
+    model.remove([model["old"]])
+    facts = compare_written(model.pristine(), model.chunks()).facts
+    (was, now) = facts.altered["a"]["attr value"]
+    assert was != now
+    assert all(isinstance(value, bytes) and len(value) < 64 and b" bytes, " in value for value in (was, now))
