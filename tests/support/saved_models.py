@@ -222,11 +222,12 @@ def _net(tf: Any, parts: int = 0, resource: bool = False, device: str | None = N
     v1 = tf.compat.v1
     x = v1.placeholder(tf.float32, [None, 4], "x")
     part = v1.fixed_size_partitioner(parts) if parts else None
+    v1.set_random_seed(1)  # and none for each initialiser: parts would all be alike
     with v1.variable_scope("net", use_resource=resource, partitioner=part):
-        draw = v1.random_normal_initializer(seed=1)
+        draw = v1.random_normal_initializer()
         w = tf.convert_to_tensor(v1.get_variable("w", [4, 6], initializer=draw))
         with v1.device(device):
-            b = tf.convert_to_tensor(v1.get_variable("b", [6], initializer=v1.ones_initializer()))
+            b = tf.convert_to_tensor(v1.get_variable("b", [6], initializer=draw))
         v = tf.convert_to_tensor(v1.get_variable("v", [6, 2], initializer=draw))
     return {"x": (x, X)}, {"y": tf.identity(tf.nn.relu(x @ w + b) @ v, "y")}
 
