@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.names import CONTROL, parse_input
+from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 
@@ -35,7 +36,8 @@ def read_of(definition: NodeDef) -> Read:
 def graft(graph: Graph, definition: GraphDef) -> Intent:
     """Adds the nodes of DEFINITION to GRAPH; those whose names are taken take the place of what is there.
 
-    Its functions are added to the library. Everything that a node reads is in GRAPH or in DEFINITION.
+    Its functions are added to the library. Everything that a node reads is in GRAPH or in DEFINITION. What the nodes
+    are to be is said as DEFINITION has it: no specification knows that.
     """
     intent = Intent()
     nodes: dict[str, Node] = {}
@@ -44,11 +46,15 @@ def graft(graph: Graph, definition: GraphDef) -> Intent:
         intent.functions.added.append(function.signature.name)
     for item in definition.node:
         there = graph.find(item.name)
+        attrs = {key: value.SerializeToString() for key, value in item.attr.items() if key != COLOCATION_ATTR}
         if there is None:
-            attrs = {key: value.SerializeToString() for key, value in item.attr.items() if key != COLOCATION_ATTR}
+            intent.altered += _said(item, attrs)
             there = graph.add(item.name, item.op, attrs=attrs, device=item.device)
             intent.added.append(item.name)
         else:
+            gone = [key for key in there.attr_keys if key not in item.attr and key != COLOCATION_ATTR]
+            stays = [said for said in _said(item, attrs) if said.what not in ("device", "colocated", "attrs")]
+            intent.altered += [*stays, *(Altered(item.name, f"attr {key}", None) for key in gone)]
             _become(graph, there, item)
             intent.changed.append(item.name)
         nodes[item.name] = there
@@ -59,6 +65,18 @@ def graft(graph: Graph, definition: GraphDef) -> Intent:
         if read.controls or node.controls:
             graph.set_controls(node, [graph[name] for name in read.controls])
     return intent
+
+
+LARGEST_SAID = 1 << 16
+"""Bytes of an attr up to which it is said what it holds; of larger ones that they are there."""
+
+
+def _said(definition: NodeDef, attrs: Mapping[str, bytes]) -> list[Altered]:
+    """All that a node is which DEFINITION makes; ATTRS are its attrs, serialised."""
+    read = read_of(definition)
+    inputs = [format_input(name, index) for name, index in read.data]
+    small = {key: value if len(value) <= LARGEST_SAID else None for key, value in attrs.items()}
+    return made(definition.name, definition.op, inputs, list(dict.fromkeys(read.controls)), definition.device, small)
 
 
 def _become(graph: Graph, node: Node, definition: NodeDef) -> None:
