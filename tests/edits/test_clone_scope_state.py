@@ -253,7 +253,7 @@ def test_a_placeholder_under_the_scope() -> None:
 # -- any graph ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@settings(max_examples=120)
 @given(graphs.random_graphs(), st.sampled_from(["a", "b", "a/b", "x", "node"]), st.booleans())
 def test_a_clone_leaves_every_byte_of_the_originals(drawn: graphs.Drawn, scope: str, unique: bool) -> None:
     found = from_bytes(drawn.data)

@@ -16,7 +16,7 @@ from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
 
-STEADY = settings(max_examples=80)
+STEADY = settings(max_examples=100)
 NUMPY = {1: "<f4", 2: "<f8", 3: "<i4", 4: "u1", 5: "<i2", 6: "i1", 9: "<i8", 10: "?", 17: "<u2", 19: "<f2",
          22: "<u4", 23: "<u8"}  # fmt: skip
 

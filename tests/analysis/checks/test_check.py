@@ -314,7 +314,7 @@ def test_the_published_frozen_graphs_are_sound() -> None:
     assert not wrong
 
 
-@settings(max_examples=100)
+@settings(max_examples=150)
 @given(random_graphs())
 def test_random_sound_graphs_have_no_faults(drawn: graphs.Drawn) -> None:
     findings = check(from_bytes(drawn.data))

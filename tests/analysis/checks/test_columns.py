@@ -85,7 +85,7 @@ def compare(graph_def: Any, expected: Told) -> None:
 
 
 @settings(
-    deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     random_graphs(),

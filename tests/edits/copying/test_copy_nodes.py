@@ -39,7 +39,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 
-STEADY = settings(max_examples=80)
+STEADY = settings(max_examples=120)
 
 
 def copied(found: Graph, names: Sequence[str], **options: Any) -> NodeCopy:
