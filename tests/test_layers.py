@@ -41,11 +41,12 @@ ROOMS = (
     "wire",
     "text",
     "errors",
+    "values",
     "resources",
 )
 """The rooms, from top to bottom: arrows point down only."""
 
-FILES = ("errors", "plugin", "registry", "resources", "select", "text")
+FILES = ("errors", "plugin", "registry", "resources", "select", "text", "values")
 """The rooms that are one file."""
 
 BESIDE = {

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.copies import differing_copies
 from gdsurgeon.comparison.facts import Facts, Value
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import printable, quoted
@@ -42,6 +41,8 @@ def audit(comparison: Comparison, intent: Intent, unsaid: str = "nobody asked fo
         faults += known.untrue(node) if node is not None else [f"{quoted(name)} was to be there, and is not"]
     faults += _functions(facts, after, intent, unsaid)
     for copies in intent.copies:
+        from gdsurgeon.comparison.copies import differing_copies
+
         faults += differing_copies(copies, before, after, intent)
     return faults
 

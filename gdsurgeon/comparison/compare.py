@@ -17,6 +17,7 @@ from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record
+from gdsurgeon.values import Data
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import other_fields
 from gdsurgeon.wire.protos import FunctionDef
@@ -27,8 +28,8 @@ Renamed = Mapping[str, str]
 """Names before, and after; what is not among them has the same name in both graphs."""
 
 
-@dataclass
-class Comparison:
+@dataclass(eq=False, repr=False)
+class Comparison(Data):
     """Two graphs, and what is different between them.
 
     Attributes:

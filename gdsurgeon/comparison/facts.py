@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gdsurgeon.values import Data
+
 Value = str | bytes | tuple[str, ...] | None
 """A text, a serialised AttrValue, names of tensors or nodes; None: it is not there."""
 
@@ -18,8 +20,8 @@ class Rewired(NamedTuple):
     new: str
 
 
-@dataclass
-class FunctionChanges:
+@dataclass(eq=False, repr=False)
+class FunctionChanges(Data):
     """Names of library functions."""
 
     added: list[str] = field(default_factory=list)
@@ -27,8 +29,8 @@ class FunctionChanges:
     changed: list[str] = field(default_factory=list)
 
 
-@dataclass
-class Facts:
+@dataclass(eq=False, repr=False)
+class Facts(Data):
     """What is different about a graph from another.
 
     Attributes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.comparison.facts import FunctionChanges, Rewired, Value
+from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
@@ -44,8 +45,8 @@ class Copies(NamedTuple):
     is_own: bool
 
 
-@dataclass
-class Intent:
+@dataclass(eq=False, repr=False)
+class Intent(Data):
     """The names that changed, the nodes that came and went, and the input slots that read something else.
 
     `renamed` maps a name in the graph before to the name after; `rewired` uses the names after; `copied` maps the names

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import Json
 from gdsurgeon.specification.asked import Asked
+from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
@@ -31,20 +32,18 @@ class Interface(NamedTuple):
     raw: str
 
 
-@dataclass
-class Claim:
+class Claim(Data):
     """What must hold between the graph before an edit and the graph after it.
 
     Every claim includes that an output which is not downstream of the edit is bit-identical.
     """
 
 
-@dataclass
 class Unchanged(Claim):
     """Nothing beyond: it loads, it runs, what the edit does not reach is bit-identical."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SameOutputs(Claim):
     """Every output equals its counterpart (`Intent.counterpart`).
 
@@ -66,7 +65,7 @@ class SameOutputs(Claim):
     as_written: bool = False
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SameGiven(Claim):
     """The edited graph gives what the original gives if some of its tensors have other values.
 
@@ -94,7 +93,7 @@ def equation(given: Sequence[str], tail: str = "") -> str:
     return f"edited(x) = original({', '.join(shown)}{tail})"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RowByRow(Claim):
     """The edited graph, given a batch, gives for each row what the original gives for it alone.
 
@@ -109,14 +108,14 @@ class RowByRow(Claim):
     alone: bool = False
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SameTensors(Claim):
     """Tensors that an edit reads, and does not reach, are what they were: they have the same names, and values."""
 
     tensors: tuple[str, ...]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SamePiece(Claim):
     """A piece of the graph that another has taken the place of gives the same, whatever it is given.
 
@@ -132,7 +131,7 @@ class SamePiece(Claim):
     atol: float = 0.0
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SamePart(Claim):
     """What was added computes in the edited graph what it computes on its own.
 
@@ -147,7 +146,7 @@ class SamePart(Claim):
     outputs: tuple[tuple[str, str], ...]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Preprocessed(Claim):
     """``edited(raw)`` equals ``original(pre(raw))``, the two run apart."""
 
@@ -155,7 +154,7 @@ class Preprocessed(Claim):
     inputs: tuple[Interface, ...]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Postprocessed(Claim):
     """``edited(x)`` equals ``post(original(x))``, and the raw values are available under their new names."""
 
@@ -163,7 +162,7 @@ class Postprocessed(Claim):
     outputs: tuple[Interface, ...]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Gradients(Claim):
     """Nodes that were added give the gradients that TensorFlow itself makes of the original; its outputs are the same.
 
@@ -190,8 +189,8 @@ class Gradients(Claim):
     atol: float = 0.0
 
 
-@dataclass
-class EditResult:
+@dataclass(eq=False, repr=False)
+class EditResult(Data):
     """What an edit returns.
 
     Attributes:

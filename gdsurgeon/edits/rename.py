@@ -11,7 +11,6 @@ from gdsurgeon.errors import EditError, NothingToDo, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node
-from gdsurgeon.select import matching_ends
 from gdsurgeon.specification.asked import edit
 
 Pair = tuple[str, str]
@@ -97,6 +96,8 @@ def _under_scope(graph: Graph, old: str, new: str) -> Iterable[tuple[Node, str]]
 def _matching(graph: Graph, pattern: str, replacement: str) -> Iterable[tuple[Node, str]]:
     try:
         substitute = re.compile(pattern).subn
+        from gdsurgeon.select import matching_ends
+
         with matching_ends():
             found = [(name, new) for name in graph.names() for new, n in (substitute(replacement, name),) if n]
         return [(graph[name], new) for name, new in found]

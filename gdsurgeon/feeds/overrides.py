@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from gdsurgeon.values import Data
 
-@dataclass
-class Overrides:
+
+@dataclass(eq=False, repr=False)
+class Overrides(Data):
     """What a user says of feeds, by the placeholder's name.
 
     Attributes:

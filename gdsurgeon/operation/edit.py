@@ -20,6 +20,7 @@ from gdsurgeon.operation.paths import back_up, backup_path, check_apart, output_
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
+from gdsurgeon.values import Data
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile
 from gdsurgeon.wire.text import is_text_name
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
@@ -35,8 +36,8 @@ LARGEST = (1 << 31) - 1
 Edit = Callable[[Graph], EditResult]
 
 
-@dataclass
-class Request:
+@dataclass(eq=False, repr=False)
+class Request(Data):
     """What to operate on, where to put the result, and how far to go in proving it.
 
     Attributes:
@@ -79,16 +80,16 @@ class Request:
     overrides: Overrides = field(default_factory=Overrides)
 
 
-@dataclass
-class Counts:
+@dataclass(eq=False, repr=False)
+class Counts(Data):
     """Nodes, and how many of each op where that is known."""
 
     nodes: int
     ops: dict[str, int] | None
 
 
-@dataclass
-class Outcome:
+@dataclass(eq=False, repr=False)
+class Outcome(Data):
     """What an operation has done.
 
     `before` and `after` have no signature where the structure was not looked at. `idle` is why there was nothing to

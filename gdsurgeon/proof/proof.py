@@ -11,6 +11,7 @@ from gdsurgeon.errors import Json, ValidationError
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
+from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.models.coverage import Coverage
@@ -32,8 +33,8 @@ def agrees(comparison: Comparison, rtol: float, atol: float) -> bool:
     return comparison.close if rtol or atol else comparison.equal
 
 
-@dataclass
-class OutputProof:
+@dataclass(eq=False, repr=False)
+class OutputProof(Data):
     """An output of the edited graph.
 
     Attributes:
@@ -103,8 +104,8 @@ class MemoryUse(NamedTuple):
     budget: int | None = None
 
 
-@dataclass
-class Proof:
+@dataclass(eq=False, repr=False)
+class Proof(Data):
     """What the execution of an edited graph has shown.
 
     Attributes:

@@ -29,14 +29,14 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\r\n", "corrupt: its line feeds have become CR LF; was it transferred in text mode?"),
     (0, b"\xff\xfe", "UTF-16 text, not a GraphDef"),
 )
-_MARKUP = re.compile(rb"\s*<(!doctype|html|\?xml|head|body|error)", re.IGNORECASE)
-_JSON = re.compile(rb'\s*(\{\s*["}]|\[\s*[\[{"\]])')
-_TEXT_FIELD = re.compile(rb"(?:\s|#[^\n]*\n)*(node|library|versions?|debug_info)\s*[:{<\[]")
-_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
-_DATA = re.compile(r"\.data-\d{5}-of-\d{5}\Z")
+_MARKUP = rb"(?i)\s*<(!doctype|html|\?xml|head|body|error)"
+_JSON = rb'\s*(\{\s*["}]|\[\s*[\[{"\]])'
+_TEXT_FIELD = rb"(?:\s|#[^\n]*\n)*(node|library|versions?|debug_info)\s*[:{<\[]"
+_NOT_TEXT = rb"[\x00-\x08\x0e-\x1f\x7f]"
+_DATA = r"\.data-\d{5}-of-\d{5}\Z"
 TABLE_END = (0xDB4775248B80FB57).to_bytes(8, "little")
 """The last bytes of a table of sorted strings, as LevelDB writes them."""
-_NAME = re.compile(rb"[A-Za-z0-9_.\\/>-]+\Z")
+_NAME = rb"[A-Za-z0-9_.\\/>-]+\Z"
 
 
 def foreign_format(head: bytes) -> str | None:
@@ -48,9 +48,9 @@ def foreign_format(head: bytes) -> str | None:
             return what
     if head.startswith(b"PK\x03\x04"):
         return _zipped(head)
-    if _MARKUP.match(head):
+    if re.match(_MARKUP, head):
         return "an HTML or XML page (an error page saved as a file?), not a GraphDef"
-    if _JSON.match(head):
+    if re.match(_JSON, head):
         return "JSON (a TensorFlow.js model?), not a GraphDef"
     if _looks_like_onnx(head):
         return "an ONNX model, not a GraphDef"
@@ -69,7 +69,7 @@ def _zipped(head: bytes) -> str:
 
 def is_data_of_checkpoint(path: str) -> bool:
     """Whether PATH is called as the values of a checkpoint are, which begin with nothing that tells them."""
-    return _DATA.search(path) is not None
+    return re.search(_DATA, path) is not None
 
 
 def is_binary_graph(buf: Buffer) -> bool:
@@ -83,12 +83,12 @@ def is_binary_graph(buf: Buffer) -> bool:
 
 def is_text(head: bytes) -> bool:
     """Whether a file with the beginning HEAD is text: no node of a binary GraphDef is without a control byte."""
-    return not _NOT_TEXT.search(head)
+    return not re.search(_NOT_TEXT, head)
 
 
 def is_text_graph(head: bytes) -> bool:
     """Whether the text HEAD begins as a text GraphDef does."""
-    return _TEXT_FIELD.match(head) is not None
+    return re.match(_TEXT_FIELD, head) is not None
 
 
 def container_format(buf: Buffer) -> str | None:
@@ -154,7 +154,7 @@ def _is_node(buf: Buffer, start: int, end: int) -> bool:
     for field in islice(fields(buf, start, end), 20):
         if field.number in (1, 2) and field.wire_type == LEN and field.end - field.value < 1 << 16:
             texts[field.number] = buf[field.value : field.end]
-    return all(number in texts and _NAME.match(texts[number]) is not None for number in (1, 2))
+    return all(number in texts and re.match(_NAME, texts[number]) is not None for number in (1, 2))
 
 
 def _looks_like_onnx(head: bytes) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gdsurgeon.values import Data
+
 MOST_FAULTS = 100
 """Faults of which the text is made; beyond, they are counted."""
 
 
-@dataclass
-class Findings:
+@dataclass(eq=False, repr=False)
+class Findings(Data):
     """What the structural check has found.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import stated_shape, typed
-from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import Json
 from gdsurgeon.graph.attrs import Shape
@@ -98,6 +97,8 @@ def _can_be_fetched(graph: Graph, node: Node) -> bool:
     topology = topology_of(graph)
     if not topology.ops() & (SWITCH | ENTER):
         return True
+    from gdsurgeon.analysis.traversal.control_flow import control_flow_of
+
     flow, number = control_flow_of(graph), topology.id_of(node)
     is_waited_for = node.op in MERGE and topology.users(number)
     return flow.runs_once(number) and node.op not in SWITCH and not is_waited_for
