@@ -1,4 +1,7 @@
-"""The proof in the course of an operation: TensorFlow starts early, so that it loads while the graph is edited."""
+"""The proof in the course of an operation: TensorFlow starts early, so that it loads while the graph is edited.
+
+And while the modules are loaded by which the edit is proven: here is imported what starts it.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,10 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import Proof
-from gdsurgeon.proof.prove import prove, prove_loads
 from gdsurgeon.proof.settings import Settings
-from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.wire.write import Chunk
 
 
@@ -47,11 +47,15 @@ class Proving:
     def begin(self, graph: Graph) -> None:
         """Has the original loaded, before GRAPH is edited."""
         if self._level == "run":
+            from gdsurgeon.proof.trial import ORIGINAL
+
             self._executor.load_source(ORIGINAL, graph)
 
     def begin_mended(self, data: bytes) -> None:
         """Has DATA, the original with its small faults mended, loaded in the original's place."""
         if self._level == "run":
+            from gdsurgeon.proof.trial import ORIGINAL
+
             self._executor.load_bytes(ORIGINAL, data)
 
     def prove(self, graph: Graph, result: EditResult, chunks: Sequence[Chunk], edited: str | bytes) -> Proof:
@@ -66,6 +70,9 @@ class Proving:
         Raises:
             ValidationError, NotValidatedError, UsageError: see `prove` and `prove_loads`.
         """
+        from gdsurgeon.proof.accounting import check_accounted
+        from gdsurgeon.proof.trial import EDITED
+
         self._executor.progress(Event("proving"))
         self._executor.is_barred(EDITED, graph)
         if isinstance(edited, bytes):
@@ -83,6 +90,8 @@ class Proving:
         return proof
 
     def _run(self, graph: Graph, result: EditResult) -> Proof:
+        from gdsurgeon.proof.prove import prove, prove_loads
+
         if self._level == "load":
             return prove_loads(self._executor)
         return prove(self._executor, graph, result, self._overrides)

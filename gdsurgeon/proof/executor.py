@@ -1,4 +1,7 @@
-"""Runs graphs in the worker process, and says in the program's own words what goes wrong there."""
+"""Runs graphs in the worker process, and says in the program's own words what goes wrong there.
+
+The process takes longest to get ready: what is needed for other than to start it is imported where it is needed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gdsurgeon.errors import (
     GdsurgeonError,
@@ -18,17 +21,13 @@ from gdsurgeon.errors import (
     printable,
     quoted,
 )
-from gdsurgeon.feeds.input_spec import Feed, Jpeg
-from gdsurgeon.feeds.make import encoded
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import STRING, UINT8
-from gdsurgeon.proof.plan import Obstacle, why_not_loaded
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.settings import Settings, is_cpu
 from gdsurgeon.resources import MEMORY, is_memory_limited
 from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.client import Pending, Worker
-from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.failures import (
     FileUnreadable,
     RuntimeFailure,
@@ -39,8 +38,13 @@ from gdsurgeon.runtime.failures import (
     WorkerUnavailable,
 )
 from gdsurgeon.runtime.protocol import Result, RunSummary
-from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.runtime.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gdsurgeon.feeds.input_spec import Feed
+    from gdsurgeon.proof.plan import Obstacle
+    from gdsurgeon.runtime.compare import Comparison
+    from gdsurgeon.runtime.statistics import Statistics
 
 T = TypeVar("T")
 
@@ -175,6 +179,8 @@ class Executor:
         """
         self._barred.pop(key, None)
         if not self.settings.allow_ops:
+            from gdsurgeon.proof.plan import why_not_loaded
+
             obstacle = why_not_loaded(graph)
             if obstacle is not None:
                 self._barred[key] = obstacle
@@ -262,6 +268,9 @@ class Executor:
 
     def encoded(self, feed: Feed) -> Tensor:
         """FEED as a tensor; pictures are made JPEG files by TensorFlow."""
+        from gdsurgeon.feeds.input_spec import Jpeg
+        from gdsurgeon.feeds.make import encoded
+
         if not isinstance(feed, Jpeg):
             return feed
         if _ENCODER not in self._loads:

@@ -55,10 +55,10 @@ def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0) -> Compa
     if a.dtype == STRING:
         differing = sum(x != y for x, y in zip(a.data, b.data, strict=True))
         return Comparison(not differing, not differing, None, None, None, differing, count, None if differing else 0.0)
-    is_inexact = DTYPES[a.dtype].is_inexact and numpy_dtype(a.dtype).kind != "u"
+    is_inexact = DTYPES[a.dtype].is_inexact
     if _same_bytes(a, b):
         return Comparison(True, True, None, 0.0, 0.0, 0, count, 0.0, is_inexact and _is_nan(a))
-    if is_inexact:
+    if is_inexact and numpy_dtype(a.dtype).kind != "u":
         return _compare_inexact(a, b, rtol, atol)
     return _compare_exact(a, b)
 

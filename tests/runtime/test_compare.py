@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,15 @@ def both(x: Any, y: Any, dtype: Any = np.float32, **tolerance: float) -> Compari
 def test_equal() -> None:
     assert both([1, 2], [1, 2]) == Comparison(True, True, None, 0.0, 0.0, 0, 2, 0.0)
     assert both([], []).equal
+
+
+def test_equal_numbers_are_compared_without_numpy() -> None:
+    code = (
+        "import sys; from gdsurgeon.runtime.compare import compare; from gdsurgeon.runtime.tensor import Tensor\n"
+        "x = Tensor(1, (2,), memoryview(bytes(8)))\n"
+        "found = compare(x, x); sys.exit(not found.equal or found.nan or 'numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_dtype_and_shape() -> None:
