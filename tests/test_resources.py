@@ -118,7 +118,7 @@ def test_what_tensorflow_lacks_says_nothing_of_the_graph(limits: dict[int, int],
 @pytest.mark.tensorflow
 def test_the_memory_of_tensorflows_process_has_a_limit(tmp_path: Path) -> None:
     out = str(tmp_path / "out.pb")
-    code, said = ran("rename", MODEL, "classes=labels", "-o", out, GDSURGEON_MEMORY="200")
+    code, said = ran("rename", MODEL, "classes=labels", "-o", out, GDSURGEON_MEMORY="120")
     assert code == 7, said
     assert ran("rename", MODEL, "classes=labels", "-o", out, GDSURGEON_MEMORY="much")[0] == 2
 

@@ -19,7 +19,7 @@ from gdsurgeon.runtime.failures import (
     WorkerTimeout,
     WorkerUnavailable,
 )
-from gdsurgeon.runtime.process import above_standard, kill, module_path, port_of
+from gdsurgeon.runtime.process import above_standard, environment, kill, module_path, port_of
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
@@ -191,19 +191,12 @@ class Worker:
             reads=ascii(self._reads),
             opening=(self._allow_ops, port_of(self._target), not self._cpu_only),
         )
-        environment = dict(os.environ)
-        if not self._verbose:
-            environment["TF_CPP_MIN_LOG_LEVEL"] = "3"
-        if self._cpu_only:
-            environment["CUDA_VISIBLE_DEVICES"] = "-1"
-        else:
-            environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # not all of it for a short check
         # -S: the module path is ours already, with what .pth files have added to it.
         flags = ["-S", *(["-B"] if sys.dont_write_bytecode else [])]
         return os.posix_spawn(
             sys.executable or "python3",
             [sys.executable or "python3", *flags, "-c", boot],
-            environment,
+            environment(self._verbose, self._cpu_only),
             # All other descriptors are closed: Python opens none that a child inherits.
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, log_fd, 1),
