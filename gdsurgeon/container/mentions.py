@@ -7,11 +7,16 @@ conditionals, assets in an Any), and the constants of the object graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import CollectionDef, MetaGraphDef, SignatureDef, TensorInfo, VariableDef
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+Entry = TypeVar("Entry", bound="Message")
 Spell = Callable[[str], "str | None"]
 """What a node, a tensor or ``^node`` is called now; None: it is gone."""
 
@@ -27,6 +32,7 @@ def respell(part: MetaGraphDef, spell: Spell) -> bool:
 
     Raises:
         EditError: a signature, the saver, an asset or an object needs a node that is gone.
+        InputError: a collection is corrupt.
     """
     before = part.SerializeToString(deterministic=True)
     for key, what in _SAVER.items():
@@ -83,9 +89,17 @@ def _respell_collection(key: str, collection: CollectionDef, spell: Spell) -> No
     elif kind == "any_list":
         for item in collection.any_list.value:
             if item.type_url.endswith("/tensorflow.AssetFileDef"):
-                asset = message("tensorflow.AssetFileDef").FromString(item.value)
+                asset = entry_of(key, message("tensorflow.AssetFileDef"), item.value)
                 _respell_info(asset.tensor_info, spell, f"the asset {quoted(asset.filename)} is")
                 item.value = asset.SerializeToString(deterministic=True)
+
+
+def entry_of(key: str, kind: type[Entry], data: bytes) -> Entry:
+    """DATA, of the collection KEY, as a message of KIND. Raises InputError: it is none."""
+    try:
+        return kind.FromString(data)
+    except decode_error():
+        raise InputError(f"the collection {quoted(key)} is corrupt: it holds what is no {kind.__name__}") from None
 
 
 def _left(names: Iterable[str], spell: Spell) -> Iterator[str]:
@@ -95,7 +109,7 @@ def _left(names: Iterable[str], spell: Spell) -> Iterator[str]:
 def _respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
     """An entry of a collection of messages; None where what it describes is gone."""
     if key in _CONTEXTS:
-        return _respelt_context(message(_CONTEXTS[key]).FromString(entry), spell)
+        return _respelt_context(entry_of(key, message(_CONTEXTS[key]), entry), spell)
     found = as_variable(entry)
     if found is None:
         return entry

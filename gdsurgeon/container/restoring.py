@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from gdsurgeon.container.mentions import entry_of
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.body import Body
@@ -62,7 +63,7 @@ def _assets(model: MetaGraph) -> Iterator[tuple[str, str]]:
         yield asset.tensor_info.name, asset.filename
     if not model.around.asset_file_def and "saved_model_assets" in model.around.collection_def:
         for item in model.around.collection_def["saved_model_assets"].any_list.value:
-            asset = message("tensorflow.AssetFileDef").FromString(item.value)
+            asset = entry_of("saved_model_assets", message("tensorflow.AssetFileDef"), item.value)
             yield asset.tensor_info.name, asset.filename
 
 

@@ -163,7 +163,9 @@ class Subject:
                 Line("{model} cannot be restored: {reason}", model=name, reason=reason), advice=advice
             )
         for run in serving.runs if serving is not None else ():
-            feeds = {tensor: Tensor(STRING, (), [os.fsencode(path)]) for tensor, path in run.feeds.items()}
+            feeds = {
+                tensor: Tensor(STRING, (), [os.fsencode(os.path.abspath(path))]) for tensor, path in run.feeds.items()
+            }
             self.executor.initialize(self.key, run.targets, feeds)
         self.executor.initialize(self.key, self.plan.initializers)
 

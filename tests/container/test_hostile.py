@@ -1,0 +1,145 @@
+"""SavedModels that want something else than to be restored, or are no whole ones."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from support.desk import Desk, check_refused
+from support.graphs import STRING, node
+from support.meta_graphs import meta_graph, put, saved_model, strings
+from support.renaming import QUICK
+
+from gdsurgeon.wire.fields import encode_len, encode_varint
+from gdsurgeon.wire.messages import message
+
+RENAME = ("rename", "model", "x=pixels", "-o", "out")
+
+
+def text(name: str, value: str) -> bytes:
+    return node(name, "Const", dtype=STRING, value=strings(value, shape=()))
+
+
+def restoring_also(*records: bytes, op: str) -> Any:
+    """A MetaGraph whose restore op has OP run, one of RECORDS."""
+    meta = meta_graph()
+    more = message("tensorflow.GraphDef").FromString(b"".join(records))
+    meta.graph_def.node.extend(more.node)
+    (restore,) = (n for n in meta.graph_def.node if n.name == "save/all")
+    restore.input.append(f"^{op}")
+    return meta
+
+
+def writing(path: str) -> Any:
+    return restoring_also(
+        text("where", path), text("what", "here"), node("evil", "WriteFile", ["where", "what"]), op="evil"
+    )
+
+
+def writing_in_a_function(path: str) -> Any:
+    body = message("tensorflow.FunctionDef")()
+    body.signature.name = "restore_all"
+    body.node_def.extend(
+        message("tensorflow.GraphDef")
+        .FromString(
+            text("where", path) + text("what", "here") + node("evil", "WriteFile", ["where:output:0", "what:output:0"])
+        )
+        .node
+    )
+    body.control_ret["evil"] = "evil"
+    body.signature.control_output.append("evil")
+    meta = restoring_also(op="call")
+    call = meta.graph_def.node.add(name="call", op="StatefulPartitionedCall")
+    call.attr["f"].func.name = "restore_all"
+    call.attr["Tin"].list.SetInParent()
+    call.attr["Tout"].list.SetInParent()
+    meta.graph_def.library.function.append(body)
+    return meta
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("make", [writing, writing_in_a_function])
+def test_a_restore_op_that_writes_is_not_run(desk: Desk, make: Any) -> None:
+    path = str(desk.folder / "written")
+    put(desk.folder / "model", make(path))
+    check_refused(desk, 7, ("model cannot be restored", "WriteFile", "--allow-ops"), *RENAME)
+    check_refused(desk, 7, ("model cannot be restored", "WriteFile"), "freeze", "model", "-o", "frozen.pb")
+    assert not os.path.exists(path)
+
+
+@pytest.mark.tensorflow
+def test_a_restore_op_reads_nothing_else(desk: Desk) -> None:
+    """What it may read is its checkpoint and its assets."""
+    read = text("where", "/etc/passwd"), node("evil", "ReadFile", ["where"])
+    put(desk.folder / "model", restoring_also(*read, op="evil"))
+    check_refused(desk, 7, ("cannot be initialised", "/etc/passwd", "ermission denied"), *RENAME)
+
+
+@pytest.mark.tensorflow
+def test_an_asset_is_read_in_the_folder_alone(desk: Desk) -> None:
+    meta = meta_graph()
+    meta.asset_file_def[0].filename = "../../../../../../etc/passwd"
+    meta.graph_def.node.add(name="evil", op="ReadFile", input=["asset"])
+    (init,) = (n for n in meta.graph_def.node if n.name == "init")
+    init.input.append("^evil")
+    put(desk.folder / "model", meta)
+    check_refused(desk, 7, ("cannot be initialised", "passwd"), *RENAME)
+
+
+def test_a_cut_graph(desk: Desk) -> None:
+    put(desk.folder / "model")
+    path = desk.folder / "model" / "saved_model.pb"
+    whole = path.read_bytes()
+    for size in (0, 1, 2, 3, 10, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        check_refused(desk, 3, ("model",), *RENAME, *QUICK)
+
+
+def test_a_meta_graph_with_two_graphs(desk: Desk) -> None:
+    """A parser of messages would merge them."""
+    meta = meta_graph()
+    doubled = meta.SerializeToString() + encode_len(2, meta.graph_def.SerializeToString())
+    (desk.folder / "model").mkdir()
+    desk.put("model/saved_model.pb", encode_len(2, doubled))
+    check_refused(desk, 3, ("2 graphs in one MetaGraphDef",), *RENAME, *QUICK)
+    desk.put("two.meta", doubled)
+    check_refused(desk, 3, ("two.meta",), "rename", "two.meta", "x=pixels", *QUICK, "-o", "out.meta")
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_lengths_that_are_claimed(desk: Desk, number: int) -> None:
+    (desk.folder / "model").mkdir()
+    for claimed in ((1 << 31) - 1, 1 << 31, (1 << 63) - 1, (1 << 64) - 1):
+        inner = encode_varint(number << 3 | 2) + encode_varint(claimed) + b"abc"
+        for data in (inner, encode_len(2, inner)):
+            desk.put("model/saved_model.pb", data)
+            check_refused(desk, 3, ("model",), *RENAME, *QUICK)
+
+
+def test_what_is_around_the_graph_is_broken(desk: Desk) -> None:
+    (desk.folder / "model").mkdir()
+    whole = meta_graph()
+    desk.put("model/saved_model.pb", encode_len(2, whole.SerializeToString() + encode_len(5, b"\xff\xff")))
+    check_refused(desk, 3, ("is corrupt: what stands around its graph",), *RENAME, *QUICK)
+    whole.collection_def["while_context"].bytes_list.value[0] = b"\xff\xff"
+    desk.put("model/saved_model.pb", saved_model(whole).SerializeToString())
+    check_refused(desk, 3, ("the collection 'while_context' is corrupt", "WhileContextDef"), *RENAME, *QUICK)
+    old = meta_graph()
+    del old.asset_file_def[:]  # as TensorFlow 1 had it
+    old.collection_def["saved_model_assets"].any_list.value[0].value = b"\xff\xff"
+    desk.put("model/saved_model.pb", saved_model(old).SerializeToString())
+    check_refused(desk, 3, ("the collection 'saved_model_assets' is corrupt",), *RENAME, *QUICK)
+
+
+def test_names_of_nodes_that_are_not_there(desk: Desk) -> None:
+    meta = meta_graph()
+    meta.signature_def["serving_default"].outputs["y"].name = "nowhere:0"
+    meta.saver_def.restore_op_name = "nobody"
+    put(desk.folder / "model", meta)
+    for arguments in (RENAME, ("inspect", "model"), ("freeze", "model", "-o", "frozen.pb")):
+        before = desk.files()
+        ran = desk.run(*arguments, *(() if arguments[0] == "inspect" else QUICK))
+        assert ran.code in (0, 3, 4), ran
+        assert "internal fault" not in ran.err
+        assert ran.code == 0 or desk.files() == before
