@@ -1,0 +1,77 @@
+"""The published SavedModels and MetaGraphs: unedited they keep their bytes, frozen they give what they gave."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support import workers
+from support.desk import Desk, check_refused
+from support.published import ABSENT, FOLDER
+from support.renaming import QUICK
+
+from gdsurgeon.container.load import open_model
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.write import read_chunks
+
+pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
+
+SAVED = ("rust_regression_sm", "serving_half_plus_two_sm", "serving_half_plus_two_tf2_sm")
+META = ("od_hand_ssd.meta", "scisharp_cond_test.meta", "scisharp_xor.meta")
+FROZEN = [
+    ("serving_half_plus_two_sm", key)
+    for key in ("serving_default", "classify_x_to_y", "regress_x_to_y", "regress_x_to_y2", "regress_x2_to_y3")
+] + [
+    ("serving_half_plus_two_tf2_sm", key)
+    for key in ("serving_default", "classify_x_to_y", "classify_x2_to_y3", "regress_x_to_y", "regress_x2_to_y3")
+] + [("rust_regression_sm", "b"), ("rust_regression_sm", "w")]  # fmt: skip
+
+
+def bytes_of(name: str) -> tuple[bytes, str]:
+    path = FOLDER / name
+    return (
+        ((path / "saved_model.pb").read_bytes(), "SavedModel") if path.is_dir() else (path.read_bytes(), "MetaGraphDef")
+    )
+
+
+@pytest.mark.parametrize("name", [*SAVED, *META])
+def test_a_model_that_was_not_edited_is_written_as_it_was(name: str) -> None:
+    model = open_model(str(FOLDER / name))
+    assert model.container is not None
+    for node in model.graph.nodes():
+        _ = node.inputs, node.controls, node.colocated, node.attr_keys
+    assert read_chunks(model.container.chunks()) == bytes_of(name)[0]
+
+
+@pytest.mark.parametrize("name", [*SAVED, *META])
+def test_all_names_there_and_back_give_the_same_model(desk: Desk, name: str) -> None:
+    there, back = ("there", "back") if name in SAVED else ("there.meta", "back.meta")
+    for model, regex, out in ((str(FOLDER / name), "^=p/", there), (there, "^p/=", back)):
+        ran = desk.run("rename", model, "--regex", regex, "--validate", "none", "-o", out)
+        assert ran.code == 0, ran.err
+    data, kind = bytes_of(name)
+    found = (desk.folder / back / "saved_model.pb" if name in SAVED else desk.folder / back).read_bytes()
+    make = message(f"tensorflow.{kind}").FromString
+    assert make(found) == make(data)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("name", "key"), FROZEN)
+def test_a_published_model_is_frozen(desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, key: str) -> None:
+    monkeypatch.setattr(workers, "readable", [f"{FOLDER}{os.sep}"])
+    monkeypatch.setattr(workers, "_workers", WORKERS)
+    ran = desk.run("freeze", str(FOLDER / name), "--signature", key, "-o", "frozen.pb")
+    assert ran.code == 0, ran.err
+    assert "bit-identical" in ran.err
+
+
+WORKERS: dict[object, list[workers.LentWorker]] = {}
+"""Those that may read the published models."""
+
+
+@pytest.mark.parametrize("name", META)
+def test_a_graph_without_its_checkpoint_cannot_be_frozen(desk: Desk, name: str) -> None:
+    path = Path(FOLDER / name)
+    words = ("--outputs says what is to be frozen",)
+    check_refused(desk, 4, words, "freeze", str(path), *QUICK, "-o", "frozen.pb")
