@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from support import workers
 from support.desk import Desk, check_refused
 from support.published import ABSENT, FOLDER
 from support.renaming import QUICK
@@ -58,16 +56,10 @@ def test_all_names_there_and_back_give_the_same_model(desk: Desk, name: str) -> 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("name", "key"), FROZEN)
-def test_a_published_model_is_frozen(desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, key: str) -> None:
-    monkeypatch.setattr(workers, "readable", [f"{FOLDER}{os.sep}"])
-    monkeypatch.setattr(workers, "_workers", WORKERS)
+def test_a_published_model_is_frozen(desk: Desk, name: str, key: str) -> None:
     ran = desk.run("freeze", str(FOLDER / name), "--signature", key, "-o", "frozen.pb")
     assert ran.code == 0, ran.err
     assert "bit-identical" in ran.err
-
-
-WORKERS: dict[object, list[workers.LentWorker]] = {}
-"""Those that may read the published models."""
 
 
 @pytest.mark.parametrize("name", META)

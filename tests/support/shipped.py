@@ -22,7 +22,7 @@ from support.paths import ROOT
 
 SIGNATURES = (
     *((name, "serving_default") for name in (*saved_models.OBJECTS, *saved_models.NODES, *saved_models.CHECKPOINTS)),
-    *(("several", "scaled"), ("keras", "serve"), ("lstm", "serve")),
+    *(("several", "scaled"), ("keras", "serve")),
 )
 """(model, key) of what can be frozen."""
 

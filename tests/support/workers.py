@@ -10,6 +10,7 @@ import pytest
 
 from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.failures import RuntimeFailure
+from support.paths import MODELS
 
 
 class LentWorker(Worker):
@@ -62,8 +63,8 @@ class LentWorker(Worker):
         self.lent = False
 
 
-_workers: dict[tuple[str | None, bool], list[LentWorker]] = {}
-readable: list[str] = []
+_workers: dict[tuple[str | None, tuple[str, ...]], list[LentWorker]] = {}
+readable = [f"{MODELS}{os.sep}"]
 """Folders that workers may read which are lent to whoever reads something there."""
 
 
@@ -81,11 +82,11 @@ def lent_worker(
     if is_special or is_elsewhere:
         return Worker(device, op_libraries, runtime, verbose, reads=reads, **opening)
     runtime = runtime or os.environ.get("GDSURGEON_RUNTIME")
-    kind = runtime, bool(reads)
+    kind = runtime, tuple(readable) if reads else ()
     workers = _workers[kind] = [worker for worker in _workers.get(kind, ()) if not worker.ended]
     worker = next((worker for worker in workers if not worker.lent), None)
     if worker is None:
-        worker = LentWorker(runtime, readable if reads else ())
+        worker = LentWorker(*kind)
         workers.append(worker)
     worker.lent = True
     return worker
