@@ -70,7 +70,7 @@ HINTS: Mapping[str, str] = {
     "feed": "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 supply it; --validate structure does without",
     "fix-batch": "--fix-batch has Reshapes take any batch",
     "free-scope": "without --scope a free one is taken, gradients or the like",
-    "freeze": "convert_variables_to_constants_v2 of TensorFlow does that; docs/recipes/freeze.md has the lines for it",
+    "freeze": "freeze does that, given the folder of a SavedModel or a .meta; docs/recipes/freeze.md has the lines",
     "freeze-input": "freeze-input MODEL NAME=VALUE gives a constant another value",
     "front-of-pipe": "what stands in front of the pipe has failed, or written elsewhere: -o - is standard output",
     "give-attr": "--set {key}=VALUE gives one",

@@ -272,7 +272,6 @@ class Absent(NamedTuple):
             Absent("1-link-to-itself", "loop.pb", ("loop.pb", "symbolic links")),
             Absent("1-empty-path", "", ("no such file",)),
             Absent("2-directory", "folder", ("folder", "directory")),
-            Absent("2-saved-model", "saved", ("saved", "SavedModel directory", "freeze")),
             Absent("4-nothing-there", "/dev/null", ("/dev/null", "empty")),
         )
     ],
@@ -283,8 +282,6 @@ def test_model_that_is_no_file(desk: Desk, command: str, absent: Absent) -> None
     (desk.folder / "dangling.pb").symlink_to("nowhere.pb")
     (desk.folder / "loop.pb").symlink_to("loop.pb")
     (desk.folder / "folder").mkdir()
-    (desk.folder / "saved").mkdir()
-    desk.put("saved/saved_model.pb", hostile.SAVED_MODEL)
     desk.put("out.pb", EARLIER)
     arguments = ("x=q", "-o", "out.pb", *QUICK) if command == "rename" else ()
     check_refused(desk, 3, absent.words, command, absent.model, *arguments)
