@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_attr import set_attr as set_attr
     from gdsurgeon.edits.set_device import set_device as set_device
     from gdsurgeon.edits.set_shape import set_shape as set_shape
+    from gdsurgeon.edits.signature import change_signatures as change_signatures
     from gdsurgeon.edits.swap_op import swap_op as swap_op
     from gdsurgeon.edits.to_savedmodel import to_savedmodel as to_savedmodel
     from gdsurgeon.errors import GdsurgeonError as GdsurgeonError
@@ -145,6 +146,12 @@ COMMANDS = {
         "Make a GraphDef a SavedModel, with signatures.",
         "cli.to_savedmodel",
         "edits.to_savedmodel.to_savedmodel",
+    ),
+    "signature": Entry(
+        "SavedModels and checkpoints",
+        "Rename, remove and add signatures.",
+        "cli.signature",
+        "edits.signature.change_signatures",
     ),
     "checkpoint": Entry(
         "SavedModels and checkpoints",

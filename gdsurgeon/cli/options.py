@@ -348,13 +348,12 @@ def names_in(texts: tuple[str, ...], option: str) -> list[str]:
 
 
 _FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "NAME=RAW,RESULT",
-
-          "--input": "[KEY:]NAME=TENSOR", "--output": "[KEY:]NAME=TENSOR", "--asset": "TENSOR=FILE",
+          "--asset": "TENSOR=FILE",
           "value": "NAME=VALUE", "--connect": "MODEL_TENSOR=OTHER_PLACEHOLDER", "--pre-map": "INPUT=RAW,RESULT",
           "--post-map": "OUTPUT=RAW,RESULT", "--set": "KEY=VALUE"}  # fmt: skip
 
 
-def pair(text: str, what: str = "", *, last: bool = False) -> tuple[str, str]:
+def pair(text: str, what: str = "", *, last: bool = False, form: str = "") -> tuple[str, str]:
     """OLD=NEW taken apart, at the first ``=``, or (where OLD may hold some) the last.
 
     Raises:
@@ -362,7 +361,7 @@ def pair(text: str, what: str = "", *, last: bool = False) -> tuple[str, str]:
     """
     old, equals, new = text.rpartition("=") if last else text.partition("=")
     if not equals or not old:
-        form = _FORMS.get(what, "OLD=NEW")
+        form = form or _FORMS.get(what, "OLD=NEW")
         where = f"{what} " if what else ""
         raise UsageError(f"{where}{quoted(text)} is not a pair {form}")
     return old, new

@@ -13,7 +13,7 @@ from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options, pair
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
-    from gdsurgeon.edits.to_savedmodel import Named
+    from gdsurgeon.edits.signatures import Named
     from gdsurgeon.operation.edit import Request
 
 
@@ -64,8 +64,8 @@ def command(
 
     if request.in_place:
         raise UsageError("a SavedModel is a folder, and does not take the place of a file: -o names it")
-    taken = [_named(text, "--input") for text in inputs]
-    given = [_named(text, "--output") for text in outputs]
+    taken = [named(text, "--input") for text in inputs]
+    given = [named(text, "--output") for text in outputs]
     read = [Asset(*pair(text, "--asset")) for text in assets]
     request.form, request.becomes = "saved_model", ".saved_model"
     request.assets = tuple(asset.path for asset in read)
@@ -73,9 +73,9 @@ def command(
     run_edit("to-savedmodel", request, lambda graph: to_savedmodel(graph, taken, given, init=init, assets=read))
 
 
-def _named(text: str, option: str) -> Named:
-    from gdsurgeon.edits.to_savedmodel import DEFAULT_KEY, Named
+def named(text: str, option: str) -> Named:
+    from gdsurgeon.edits.signatures import DEFAULT_KEY, Named
 
-    name, tensor = pair(text, option)
+    name, tensor = pair(text, option, form="[KEY:]NAME=TENSOR")
     key, colon, rest = name.partition(":")
     return Named(rest, tensor, key) if colon else Named(name, tensor, DEFAULT_KEY)

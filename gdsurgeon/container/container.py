@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
-from gdsurgeon.container.meta_graph import MetaGraph
+from gdsurgeon.container.meta_graph import MetaGraph, Signatures
 from gdsurgeon.container.restoring import Key, initialising, restored_keys, restoring
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.errors import InputError, Line, UsageError, printable, quoted
@@ -44,8 +44,11 @@ class Container(Protocol):
     def graph(self) -> Graph:
         """The graph, to be changed."""
 
-    def chunks(self, *, without_objects: bool = False) -> list[Chunk]:
+    def chunks(self, *, without_objects: bool = False, signatures: Signatures = None) -> list[Chunk]:
         """The file that holds the graph, as it is now."""
+
+    def read_again(self, source: Source) -> MetaGraph:
+        """The MetaGraph in SOURCE, the file as it is written."""
 
 
 class SavedModel:
@@ -79,17 +82,22 @@ class SavedModel:
         """The graph, to be changed."""
         return self.meta.graph
 
-    def chunks(self, *, without_objects: bool = False) -> list[Chunk]:
+    def chunks(self, *, without_objects: bool = False, signatures: Signatures = None) -> list[Chunk]:
         """``saved_model.pb`` as it is now; see `MetaGraph.chunks`."""
         out: list[Chunk] = []
         position = 0
         place = self._places[self._chosen]
-        inner = self.meta.chunks(without_objects=without_objects)
+        inner = self.meta.chunks(without_objects=without_objects, signatures=signatures)
         head = encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(inner))
         for start, end, chunks in ((place.start, place.end, [head, *inner]),):
             out += [SourceSpan(self._source, position, start), *chunks]
             position = end
         return [*out, SourceSpan(self._source, position, self._source.size)]
+
+    def read_again(self, source: Source) -> MetaGraph:
+        """The MetaGraph in SOURCE, the file as it is written."""
+        place = _places(source)[self._chosen]
+        return MetaGraph(source, place.value, place.end)
 
 
 class MetaGraphFile:
@@ -117,9 +125,13 @@ class MetaGraphFile:
         """The graph, to be changed."""
         return self.meta.graph
 
-    def chunks(self, *, without_objects: bool = False) -> list[Chunk]:
+    def chunks(self, *, without_objects: bool = False, signatures: Signatures = None) -> list[Chunk]:
         """The file as it is now; see `MetaGraph.chunks`."""
-        return self.meta.chunks(without_objects=without_objects)
+        return self.meta.chunks(without_objects=without_objects, signatures=signatures)
+
+    def read_again(self, source: Source) -> MetaGraph:
+        """The MetaGraph in SOURCE, the file as it is written."""
+        return MetaGraph(source, 0, source.size)
 
 
 def _weights(checkpoint: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int, str]]) -> Source:
@@ -171,14 +183,14 @@ def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: W
     reads = tuple(path for path in (os.path.dirname(checkpoint) or "." if checkpoint else "", assets) if path)
     makes = partial(_weights, checkpoint, keys) if checkpoint else None
     absolute = tuple(map(os.path.abspath, reads))
-    serving = Serving(
+    return Serving(
         kind,
         checkpoint,
         signatures,
+        wanted.signatures,
         restoring(meta, checkpoint),
         initialising(meta, assets),
         frozenset(keys),
         absolute,
         makes,
     )
-    return serving.limited(wanted.signatures) if wanted.signatures else serving

@@ -10,17 +10,22 @@ from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.served import tensor_now
-from gdsurgeon.graph.serving import Served
+from gdsurgeon.graph.serving import INIT, Served
 from gdsurgeon.wire.fields import LEN, Field, WireError, encode_varint, fields
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.protos import MetaGraphDef, TensorInfo
+from gdsurgeon.wire.protos import MetaGraphDef, SignatureDef, TensorInfo
 from gdsurgeon.wire.source import Source, SourceSlice, Window
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 
+MAIN_OP = "saved_model_main_op"
+"""The collection that names what a loader runs first."""
 GRAPH = 2
 """Field number of the GraphDef in a MetaGraphDef."""
+_SIGNATURES = 5
 _OBJECTS = 7
 """Field number of the object graph, by which tf.saved_model.load finds everything."""
+Signatures = Mapping[str, SignatureDef] | None
+
 MOST_AROUND = 1 << 30
 """Bytes beside the graph: they are parsed at once."""
 
@@ -93,22 +98,48 @@ class MetaGraph:
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def chunks(self, *, without_objects: bool = False) -> list[Chunk]:
+    def chunks(self, *, without_objects: bool = False, signatures: Signatures = None) -> list[Chunk]:
         """The message as it is now: what names nodes of the graph has followed these.
+
+        Args:
+            without_objects: whether the object graph is left out.
+            signatures: by key, in the place of those that it has; None: these.
 
         Raises:
             EditError: what cannot do without a node that is gone names it.
         """
-        if not self.graph.is_changed and not without_objects:
+        if not self.graph.is_changed and not without_objects and signatures is None:
             return [SourceSpan(self._source, self._start, self._end)]
         out: list[Chunk] = []
+        if without_objects and signatures is None and INIT in self.signatures:
+            signatures = self._signatures_now()
+        left_out = [_OBJECTS] * without_objects + [_SIGNATURES] * (signatures is not None)
         for field in self._fields:
             if _is_graph(field):
                 inner = self.graph.chunks()
                 out += [encode_varint(GRAPH << 3 | LEN) + encode_varint(size_of(inner)), *inner]
-            elif field.number != _OBJECTS or not without_objects:
+            elif field.number not in left_out:
                 out.append(self._respelt(field))
+        if signatures is not None:
+            out.append(self._added(signatures, without_objects=without_objects))
         return out
+
+    def _added(self, signatures: Mapping[str, SignatureDef], *, without_objects: bool) -> bytes:
+        """SIGNATURES as fields; without the objects what a loader runs first is said as TensorFlow 1 said it."""
+        added = message("tensorflow.MetaGraphDef")()
+        for key, definition in signatures.items():
+            if key == INIT and without_objects:
+                names = (info.name.removesuffix(":0") for info in definition.outputs.values())
+                added.collection_def[MAIN_OP].node_list.value.extend(names)
+            else:
+                added.signature_def[key].CopyFrom(definition)
+        return added.SerializeToString(deterministic=True)
+
+    def _signatures_now(self) -> Mapping[str, SignatureDef]:
+        """The signatures that it has, with what they name as it is called now."""
+        part = self._parsed(b"".join(self._bytes(field) for field in self._fields if field.number == _SIGNATURES))
+        respell(part, lambda text: tensor_now(self.graph, text))
+        return dict(part.signature_def)
 
     def _respelt(self, field: Field) -> Chunk:
         as_it_was = SourceSpan(self._source, self._start + field.start, self._start + field.end)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gdsurgeon.container.mentions import entry_of
-from gdsurgeon.container.meta_graph import MetaGraph
+from gdsurgeon.container.meta_graph import MAIN_OP, MetaGraph
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import constant
@@ -20,7 +20,7 @@ from gdsurgeon.graph.serving import INIT, Restoring
 from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.wire.messages import message
 
-INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
+INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
 _RESTORE = "RestoreV2"
 _PASSED_ON = IDENTITY | {"Reshape", "Cast"}
 

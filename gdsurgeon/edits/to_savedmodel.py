@@ -6,26 +6,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import signature
-from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
+from gdsurgeon.edits.signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.serving import PREDICT, Restoring, Served, Serving
-from gdsurgeon.ops.dtypes import REF, RESOURCE, STRING, VARIANT, base_dtype
-from gdsurgeon.ops.kinds import PLACEHOLDERS, RESOURCE_VARIABLES, UNSET_PLACEHOLDERS, VARIABLES
+from gdsurgeon.ops.dtypes import STRING, base_dtype
+from gdsurgeon.ops.kinds import PLACEHOLDERS, RESOURCE_VARIABLES, VARIABLES
 from gdsurgeon.specification.asked import edit
-
-DEFAULT_KEY = "serving_default"
-
-
-class Named(NamedTuple):
-    """A tensor of a signature: the key of that, what callers call the tensor, and which it is."""
-
-    name: str
-    tensor: str
-    key: str = DEFAULT_KEY
 
 
 class Asset(NamedTuple):
@@ -63,80 +53,16 @@ def to_savedmodel(
     variables = [node.name for node in graph.nodes() if node.op in VARIABLES or node.op in RESOURCE_VARIABLES]
     if variables:
         raise EditError(f"{quoted(variables[0])} is a variable, whose value is not in {printable(graph.source_name)}")
-    taken = {(item.key, item.name): _fed(graph, item) for item in _once(inputs, "input")}
-    given = {(item.key, item.name): _fetched(graph, item) for item in _once(outputs, "output")}
-    keys = list(dict.fromkeys(item.key for item in (*inputs, *outputs)))
-    for key in keys:
-        if not any(key == of for of, _ in given):
-            raise EditError(f"the signature {quoted(key)} gives nothing: name an output of it")
-        _check_fed(graph, key, taken, given)
+    keys = dict.fromkeys(item.key for item in (*inputs, *outputs))
+    named = {key: with_added(Served({}, {}, PREDICT), key, inputs, outputs) for key in keys}
+    signatures = {key: resolved(graph, key, served) for key, served in named.items()}
     first = tuple(graph[name].name for name in init)
     fed = {_path_of(graph, asset).name: asset.path for asset in assets}
 
-    graph.serving = Serving(
-        kind="SavedModel",
-        signatures={
-            key: Served(
-                {name: tensor.name for (of, name), tensor in taken.items() if of == key},
-                {name: tensor.name for (of, name), tensor in given.items() if of == key},
-                PREDICT,
-            )
-            for key in keys
-        },
-        initialising=Restoring(fed, first) if first or fed else None,
-    )
-    pairs = tuple(dict.fromkeys((tensor.name, tensor.name) for tensor in given.values()))
-    told = [("serves", f"{printable(key)}({_side(taken, key)}) -> {_side(given, key)}") for key in keys]
-    return EditResult(Intent(), (SameGiven({}, pairs, equation(())),), told=told)
-
-
-def _check_fed(
-    graph: Graph, key: str, taken: dict[tuple[str, str], Output], given: dict[tuple[str, str], Output]
-) -> None:
-    """Raises EditError where the outputs of the signature KEY depend on a placeholder that it does not take."""
-    topology = topology_of(graph)
-    starts = [tensor for (of, _), tensor in taken.items() if of == key]
-    ends = [topology.id_of(tensor.node) for (of, _), tensor in given.items() if of == key]
-    above = topology.upstream(ends, given={topology.code(tensor) for tensor in starts})
-    for number in topology.with_ops(UNSET_PLACEHOLDERS):
-        node = topology.node(number)
-        if above[number] and node.output not in starts:
-            raise EditError(
-                f"the outputs of the signature {quoted(key)} depend on {quoted(node.name)}, which is none of its inputs"
-            )
-
-
-def _side(tensors: dict[tuple[str, str], Output], key: str) -> str:
-    named = [(name, tensor.name) for (of, name), tensor in tensors.items() if of == key]
-    return ", ".join(printable(name if name == tensor else f"{name} = {tensor}") for name, tensor in named)
-
-
-def _once(items: Sequence[Named], what: str) -> Sequence[Named]:
-    seen: set[tuple[str, str]] = set()
-    for item in items:
-        if (item.key, item.name) in seen:
-            raise EditError(f"the signature {quoted(item.key)} has two {what}s {quoted(item.name)}")
-        seen.add((item.key, item.name))
-    return items
-
-
-def _fed(graph: Graph, item: Named) -> Output:
-    tensor = graph.tensor(item.tensor)
-    _check_dense(tensor, "fed")
-    if tensor.node.op == "Const":
-        raise EditError(f"{quoted(tensor.name)} is a constant: what callers give would not be what they think it is")
-    return tensor
-
-
-def _fetched(graph: Graph, item: Named) -> Output:
-    tensor = graph.tensor(item.tensor)
-    _check_dense(tensor, "fetched")
-    return tensor
-
-
-def _check_dense(tensor: Output, done: str) -> None:
-    if tensor.dtype > REF or base_dtype(tensor.dtype) in (RESOURCE, VARIANT):
-        raise EditError(f"{quoted(tensor.name)} is a reference, a resource or a variant, which cannot be {done}")
+    initialising = Restoring(fed, first) if first or fed else None
+    graph.serving = Serving(kind="SavedModel", signatures=signatures, initialising=initialising)
+    lines = [told(key, served) for key, served in signatures.items()]
+    return EditResult(Intent(), (SameGiven({}, pairs(signatures), equation(())),), told=lines)
 
 
 def _path_of(graph: Graph, asset: Asset) -> Output:

@@ -61,7 +61,7 @@ class Graph:
         self.store = Store(source)
         self._nodes: dict[str, Node] = {}  # by the name in the file
         self._overlay = Overlay()
-        self._derived: dict[object, tuple[int, object]] = {}
+        self._derived: dict[object, tuple[int, Serving | None, object]] = {}
         self._borrowed = functions
         self.ends: dict[Node, None] = {}
         self.serving: Serving | None = None
@@ -96,10 +96,10 @@ class Graph:
 
     def derived(self, make: Callable[[Graph], T]) -> T:
         """What MAKE says of this graph as it is now; made when it is first asked for, and again after a change."""
-        version, found = self._derived.get(make, (-1, None))
-        if version != self.version:
+        version, serving, found = self._derived.get(make, (-1, None, None))
+        if version != self.version or serving is not self.serving:
             found = make(self)
-            self._derived[make] = self.version, found
+            self._derived[make] = self.version, self.serving, found
         return found  # type: ignore[return-value]
 
     def prefetch(self, names: Iterable[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.wire.source import Source
@@ -46,6 +46,7 @@ class Serving(NamedTuple):
         kind: what the model is: a SavedModel, a MetaGraph.
         checkpoint: the prefix of its checkpoint; '' where it has none.
         signatures: by key.
+        meant: the keys of those that are looked at; none: all that somebody calls.
         restoring: the run that restores its checkpoint; None where there is none.
         initialising: the run by which a loader initialises tables and more, after that; None: none.
         variables: the nodes that have a value then.
@@ -56,6 +57,7 @@ class Serving(NamedTuple):
     kind: str = ""
     checkpoint: str = ""
     signatures: Mapping[str, Served] = {}
+    meant: tuple[str, ...] = ()
     restoring: Restoring | None = None
     initialising: Restoring | None = None
     variables: frozenset[str] = frozenset()
@@ -69,10 +71,6 @@ class Serving(NamedTuple):
 
     @property
     def called(self) -> dict[str, Served]:
-        """The signatures that somebody calls."""
-        return {key: served for key, served in self.signatures.items() if key != INIT}
-
-    def limited(self, keys: Iterable[str]) -> Serving:
-        """The same, of which only the signatures KEYS are called."""
-        kept = set(keys) | {INIT}
-        return self._replace(signatures={key: value for key, value in self.signatures.items() if key in kept})
+        """The signatures that somebody calls, or those of them that are meant."""
+        keys = self.meant or [key for key in self.signatures if key != INIT]
+        return {key: self.signatures[key] for key in keys if key in self.signatures}

@@ -219,11 +219,15 @@ def _operate(
 
         chunks, edited = saved_model(graph), read_chunks(binary)
     elif model.container is not None and request.form == "model":
-        from gdsurgeon.operation.visible import check_restorable, check_visible
+        from gdsurgeon.operation.making import definitions
+        from gdsurgeon.operation.visible import check_restorable, check_visible, check_written
 
-        check_visible(model.container, result, as_v1=request.as_v1)
+        signatures = definitions(model.container.meta)
+        check_visible(model.container, result, as_v1=request.as_v1, is_renamed=signatures is not None)
         check_restorable(model.container, result)
-        chunks, edited = model.container.chunks(without_objects=request.as_v1), read_chunks(binary)
+        chunks = model.container.chunks(without_objects=request.as_v1, signatures=signatures)
+        check_written(model.container, chunks)
+        edited = read_chunks(binary)
     counts_before = counts_before or Counts(graph.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.container.container import META_GRAPHS
-from gdsurgeon.container.meta_graph import GRAPH
-from gdsurgeon.container.restoring import INIT_COLLECTIONS
+from gdsurgeon.container.meta_graph import GRAPH, MAIN_OP, MetaGraph
 from gdsurgeon.graph.attrs import shape_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import parse_tensor, plain_tensor
 from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import table_version
@@ -33,7 +34,7 @@ def saved_model(graph: Graph) -> list[Chunk]:
         _put_signature(around.signature_def[key], graph, served)
     if serving.initialising is not None:
         if serving.initialising.targets:
-            names = around.collection_def[INIT_COLLECTIONS[0]].node_list.value
+            names = around.collection_def[MAIN_OP].node_list.value
             names.extend(serving.initialising.targets)
         for tensor, path in serving.initialising.feeds.items():
             asset = around.asset_file_def.add(filename=os.path.basename(path))
@@ -48,11 +49,43 @@ def saved_model(graph: Graph) -> list[Chunk]:
     return [head + encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(meta)), *meta]
 
 
-def _put_signature(definition: SignatureDef, graph: Graph, served: Served) -> None:
+def definitions(meta: MetaGraph) -> dict[str, SignatureDef] | None:
+    """The signatures of META as its graph is served now; None where they are those that it has.
+
+    What is known of a tensor from another signature stays as it is said there.
+    """
+    graph = meta.graph
+    serving = graph.serving
+    if serving is None or dict(serving.signatures) == {**meta.signatures}:
+        return None
+    own = meta.around.signature_def
+    known = {
+        plain_tensor(info.name): info
+        for old in own.values()
+        for side in (old.inputs, old.outputs)
+        for info in side.values()
+    }
+    out: dict[str, SignatureDef] = {}
+    for key, served in serving.signatures.items():
+        same = next((old for old, its in meta.signatures.items() if its == served), None)
+        out[key] = message("tensorflow.SignatureDef")()
+        if same is not None:
+            out[key].CopyFrom(own[same])
+        else:
+            _put_signature(out[key], graph, served, known)
+    return out
+
+
+def _put_signature(
+    definition: SignatureDef, graph: Graph, served: Served, known: Mapping[str, TensorInfo] = MappingProxyType({})
+) -> None:
     definition.method_name = served.method
     for named, infos in ((served.inputs, definition.inputs), (served.outputs, definition.outputs)):
         for name, tensor in named.items():
-            _put_info(infos[name], graph, tensor)
+            if tensor in known:
+                infos[name].CopyFrom(known[tensor])
+            else:
+                _put_info(infos[name], graph, tensor)
 
 
 def _put_info(info: TensorInfo, graph: Graph, tensor: str) -> None:

@@ -13,6 +13,7 @@ SPECIFIED = frozenset(
         "add_gradients",
         "add_postprocessing",
         "add_preprocessing",
+        "change_signatures",
         "clone_scope",
         "control",
         "extract",

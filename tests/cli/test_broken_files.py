@@ -58,7 +58,6 @@ BAD = [
     Bad("6-cut-between-nodes", identity("y", "x") + identity("z", "w"), ("'y'", "'x'", "'z'", "'w'")),
     Bad("7-two-graphs", PLAIN + PLAIN, ("'x'", "numbers 0 and 3", "'y'", "numbers 1 and 4")),
     Bad("8-saved-model", hostile.SAVED_MODEL, ("SavedModel", "freeze")),
-    Bad("9-meta-graph", hostile.META_GRAPH, ("MetaGraph", "freeze")),
     Bad("10-text-that-is-no-graph", b"hello, world\n", ("text",)),
     Bad("10-text-graph-with-a-slip", hostile.TEXT.replace(b"input:", b"imput:"), ("line 9", "imput")),
     Bad("10-text-graph-cut", hostile.TEXT[:-40], ("text GraphDef", "line")),

@@ -9,7 +9,8 @@ from support.desk import Desk, check_refused
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
-from gdsurgeon.edits.to_savedmodel import Asset, Named
+from gdsurgeon.edits.signatures import Named
+from gdsurgeon.edits.to_savedmodel import Asset
 from gdsurgeon.errors import EditError
 from gdsurgeon.wire.messages import message
 

@@ -19,7 +19,7 @@ class LentWorker(Worker):
     It ends where it may not be as good as new: where it has been waited for in vain, where a message was interrupted.
     """
 
-    def __init__(self, runtime: str | None, reads: Sequence[str]) -> None:
+    def __init__(self, runtime: str | None, reads: Sequence[str] = ()) -> None:
         super().__init__(runtime=runtime, reads=reads)
         self.lent = False
         self._talking = False  # left so where an exception has come in between

@@ -1,0 +1,109 @@
+"""signature: the signatures of a model are renamed, added and removed; its graph stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, equation
+from gdsurgeon.edits.signatures import Named, pairs, resolved, told, with_added
+from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import INIT, PREDICT, Served
+from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import near_miss
+
+
+@edit
+def change_signatures(
+    graph: Graph,
+    *,
+    renamed: Sequence[tuple[str, str]] = (),
+    removed: Sequence[str] = (),
+    inputs: Sequence[Named] = (),
+    outputs: Sequence[Named] = (),
+) -> EditResult:
+    """Changes the signatures of the model that GRAPH is part of.
+
+    Args:
+        graph: stays as it is, but for `Graph.serving`.
+        renamed: pairs (``KEY``, new key), or (``KEY/name``, new name) for an input or output.
+        removed: keys; or ``KEY/name`` of single inputs and outputs.
+        inputs, outputs: what is added to the signatures of their keys, which need not be there yet.
+
+    Raises:
+        EditError: GRAPH is part of no model with signatures; there is no such key or name; one is taken; or a signature
+            would give nothing, or something that depends on what it does not take.
+        NothingToDo: nothing is asked for that is not so already.
+    """
+    if graph.serving is None:
+        raise EditError(f"{printable(graph.source_name)} is a GraphDef of its own, which has no signatures")
+    before = dict(graph.serving.signatures)
+    after = dict(before)
+    for item in removed:
+        _remove(after, item)
+    for old, new in renamed:
+        _rename(after, before, old, new)
+    for key in dict.fromkeys(item.key for item in (*inputs, *outputs)):
+        after[key] = with_added(after.get(key, Served({}, {}, PREDICT)), key, inputs, outputs)
+    if after == before:
+        raise NothingToDo("the signatures are as they would be")
+    touched = {key: resolved(graph, key, served) for key, served in after.items() if before.get(key) != served}
+
+    graph.serving = graph.serving._replace(signatures=after | touched)
+    lines = [told(key, served) for key, served in touched.items()]
+    lines += [("removed", f"signature {printable(key)}") for key in before if key not in after]
+    claim = SameGiven({}, pairs(touched), equation(())) if touched else SameOutputs(even_alone=True)
+    return EditResult(Intent(), (claim,), told=lines)
+
+
+def _found(signatures: Mapping[str, Served], item: str) -> tuple[str, str]:
+    """The key that ITEM is, and the name of an input or output of it, where it names one.
+
+    Raises:
+        EditError: there is none.
+    """
+    if item in signatures and item != INIT:
+        return item, ""
+    key, slash, name = item.partition("/")
+    if not slash or key not in signatures:
+        raise EditError(f"there is no signature {quoted(key)}.{near_miss(key, signatures)}".rstrip("."))
+    names = (*signatures[key].inputs, *signatures[key].outputs)
+    if name not in names:
+        raise EditError(
+            f"the signature {quoted(key)} has no input or output {quoted(name)}.{near_miss(name, names)}".rstrip(".")
+        )
+    return key, name
+
+
+def _remove(signatures: dict[str, Served], item: str) -> None:
+    key, name = _found(signatures, item)
+    if not name:
+        del signatures[key]
+        return
+    served = signatures[key]
+    signatures[key] = served._replace(
+        inputs={other: tensor for other, tensor in served.inputs.items() if other != name},
+        outputs={other: tensor for other, tensor in served.outputs.items() if other != name},
+    )
+
+
+def _rename(signatures: dict[str, Served], before: Mapping[str, Served], old: str, new: str) -> None:
+    key, name = _found(signatures, old)
+    if not name:
+        if new in signatures:
+            raise EditError(f"there is a signature {quoted(new)} already")
+        if not new:
+            raise EditError(f"the signature {quoted(key)} needs a name")
+        signatures[new] = signatures.pop(key)
+        return
+    served = signatures[key]
+    signatures[key] = served._replace(
+        inputs=_respelt(served.inputs, name, new, key), outputs=_respelt(served.outputs, name, new, key)
+    )
+
+
+def _respelt(named: Mapping[str, str], old: str, new: str, key: str) -> dict[str, str]:
+    if old in named and new in named and old != new:
+        raise EditError(f"the signature {quoted(key)} has {quoted(new)} already")
+    return {new if name == old else name: tensor for name, tensor in named.items()}

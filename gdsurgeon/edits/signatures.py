@@ -1,0 +1,93 @@
+"""What a signature is made of, for the edits that make and change signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.serving import Served
+from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype
+from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
+
+DEFAULT_KEY = "serving_default"
+
+
+class Named(NamedTuple):
+    """A tensor of a signature: what callers call it, which it is, and the key of the signature."""
+
+    name: str
+    tensor: str
+    key: str = DEFAULT_KEY
+
+
+def with_added(served: Served, key: str, inputs: Sequence[Named], outputs: Sequence[Named]) -> Served:
+    """SERVED, the signature KEY, with what of INPUTS and OUTPUTS is of that key. Raises EditError: a name is taken."""
+    sides = []
+    for what, items, named in (("input", inputs, served.inputs), ("output", outputs, served.outputs)):
+        side = dict(named)
+        for item in items:
+            if item.key == key:
+                if item.name in side:
+                    raise EditError(f"the signature {quoted(key)} has two {what}s {quoted(item.name)}")
+                side[item.name] = item.tensor
+        sides.append(side)
+    return Served(sides[0], sides[1], served.method)
+
+
+def resolved(graph: Graph, key: str, served: Served) -> Served:
+    """SERVED, the signature KEY, with its tensors as GRAPH spells them.
+
+    Raises:
+        EditError: there is no such tensor, or it cannot be fed or fetched; the signature gives nothing, or something
+            that depends on a placeholder that it does not take.
+    """
+    if not served.outputs:
+        raise EditError(f"the signature {quoted(key)} gives nothing: name an output of it")
+    starts = {name: _dense(graph, tensor, "fed") for name, tensor in served.inputs.items()}
+    ends = {name: _dense(graph, tensor, "fetched") for name, tensor in served.outputs.items()}
+    for tensor in starts.values():
+        if tensor.node.op == "Const":
+            raise EditError(
+                f"{quoted(tensor.name)} is a constant: what callers give would not be what they think it is"
+            )
+    topology = topology_of(graph)
+    given = {topology.code(tensor) for tensor in starts.values()}
+    above = topology.upstream([topology.id_of(tensor.node) for tensor in ends.values()], given=given)
+    for number in topology.with_ops(UNSET_PLACEHOLDERS):
+        node = topology.node(number)
+        if above[number] and node.output not in starts.values():
+            raise EditError(
+                f"the outputs of the signature {quoted(key)} depend on {quoted(node.name)}, which is none of its inputs"
+            )
+    return Served(
+        {name: tensor.name for name, tensor in starts.items()},
+        {name: tensor.name for name, tensor in ends.items()},
+        served.method,
+    )
+
+
+def _dense(graph: Graph, text: str, done: str) -> Output:
+    tensor = graph.tensor(text)
+    if tensor.dtype > REF or base_dtype(tensor.dtype) in (RESOURCE, VARIANT):
+        raise EditError(f"{quoted(tensor.name)} is a reference, a resource or a variant, which cannot be {done}")
+    return tensor
+
+
+def told(key: str, served: Served) -> tuple[str, str]:
+    """A signature as a line of the summary."""
+    return "serves", f"{printable(key)}({_side(served.inputs)}) -> {_side(served.outputs)}"
+
+
+def _side(named: Mapping[str, str]) -> str:
+    pairs = (name if name == tensor else f"{name} = {tensor}" for name, tensor in named.items())
+    return ", ".join(map(printable, pairs))
+
+
+def pairs(signatures: Mapping[str, Served]) -> tuple[tuple[str, str], ...]:
+    """The tensors that SIGNATURES give, each with itself: they are what they were."""
+    tensors = dict.fromkeys(tensor for served in signatures.values() for tensor in served.outputs.values())
+    return tuple((tensor, tensor) for tensor in tensors)
