@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.add_gradients import add_gradients as add_gradients
     from gdsurgeon.edits.add_postprocessing import add_postprocessing as add_postprocessing
     from gdsurgeon.edits.add_preprocessing import add_preprocessing as add_preprocessing
+    from gdsurgeon.edits.change_signatures import change_signatures as change_signatures
     from gdsurgeon.edits.claims import EditResult as EditResult
     from gdsurgeon.edits.clone_scope import clone_scope as clone_scope
     from gdsurgeon.edits.control import control as control
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_attr import set_attr as set_attr
     from gdsurgeon.edits.set_device import set_device as set_device
     from gdsurgeon.edits.set_shape import set_shape as set_shape
-    from gdsurgeon.edits.signature import change_signatures as change_signatures
     from gdsurgeon.edits.swap_op import swap_op as swap_op
     from gdsurgeon.edits.to_savedmodel import to_savedmodel as to_savedmodel
     from gdsurgeon.errors import GdsurgeonError as GdsurgeonError
@@ -151,7 +151,7 @@ COMMANDS = {
         "SavedModels and checkpoints",
         "Rename, remove and add signatures.",
         "cli.signature",
-        "edits.signature.change_signatures",
+        "edits.change_signatures.change_signatures",
     ),
     "checkpoint": Entry(
         "SavedModels and checkpoints",

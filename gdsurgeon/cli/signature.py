@@ -56,7 +56,7 @@ def command(
       gdsurgeon signature model/ --input features:x=image --output features:y=pool5/Reshape -o more/
     """
     from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.signature import change_signatures
+    from gdsurgeon.edits.change_signatures import change_signatures
 
     if not (renamed or removed or inputs or outputs):
         raise UsageError("--rename, --remove, --input or --output says what is to change; inspect lists signatures")

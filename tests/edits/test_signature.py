@@ -1,0 +1,121 @@
+"""signature: what a model takes and gives is renamed, removed and added; its graph stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+from support.desk import Desk, check_refused
+from support.paths import FIXTURES
+
+import gdsurgeon as gds
+from gdsurgeon.edits.signatures import Named
+from gdsurgeon.errors import EditError, NothingToDo
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import PREDICT, Served, Serving
+from gdsurgeon.wire.messages import message
+
+CLASSIFIER = str(FIXTURES / "classifier.pb")
+BEFORE = {
+    "a": Served({"x": "image"}, {"y": "probabilities", "z": "classes"}, PREDICT),
+    "b": Served({"x": "image"}, {"y": "classes"}, "a method"),
+}
+
+
+def model() -> Graph:
+    graph = gds.load(CLASSIFIER)
+    graph.serving = Serving("SavedModel", signatures=BEFORE)
+    return graph
+
+
+def after(**asked: object) -> dict[str, Served]:
+    graph = model()
+    gds.change_signatures(graph, **asked)  # type: ignore[arg-type]
+    assert graph.serving is not None
+    assert not graph.is_changed
+    return dict(graph.serving.signatures)
+
+
+def test_a_key() -> None:
+    assert after(renamed=[("a", "predict")]) == {"predict": BEFORE["a"], "b": BEFORE["b"]}
+
+
+def test_an_input_and_an_output() -> None:
+    found = after(renamed=[("a/x", "picture"), ("a/y", "scores")])
+    assert found["a"] == Served({"picture": "image"}, {"scores": "probabilities", "z": "classes"}, PREDICT)
+    assert found["b"] == BEFORE["b"]
+
+
+def test_what_is_removed() -> None:
+    assert after(removed=["b"]) == {"a": BEFORE["a"]}
+    assert after(removed=["a/z"])["a"].outputs == {"y": "probabilities"}
+
+
+def test_what_is_added() -> None:
+    found = after(outputs=[Named("w", "MobilenetV2/Logits/BiasAdd:0", "b")])
+    assert found["b"] == Served({"x": "image"}, {"y": "classes", "w": "MobilenetV2/Logits/BiasAdd"}, "a method")
+    found = after(inputs=[Named("i", "image", "c")], outputs=[Named("o", "classes", "c")])
+    assert found["c"] == Served({"i": "image"}, {"o": "classes"}, PREDICT)
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        ({"renamed": [("c", "d")]}, "no signature 'c'"),
+        ({"renamed": [("a", "b")]}, "'b' already"),
+        ({"renamed": [("a/w", "v")]}, "no input or output 'w'"),
+        ({"renamed": [("a/y", "z")]}, "has 'z' already"),
+        ({"removed": ["b/y"]}, "gives nothing"),
+        ({"removed": ["a/x"]}, "depend on 'image'"),
+        ({"outputs": [Named("y", "classes", "a")]}, "two outputs 'y'"),
+        ({"outputs": [Named("v", "clases", "a")]}, "'classes'"),
+        ({"outputs": [Named("v", "classes", "c")]}, "depend on 'image'"),
+    ],
+)
+def test_what_is_refused(asked: dict[str, object], what: str) -> None:
+    graph = model()
+    serving = graph.serving
+    with pytest.raises(EditError) as refused:
+        gds.change_signatures(graph, **asked)  # type: ignore[arg-type]
+    assert what in refused.value.message
+    assert graph.serving is serving
+
+
+def test_nothing_to_do() -> None:
+    with pytest.raises(NothingToDo):
+        gds.change_signatures(model(), renamed=[("a/x", "x")])
+
+
+def test_a_graph_has_no_signatures() -> None:
+    with pytest.raises(EditError, match="has no signatures"):
+        gds.change_signatures(gds.load(CLASSIFIER), renamed=[("a", "b")])
+
+
+def test_what_is_written(desk: Desk) -> None:
+    """What is not asked for stays as it is, also where it is said otherwise than would be said here."""
+    words = ("--input", "image=image", "--output", "scores=probabilities")
+    assert desk.run("to-savedmodel", CLASSIFIER, *words, "-o", "one", "--validate", "structure").code == 0
+    saved = message("tensorflow.SavedModel").FromString((desk.folder / "one" / "saved_model.pb").read_bytes())
+    (meta,) = saved.meta_graphs  # type: ignore[attr-defined]
+    meta.signature_def["serving_default"].inputs["image"].tensor_shape.dim[0].size = 7
+    meta.signature_def["other"].CopyFrom(meta.signature_def["serving_default"])
+    meta.signature_def["other"].method_name = "its own"
+    (desk.folder / "one" / "saved_model.pb").write_bytes(saved.SerializeToString())
+
+    changes = ("--rename", "serving_default=predict", "--rename", "other/scores=y")
+    ran = desk.run("signature", "one", *changes, "-o", "two", "--validate", "structure")
+    assert ran.code == 0, ran.err
+    made = message("tensorflow.SavedModel").FromString((desk.folder / "two" / "saved_model.pb").read_bytes())
+    (now,) = made.meta_graphs  # type: ignore[attr-defined]
+    assert now.graph_def == meta.graph_def
+    assert dict(now.signature_def).keys() == {"predict", "other"}
+    assert now.signature_def["predict"] == meta.signature_def["serving_default"]
+    assert now.signature_def["other"].method_name == "its own"
+    assert now.signature_def["other"].inputs["image"].tensor_shape.dim[0].size == 7
+    assert dict(now.signature_def["other"].outputs).keys() == {"y"}
+
+
+def test_mistakes(desk: Desk) -> None:
+    assert desk.run("to-savedmodel", CLASSIFIER, "-o", "one", "--validate", "structure").code == 0
+    check_refused(desk, 2, ("inspect lists signatures",), "signature", "one", "-o", "two")
+    check_refused(desk, 2, ("OLD=NEW",), "signature", "one", "--rename", "a", "-o", "two")
+    remove = ("signature", "one", "--remove", "serving", "-o", "two", "--validate", "structure")
+    check_refused(desk, 4, ("Did you mean 'serving_default'?",), *remove)
