@@ -27,6 +27,7 @@ from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
+    from gdsurgeon.container.container import Container
     from gdsurgeon.operation.proving import Proving
 
 LEVELS = ("none", "structure", "load", "run")
@@ -211,46 +212,31 @@ def _operate(
     if request.level != "none":
         _check_result(graph, result)
     after, counts_after = _seen(graph)
-    binary = graph.chunks()
-    _check_size(graph, size_of(binary))
-    chunks, edited = _as_text(graph, binary, output) if text else (binary, None)
-    if request.form == "saved_model":
-        from gdsurgeon.operation.making import saved_model
-
-        chunks, edited = saved_model(graph), read_chunks(binary)
-    elif model.container is not None and request.form == "model":
-        from gdsurgeon.operation.making import definitions
-        from gdsurgeon.operation.visible import check_restorable, check_visible, check_written
-
-        signatures = definitions(model.container.meta)
-        check_visible(model.container, result, as_v1=request.as_v1, is_renamed=signatures is not None)
-        check_restorable(model.container, result)
-        chunks = model.container.chunks(without_objects=request.as_v1, signatures=signatures)
-        check_written(model.container, chunks)
-        edited = read_chunks(binary)
+    written = _written(request, model, result, output, text=text, runs=proving is not None)
     counts_before = counts_before or Counts(graph.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:
         return Outcome(
-            request, output.name, size_of(chunks), result, proof, counts_before, counts_after, before, after,
+            request, output.name, size_of(written.chunks), result, proof, counts_before, counts_after, before, after,
             [*warnings, *result.warnings, *proof.warnings], 0.0, idle, lambda: output.has_appeared,
         )  # fmt: skip
 
-    binary = binary if edited is None else [edited]
     if proving is None and unproven.level not in ("none", "unchanged"):
         from gdsurgeon.proof.accounting import check_accounted
 
-        check_accounted(graph, result, binary)
+        check_accounted(graph, result, written.graph)
     if proving is None and (request.dry_run or output.is_stream):
-        return _without_staging(request, graph, chunks, outcome(unproven), output, listener)
+        return _without_staging(request, graph, written.chunks, outcome(unproven), output, listener)
     progress(Event("staging"))
     with OutputFile("-") if request.dry_run else output as staging:
-        staged = staging.stage(chunks)
+        staged = staging.stage(written.chunks)
         graph.source.check_unchanged()
         proof = unproven
         if proving is not None:
             try:
-                proof = proving.prove(graph, result, binary, edited if edited is not None else staged)
+                proof = proving.prove(
+                    graph, result, written.graph, written.edited if written.edited is not None else staged
+                )
             except GdsurgeonError as error:
                 error.warnings = (*warnings, *result.warnings)
                 if isinstance(error, DiffersError):
@@ -259,6 +245,51 @@ def _operate(
         done = outcome(proof)
         _publish(request, staging, done, listener)
     return done
+
+
+class _Written(NamedTuple):
+    """What an operation writes.
+
+    Attributes:
+        chunks: of the file.
+        graph: the graph in it, as who reads it will have it.
+        edited: that in memory, where the file is not it; None: the file is it, or nobody wants to run it.
+    """
+
+    chunks: list[Chunk]
+    graph: list[Chunk]
+    edited: bytes | None
+
+
+def _written(request: Request, model: Model, result: EditResult, output: Output, *, text: bool, runs: bool) -> _Written:
+    """What is written of MODEL, as TEXT perhaps; RUNS: whether its graph will be run."""
+    graph = model.graph.chunks()
+    _check_size(model.graph, size_of(graph))
+    if text:
+        chunks, edited = _as_text(model.graph, graph, output)
+        return _Written(chunks, [edited], edited)
+    if request.form == "saved_model":
+        from gdsurgeon.operation.making import saved_model
+
+        chunks = saved_model(model.graph)
+    elif request.form == "model" and model.container is not None:
+        chunks = _in_container(request, model.container, result)
+    else:
+        return _Written(graph, graph, None)
+    return _Written(chunks, graph, read_chunks(graph) if runs else None)
+
+
+def _in_container(request: Request, container: Container, result: EditResult) -> list[Chunk]:
+    """What is written of a model that is more than its graph."""
+    from gdsurgeon.operation.making import definitions
+    from gdsurgeon.operation.visible import check_restorable, check_visible, check_written
+
+    signatures = definitions(container.meta)
+    check_visible(container, result, as_v1=request.as_v1, is_renamed=signatures is not None)
+    check_restorable(container, result)
+    chunks = container.chunks(without_objects=request.as_v1, signatures=signatures)
+    check_written(container, chunks)
+    return chunks
 
 
 def _publish(request: Request, staging: Output, done: Outcome, listener: _Listener) -> None:
