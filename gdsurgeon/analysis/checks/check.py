@@ -172,9 +172,11 @@ def _check_names(table: Table, misnamed: Iterable[int], findings: Findings) -> N
 
 
 def _check_colocations(table: Table, findings: Findings) -> None:
-    for name, rows in table.colocations.items():
-        if name not in table.rows:
-            for row in rows:
+    missing = [name for name in table.colocations if name not in table.rows]
+    illegal = set(table.names).intersection(missing) if missing else ()  # names that no input can hold have no row
+    for name in missing:
+        if name not in illegal:
+            for row in table.colocations[name]:
                 findings.dangling_colocations.append(row)
                 findings.warn(f"node {quoted(table.names[row])} is colocated with {quoted(name)}, which is not there")
 

@@ -408,6 +408,11 @@ def test_function_chains_are_followed_without_recursion() -> None:
     assert any("without end" in fault for fault in check(graph(*with_functions(*closed))).faults)
 
 
+def test_a_node_of_an_illegal_name_is_there_for_those_that_are_colocated_with_it() -> None:
+    findings = check(graph(const("a:0", [1], _class=["loc:@a:0"])))
+    assert [fault for fault in findings.faults if "illegal name" not in fault] == findings.warnings == []
+
+
 def test_two_graphs_in_one_file() -> None:
     data = graphs.graph_bytes(*graphs.g8())
     findings = check(from_bytes(data + data))
