@@ -302,3 +302,17 @@ def depends_on_feeds(topology: Topology) -> bytearray:
             out[number] = 1
             pending += consumers[number]
     return out
+
+
+def substituted(pattern: str, replacement: str, names: Iterable[str]) -> list[tuple[str, str]]:
+    """Those of NAMES in which PATTERN is found, with what `re.sub` makes of them.
+
+    Raises:
+        EditError: it is no substitution.
+    """
+    try:
+        with matching_ends():
+            substitute = re.compile(pattern).subn
+            return [(name, new) for name in names for new, count in (substitute(replacement, name),) if count]
+    except (re.error, IndexError) as error:
+        raise EditError(f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}") from error

@@ -14,12 +14,10 @@ from gdsurgeon.checkpoint.crc32c import CHUNK, checksum_of, extend, mask
 from gdsurgeon.checkpoint.snappy import uncompress
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.wire.fields import Buffer, WireError, encode_varint, read_varint
-from gdsurgeon.wire.sniff import HEAD, foreign_format
+from gdsurgeon.wire.sniff import HEAD, TABLE_END, foreign_format
 from gdsurgeon.wire.source import BytesSource, Source, Window
 from gdsurgeon.wire.write import SourceSpan
 
-MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
-"""The last bytes of every table."""
 _FOOTER = 48
 _TRAILER = 5
 """Bytes behind each block: how it is compressed, and the checksum of both."""
@@ -46,7 +44,7 @@ class Record(NamedTuple):
 
 def is_table(source: Source) -> bool:
     """Whether the bytes end as those of a table do."""
-    return source.size >= _FOOTER and source.read(source.size - len(MAGIC), len(MAGIC)) == MAGIC
+    return source.size >= _FOOTER and source.read(source.size - len(TABLE_END), len(TABLE_END)) == TABLE_END
 
 
 class Table:
@@ -263,7 +261,7 @@ def _append(out: bytearray, block: _BlockBuilder) -> bytes:
 
 
 def _footer(filters: bytes, index: bytes) -> bytes:
-    return (filters + index).ljust(_FOOTER - len(MAGIC), b"\0") + MAGIC
+    return (filters + index).ljust(_FOOTER - len(TABLE_END), b"\0") + TABLE_END
 
 
 def _encode(block: Block) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
+from gdsurgeon.container.files import ASSETS, CHECKPOINT
 from gdsurgeon.container.meta_graph import MetaGraph, Signatures
 from gdsurgeon.container.restoring import Key, initialising, restored_keys, restoring
 from gdsurgeon.container.wanted import Wanted
@@ -20,11 +21,6 @@ from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 
 META_GRAPHS = 2
 """Field number of the MetaGraphDefs in a SavedModel."""
-GRAPH_FILE = "saved_model.pb"
-TEXT_FILE = "saved_model.pbtxt"
-VARIABLES = os.path.join("variables", "variables")
-"""The prefix of the checkpoint in the folder of a SavedModel."""
-ASSETS = "assets"
 
 
 class Container(Protocol):
@@ -73,7 +69,7 @@ class SavedModel:
         found = [MetaGraph(source, place.value, place.end) for place in self._places]
         self._chosen = _chosen(found, wanted.tags, folder)
         self.meta = found[self._chosen]
-        own = os.path.join(folder, VARIABLES)
+        own = os.path.join(folder, CHECKPOINT)
         self.checkpoint = wanted.checkpoint or (own if os.path.isfile(f"{own}.index") else "")
         self.meta.graph.serving = _serving(self.kind, self.meta, self.checkpoint, os.path.join(folder, ASSETS), wanted)
 
@@ -84,15 +80,11 @@ class SavedModel:
 
     def chunks(self, *, without_objects: bool = False, signatures: Signatures = None) -> list[Chunk]:
         """``saved_model.pb`` as it is now; see `MetaGraph.chunks`."""
-        out: list[Chunk] = []
-        position = 0
         place = self._places[self._chosen]
         inner = self.meta.chunks(without_objects=without_objects, signatures=signatures)
         head = encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(inner))
-        for start, end, chunks in ((place.start, place.end, [head, *inner]),):
-            out += [SourceSpan(self._source, position, start), *chunks]
-            position = end
-        return [*out, SourceSpan(self._source, position, self._source.size)]
+        before, after = SourceSpan(self._source, 0, place.start), SourceSpan(self._source, place.end, self._source.size)
+        return [before, head, *inner, after]
 
     def read_again(self, source: Source) -> MetaGraph:
         """The MetaGraph in SOURCE, the file as it is written."""

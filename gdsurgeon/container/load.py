@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from gdsurgeon.container.files import ASSETS, GRAPH_FILE, TEXT_FILE, VARIABLES
 from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_source
@@ -41,8 +42,8 @@ def open_model(path: str, wanted: Wanted = ALL) -> Model:
         return _in_folder(folder, wanted)
     path = _meta_of(path)
     source = open_source(path)
-    kind = sniff.container_kind(Window(source, 0, source.size))
-    if kind != sniff.META_GRAPH:
+    window = Window(source, 0, source.size)
+    if sniff.is_binary_graph(window) or sniff.container_kind(window) != sniff.META_GRAPH:
         return Model(from_source(source), None)
     from gdsurgeon.container.container import MetaGraphFile
 
@@ -54,11 +55,14 @@ def _meta_of(path: str) -> str:
     """The MetaGraph of the checkpoint with the prefix PATH, where there is one; else PATH."""
     if path in STANDARD_INPUT or not os.path.isfile(f"{path}.meta"):
         return path
-    if os.path.exists(path):  # in one file, as checkpoints of TensorFlow 1 were
-        with open(path, "rb") as file:
-            file.seek(max(os.path.getsize(path) - len(sniff.TABLE_END), 0))
-            if file.read() != sniff.TABLE_END:
-                return path
+    if os.path.exists(path):
+        from gdsurgeon.checkpoint.table import is_table
+
+        source = open_source(path)
+        is_checkpoint = is_table(source)  # in one file, as checkpoints of TensorFlow 1 were
+        source.close()
+        if not is_checkpoint:
+            return path
     return f"{path}.meta"
 
 
@@ -68,7 +72,7 @@ def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
         return ()
     folder = saved_model_at(path)
     prefix = wanted.checkpoint
-    own = [os.path.join(folder, name) for name in ("variables", "assets")] if folder else []
+    own = [os.path.join(folder, name) for name in (VARIABLES, ASSETS)] if folder else []
     if not prefix and not folder:
         meta = _meta_of(path)
         prefix = meta.removesuffix(".meta") if meta.endswith(".meta") else ""
@@ -90,19 +94,16 @@ def saved_model_at(path: str) -> str:
     if path in STANDARD_INPUT:
         return ""
     folder, name = os.path.split(path)
-    if name in (_GRAPH_FILE, _TEXT_FILE) and os.path.isfile(path):
+    if name in (GRAPH_FILE, TEXT_FILE) and os.path.isfile(path):
         return folder or "."
-    return path if any(os.path.isfile(os.path.join(path, name)) for name in (_GRAPH_FILE, _TEXT_FILE)) else ""
-
-
-_GRAPH_FILE, _TEXT_FILE = "saved_model.pb", "saved_model.pbtxt"
+    return path if any(os.path.isfile(os.path.join(path, name)) for name in (GRAPH_FILE, TEXT_FILE)) else ""
 
 
 def _in_folder(folder: str, wanted: Wanted) -> Model:
     from gdsurgeon.container.container import SavedModel
 
-    path = os.path.join(folder, _GRAPH_FILE)
-    source = open_source(path) if os.path.isfile(path) else _from_text(os.path.join(folder, _TEXT_FILE))
+    path = os.path.join(folder, GRAPH_FILE)
+    source = open_source(path) if os.path.isfile(path) else _from_text(os.path.join(folder, TEXT_FILE))
     source.name = folder
     found = SavedModel(folder, source, wanted)
     return Model(found.graph, found)

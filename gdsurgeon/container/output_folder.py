@@ -9,12 +9,11 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
-from gdsurgeon.container.container import ASSETS, GRAPH_FILE, TEXT_FILE
+from gdsurgeon.container.files import ASSETS, FINGERPRINT, GRAPH_FILE, TEXT_FILE
 from gdsurgeon.errors import OutputError, printable, reason
 from gdsurgeon.wire.output import Output, OutputFile, link_or_copy, sync_folder, temporary_name
 from gdsurgeon.wire.write import Chunk
 
-FINGERPRINT = "fingerprint.pb"
 _EXCHANGE = 2
 _HERE = -100
 
@@ -45,7 +44,6 @@ class OutputFolder:
         self._model = model
         self._assets = assets
         self._target = os.path.realpath(path)
-        self._old = ""
         parent = os.path.dirname(self._target)
         if not os.path.isdir(parent):
             raise OutputError(f"{printable(path)} cannot be written: there is no folder {printable(parent)}")
@@ -108,7 +106,6 @@ class OutputFolder:
         assert self.staged is not None
         try:
             if os.path.isdir(self._target) and os.listdir(self._target):
-                self._old = self.staged
                 exchange(self.staged, self._target)
             else:
                 os.rename(self.staged, self._target)

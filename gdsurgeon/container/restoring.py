@@ -12,12 +12,13 @@ from gdsurgeon.container.mentions import entry_of
 from gdsurgeon.container.meta_graph import MAIN_OP, MetaGraph
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import INIT, Restoring
-from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, is_variable
 from gdsurgeon.wire.messages import message
 
 INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
@@ -82,7 +83,7 @@ def restored_keys(model: MetaGraph) -> dict[str, Key]:
         return {}
     function = _called(node)
     if function is None:
-        return _with_shared(graph, dict(_assigned(_above([node]))))
+        return _with_shared(graph, dict(_assigned(closure([node], _producers))))
     try:
         body = Body(graph, function)
     except (EditError, InputError):
@@ -94,7 +95,7 @@ def restored_keys(model: MetaGraph) -> dict[str, Key]:
 
 def _with_shared(graph: Graph, keys: dict[str, Key]) -> dict[str, Key]:
     """KEYS, and those of the variables that are the same ones by their shared name."""
-    nodes = [node for node in graph.nodes() if node.op in VARIABLES or node.op in RESOURCE_VARIABLES]
+    nodes = [node for node in graph.nodes() if is_variable(node.op)]
     by_name = {_shared_name(node): keys[node.name] for node in nodes if node.name in keys}
     return keys | {node.name: by_name[name] for node in nodes if (name := _shared_name(node)) in by_name}
 
@@ -110,15 +111,9 @@ def _called(node: Node) -> str | None:
     return value.func.name or None if value is not None else None
 
 
-def _above(nodes: Iterable[Node]) -> Iterator[Node]:
-    seen: dict[Node, None] = dict.fromkeys(nodes)
-    pending = list(seen)
-    for node in pending:  # grows while it is walked
-        for producer in (*(read.node for read in node.inputs), *node.controls):
-            if producer.exists and producer not in seen:
-                seen[producer] = None
-                pending.append(producer)
-    yield from seen
+def _producers(node: Node) -> list[Node]:
+    """The nodes that NODE reads and waits for."""
+    return [other for other in (*(read.node for read in node.inputs), *node.controls) if other.exists]
 
 
 def _assigned(nodes: Iterable[Node]) -> Iterator[tuple[str, Key]]:

@@ -10,17 +10,15 @@ from gdsurgeon.checkpoint.stored import Checkpoint
 from gdsurgeon.container.restoring import Key
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.constants import TENSOR
+from gdsurgeon.graph.constants import TENSOR, raw_value
 from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
 from gdsurgeon.text import near_miss
 from gdsurgeon.wire.fields import LEN, encode_len, encode_varint
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.node_record import encode_attr
+from gdsurgeon.wire.node_record import ATTR, DEVICE, KEY, NAME, OP, VALUE, encode_attr
+from gdsurgeon.wire.scan import NODE
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, ChunkSource, size_of
 
-_NODE, _NAME, _OP, _DEVICE, _ATTR = 1, 1, 2, 4, 5
-_KEY, _VALUE = 1, 2
 _CONTENT, _STRINGS = 4, 8
 
 
@@ -69,16 +67,13 @@ def _constant(name: str, checkpoint: Checkpoint, key: Key, dtype: int, device: s
         found = checkpoint.stretch(key.tensor, parse_slice_spec(key.slice)[1])
         shape = found.shape
         value = _wrapped(_CONTENT, found.chunks) if size_of(found.chunks) else []
-    tensor = message("tensorflow.TensorProto")(dtype=stored.dtype)
-    tensor.tensor_shape.SetInParent()
-    for size in shape:
-        tensor.tensor_shape.dim.add(size=size)
+    tensor = raw_value(stored.dtype, shape).tensor
     tensor_chunks = _wrapped(TENSOR, [tensor.SerializeToString(), *value])
-    entry = [encode_len(_KEY, b"value"), *_wrapped(_VALUE, tensor_chunks)]
-    head = encode_len(_NAME, name.encode()) + encode_len(_OP, b"Const")
-    head += encode_len(_DEVICE, device.encode()) if device else b""
+    entry = [encode_len(KEY, b"value"), *_wrapped(VALUE, tensor_chunks)]
+    head = encode_len(NAME, name.encode()) + encode_len(OP, b"Const")
+    head += encode_len(DEVICE, device.encode()) if device else b""
     head += encode_attr("dtype", type_value(stored.dtype).SerializeToString())
-    yield from _wrapped(_NODE, [head, *_wrapped(_ATTR, entry)])
+    yield from _wrapped(NODE, [head, *_wrapped(ATTR, entry)])
 
 
 def _wrapped(number: int, chunks: list[Chunk]) -> list[Chunk]:

@@ -15,7 +15,7 @@ from gdsurgeon.errors import EditError, Line, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, scope_prefix
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, RESOURCE_VARIABLES, TENSOR_ARRAYS, VARIABLES
+from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, TENSOR_ARRAYS, is_variable
 from gdsurgeon.select import compiled, is_constant, matching_ends, scopes, under_scope
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import named, near_miss
@@ -212,7 +212,7 @@ def _claim(
 
 def _notes(copied: NodeCopy, assigned: Sequence[Node], shared: set[Node]) -> list[str]:
     out: list[str] = []
-    count = sum(node.op in VARIABLES | RESOURCE_VARIABLES for node in copied.nodes)
+    count = sum(is_variable(node.op) for node in copied.nodes)
     if count:
         out.append(f"{count} variable{'s' if count != 1 else ''} cloned")
     if assigned:

@@ -9,6 +9,7 @@ from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.extract import cut_down, needed
 from gdsurgeon.edits.functions.handles import Handles, Held
+from gdsurgeon.edits.signatures import DEFAULT_KEY
 from gdsurgeon.errors import EditError, Line, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header
@@ -16,12 +17,9 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Served, Serving
-from gdsurgeon.ops.kinds import PLACEHOLDERS, RESOURCE_VARIABLES, VARIABLES, is_table
+from gdsurgeon.ops.kinds import PLACEHOLDERS, VARIABLES, is_table, is_variable
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, near_miss, size
-
-DEFAULT = "serving_default"
-"""The key of the signature that is meant where none is named."""
 
 
 @edit
@@ -56,7 +54,7 @@ def freeze(
         starts, ends = _served(graph, serving, signatures)
     topology = topology_of(graph)
     kept = [topology.node(number) for number in members(needed(topology, starts, ends))]
-    variables = [node for node in kept if node.op in VARIABLES or node.op in RESOURCE_VARIABLES]
+    variables = [node for node in kept if is_variable(node.op)]
     weights = _weights(graph, serving, variables)
     handles = Handles(graph, kept)
     for node in variables:
@@ -117,8 +115,8 @@ def _signature(graph: Graph, serving: Serving, key: str) -> Served:
 def _default(graph: Graph, serving: Serving) -> str:
     """The signature that is meant where none is named."""
     keys = list(serving.called)
-    if DEFAULT in keys or len(keys) == 1:
-        return DEFAULT if DEFAULT in keys else keys[0]
+    if DEFAULT_KEY in keys or len(keys) == 1:
+        return DEFAULT_KEY if DEFAULT_KEY in keys else keys[0]
     name = printable(graph.source_name)
     if not keys:
         raise EditError(Line("{model} has no signatures: {outputs} says what is to be frozen", model=name))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, NothingToDo, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import scope_prefix
+from gdsurgeon.graph.names import under_scope
 from gdsurgeon.graph.node import Node
 from gdsurgeon.specification.asked import edit
 
@@ -47,9 +46,11 @@ def rename(
             raise EditError(f"{quoted(old)} is not a node: names of nodes have no index and no ^; write {quoted(node)}")
         wanted.add(graph[old], new, f"{old}={new}")
     for old, new in scopes:
-        wanted.add_all(_under_scope(graph, old, new), f"scope {quoted(old)}")
+        wanted.add_all(_nodes(graph, under_scope(graph.names(), old, new)), f"scope {quoted(old)}")
     for pattern, replacement in patterns:
-        wanted.add_all(_matching(graph, pattern, replacement), f"pattern {quoted(pattern)}")
+        from gdsurgeon.select import substituted
+
+        wanted.add_all(_nodes(graph, substituted(pattern, replacement, graph.names())), f"pattern {quoted(pattern)}")
     names = {node: name for node, name in wanted.names.items() if node.name != name}
     if not names:
         raise NothingToDo("nothing would change: each node has the name that it is to get")
@@ -82,24 +83,5 @@ class _Wanted:
             raise EditError(f"{by} matched 0 nodes")
 
 
-def _under_scope(graph: Graph, old: str, new: str) -> Iterable[tuple[Node, str]]:
-    before, after = scope_prefix(old), scope_prefix(new)
-    if not before:
-        raise EditError("the scope to rename is empty: name one")
-    for name in graph.names():
-        if name.startswith(before):
-            yield graph[name], after + name[len(before) :]
-        elif name == before[:-1] and after:
-            yield graph[name], after[:-1]
-
-
-def _matching(graph: Graph, pattern: str, replacement: str) -> Iterable[tuple[Node, str]]:
-    try:
-        substitute = re.compile(pattern).subn
-        from gdsurgeon.select import matching_ends
-
-        with matching_ends():
-            found = [(name, new) for name in graph.names() for new, n in (substitute(replacement, name),) if n]
-        return [(graph[name], new) for name, new in found]
-    except (re.error, IndexError) as error:
-        raise EditError(f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}") from error
+def _nodes(graph: Graph, found: Iterable[Pair]) -> Iterable[tuple[Node, str]]:
+    return ((graph[name], new) for name, new in found)

@@ -14,7 +14,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.serving import PREDICT, Restoring, Served, Serving
 from gdsurgeon.ops.dtypes import STRING, base_dtype
-from gdsurgeon.ops.kinds import PLACEHOLDERS, RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
 from gdsurgeon.specification.asked import edit
 
 
@@ -50,7 +50,7 @@ def to_savedmodel(
     found = signature(graph)
     inputs = inputs or [Named(tensor.name, tensor.name) for tensor in found.inputs]
     outputs = outputs or [Named(tensor.name, tensor.name) for tensor in found.outputs]
-    variables = [node.name for node in graph.nodes() if node.op in VARIABLES or node.op in RESOURCE_VARIABLES]
+    variables = [node.name for node in graph.nodes() if is_variable(node.op)]
     if variables:
         raise EditError(f"{quoted(variables[0])} is a variable, whose value is not in {printable(graph.source_name)}")
     keys = dict.fromkeys(item.key for item in (*inputs, *outputs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gdsurgeon.errors import EditError, quoted
@@ -69,6 +69,22 @@ def scope_prefix(scope: str) -> str:
     """SCOPE with exactly one slash at its end; '' is the whole graph."""
     stripped = scope.strip("/")
     return stripped + "/" if stripped else ""
+
+
+def under_scope(names: Iterable[str], old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Those of NAMES below the scope OLD, or exactly that, with what they become below NEW.
+
+    Raises:
+        EditError: OLD is empty.
+    """
+    before, after = scope_prefix(old), scope_prefix(new)
+    if not before:
+        raise EditError("the scope to rename is empty: name one")
+    for name in names:
+        if name.startswith(before):
+            yield name, after + name[len(before) :]
+        elif name == before[:-1] and after:
+            yield name, after[:-1]
 
 
 def in_scope(name: str, scope: str) -> bool:

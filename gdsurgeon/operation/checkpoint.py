@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,13 @@ from gdsurgeon.checkpoint.edit import Edited, Files, Value, as_it_is, edit, reli
 from gdsurgeon.checkpoint.open import open_checkpoint, prefix_of
 from gdsurgeon.checkpoint.publish import BundleOutput, counts_taken
 from gdsurgeon.checkpoint.stored import Checkpoint
+from gdsurgeon.container.files import GRAPH_FILE
 from gdsurgeon.errors import EditError, Line, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.feeds.given import array_file, of_array
-from gdsurgeon.graph.names import scope_prefix
+from gdsurgeon.graph.names import under_scope
 from gdsurgeon.operation.paths import back_up, backup_path, check_agree
 from gdsurgeon.ops.dtypes import DTYPES
-from gdsurgeon.select import compiled, matching_ends
+from gdsurgeon.select import compiled, matching_ends, substituted
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, same_file
 from gdsurgeon.wire.source import BytesSource, Source, open_source
 from gdsurgeon.wire.write import ChunkSource, size_of
@@ -193,28 +193,10 @@ def _renamed(request: CheckpointRequest, checkpoint: Checkpoint) -> dict[str, st
             raise EditError(f"{quoted(old)} is where TensorFlow looks for the object graph: it keeps its key")
         add([(old, new)], f"{old}={new}")
     for old, new in request.scopes:
-        add(_under_scope(keys, old, new), f"scope {quoted(old)}")
+        add(under_scope(keys, old, new), f"scope {quoted(old)}")
     for pattern, replacement in request.patterns:
-        add(_substituted(pattern, replacement, keys), f"pattern {quoted(pattern)}")
+        add(substituted(pattern, replacement, keys), f"pattern {quoted(pattern)}")
     return {old: new for old, (new, _) in wanted.items() if old != new}
-
-
-def _under_scope(keys: Sequence[str], old: str, new: str) -> list[Pair]:
-    """The keys below OLD, and the one that is exactly that, with what they become below NEW."""
-    before, after = scope_prefix(old), scope_prefix(new)
-    if not before:
-        raise EditError("the scope to rename is empty: name one")
-    found = [(key, after + key[len(before) :]) for key in keys if key.startswith(before)]
-    return [*found, *((key, after[:-1]) for key in keys if after and key == before[:-1])]
-
-
-def _substituted(pattern: str, replacement: str, keys: Sequence[str]) -> list[Pair]:
-    try:
-        with matching_ends():
-            substitute = re.compile(pattern).subn
-            return [(key, new) for key in keys for new, count in (substitute(replacement, key),) if count]
-    except (re.error, IndexError) as error:
-        raise EditError(f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}") from error
 
 
 def _dropped(request: CheckpointRequest, checkpoint: Checkpoint) -> tuple[list[str], list[str]]:
@@ -308,7 +290,7 @@ def _warnings(
     request: CheckpointRequest, checkpoint: Checkpoint, renamed: dict[str, str], dropped: list[str]
 ) -> list[str]:
     folder, name = os.path.split(os.path.abspath(checkpoint.prefix))
-    model = os.path.join(os.path.dirname(folder), "saved_model.pb")
+    model = os.path.join(os.path.dirname(folder), GRAPH_FILE)
     if request.in_place and (renamed or dropped) and name == "variables" and os.path.exists(model):
         return [f"{printable(model)} still restores its variables from the keys that were there"]
     return []

@@ -1,8 +1,9 @@
-"""Who sees an edit: loaders of TensorFlow 1 run the nodes of the graph, those of TensorFlow 2 the objects' functions.
+"""What has to hold of a model around an edited graph: that loaders see the edit, that variables get their values.
 
-Measured with TensorFlow 2.21: ``tf.saved_model.load`` and Keras' TFSMLayer run the functions that the object graph
-names, and none of the nodes beside them; the C API, servers and ``tf.compat.v1.saved_model.load`` run the nodes that
-signatures name. Names of nodes, and what is inside functions, all of them see.
+Loaders of TensorFlow 1 run the nodes of the graph, those of TensorFlow 2 the objects' functions. Measured with
+TensorFlow 2.21: ``tf.saved_model.load`` and Keras' TFSMLayer run the functions that the object graph names, and none
+of the nodes beside them; the C API, servers and ``tf.compat.v1.saved_model.load`` run the nodes that signatures name.
+Names of nodes, and what is inside functions, all of them see.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gdsurgeon.errors import EditError, ValidationError, quoted
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import INIT
-from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.text import counted, named
 from gdsurgeon.wire.write import Chunk, ChunkSource
 
@@ -40,7 +41,7 @@ def check_restorable(container: Container, result: EditResult) -> None:
     """Raises EditError where RESULT has added variables, which the checkpoint of CONTAINER has no values for."""
     graph = container.graph
     added = [node for name in result.intent.added if (node := graph.find(name)) is not None]
-    new = [node.name for node in added if node.op in VARIABLES or node.op in RESOURCE_VARIABLES]
+    new = [node.name for node in added if is_variable(node.op)]
     if new:
         raise EditError(
             f"the model would have {counted(len(new), 'variable')} ({named(new, 3)}) that its checkpoint has no values "

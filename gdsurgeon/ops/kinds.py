@@ -96,9 +96,14 @@ def is_table(op: str) -> bool:
     return "HashTable" in op
 
 
+def is_variable(op: str) -> bool:
+    """Whether nodes of OP are variables."""
+    return op in VARIABLES or op in RESOURCE_VARIABLES
+
+
 def holds_state(op: str) -> bool:
     """Whether nodes of OP are variables or tables."""
-    return op in VARIABLES or op in RESOURCE_VARIABLES or is_table(op)
+    return is_variable(op) or is_table(op)
 
 
 _KEPT = (

@@ -14,7 +14,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import REF, RESOURCE
-from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES, is_table
+from gdsurgeon.ops.kinds import is_table, is_variable
 from gdsurgeon.specification.extract import above, cut_down, needed_rows
 from gdsurgeon.specification.sharing import assignments
 from gdsurgeon.wire.protos import NameAttrList
@@ -39,7 +39,7 @@ def violations(
     table = before.store.table
     starts, ends = (inputs, outputs) if outputs else _served(before.serving or Serving(), signatures)
     kept = needed_rows(table, starts, ends)
-    variables = {row for row in kept if table.op(row) in VARIABLES | RESOURCE_VARIABLES}
+    variables = {row for row in kept if is_variable(table.op(row))}
     readers = closure(variables, lambda row: _passing(before, table, row) & kept) - variables
     kept |= above(table, assignments(table, kept - variables))
     if any(is_table(table.op(row)) for row in kept) and before.serving is not None and before.serving.initialising:

@@ -16,7 +16,7 @@ from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import dtype_name
-from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, VARIABLES
+from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import counted, listed, ops, size
 from gdsurgeon.view.summary import signature_json
@@ -51,7 +51,7 @@ class Inspection:
     @property
     def variables(self) -> int:
         """Variables: their values are not in the file."""
-        return sum(n for op, n in op_counts(self.graph).items() if op in VARIABLES | RESOURCE_VARIABLES)
+        return sum(n for op, n in op_counts(self.graph).items() if is_variable(op))
 
 
 def lines(inspection: Inspection) -> list[str]:

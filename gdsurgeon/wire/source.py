@@ -168,7 +168,7 @@ def open_source(path: str) -> Source:
     mode = os.fstat(fd).st_mode
     if stat.S_ISDIR(mode):
         os.close(fd)
-        raise _directory(path)
+        raise InputError(f"{printable(path)} is a directory, not a GraphDef")
     if stat.S_ISREG(mode):
         return FileSource(fd, path)
     try:
@@ -247,11 +247,3 @@ def _write_all(fd: int, data: bytearray) -> None:
         ) from error
     finally:
         view.release()
-
-
-def _directory(path: str) -> InputError:
-    if os.path.exists(os.path.join(path, "saved_model.pb")) or os.path.exists(os.path.join(path, "saved_model.pbtxt")):
-        return InputError(
-            f"{printable(path)} is a SavedModel directory, not a frozen GraphDef: freeze it first", advice="freeze"
-        )
-    return InputError(f"{printable(path)} is a directory, not a GraphDef")

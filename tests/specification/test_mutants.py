@@ -192,16 +192,16 @@ def of(edit: Callable[[Graph], EditResult], make: Callable[[], Graph]) -> Case:
 
 MUTANTS = [
     Mutant(
-        "rename: a scope takes in names that only begin like it", "edits.rename", "before, after = scope_prefix(old), scope_prefix(new)", "before, after = scope_prefix(old)[:-1], scope_prefix(new)[:-1]", of(renamed, scopes),
+        "rename: a scope takes in names that only begin like it", "graph.names", "before, after = scope_prefix(old), scope_prefix(new)", "before, after = scope_prefix(old)[:-1], scope_prefix(new)[:-1]", of(renamed, scopes),
     ),
     Mutant(
-        "rename: a scope leaves the node of its own name", "edits.rename", "elif name == before[:-1] and after:", "elif False:", of(renamed, scopes),
+        "rename: a scope leaves the node of its own name", "graph.names", "elif name == before[:-1] and after:", "elif False:", of(renamed, scopes),
     ),
     Mutant(
-        "rename: a pattern is replaced once in a name", "edits.rename", "substitute(replacement, name)", "substitute(replacement, name, 1)", of(by_pattern, scopes),
+        "rename: a pattern is replaced once in a name", "select", "substitute(replacement, name)", "substitute(replacement, name, 1)", of(by_pattern, scopes),
     ),
     Mutant(
-        "rename: the last part of the name only", "edits.rename", "yield graph[name], after + name[len(before) :]", 'yield graph[name], after + name.split("/")[-1] + "_"', of(renamed, scopes),
+        "rename: the last part of the name only", "graph.names", "yield name, after + name[len(before) :]", 'yield name, after + name.split("/")[-1] + "_"', of(renamed, scopes),
     ),
     Mutant(
         "reroute: the first consumer only", "edits.reroute", "for use in graph.uses(old) if", "for use in graph.uses(old)[:1] if", of(lambda g: gds.reroute(g, [("net/y", "net")]), scopes),

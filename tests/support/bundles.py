@@ -17,7 +17,7 @@ from gdsurgeon.checkpoint.crc32c import checksum, mask
 from gdsurgeon.checkpoint.edit import Value
 from gdsurgeon.checkpoint.slices import Slice, extents, spell
 from gdsurgeon.checkpoint.stored import Checkpoint
-from gdsurgeon.checkpoint.table import MAGIC, Table
+from gdsurgeon.checkpoint.table import TABLE_END, Table
 from gdsurgeon.checkpoint.write import Entries, Item, header_of
 from gdsurgeon.ops.dtypes import NUMBERS, STRING, DType
 from gdsurgeon.wire.fields import encode_varint
@@ -175,7 +175,7 @@ def compressed(table: bytes) -> bytes:
         restarts.append(len(body))
         body += b"\0" + encode_varint(len(key)) + encode_varint(len(handle)) + key + handle
     index = put(bytes(body) + struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts)))
-    return bytes(out) + (filters + index).ljust(40, b"\0") + MAGIC
+    return bytes(out) + (filters + index).ljust(40, b"\0") + TABLE_END
 
 
 def snappy(data: bytes) -> bytes:

@@ -12,7 +12,7 @@ from gdsurgeon.graph.constants import Constant, constant, constant_header
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import INT32, INT64, base_dtype
-from gdsurgeon.ops.kinds import CALLED, PASSES_ON, RESOURCE_VARIABLES, SWITCH, VARIABLES
+from gdsurgeon.ops.kinds import CALLED, PASSES_ON, SWITCH, is_variable
 from gdsurgeon.wire.protos import AttrValue
 
 MOST_NODES = 5000
@@ -138,7 +138,7 @@ class Place:
         if node.op == "Const":
             header = constant_header(node)
             return header.dims if header is not None else None
-        if node.op in VARIABLES | RESOURCE_VARIABLES:
+        if is_variable(node.op):
             stated = node.attr("shape")
             return shape_of(stated.shape) if stated is not None else None
         from gdsurgeon.analysis.shapes.inference import infer_shapes
