@@ -172,9 +172,7 @@ def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: W
         near = near_miss(missing[0], signatures)
         raise InputError(f"{printable(name)} has no signature {quoted(missing[0])}.{near}".rstrip("."))
     keys = restored_keys(meta) if checkpoint else {}
-    reads = tuple(path for path in (os.path.dirname(checkpoint) or "." if checkpoint else "", assets) if path)
     makes = partial(_weights, checkpoint, keys) if checkpoint else None
-    absolute = tuple(map(os.path.abspath, reads))
     return Serving(
         kind,
         checkpoint,
@@ -183,6 +181,5 @@ def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: W
         restoring(meta, checkpoint),
         initialising(meta, assets),
         frozenset(keys),
-        absolute,
         makes,
     )

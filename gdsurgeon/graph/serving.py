@@ -50,7 +50,6 @@ class Serving(NamedTuple):
         restoring: the run that restores its checkpoint; None where there is none.
         initialising: the run by which a loader initialises tables and more, after that; None: none.
         variables: the nodes that have a value then.
-        reads: the files and folders that these runs read.
         weights: makes constants of variables; None where there is no checkpoint.
     """
 
@@ -61,7 +60,6 @@ class Serving(NamedTuple):
     restoring: Restoring | None = None
     initialising: Restoring | None = None
     variables: frozenset[str] = frozenset()
-    reads: tuple[str, ...] = ()
     weights: Weights | None = None
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from gdsurgeon.container.load import reads_of
+from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.feeds.overrides import Overrides
@@ -108,7 +110,11 @@ def prove(
         NotValidatedError: that cannot be found out here.
     """
     _check_level(level, ("load", "run"))
-    with Proving(settings or Settings(), _overrides(feeds, archive, shapes), level, progress) as proving:
+    settings = settings or Settings()
+    if graph.serving is not None:
+        reads = reads_of(graph.source_name, Wanted(checkpoint=graph.serving.checkpoint))
+        settings = settings._replace(reads=(*settings.reads, *reads))
+    with Proving(settings, _overrides(feeds, archive, shapes), level, progress) as proving:
         proving.begin(graph)
         chunks = graph.chunks()
         return proving.prove(graph, result, chunks, read_chunks(chunks))

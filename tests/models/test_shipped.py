@@ -9,6 +9,7 @@ from support.desk import Desk, check_refused
 from support.published import ABSENT, FOLDER
 from support.renaming import QUICK
 
+import gdsurgeon as gds
 from gdsurgeon.container.load import open_model
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
@@ -67,3 +68,12 @@ def test_a_graph_without_its_checkpoint_cannot_be_frozen(desk: Desk, name: str) 
     path = Path(FOLDER / name)
     words = ("--outputs says what is to be frozen",)
     check_refused(desk, 4, words, "freeze", str(path), *QUICK, "-o", "frozen.pb")
+
+
+@pytest.mark.tensorflow
+def test_the_library_proves_an_edit_of_a_model_that_has_to_be_restored() -> None:
+    graph = gds.load(str(FOLDER / "serving_half_plus_two_sm"))
+    proof = gds.prove(graph, gds.rename(graph, [("x", "image")]))
+    assert proof.samples == 2
+    assert all(output.comparison is not None and output.comparison.max_abs == 0 for output in proof.outputs)
+    assert len(proof.outputs) == 3
