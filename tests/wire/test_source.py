@@ -56,9 +56,6 @@ def test_what_is_missing_or_a_directory(tmp_path: Path) -> None:
         open_source(str(tmp_path / "no\nthere"))
     with pytest.raises(InputError, match="is a directory, not a GraphDef"):
         open_source(str(tmp_path))
-    (tmp_path / "saved_model.pb").touch()
-    with pytest.raises(InputError, match="SavedModel directory"):
-        open_source(str(tmp_path))
 
 
 @pytest.mark.parametrize("limit", [10, 1 << 26])

@@ -164,7 +164,7 @@ def _measure(claim: Gradients, edited: bytes, original: bytes, called: str, stat
         for work in works:
             executor.unload(work.key)
     state.proof.memory = use
-    _check_budget(state.proof, use)
+    check_budget(state.proof, use)
 
 
 def _deployed(state: TrialState, run: str, data: bytes, claim: Gradients) -> MeasuredGraph:
@@ -182,7 +182,7 @@ def _peak(executor: Executor, work: MeasuredGraph) -> int:
     return max(peaks[1:])
 
 
-def _check_budget(proof: Proof, use: MemoryUse) -> None:
+def check_budget(proof: Proof, use: MemoryUse) -> None:
     """Raises ValidationError where a run takes clearly more than its budget; a little more is a warning."""
     if use.budget is None or use.edited <= use.budget:
         return

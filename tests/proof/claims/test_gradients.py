@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.accounting import check_accounted
+from gdsurgeon.proof.claims.gradients import check_budget
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
@@ -95,8 +97,16 @@ def test_a_budget_is_held_against_what_is_measured(executor: Executor, different
     with pytest.raises(ValidationError, match="and the budget is") as error:
         under_budget(executor, differentiator, most.edited / (1 << 20) / 1.5, 512)
     assert hint_of(error.value) is not None and "--shape" in hint_of(error.value)
-    close = under_budget(executor, differentiator, most.edited / (1 << 20) / 1.05, 512)
-    assert any("a little over its budget" in warning for warning in close.warnings)
+
+
+@pytest.mark.parametrize(
+    ("taken", "said"), [(100 << 20, None), (105 << 20, "a little over its budget"), (120 << 20, "and the budget is")]
+)
+def test_a_little_over_the_budget_is_a_warning(taken: int, said: str | None) -> None:
+    proof = Proof("run")
+    with pytest.raises(ValidationError, match=said) if taken > 115 << 20 else nullcontext():
+        check_budget(proof, MemoryUse(taken, budget=100 << 20))
+    assert [said in warning for warning in proof.warnings if said] == [True] * (taken == 105 << 20)
 
 
 # -- what the edit does not speak of ---------------------------------------------------------------------------
