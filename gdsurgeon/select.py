@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NoReturn
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
@@ -15,6 +16,7 @@ from gdsurgeon.errors import EditError, Line, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.served import node_of, tensor_meant
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, READS_SHAPE, is_random
 from gdsurgeon.text import near_miss
 
@@ -67,6 +69,13 @@ class Selection:
         walks = self.between or self.forward or self.backward
         return bool(self.nodes or self.regexes or self.ops or self.scopes or walks)
 
+    def renamed(self, tensor: Callable[[str], str], node: Callable[[str], str]) -> Selection:
+        """The same with other names: TENSOR and NODE say for one what it is called."""
+        between = tuple((tuple(map(tensor, start)), tuple(map(tensor, end))) for start, end in self.between)
+        forward, backward = (tuple(map(tensor, names)) for names in (self.forward, self.backward))
+        own = tuple(map(node, self.nodes))
+        return replace(self, nodes=own, between=between, forward=forward, backward=backward)
+
 
 def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
     """The nodes of GRAPH that SELECTION means, in file order, then the added ones.
@@ -79,6 +88,12 @@ def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
     """
     topology = topology_of(graph)
     return [topology.node(number) for number in members(selected(topology, selection))]
+
+
+def meant(graph: Graph, selection: Selection) -> Selection:
+    """SELECTION with the names of GRAPH in the place of ``KEY/name``."""
+    tensor = partial(tensor_meant, graph)
+    return selection.renamed(tensor, lambda text: node_of(tensor, text))
 
 
 def nodes_of(graph: Graph, selection: Selection | Iterable[Node]) -> list[Node]:

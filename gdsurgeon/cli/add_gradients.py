@@ -98,6 +98,7 @@ def command(
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_gradients import add_gradients
+    from gdsurgeon.feeds.given import as_meant
     from gdsurgeon.feeds.input_spec import given_shapes
 
     _check(request, bool(xs or weights), scope, measure)
@@ -119,7 +120,7 @@ def command(
                 unconnected=unconnected,
                 checkpoints=kept[0] if len(kept) == 1 else kept,
                 budget=budget,
-                shapes=given_shapes(graph, request.overrides),
+                shapes=given_shapes(graph, as_meant(request.overrides, graph)),
                 threads=threads,
                 measure=measure,
                 rtol=rtol or 0.0,

@@ -45,10 +45,12 @@ def command(
     from gdsurgeon.analysis.traversal.order import levels
     from gdsurgeon.analysis.traversal.topology import topology_of
     from gdsurgeon.analysis.traversal.walks import members
-    from gdsurgeon.select import selected
+    from gdsurgeon.select import meant, selected
     from gdsurgeon.view import listing
 
-    topology = topology_of(opened(model, function, wanted))
+    graph = opened(model, function, wanted)
+    topology = topology_of(graph)
+    selection = meant(graph, selection)
     flags = selected(topology, selection) if not selection.names_nothing else None
     everything = [list(topology.numbers())] if flags is None else [members(flags)]
     found = levels(topology, flags) if toposort else everything

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.edits.copying.graft import graft
+from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.errors import EditError, Line, UsageError, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass, backward_pass
 from gdsurgeon.gradients.checkpointing.rewrite import MODES, Checkpointed, Checkpoints, checkpointed
@@ -32,6 +33,7 @@ MOST_BUDGET = 1 << 40
 XLA = "_XlaMustCompile"
 
 
+@naming(ys=of_tensors, xs=of_tensors, grad_ys=of_tensors, checkpoints=of_tensors)
 @edit
 def add_gradients(
     graph: Graph,

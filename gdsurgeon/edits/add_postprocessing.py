@@ -9,6 +9,7 @@ from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.edits.copying.replacing import hand_on
+from gdsurgeon.edits.naming import naming, of_field, of_nodes
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
@@ -19,6 +20,7 @@ SUFFIX = "_postprocessed"
 RAW_SUFFIX = "_raw"
 
 
+@naming(mapped=of_field("model", of_nodes))
 @edit
 def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
     """Puts POST behind the outputs of GRAPH.

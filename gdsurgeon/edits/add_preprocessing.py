@@ -8,6 +8,7 @@ from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
 from gdsurgeon.edits.copying.copy_in import copy_in
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.edits.naming import naming, of_field, of_nodes
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
@@ -18,6 +19,7 @@ SUFFIX = "_preprocessed"
 _PLACEHOLDER_ATTRS = ("dtype", "shape", "_output_shapes")
 
 
+@naming(mapped=of_field("model", of_nodes))
 @edit
 def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
     """Puts PRE in front of the inputs of GRAPH.

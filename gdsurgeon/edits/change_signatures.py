@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, equation
+from gdsurgeon.edits.naming import naming, of_field, of_tensors
 from gdsurgeon.edits.signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -14,6 +15,7 @@ from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import near_miss
 
 
+@naming(inputs=of_field("tensor", of_tensors), outputs=of_field("tensor", of_tensors))
 @edit
 def change_signatures(
     graph: Graph,

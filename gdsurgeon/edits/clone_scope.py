@@ -10,6 +10,7 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
 from gdsurgeon.edits.copying.node_copy import NodeCopy
+from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, Line, quoted
 from gdsurgeon.graph.graph import Graph
@@ -21,6 +22,7 @@ from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import named, near_miss
 
 
+@naming(inputs=of_tensors)
 @edit
 def clone_scope(
     graph: Graph,

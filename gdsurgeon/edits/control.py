@@ -9,6 +9,7 @@ from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.naming import naming, of_nodes
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -27,6 +28,7 @@ ALL_OF_THEM = "*"
 MOST_NOTES = 8
 
 
+@naming(add=of_nodes, remove=of_nodes)
 @edit
 def control(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()) -> EditResult:
     """Adds control inputs to nodes, and removes some.

@@ -14,6 +14,7 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.copying.replacing import drop_colocations
 from gdsurgeon.edits.functions.unused import drop_unused_functions
+from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
@@ -26,6 +27,7 @@ _NO_WORK = PLACEHOLDERS | CONTROL_FLOW | IDENTITY | {"Const", "NoOp"}
 """Ops of nodes that nobody minds: they compute nothing."""
 
 
+@naming(inputs=of_tensors, outputs=of_tensors)
 @edit
 def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str | Output]) -> EditResult:
     """Cuts GRAPH down to what computes OUTPUTS from INPUTS.

@@ -9,6 +9,7 @@ from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.extract import cut_down, needed
 from gdsurgeon.edits.functions.handles import Handles, Held
+from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.edits.signatures import DEFAULT_KEY
 from gdsurgeon.errors import EditError, Line, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of
@@ -22,6 +23,7 @@ from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, near_miss, size
 
 
+@naming(inputs=of_tensors, outputs=of_tensors)
 @edit
 def freeze(
     graph: Graph, *, signatures: Sequence[str] = (), outputs: Sequence[str] = (), inputs: Sequence[str] = ()

@@ -10,6 +10,7 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.replacing import remove_unread
+from gdsurgeon.edits.naming import naming, of_nodes, of_olds
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, type_value
 from gdsurgeon.graph.constants import constant_header, raw_value, tensor_value
@@ -32,6 +33,7 @@ class _Frozen(NamedTuple):
     dtype: int
 
 
+@naming(values=of_olds(of_nodes))
 @edit
 def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
     """Makes placeholders constants, which keep their names, and gives constants other values.

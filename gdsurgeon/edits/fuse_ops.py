@@ -26,6 +26,7 @@ from gdsurgeon.edits.functions.definition import (
     name_function,
 )
 from gdsurgeon.edits.functions.fusion_body import FusionBody, Hole, bind_body
+from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_selection, of_tensors
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph, Use
@@ -81,6 +82,7 @@ class _Fusion:
     notes: list[str] = field(default_factory=list)
 
 
+@naming(selection=of_selection, mapped=of_olds(of_tensors), keep=of_nodes)
 @edit
 def fuse_ops(
     graph: Graph,

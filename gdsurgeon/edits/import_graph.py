@@ -8,6 +8,7 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensors
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
+from gdsurgeon.edits.naming import naming, of_olds, of_tensors
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
@@ -17,6 +18,7 @@ from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an
 
 
+@naming(connect=of_olds(of_tensors))
 @edit
 def import_graph(
     graph: Graph,

@@ -8,6 +8,7 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors,
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
+from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
@@ -15,6 +16,7 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.specification.asked import edit
 
 
+@naming(tensor=of_tensors)
 @edit
 def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") -> EditResult:
     """Has everything that reads TENSOR read what BODY makes of it.

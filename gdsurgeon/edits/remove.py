@@ -17,6 +17,7 @@ from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
 from gdsurgeon.edits.copying.replacing import drop_colocations, remove_unread
 from gdsurgeon.edits.functions.unused import drop_unused_functions
+from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
 from gdsurgeon.graph.names import check_name
@@ -27,6 +28,7 @@ from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines
 
 
+@naming(selection=of_selection)
 @edit
 def remove(
     graph: Graph,

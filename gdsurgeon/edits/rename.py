@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.naming import naming, of_nodes, of_olds
 from gdsurgeon.errors import EditError, NothingToDo, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import under_scope
@@ -15,6 +16,7 @@ from gdsurgeon.specification.asked import edit
 Pair = tuple[str, str]
 
 
+@naming(pairs=of_olds(of_nodes))
 @edit
 def rename(
     graph: Graph,

@@ -11,6 +11,7 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -21,6 +22,7 @@ from gdsurgeon.specification.asked import edit
 Slots = dict[Node, dict[int, Output]]
 
 
+@naming(pairs=of_tensors)
 @edit
 def reroute(
     graph: Graph,

@@ -10,6 +10,7 @@ from gdsurgeon.analysis.checks.attr_fit import misfits
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, InputError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, kind_of
 from gdsurgeon.graph.graph import Graph
@@ -28,6 +29,7 @@ Changes = dict[Node, dict[str, AttrValue | None]]
 """For each node the AttrValues that it gets, by key; None takes the attr away."""
 
 
+@naming(nodes=of_selection)
 @edit
 def set_attr(
     graph: Graph,

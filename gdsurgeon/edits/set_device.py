@@ -9,6 +9,7 @@ from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts,
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
@@ -23,6 +24,7 @@ Change = Callable[[str], str]
 """What becomes of a device string."""
 
 
+@naming(nodes=of_selection)
 @edit
 def set_device(
     graph: Graph,

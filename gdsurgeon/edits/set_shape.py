@@ -15,6 +15,7 @@ from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
+from gdsurgeon.edits.naming import naming, of_nodes, of_olds
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
 from gdsurgeon.graph.constants import raw_value
@@ -37,6 +38,7 @@ STALE = "_output_shapes"
 """An attr in which programs note the shapes that they inferred; TensorFlow refuses a graph where they are wrong."""
 
 
+@naming(shapes=of_olds(of_nodes))
 @edit
 def set_shape(
     graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: bool = False, batch_check: bool = True

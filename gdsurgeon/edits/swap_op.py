@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.edits.set_attr import spelt_attr
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import Plain, int_value, kind_of, plain, type_value, types_value
@@ -27,6 +28,7 @@ STALE = "_output_shapes"
 """An attr that says what the old op gave."""
 
 
+@naming(nodes=of_selection)
 @edit
 def swap_op(
     graph: Graph, nodes: Selection | Iterable[Node], op: str, values: Sequence[tuple[str, str]] = ()

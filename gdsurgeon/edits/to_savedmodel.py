@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import signature
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
+from gdsurgeon.edits.naming import naming, of_field, of_nodes, of_tensors
 from gdsurgeon.edits.signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -25,6 +26,7 @@ class Asset(NamedTuple):
     path: str
 
 
+@naming(inputs=of_field("tensor", of_tensors), outputs=of_field("tensor", of_tensors), init=of_nodes)
 @edit
 def to_savedmodel(
     graph: Graph,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from gdsurgeon.errors import Line, UsageError, printable, quoted, reason
@@ -12,7 +13,9 @@ from gdsurgeon.feeds.archive import Archive, first_line, of_dtype, split_key
 from gdsurgeon.feeds.make.numbers import BYTES, INTEGERS
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.literals import parse_literal
+from gdsurgeon.graph.served import node_of, serving_of, tensor_meant
 from gdsurgeon.ops import dtypes
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import near_miss
@@ -36,6 +39,20 @@ def check_names(overrides: Overrides, known: Iterable[str]) -> None:
             has = ", ".join(map(quoted, keys[:5])) or "nothing"
             line = "{archive} {file} has {keys}, and no placeholder of that name is there"
             raise UsageError(Line(line, file=printable(overrides.archive), keys=has))
+
+
+def as_meant(overrides: Overrides, graph: Graph) -> Overrides:
+    """OVERRIDES with the names of GRAPH in the place of ``KEY/name``, as which an archive may have values, too."""
+    serving = serving_of(graph)
+    if serving is None:
+        return overrides
+    said = overrides.names()
+    if overrides.archive is not None:
+        with Archive(overrides.archive) as archive:
+            said += [split_key(key)[0] for key in archive.keys]
+    return overrides.renamed(
+        {name: node_of(partial(tensor_meant, graph), name) for name in said if name in serving.tensors}
+    )
 
 
 def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> tuple[Tensor, ...]:

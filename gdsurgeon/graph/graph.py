@@ -139,7 +139,8 @@ class Graph:
     def missing(self, name: str) -> str:
         """The sentence that says that there is no node NAME, with its near miss."""
         count = f"{self.node_count:,} node{'s' if self.node_count != 1 else ''}"
-        return f"{printable(self.source_name)} has no node {quoted(name)} ({count}).{near_miss(name, self.names())}"
+        known = [*self.names(), *(self.serving.tensors if self.serving is not None else ())]
+        return f"{printable(self.source_name)} has no node {quoted(name)} ({count}).{near_miss(name, known)}"
 
     def find(self, name: str) -> Node | None:
         """The node that is called NAME now, or None.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.serving import Restoring, Served, Serving
 
 
@@ -36,6 +37,20 @@ def _respelt(graph: Graph) -> Serving | None:
         initialising=run(serving.initialising),
         variables=frozenset(now for text in serving.variables if (now := tensor_now(graph, text)) is not None),
     )
+
+
+def tensor_meant(graph: Graph, text: str) -> str:
+    """The tensor that TEXT names as callers do, by ``KEY/name``; TEXT itself where it does not, or is a node's name."""
+    serving = serving_of(graph)
+    found = serving.tensors.get(text) if serving is not None else None
+    return text if found is None or text in graph else found
+
+
+def node_of(meant: Callable[[str], str], text: str) -> str:
+    """TEXT, which may begin with ``^``, or the node of the tensor that it means, as MEANT says."""
+    name = text.removeprefix("^")
+    found = meant(name)
+    return text if found == name else text[: len(text) - len(name)] + parse_tensor(found).node
 
 
 def tensor_now(graph: Graph, text: str) -> str | None:

@@ -68,6 +68,16 @@ class Serving(NamedTuple):
         return [run for run in (self.restoring, self.initialising) if run is not None]
 
     @property
+    def tensors(self) -> dict[str, str]:
+        """The tensors of all signatures that somebody calls, by ``KEY/name``."""
+        return {
+            f"{key}/{name}": tensor
+            for key, served in self.signatures.items()
+            for name, tensor in {**served.outputs, **served.inputs}.items()
+            if key != INIT
+        }
+
+    @property
     def called(self) -> dict[str, Served]:
         """The signatures that somebody calls, or those of them that are meant."""
         keys = self.meant or [key for key in self.signatures if key != INIT]

@@ -90,8 +90,9 @@ class Proving:
         return proof
 
     def _run(self, graph: Graph, result: EditResult) -> Proof:
+        from gdsurgeon.feeds.given import as_meant
         from gdsurgeon.proof.prove import prove, prove_loads
 
         if self._level == "load":
             return prove_loads(self._executor)
-        return prove(self._executor, graph, result, self._overrides)
+        return prove(self._executor, graph, result, as_meant(self._overrides, graph.pristine()))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from gdsurgeon.analysis.checks.check import require_sound
@@ -27,7 +28,9 @@ from gdsurgeon.errors import (
     quoted,
 )
 from gdsurgeon.feeds.archive import load as load_archive
+from gdsurgeon.feeds.given import as_meant
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.served import node_of, tensor_meant
 from gdsurgeon.operation.validate_request import ValidateRequest, check_request
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.engine import Engine, await_loaded
@@ -175,6 +178,8 @@ class _Validation:
         """Level by level."""
         request = self.request
         self.model = self._sound(request.model)
+        self.overrides = as_meant(request.overrides, self.model)
+        self.outputs = [tensor_meant(self.model, name) for name in request.outputs]
         others = (request.other, request.pre, request.post)
         self.other, self.pre, self.post = (self._sound(path) if path is not None else None for path in others)
         if request.level == "structure":
@@ -262,8 +267,8 @@ class _Validation:
         if request.all_recorded and len(golden.samples) > executor.settings.samples:
             executor.settings = executor.settings._replace(samples=len(golden.samples))
         tolerance = request.rtol or 0.0, request.atol or 0.0
-        wanted = ModelRun(request.outputs, golden, *tolerance, self.recording, self.verdict.statistics)
-        engine = Engine(executor, model_trial(executor, self.model, request.overrides, wanted))
+        wanted = ModelRun(self.outputs, golden, *tolerance, self.recording, self.verdict.statistics)
+        engine = Engine(executor, model_trial(executor, self.model, self.overrides, wanted))
         self._try_out(engine)
         self._cover(engine, [])
         if request.grappler:
@@ -335,9 +340,9 @@ class _Validation:
     def _comparison(self) -> ModelComparison:
         request = self.request
         return models_compared(
-            TrialContext(self.executor, self._change(), request.overrides),
+            TrialContext(self.executor, self._change(), self.overrides),
             ComparisonRequest(
-                request.outputs,
+                self.outputs,
                 request.rtol or 0.0,
                 request.atol or 0.0,
                 Preprocessed(self.pre, self._ends(self.pre, "pre_map")) if self.pre is not None else None,
@@ -352,7 +357,8 @@ class _Validation:
             return Change(self.model, self.model, EditResult(Intent()), f"{self.request.devices[1]}")
         intent = Intent()
         for old, new in self.request.names:
-            mine, theirs = self.model.tensor(old), self.other.tensor(new)
+            mine = self.model.tensor(tensor_meant(self.model, old))
+            theirs = self.other.tensor(tensor_meant(self.other, new))
             intent.moved[mine.name] = theirs.name
             partner = theirs.node.name
             if mine.index == theirs.index == 0 and intent.renamed.setdefault(mine.node.name, partner) != partner:
@@ -363,8 +369,10 @@ class _Validation:
         """What PART, which stands before or behind the model, takes and gives; ARGUMENT says it where names do not."""
         is_front = argument == "pre_map"
         suffix = "_preprocessed" if is_front else "_postprocessed"
+        mapped = self.request.pre_map if is_front else self.request.post_map
+        named = [item._replace(model=node_of(partial(tensor_meant, self.model), item.model)) for item in mapped]
         try:
-            bindings = bind(self.model, part, suffix, self.request.pre_map if is_front else self.request.post_map)
+            bindings = bind(self.model, part, suffix, named)
         except EditError as error:
             facts = {**error.facts, "argument": argument}
             raise ValidationError(error.message, advice=error.advice, facts=facts, hint=error.hint) from error

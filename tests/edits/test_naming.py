@@ -1,0 +1,129 @@
+"""KEY/name: what the callers of a signature call a tensor names it wherever a command takes a tensor or a node."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.desk import Desk, check_refused
+from support.graphs import FLOAT, add, identity, node, placeholder, scalar
+from support.meta_graphs import meta_graph, put, saved_model
+from support.renaming import QUICK
+
+from gdsurgeon.container.load import load
+from gdsurgeon.edits.extract import extract
+
+X, Y = "serving_default/x", "serving_default/y"
+
+EDITS = (
+    ("rename", f"{Y}=q"),
+    ("rename", "ragged/r/0=q"),
+    ("reroute", f"{Y}={X}", "--only", "unused"),
+    ("reroute", f"ragged/r/0={X}", "--only", "unused"),
+    ("add-preprocessing", "pre.pb", "--map", f"{X}=raw,out", "--as-v1"),
+    ("add-postprocessing", "pre.pb", "--map", f"{Y}=raw,out"),
+    ("freeze", "--outputs", Y, "--inputs", X),
+    ("freeze-input", f"{X}=[[1, 2]]"),
+    ("set-shape", f"{X}=3,2"),
+    ("control", "--add", f"{Y}=^{X}"),
+    ("import", "pre.pb", "--connect", f"{Y}=raw"),
+    ("insert", f"{Y}", "pre.pb"),
+    ("remove", "--node", "serving_default/y", "--allow-outputs", "--dangling", "placeholder"),
+    ("set-attr", Y, "_note:string=hello"),
+    ("set-device", "--set", "/cpu:0", "--forward", X),
+    ("swap-op", "Add", "--node", Y),
+    ("fuse-ops", "--between", f"{X}={Y}", "--name", "call", "--keep", Y),
+    ("clone-scope", "y", "z", "--input", f"{X}=unused"),
+    ("signature", "--input", f"new:x={X}", "--output", f"new:y={Y}"),
+)
+
+
+@pytest.fixture(autouse=True)
+def _put(desk: Desk) -> None:
+    put(desk.folder / "model")
+    desk.put("pre.pb", placeholder("raw", FLOAT, (-1, 2)) + identity("out", "raw"))
+
+
+def plain(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """ARGUMENTS by the names of the nodes."""
+    spelt = {X: "x", Y: "y", "ragged/r/0": "y", "sparse/s/dense_shape": "w/read"}
+    for called, name in spelt.items():
+        arguments = tuple(text.replace(called, name) for text in arguments)
+    return arguments
+
+
+@pytest.mark.parametrize("arguments", EDITS, ids=lambda arguments: arguments[0])
+def test_both_names_are_one(desk: Desk, arguments: tuple[str, ...]) -> None:
+    for out, (command, *rest) in (("named", arguments), ("plain", plain(arguments))):
+        ran = desk.run(command, "model", *rest, *QUICK, "-o", out)
+        assert ran.code == 0, ran.err
+    found = desk.files()
+    named = {path.removeprefix("named"): data for path, data in found.items() if path.startswith("named")}
+    assert named
+    assert named == {path.removeprefix("plain"): data for path, data in found.items() if path.startswith("plain")}
+
+
+def test_in_the_library(desk: Desk) -> None:
+    graphs = [load(str(desk.folder / "model")) for _ in range(2)]
+    named, spelt = (extract(graph, [x], [y]) for graph, x, y in zip(graphs, (X, "x"), (Y, "y"), strict=True))
+    assert named.asked == spelt.asked
+    assert [node.name for node in graphs[0].nodes()] == [node.name for node in graphs[1].nodes()]
+
+
+def test_select(desk: Desk) -> None:
+    for arguments in (("--node", Y), ("--between", f"{X}={Y}"), ("--backward", Y), ("--forward", X)):
+        named, spelt = desk.run("select", "model", *arguments), desk.run("select", "model", *plain(arguments))
+        assert named.code == 0, named.err
+        assert named.out == spelt.out != b""
+
+
+def test_a_node_goes_first(desk: Desk) -> None:
+    """And it is said that there are two."""
+    meta = meta_graph()
+    meta.graph_def.node.add(name=Y, op="NoOp")
+    desk.put("model/saved_model.pb", saved_model(meta).SerializeToString())
+    ran = desk.run("rename", "model", f"{Y}=idle", *QUICK, "-o", "out")
+    assert ran.code == 0
+    assert f"'{Y}' is a node, and what a signature calls 'y': the node is meant" in ran.err
+    assert b"idle" in desk.run("select", "out", "--node", "idle").out
+
+
+def test_a_new_name_may_look_so(desk: Desk) -> None:
+    assert desk.run("rename", "model", f"unused={Y}", *QUICK, "-o", "out").code == 0
+    assert desk.run("select", "out", "--node", Y).out.decode().split() == [Y]
+
+
+def test_near_misses(desk: Desk) -> None:
+    for command in (("rename", "model", "serving_defualt/y=q"), ("extract", "model", "--outputs", "serving_default/Y")):
+        check_refused(desk, 4, (f"Did you mean '{Y}'?",), *command, *QUICK)
+
+
+def test_a_signature_that_is_made(desk: Desk) -> None:
+    """A graph of its own has no signatures: what looks so is a name."""
+    desk.put("scoped.pb", placeholder("serving_default/x", FLOAT, ()) + add("y", X, X))
+    assert desk.run("rename", "scoped.pb", f"{X}=image", *QUICK, "-o", "out.pb").code == 0
+
+
+@pytest.mark.tensorflow
+def test_feeds(desk: Desk) -> None:
+    np.savez(desk.folder / "feeds.npz", **{X: np.array([[2.0, 3.0]], np.float32)})
+    for arguments in (("--feed", f"{X}=[[2, 3]]"), ("--feeds", "feeds.npz"), ("--shape", f"{X}=1,2")):
+        ran = desk.run("rename", "model", "y=q", *arguments, "-n")
+        assert ran.code == 0, ran.err
+        ran = desk.run("validate", "model", *arguments, "--outputs", Y, "--samples", "1")
+        assert ran.code == 0, ran.err
+        assert "y" in ran.err
+        if arguments[0] != "--shape":
+            assert "7.5" in ran.err, ran.err  # 3 x 2.5
+
+
+@pytest.mark.tensorflow
+def test_two_models(desk: Desk) -> None:
+    assert desk.run("rename", "model", "y=q", *QUICK, "-o", "other").code == 0
+    ran = desk.run("validate", "model", "other", "--map", f"{Y}={Y}", "--outputs", Y)
+    assert ran.code == 0, ran.err
+    twice = node("out", "Mul", ["raw", "two"], T=FLOAT)
+    desk.put("double.pb", placeholder("raw", FLOAT, (-1, 2)) + scalar("two", 2) + twice)
+    edit = ("add-preprocessing", "model", "double.pb", "--map", f"{X}=raw,out", "--as-v1", "-o", "doubled")
+    assert desk.run(*edit).code == 0
+    ran = desk.run("validate", "model", "doubled", "--pre", "double.pb", "--pre-map", f"{X}=raw,out")
+    assert ran.code == 0, ran.err
