@@ -10,6 +10,8 @@ from gdsurgeon.wire.messages import decode_error, message
 
 KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """What the checkpoint calls it: a tensor of one string, a TrackableObjectGraph."""
+VALUE = "VARIABLE_VALUE"
+"""The name of the attribute that is the value of a variable."""
 _ATTRIBUTE = "/.ATTRIBUTES/"
 """What stands in a key between the path of an object and the name of its attribute."""
 
@@ -24,10 +26,7 @@ def followed(data: bytes, renamed: Mapping[str, str], dropped: Container[str]) -
         InputError: DATA is no object graph.
         EditError: a new key does not end as the old one does, by which TensorFlow knows the attribute of an object.
     """
-    try:
-        graph = message("tensorflow.TrackableObjectGraph").FromString(data)
-    except decode_error() as error:
-        raise InputError(f"{quoted(KEY)} holds no object graph") from error
+    graph = _parsed(data)
     is_changed = False
     emptied: set[int] = set()
     for number, node in enumerate(graph.nodes):
@@ -51,6 +50,26 @@ def followed(data: bytes, renamed: Mapping[str, str], dropped: Container[str]) -
             for slot in kept:
                 node.slot_variables.add().ParseFromString(slot)
     return graph.SerializeToString() if is_changed else data
+
+
+def variable_keys(data: bytes) -> dict[int, str]:
+    """The keys of the values of variables in the object graph DATA, by the numbers of their objects.
+
+    A SavedModel numbers its objects alike. Raises InputError: DATA is no object graph.
+    """
+    return {
+        number: attribute.checkpoint_key
+        for number, node in enumerate(_parsed(data).nodes)
+        for attribute in node.attributes
+        if attribute.name == VALUE
+    }
+
+
+def _parsed(data: bytes) -> protos.TrackableObjectGraph:
+    try:
+        return message("tensorflow.TrackableObjectGraph").FromString(data)
+    except decode_error() as error:
+        raise InputError(f"{quoted(KEY)} holds no object graph") from error
 
 
 def _keep(node: protos.TrackableObject, left: list[protos.SerializedTensor]) -> None:

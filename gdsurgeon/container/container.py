@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gdsurgeon.container.files import ASSETS, CHECKPOINT
 from gdsurgeon.container.meta_graph import MetaGraph, Signatures
-from gdsurgeon.container.restoring import Key, initialising, restored_keys, restoring
+from gdsurgeon.container.restoring import Key, initialising, keys_by_objects, restored_keys, restoring
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.errors import InputError, Line, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -171,7 +171,9 @@ def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: W
     if missing:
         near = near_miss(missing[0], signatures)
         raise InputError(f"{printable(name)} has no signature {quoted(missing[0])}.{near}".rstrip("."))
-    keys = restored_keys(meta) if checkpoint else {}
+    restored = restored_keys(meta) if checkpoint else {}
+    apart = keys_by_objects(meta, checkpoint, restored) if checkpoint else {}
+    keys = restored | apart
     makes = partial(_weights, checkpoint, keys) if checkpoint else None
     return Serving(
         kind,
@@ -181,5 +183,6 @@ def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: W
         restoring(meta, checkpoint),
         initialising(meta, assets),
         frozenset(keys),
+        {name: key.tensor for name, key in apart.items()},
         makes,
     )

@@ -5,9 +5,11 @@ Source: what tf.compat.v1.saved_model.load and tf.compat.v1.train.Saver.restore 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
+from gdsurgeon.checkpoint import object_graph
+from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.container.mentions import entry_of
 from gdsurgeon.container.meta_graph import MAIN_OP, MetaGraph
 from gdsurgeon.errors import EditError, InputError
@@ -18,7 +20,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import INIT, Restoring
-from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, is_variable
+from gdsurgeon.ops.kinds import ASSIGNMENTS, CALLS, IDENTITY, is_variable
 from gdsurgeon.wire.messages import message
 
 INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
@@ -91,6 +93,33 @@ def restored_keys(model: MetaGraph) -> dict[str, Key]:
     given = {argument.name: tensor.node.name for argument, tensor in zip(body.arguments, node.inputs, strict=False)}
     found = dict(_assigned(body.graph.nodes()))
     return _with_shared(graph, {given[argument]: key for argument, key in found.items() if argument in given})
+
+
+def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str]) -> dict[str, Key]:
+    """The keys of variables (by node) that are not RESTORED by the restore op, as tf.saved_model.load finds them.
+
+    The object graph says of which objects the last arguments of a function are the variables (``bound_inputs``), and
+    the checkpoint's own object graph, whose objects have the same numbers, the key of each. What cannot be read of the
+    checkpoint has no key.
+    """
+    functions = model.around.object_graph_def.concrete_functions
+    bound = {name: list(function.bound_inputs) for name, function in functions.items() if function.bound_inputs}
+    graph = model.graph.pristine()
+    objects: dict[str, int] = {}
+    for node in graph.nodes() if bound else ():
+        numbers = bound.get(_called(node) or "", []) if node.op in CALLS else []
+        captured = [tensor.node for tensor in node.inputs[-len(numbers) :]] if numbers else []
+        given = zip(captured, numbers, strict=False)
+        objects |= {v.name: number for v, number in given if is_variable(v.op) and v.name not in restored}
+    if not objects:
+        return {}
+    try:
+        with open_checkpoint(checkpoint) as opened:
+            keys = object_graph.variable_keys(opened.tensor(object_graph.KEY).strings()[0])
+    except InputError:
+        return {}
+    found = {name: Key(keys[number]) for name, number in objects.items() if number in keys}
+    return {name: key for name, key in _with_shared(graph, found).items() if name not in restored}
 
 
 def _with_shared(graph: Graph, keys: dict[str, Key]) -> dict[str, Key]:

@@ -36,6 +36,7 @@ def _respelt(graph: Graph) -> Serving | None:
         restoring=run(serving.restoring),
         initialising=run(serving.initialising),
         variables=frozenset(now for text in serving.variables if (now := tensor_now(graph, text)) is not None),
+        apart={now: key for text, key in serving.apart.items() if (now := tensor_now(graph, text)) is not None},
     )
 
 

@@ -49,7 +49,8 @@ class Serving(NamedTuple):
         meant: the keys of those that are looked at; none: all that somebody calls.
         restoring: the run that restores its checkpoint; None where there is none.
         initialising: the run by which a loader initialises tables and more, after that; None: none.
-        variables: the nodes that have a value then.
+        variables: the nodes that have a value then, those that stand APART too.
+        apart: the keys of variables that no node restores, by their nodes: only who reads the model's objects does.
         weights: makes constants of variables; None where there is no checkpoint.
     """
 
@@ -60,6 +61,7 @@ class Serving(NamedTuple):
     restoring: Restoring | None = None
     initialising: Restoring | None = None
     variables: frozenset[str] = frozenset()
+    apart: Mapping[str, str] = {}
     weights: Weights | None = None
 
     @property

@@ -358,7 +358,7 @@ def _examine(
     before, counts = _seen(graph)
     if apply_repairs(graph, findings) and proving is not None:
         # TensorFlow refuses the file as it is: what the edit is compared with is the mended graph.
-        proving.begin_mended(read_chunks(graph.chunks()))
+        proving.begin_mended(graph)
     return findings.warnings, before, counts
 
 

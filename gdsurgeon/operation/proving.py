@@ -15,6 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.wire.write import Chunk
 
@@ -51,12 +52,12 @@ class Proving:
 
             self._executor.load_source(ORIGINAL, graph)
 
-    def begin_mended(self, data: bytes) -> None:
-        """Has DATA, the original with its small faults mended, loaded in the original's place."""
+    def begin_mended(self, graph: Graph) -> None:
+        """Has GRAPH, the original with its small faults mended, loaded in the original's place."""
         if self._level == "run":
             from gdsurgeon.proof.trial import ORIGINAL
 
-            self._executor.load_bytes(ORIGINAL, data)
+            self._executor.load_graph(ORIGINAL, graph)
 
     def prove(self, graph: Graph, result: EditResult, chunks: Sequence[Chunk], edited: str | bytes) -> Proof:
         """Proves the edit, and has every difference that it makes accounted for.
@@ -76,7 +77,7 @@ class Proving:
         self._executor.progress(Event("proving"))
         self._executor.is_barred(EDITED, graph)
         if isinstance(edited, bytes):
-            self._executor.load_bytes(EDITED, edited)
+            self._executor.load_bytes(EDITED, with_restoring(graph, edited))
         else:
             self._executor.load_file(EDITED, edited)
         try:

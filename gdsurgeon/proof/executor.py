@@ -24,6 +24,7 @@ from gdsurgeon.errors import (
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import STRING, UINT8
 from gdsurgeon.proof.progress import Progress, silent
+from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.settings import Settings, is_cpu
 from gdsurgeon.resources import MEMORY, is_memory_limited
 from gdsurgeon.runtime.base import SessionOptions
@@ -39,6 +40,7 @@ from gdsurgeon.runtime.failures import (
 )
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.wire.write import read_chunks
 
 if TYPE_CHECKING:
     from gdsurgeon.feeds.input_spec import Feed
@@ -123,7 +125,7 @@ class Executor:
     # -- graphs --------------------------------------------------------------------------------------------
 
     def load_source(self, key: str, graph: Graph, *, device: str | None = None, optimize: bool = False) -> None:
-        """Begins to load the file that GRAPH came from, as it is, without its edits.
+        """Begins to load the file that GRAPH came from, without its edits, as it is; see `with_restoring`.
 
         DEVICE is that of the settings where it is None. With OPTIMIZE TensorFlow optimises the graph (Grappler) before
         it runs it, as it does in deployment; else it is run as it is written.
@@ -132,12 +134,16 @@ class Executor:
             return
         source = graph.source
         opened = source.fileno()  # and not its path, under which there may be another file by now
-        data = source.read(0, source.size) if opened is None else None
+        data = with_restoring(graph.pristine(), source.read(0, source.size)) if opened is None else None
         self._load(key, file=opened, data=data, device=device, optimize=optimize)
 
     def load_file(self, key: str, path: str) -> None:
         """Begins to load the GraphDef in the file PATH."""
         self._load(key, file=path)
+
+    def load_graph(self, key: str, graph: Graph, *, optimize: bool = False) -> None:
+        """Begins to load GRAPH as it is now; see `load_source`."""
+        self.load_bytes(key, with_restoring(graph, read_chunks(graph.chunks())), optimize=optimize)
 
     def load_bytes(self, key: str, data: bytes, *, optimize: bool = False) -> None:
         """Begins to load the GraphDef in DATA; OPTIMIZE: see `load_source`."""

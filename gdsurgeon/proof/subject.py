@@ -22,11 +22,11 @@ from gdsurgeon.feeds.input_spec import (
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import describe_tensor
+from gdsurgeon.proof.restored import restoring_runs
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
@@ -155,14 +155,13 @@ class Subject:
 
     def initialize(self) -> None:
         """Restores the model, if it can be, and runs the table initialisers. Raises Refused, NotValidatedError."""
-        serving = serving_of(self.graph)
         if self.plan.barred is not None:
             reason, advice = self.plan.barred
             name = printable(self.graph.source_name)
             raise NotValidatedError(
                 Line("{model} cannot be restored: {reason}", model=name, reason=reason), advice=advice
             )
-        for run in serving.runs if serving is not None else ():
+        for run in restoring_runs(self.graph):
             feeds = {
                 tensor: Tensor(STRING, (), [os.fsencode(os.path.abspath(path))]) for tensor, path in run.feeds.items()
             }

@@ -52,6 +52,21 @@ def test_names_are_seen_by_all(desk: Desk, loaded: Any, saved_models: Shipped, n
     assert desk.run("validate", "out").code == 0
 
 
+def test_variables_that_only_objects_restore(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
+    """Keras' variables: those of whoever runs the graph's own restore op have no values."""
+    model = saved_models.path("keras_saved")
+    recorded = saved_models.recorded("keras_saved")
+    with pytest.raises(Exception, match="Could not find variable"):
+        by_tensorflow_1(loaded, model, recorded.inputs)
+    ran = desk.run("rename", model, "--regex", "^=p/", "-o", "out")
+    assert ran.code == 0, ran.err
+    assert "bit-identical" in ran.err
+    assert by_tensorflow_2(loaded, "out", recorded.inputs) == {k: v.tolist() for k, v in recorded.outputs.items()}
+    ran = desk.run("validate", "out")
+    assert ran.code == 0, ran.err
+    assert "deployed optimised by Grappler it runs, too" in ran.err
+
+
 @pytest.mark.parametrize("name", ["ref", "dense"])
 def test_what_is_put_in_front(desk: Desk, loaded: Any, saved_models: Shipped, name: str) -> None:
     tensor = "serving_default_x" if name == "dense" else "x"

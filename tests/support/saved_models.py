@@ -15,7 +15,10 @@ from typing import Any
 
 import numpy as np
 
-OBJECTS = ("bfloat16", "branches", "dense", "embedding", "keras", "loop", "lstm", "several", "strings", "table2")
+OBJECTS = (
+    "bfloat16", "branches", "dense", "embedding", "keras", "keras_saved", "loop", "lstm", "several", "strings",
+    "table2",
+)  # fmt: skip
 """SavedModels of TensorFlow 2."""
 NODES = ("chosen", "parsed", "part_ref", "part_resource", "ref", "resource", "table1", "while1")
 """SavedModels of TensorFlow 1."""
@@ -104,12 +107,24 @@ def _with_objects(tf: Any, words: str) -> dict[str, tuple[Any, Any]]:
             e=matrix,
         ),
         "keras": (keras.Sequential([layers.Input((3,), name="seen"), layers.Dense(2)]), None),
+        "keras_saved": _keras_saved(tf),
         "loop": one({"x": ([None, 3], tf.float32), "n": ([], tf.int32)}, _loop(tf), w=tf.eye(3) * 1.1, c=2.0),
         "lstm": (keras.Sequential([layers.Input((5, 3), name="steps"), layers.LSTM(4), layers.Dense(2)]), None),
         "several": _several(tf),
         "strings": one(picked, lambda m, at: {"label": tf.gather(m.s, at)}, s=["a", "bc", ""]),
         "table2": _table2(tf, words),
     }  # fmt: skip
+
+
+def _keras_saved(tf: Any) -> tuple[Any, Any]:
+    """Saved by tf.saved_model.save, which restores copies of the variables that the signature reads."""
+    import keras
+
+    layers = keras.layers
+    model = keras.Sequential([layers.Input((3,)), layers.Dense(2), layers.BatchNormalization(), layers.Dropout(0.2)])
+    model.compile("adam", "mse")
+    model.fit(X[:, :3], X[:, 2:], verbose=0)
+    return model, tf.function(lambda x: {"y": model(x)}, input_signature=[tf.TensorSpec([None, 3], name="x")])
 
 
 def _bfloat16(tf: Any) -> Callable[..., Any]:

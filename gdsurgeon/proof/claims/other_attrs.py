@@ -14,6 +14,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.kinds import CALLS, is_random
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.proof.engine import await_loaded
+from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext, both_load
 from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.write import read_chunks
@@ -58,7 +59,7 @@ def load_with(context: TrialContext, others: Sequence[OtherAttrs]) -> None:
             _set(plain, item)
         if plain.is_edited or plain.functions.is_changed:
             await_loaded(executor, key, both_load(change)[key])
-            executor.load_bytes(key, read_chunks(plain.chunks()))
+            executor.load_bytes(key, with_restoring(graph, read_chunks(plain.chunks())))
 
 
 def _set(graph: Graph, others: OtherAttrs) -> None:

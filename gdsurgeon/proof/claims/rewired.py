@@ -10,6 +10,7 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.served import serving_of
 from gdsurgeon.proof.change import opened_again
 from gdsurgeon.wire.write import read_chunks
 
@@ -25,7 +26,11 @@ def rewired(graph: Graph, places: Mapping[str, str], constants: Mapping[str, byt
     Returns:
         The graph; None where it has not got a tensor or a constant, or a cycle would come about.
     """
-    out = from_bytes(read_chunks(graph.chunks()), graph.source_name) if graph.is_edited else opened_again(graph)
+    if graph.is_edited:
+        out = from_bytes(read_chunks(graph.chunks()), graph.source_name)
+        out.serving = serving_of(graph)
+    else:
+        out = opened_again(graph)
     slots: dict[Node, dict[int, Output]] = {}
     try:
         for old, new in places.items():

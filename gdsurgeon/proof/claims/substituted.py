@@ -51,7 +51,6 @@ from gdsurgeon.proof.trial import (
     chance_reasons,
     nodes_of,
 )
-from gdsurgeon.wire.write import read_chunks
 
 PART, REWIRED = "part", "original, rewired"
 _OBSERVED = "observed"
@@ -292,12 +291,12 @@ def _rewired(context: TrialContext, wanted: Substitution, edited: Subject) -> tu
         graph = rewired(change.after, again, {})
         if graph is not None:
             wanted = wanted._replace(claim=replace(claim, given=rest, statement=_back(again)))
-            context.executor.load_bytes(REWIRED, read_chunks(graph.chunks()))
+            context.executor.load_graph(REWIRED, graph)
             return wanted, _edited(context, wanted, REWIRED, graph)
     elif moved or constants:
         graph = rewired(wanted.graph, {t: _before(change, after) for t, after in moved.items()}, constants)
         if graph is not None:
-            context.executor.load_bytes(REWIRED, read_chunks(graph.chunks()))
+            context.executor.load_graph(REWIRED, graph)
             return wanted._replace(key=REWIRED, graph=graph, claim=replace(claim, given=rest)), edited
     return wanted, edited
 
