@@ -83,7 +83,8 @@ class Bundle(Checkpoint):
             raise InputError(f"{printable(self._name)} is corrupt: it has no header of a checkpoint") from error
         if self.header.endianness:
             raise InputError(
-                f"{printable(self.prefix)} was written on a big-endian machine: its bytes are the wrong way round here"
+                f"{printable(self.prefix)} was written on a big-endian machine: its bytes are the wrong way round here",
+                advice="big-endian",
             )
         newest = self.header.version.min_consumer
         if newest > _NEWEST:
@@ -185,8 +186,8 @@ class BundleTensor(StoredTensor):
 def _too_short(source: Source) -> str:
     """What a shard is that lacks bytes: perhaps something else altogether."""
     head = source.read(0, min(HEAD, source.size))
-    what = foreign_format(head) if is_text(head) else None
-    return what or f"cut short, it has {source.size:,} bytes"
+    foreign = foreign_format(head) if is_text(head) else None
+    return foreign.what if foreign is not None else f"cut short, it has {source.size:,} bytes"
 
 
 def _called(key: str, part: Slice | None) -> str:

@@ -46,12 +46,12 @@ def open_checkpoint(path: str) -> Checkpoint:
         source = open_source(prefix)
         try:
             is_v1 = is_table(source)
-            what = foreign_format(source.read(0, min(HEAD, source.size)))
+            foreign = foreign_format(source.read(0, min(HEAD, source.size)))
         finally:
             source.close()
         if is_v1:
             return V1Checkpoint(prefix, [prefix])
-        what = f": it is {what}" if what is not None else ""
+        what = f": it is {foreign.what}" if foreign is not None else ""
         raise InputError(f"{printable(prefix)} is no checkpoint{what}.{_those_there(prefix)}".rstrip("."))
     if os.path.isdir(prefix):
         raise InputError(f"{printable(prefix)} is a folder, not a checkpoint.{_those_in(prefix)}".rstrip("."))

@@ -61,9 +61,9 @@ class Table:
     def __init__(self, source: Source) -> None:
         self.source = source
         if not is_table(source):
-            what = foreign_format(source.read(0, min(HEAD, source.size)))
-            if what is not None:
-                raise InputError(f"{printable(source.name)} is {what}")
+            foreign = foreign_format(source.read(0, min(HEAD, source.size)))
+            if foreign is not None:
+                raise InputError(f"{printable(source.name)} is {foreign.what}")
             raise self._corrupt("it does not end as a table of tensors does; was it cut short?")
         footer = source.read(source.size - _FOOTER, _FOOTER)
         try:

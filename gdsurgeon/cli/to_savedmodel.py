@@ -10,7 +10,6 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired
 from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options, pair
-from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.signatures import Named
@@ -62,8 +61,6 @@ def command(
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.to_savedmodel import Asset, to_savedmodel
 
-    if request.in_place:
-        raise UsageError("a SavedModel is a folder, and does not take the place of a file: -o names it")
     taken = [named(text, "--input") for text in inputs]
     given = [named(text, "--output") for text in outputs]
     read = [Asset(*pair(text, "--asset")) for text in assets]

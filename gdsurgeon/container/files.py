@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from gdsurgeon.wire.source import STANDARD_INPUT
+
 GRAPH_FILE = "saved_model.pb"
 TEXT_FILE = "saved_model.pbtxt"
 FINGERPRINT = "fingerprint.pb"
@@ -11,3 +13,13 @@ VARIABLES = "variables"
 CHECKPOINT = os.path.join(VARIABLES, "variables")
 """The prefix of the checkpoint."""
 ASSETS = "assets"
+
+
+def saved_model_at(path: str) -> str:
+    """The folder of the SavedModel that PATH is, or whose graph it is; ''."""
+    if path in STANDARD_INPUT:
+        return ""
+    folder, name = os.path.split(path)
+    if name in (GRAPH_FILE, TEXT_FILE) and os.path.isfile(path):
+        return folder or "."
+    return path if any(os.path.isfile(os.path.join(path, name)) for name in (GRAPH_FILE, TEXT_FILE)) else ""

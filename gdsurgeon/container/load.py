@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.container.files import ASSETS, GRAPH_FILE, TEXT_FILE, VARIABLES
+from gdsurgeon.container.files import ASSETS, GRAPH_FILE, TEXT_FILE, VARIABLES, saved_model_at
 from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_source
@@ -37,18 +37,40 @@ def load(path: str) -> Graph:
 
 def open_model(path: str, wanted: Wanted = ALL) -> Model:
     """The model at PATH; of several graphs or signatures those that are WANTED. Raises: see `load`."""
+    found = _opened(path, wanted)
+    if wanted.checkpoint and found.container is not None:
+        from gdsurgeon.container.leading import check_fits
+
+        check_fits(found.container.meta, wanted.checkpoint)
+    return found
+
+
+def _opened(path: str, wanted: Wanted) -> Model:
     folder = saved_model_at(path)
     if folder:
         return _in_folder(folder, wanted)
     path = _meta_of(path)
+    is_named = path not in STANDARD_INPUT
+    if is_named and (os.path.isdir(path) or not os.path.exists(path)):
+        _check_whole(path)
     source = open_source(path)
     window = Window(source, 0, source.size)
-    if sniff.is_binary_graph(window) or sniff.container_kind(window) != sniff.META_GRAPH:
+    if sniff.is_binary_graph(window):
+        return Model(from_source(source), None)
+    if sniff.container_format(window) is not sniff.META_GRAPH:
+        if is_named and os.path.isfile(path):
+            _check_whole(path)
         return Model(from_source(source), None)
     from gdsurgeon.container.container import MetaGraphFile
 
     found = MetaGraphFile(path, source, wanted)
     return Model(found.graph, found)
+
+
+def _check_whole(path: str) -> None:
+    from gdsurgeon.container.leading import check_whole
+
+    check_whole(path)
 
 
 def _meta_of(path: str) -> str:
@@ -87,16 +109,6 @@ def _listed(folder: str) -> list[str]:
         return os.listdir(folder)
     except OSError:
         return []
-
-
-def saved_model_at(path: str) -> str:
-    """The folder of the SavedModel that PATH is, or whose graph it is; ''."""
-    if path in STANDARD_INPUT:
-        return ""
-    folder, name = os.path.split(path)
-    if name in (GRAPH_FILE, TEXT_FILE) and os.path.isfile(path):
-        return folder or "."
-    return path if any(os.path.isfile(os.path.join(path, name)) for name in (GRAPH_FILE, TEXT_FILE)) else ""
 
 
 def _in_folder(folder: str, wanted: Wanted) -> Model:

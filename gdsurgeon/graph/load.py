@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.errors import InputError, printable
+from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire import sniff
 from gdsurgeon.wire.source import STANDARD_INPUT_NAME, BytesSource, Source, Window, open_source
@@ -35,13 +35,14 @@ def from_source(source: Source) -> Graph:
     if foreign is None and sniff.is_text(head):
         return _from_text(source, head)
     if foreign is None and sniff.is_data_of_checkpoint(source.name):
-        foreign = f"the values of a checkpoint (its .data file){sniff.FREEZE}"
+        foreign = sniff.DATA
     if foreign is None:
         foreign = sniff.container_format(window)
     if foreign is not None:
         is_starved = not head and source.name == STANDARD_INPUT_NAME
-        advice = "front-of-pipe" if is_starved else "freeze" if foreign.endswith(sniff.FREEZE) else ()
-        raise InputError(f"{printable(source.name)} is {foreign}", advice=advice)
+        advice = "front-of-pipe" if is_starved else foreign.advice or ()
+        name = printable(source.name)
+        raise InputError(f"{name} is {foreign.what}", advice=advice, facts={"file": quoted(source.name)})
     return Graph(source)
 
 

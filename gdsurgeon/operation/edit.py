@@ -10,10 +10,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.container.load import Model, open_model, reads_of, saved_model_at
+from gdsurgeon.container.files import saved_model_at
+from gdsurgeon.container.load import Model, open_model, reads_of
 from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.errors import GdsurgeonError, NothingToDo, OutputError, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import (
+    GdsurgeonError,
+    Line,
+    NothingToDo,
+    OutputError,
+    UsageError,
+    ValidationError,
+    printable,
+    quoted,
+)
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.paths import back_up, backup_path, check_apart, output_path
@@ -170,16 +180,19 @@ def operate(
 
 def _output(request: Request, out: str) -> Output:
     """Where the output is written: a folder, where the model is one."""
-    folder = saved_model_at(request.model) if request.form == "model" else ""
-    if not folder and request.form != "saved_model":
+    folder = saved_model_at(request.model)
+    if request.in_place and request.form != "model":
+        raise UsageError(Line("{in_place} would have something of another kind replace MODEL: {out} names it"))
+    if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):
+        raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})")
+    if request.form == "graph" or (request.form == "model" and not folder):
         return OutputFile(out)
     if out in STANDARD_OUTPUT:
         raise UsageError("a SavedModel is a folder, and standard output is none", hint="name an output folder")
-    if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):
-        raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})")
     from gdsurgeon.container.output_folder import OutputFolder
 
-    return OutputFolder(folder if request.in_place else out, folder, request.assets)
+    kept = folder if request.form == "model" else ""
+    return OutputFolder(folder if request.in_place else out, kept, request.assets)
 
 
 class _Listener(NamedTuple):
@@ -276,6 +289,7 @@ def _written(request: Request, model: Model, result: EditResult, output: Output,
         chunks = _in_container(request, model.container, result)
     else:
         return _Written(graph, graph, None)
+    _check_size(model.graph, size_of(chunks))
     return _Written(chunks, graph, read_chunks(graph) if runs else None)
 
 

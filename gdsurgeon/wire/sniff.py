@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import re
 from itertools import islice
+from typing import NamedTuple
 
 from gdsurgeon.wire.fields import LEN, VARINT, Buffer, WireError, fields, read_field
 
 HEAD = 4096
 """Bytes of the beginning of a file that `foreign_format` wants."""
 
-FREEZE = ", not a frozen GraphDef: freeze it first"
-"""The end of what is said of a model that is not frozen."""
 
-_MAGIC: tuple[tuple[int, bytes, str], ...] = (
-    (0, b"version https://git-lfs", "a Git LFS pointer, not the file itself: run 'git lfs pull'"),
-    (0, b"\x1f\x8b", "gzip data: unpack it first"),
-    (257, b"ustar", "a tar archive: unpack it first"),
-    (0, b"BZh", "bzip2 data: unpack it first"),
-    (0, b"\xfd7zXZ\x00", "xz data: unpack it first"),
-    (0, b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
-    (4, b"TFL3", "a TFLite model, not a GraphDef"),
-    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras weights?), not a GraphDef"),
-    (0, b"\x89PNG", "a PNG image, not a GraphDef"),
-    (0, b"\xff\xd8\xff", "a JPEG image, not a GraphDef"),
-    (0, b"\x93NUMPY", "a NumPy array, not a GraphDef"),
-    (0, b"\xef\xbb\xbf", "corrupt: it begins with a UTF-8 byte order mark; was it transferred in text mode?"),
-    (0, b"\r\n", "corrupt: its line feeds have become CR LF; was it transferred in text mode?"),
-    (0, b"\xff\xfe", "UTF-16 text, not a GraphDef"),
+class Foreign(NamedTuple):
+    """What a file is that is no GraphDef, as the end of the sentence "FILE is ...", and the code of what helps."""
+
+    what: str
+    advice: str = ""
+
+
+_MAGIC: tuple[tuple[int, bytes, Foreign], ...] = (
+    (0, b"version https://git-lfs", Foreign("a Git LFS pointer, not the file itself: run 'git lfs pull'")),
+    (0, b"\x1f\x8b", Foreign("gzip data: unpack it first")),
+    (257, b"ustar", Foreign("a tar archive: unpack it first")),
+    (0, b"BZh", Foreign("bzip2 data: unpack it first")),
+    (0, b"\xfd7zXZ\x00", Foreign("xz data: unpack it first")),
+    (0, b"\x28\xb5\x2f\xfd", Foreign("zstd data: unpack it first")),
+    (4, b"TFL3", Foreign("a TFLite model, not a GraphDef", advice="before-conversion")),
+    (0, b"\x89HDF\r\n\x1a\n", Foreign("an HDF5 file (a Keras model?), not a GraphDef", advice="export-keras")),
+    (0, b"\x89PNG", Foreign("a PNG image, not a GraphDef")),
+    (0, b"\xff\xd8\xff", Foreign("a JPEG image, not a GraphDef")),
+    (0, b"\x93NUMPY", Foreign("a NumPy array, not a GraphDef")),
+    (0, b"\xef\xbb\xbf", Foreign("corrupt: it begins with a UTF-8 byte order mark; was it transferred in text mode?")),
+    (0, b"\r\n", Foreign("corrupt: its line feeds have become CR LF; was it transferred in text mode?")),
+    (0, b"\xff\xfe", Foreign("UTF-16 text, not a GraphDef")),
 )
 _MARKUP = rb"(?i)\s*<(!doctype|html|\?xml|head|body|error)"
 _JSON = rb'\s*(\{\s*["}]|\[\s*[\[{"\]])'
@@ -39,32 +45,31 @@ TABLE_END = (0xDB4775248B80FB57).to_bytes(8, "little")
 _NAME = rb"[A-Za-z0-9_.\\/>-]+\Z"
 
 
-def foreign_format(head: bytes) -> str | None:
-    """What a file with the beginning HEAD is, as the end of the sentence "FILE is ...", or None."""
+def foreign_format(head: bytes) -> Foreign | None:
+    """What a file with the beginning HEAD is, or None."""
     if not head:
-        return "empty (0 bytes)"
-    for offset, magic, what in _MAGIC:
+        return Foreign("empty (0 bytes)")
+    for offset, magic, foreign in _MAGIC:
         if head.startswith(magic, offset):
-            return what
+            return foreign
     if head.startswith(b"PK\x03\x04"):
         return _zipped(head)
     if re.match(_MARKUP, head):
-        return "an HTML or XML page (an error page saved as a file?), not a GraphDef"
+        return Foreign("an HTML or XML page (an error page saved as a file?), not a GraphDef")
     if re.match(_JSON, head):
-        return "JSON (a TensorFlow.js model?), not a GraphDef"
+        return Foreign("JSON (a TensorFlow.js model?), not a GraphDef", advice="before-conversion")
     if _looks_like_onnx(head):
-        return "an ONNX model, not a GraphDef"
+        return Foreign("an ONNX model, not a GraphDef", advice="before-conversion")
     return None
 
 
-def _zipped(head: bytes) -> str:
+def _zipped(head: bytes) -> Foreign:
     """What a zip archive is, by the name of its first entry, which stands behind a header of 30 bytes."""
     first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
     if first in (b"metadata.json", b"config.json", b"model.weights.h5"):
-        return f"a Keras model (.keras){FREEZE}"
-    return (
-        "an archive of arrays (.npz), not a GraphDef" if first.endswith(b".npy") else "a zip archive: unpack it first"
-    )
+        return Foreign("a Keras model (.keras), not a GraphDef", advice="export-keras")
+    is_npz = first.endswith(b".npy")
+    return Foreign("an archive of arrays (.npz), not a GraphDef" if is_npz else "a zip archive: unpack it first")
 
 
 def is_data_of_checkpoint(path: str) -> bool:
@@ -91,20 +96,15 @@ def is_text_graph(head: bytes) -> bool:
     return re.match(_TEXT_FIELD, head) is not None
 
 
-def container_format(buf: Buffer) -> str | None:
-    """What else BUF is: a SavedModel, its fingerprint, a MetaGraphDef, the index of a checkpoint; or None."""
-    kind = container_kind(buf)
-    return f"{kind}{FREEZE}" if kind else None
+INDEX = Foreign("the index of a checkpoint (its .index file), not a model", advice="which-models")
+DATA = Foreign("the values of a checkpoint (its .data file), not a model", advice="which-models")
+FINGERPRINT = Foreign("the fingerprint of a SavedModel (its fingerprint.pb), not a model", advice="which-models")
+SAVED_MODEL = Foreign("a SavedModel (saved_model.pb), not a GraphDef", advice="which-models")
+META_GRAPH = Foreign("a MetaGraphDef (a checkpoint's .meta file), not a GraphDef", advice="which-models")
 
 
-INDEX = "the index of a checkpoint (its .index file)"
-FINGERPRINT = "the fingerprint of a SavedModel (its fingerprint.pb)"
-SAVED_MODEL = "a SavedModel (saved_model.pb)"
-META_GRAPH = "a MetaGraphDef (a checkpoint's .meta file)"
-
-
-def container_kind(buf: Buffer) -> str:
-    """One of the above, or ''."""
+def container_format(buf: Buffer) -> Foreign | None:
+    """Which of the above BUF is, but for the values of a checkpoint, which begin with nothing that tells them."""
     size = len(buf)
     if size >= len(TABLE_END) and buf[size - len(TABLE_END) : size] == TABLE_END:
         return INDEX
@@ -120,13 +120,13 @@ def container_kind(buf: Buffer) -> str:
             return META_GRAPH
     except WireError:
         pass
-    return ""
+    return None
 
 
 def _is_fingerprint(buf: Buffer, size: int) -> bool:
     """Whether the fields 1 to 5 of the message are numbers, as in FingerprintDef (in GraphDef none but 3 is)."""
     found = {(field.number, field.wire_type) for field in islice(fields(buf, 0, size), 20)}
-    return {(1, VARINT), (2, VARINT)} <= found
+    return (1, VARINT) in found and found <= {(number, VARINT) for number in range(1, 6)} | {(6, LEN), (7, LEN)}
 
 
 def _is_meta_graph(buf: Buffer, start: int, end: int) -> bool:
