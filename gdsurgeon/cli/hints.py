@@ -103,6 +103,7 @@ HINTS: Mapping[str, str] = {
     "replace-path": "-o PATH replaces PATH",
     "same-feeds": "--feeds FILE.npz has it fed what --save-feeds has kept, where seed and samples are not the same",
     "structure-only": "--validate structure does without running",
+    "tar-stream": "'-' takes the tar stream of a SavedModel's folder from standard input",
     "unique-scope": "--unique takes a fresh one: the name and a number",
     "which-models": "MODEL is a GraphDef, the folder of a SavedModel, a .meta file, or the prefix of its checkpoint; "
     "freeze makes a GraphDef of the others",

@@ -15,6 +15,7 @@ import click
 
 from gdsurgeon.cli.commands import Commands
 from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.container.incoming import forget
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, reason
 from gdsurgeon.resources import exhausted
 
@@ -39,8 +40,9 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
 def main(context: click.Context) -> None:
     """Edit a TensorFlow GraphDef, prove the edit by running it, then write it.
 
-    MODEL is a frozen GraphDef, binary or text, or '-' for standard input. Without -o the result goes to
-    MODEL's name with .edited in it. Standard output is data, standard error is for people.
+    MODEL is a frozen GraphDef, binary or text; the folder of a SavedModel; a .meta file, or the prefix of its
+    checkpoint; or '-' for standard input, where a folder is a tar stream. Without -o the result goes to MODEL's name
+    with .edited in it. Standard output is data, standard error is for people.
 
     \b
     Exit codes: 0 done, 2 usage, 3 bad input, 4 edit refused, 5 validation failed, 6 cannot write,
@@ -163,6 +165,8 @@ def exit_code(arguments: list[str]) -> int:
         terminal.say(f"Error: internal fault ({type(error).__name__}: {printable(str(error))})")
         terminal.say("Hint: please report it, with what --debug shows")
         return 1
+    finally:
+        forget()
 
 
 def _signal_behind(error: BaseException) -> BaseException | None:

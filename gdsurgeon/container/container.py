@@ -67,7 +67,7 @@ class SavedModel:
         self._source = source
         self._places = _places(source)
         found = [MetaGraph(source, place.value, place.end) for place in self._places]
-        self._chosen = _chosen(found, wanted.tags, folder)
+        self._chosen = _chosen(found, wanted.tags, source.name)
         self.meta = found[self._chosen]
         own = os.path.join(folder, CHECKPOINT)
         self.checkpoint = wanted.checkpoint or (own if os.path.isfile(f"{own}.index") else "")

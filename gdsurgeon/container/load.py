@@ -10,7 +10,7 @@ from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_source
 from gdsurgeon.wire import sniff
-from gdsurgeon.wire.source import STANDARD_INPUT, BytesSource, Source, Window, open_source
+from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME, BytesSource, Source, Window, open_source
 
 if TYPE_CHECKING:
     from gdsurgeon.container.container import Container
@@ -46,9 +46,9 @@ def open_model(path: str, wanted: Wanted = ALL) -> Model:
 
 
 def _opened(path: str, wanted: Wanted) -> Model:
-    folder = saved_model_at(path)
+    folder = model_folder(path)
     if folder:
-        return _in_folder(folder, wanted)
+        return _in_folder(folder, wanted, STANDARD_INPUT_NAME if path in STANDARD_INPUT else folder)
     path = _meta_of(path)
     is_named = path not in STANDARD_INPUT
     if is_named and (os.path.isdir(path) or not os.path.exists(path)):
@@ -65,6 +65,20 @@ def _opened(path: str, wanted: Wanted) -> Model:
 
     found = MetaGraphFile(path, source, wanted)
     return Model(found.graph, found)
+
+
+def model_folder(path: str) -> str:
+    """The folder of the SavedModel at PATH, that which has come at standard input as a tar stream included; ''.
+
+    Raises:
+        InputError: the archive is broken, or holds no SavedModel.
+        OutputError: it cannot be unpacked.
+    """
+    if path not in STANDARD_INPUT:
+        return saved_model_at(path)
+    from gdsurgeon.container.incoming import arrived
+
+    return arrived()
 
 
 def _check_whole(path: str) -> None:
@@ -91,7 +105,9 @@ def _meta_of(path: str) -> str:
 def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
     """The files and folders that TensorFlow reads where the model at PATH is restored; they may not be there."""
     if path in STANDARD_INPUT:
-        return ()
+        from gdsurgeon.container.incoming import room
+
+        return (folder,) if (folder := room()) else ()
     folder = saved_model_at(path)
     prefix = wanted.checkpoint
     own = [os.path.join(folder, name) for name in (VARIABLES, ASSETS)] if folder else []
@@ -111,12 +127,12 @@ def _listed(folder: str) -> list[str]:
         return []
 
 
-def _in_folder(folder: str, wanted: Wanted) -> Model:
+def _in_folder(folder: str, wanted: Wanted, name: str) -> Model:
     from gdsurgeon.container.container import SavedModel
 
     path = os.path.join(folder, GRAPH_FILE)
     source = open_source(path) if os.path.isfile(path) else _from_text(os.path.join(folder, TEXT_FILE))
-    source.name = folder
+    source.name = name
     found = SavedModel(folder, source, wanted)
     return Model(found.graph, found)
 

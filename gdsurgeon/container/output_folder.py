@@ -14,6 +14,8 @@ from gdsurgeon.errors import OutputError, printable, reason
 from gdsurgeon.wire.output import Output, OutputFile, link_or_copy, sync_folder, temporary_name
 from gdsurgeon.wire.write import Chunk
 
+REPLACED = frozenset((GRAPH_FILE, TEXT_FILE, FINGERPRINT))
+"""What of a SavedModel the graph takes the place of; the fingerprint is one of that."""
 _EXCHANGE = 2
 _HERE = -100
 
@@ -73,9 +75,8 @@ class OutputFolder:
         graph_file = os.path.join(self.staged, GRAPH_FILE)
         try:
             os.mkdir(self.staged)
-            left_out = {GRAPH_FILE, TEXT_FILE, FINGERPRINT}
             if self._model:
-                link_tree(self._model, self.staged, left_out)
+                link_tree(self._model, self.staged, REPLACED)
             self._put_assets(os.path.join(self.staged, ASSETS))
             with OutputFile(graph_file) as file:
                 file.stage(chunks)
@@ -137,7 +138,7 @@ def link_tree(model: str, other: str, left_out: Iterable[str] = ()) -> None:
     Files are linked, or copied where links are not possible. Raises OSError.
     """
     leaving = set(left_out)
-    for relative, is_folder in _tree(model, ""):
+    for relative, is_folder in tree(model):
         if relative in leaving:
             continue
         target = os.path.join(other, relative)
@@ -147,9 +148,9 @@ def link_tree(model: str, other: str, left_out: Iterable[str] = ()) -> None:
             link_or_copy(os.path.realpath(os.path.join(model, relative)), target)
 
 
-def _tree(root: str, below: str) -> Iterator[tuple[str, bool]]:
-    """(path from ROOT, whether it is a folder) of all below it, a folder before what it holds."""
-    pending = [below]
+def tree(root: str) -> Iterator[tuple[str, bool]]:
+    """(path from ROOT, whether it is a folder) of all below it, a folder before what it holds. Raises OSError."""
+    pending = [""]
     while pending:
         folder = pending.pop()
         for name in sorted(os.listdir(os.path.join(root, folder))):

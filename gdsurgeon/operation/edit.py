@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.container.files import saved_model_at
-from gdsurgeon.container.load import Model, open_model, reads_of
+from gdsurgeon.container.load import Model, model_folder, open_model, reads_of
 from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import (
@@ -32,6 +32,7 @@ from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile
+from gdsurgeon.wire.source import STANDARD_INPUT
 from gdsurgeon.wire.text import is_text_name
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
 
@@ -167,31 +168,40 @@ def operate(
         if on_difference is not None:
             on_difference(outcome, error)
 
-    with _output(request, out) as output:
-        if request.level in ("load", "run"):
-            from gdsurgeon.operation.proving import Proving
+    listener = _Listener(publishing, differing, progress)
+    with ExitStack() as stack:
+        is_known = request.model not in STANDARD_INPUT
+        output = stack.enter_context(_output(request, out)) if is_known else None
+        proving = stack.enter_context(_proving(request, progress)) if request.level in ("load", "run") else None
+        # TensorFlow loads while what comes at standard input is waited for; that says what is written.
+        output = output or stack.enter_context(_output(request, out))
+        return _operate(request, edit, output, proving, listener)
 
-            reads = reads_of(request.model, request.wanted)
-            settings = request.settings._replace(reads=(*request.settings.reads, *reads))
-            with Proving(settings, request.overrides, request.level, progress) as proving:
-                return _operate(request, edit, output, proving, _Listener(publishing, differing, progress))
-        return _operate(request, edit, output, None, _Listener(publishing, differing, progress))
+
+def _proving(request: Request, progress: Progress) -> Proving:
+    from gdsurgeon.operation.proving import Proving
+
+    reads = reads_of(request.model, request.wanted)
+    settings = request.settings._replace(reads=(*request.settings.reads, *reads))
+    return Proving(settings, request.overrides, request.level, progress)
 
 
 def _output(request: Request, out: str) -> Output:
-    """Where the output is written: a folder, where the model is one."""
-    folder = saved_model_at(request.model)
+    """Where the output is written: a folder, where the model is one, or a tar stream of it."""
+    folder = model_folder(request.model)
     if request.in_place and request.form != "model":
         raise UsageError(Line("{in_place} would have something of another kind replace MODEL: {out} names it"))
     if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):
         raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})")
     if request.form == "graph" or (request.form == "model" and not folder):
         return OutputFile(out)
+    kept = folder if request.form == "model" else ""
     if out in STANDARD_OUTPUT:
-        raise UsageError("a SavedModel is a folder, and standard output is none", hint="name an output folder")
+        from gdsurgeon.container.output_tar import OutputTar
+
+        return OutputTar(kept, request.assets)
     from gdsurgeon.container.output_folder import OutputFolder
 
-    kept = folder if request.form == "model" else ""
     return OutputFolder(folder if request.in_place else out, kept, request.assets)
 
 

@@ -22,7 +22,7 @@ class Foreign(NamedTuple):
 _MAGIC: tuple[tuple[int, bytes, Foreign], ...] = (
     (0, b"version https://git-lfs", Foreign("a Git LFS pointer, not the file itself: run 'git lfs pull'")),
     (0, b"\x1f\x8b", Foreign("gzip data: unpack it first")),
-    (257, b"ustar", Foreign("a tar archive: unpack it first")),
+    (257, b"ustar", Foreign("a tar archive: unpack it first", advice="tar-stream")),
     (0, b"BZh", Foreign("bzip2 data: unpack it first")),
     (0, b"\xfd7zXZ\x00", Foreign("xz data: unpack it first")),
     (0, b"\x28\xb5\x2f\xfd", Foreign("zstd data: unpack it first")),

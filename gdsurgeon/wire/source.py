@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Callable
 from typing import Protocol, overload
 
 from gdsurgeon.errors import InputError, OutputError, UsageError, printable, reason
@@ -13,6 +14,7 @@ SPOOL_IN_MEMORY = 64 << 20
 """A graph from a pipe is held in memory up to this many bytes, beyond it in an unlinked temporary file."""
 
 WINDOW = 1 << 12
+_PIECE = 1 << 20
 
 STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 STANDARD_INPUT_NAME = "<stdin>"
@@ -172,9 +174,43 @@ def open_source(path: str) -> Source:
     if stat.S_ISREG(mode):
         return FileSource(fd, path)
     try:
-        return _spooled(fd, path)
+        return _spooled(lambda size: _read(fd, path, size), path)
     finally:
         os.close(fd)
+
+
+class _Ahead:
+    """What was read of a standard input to see what comes: it is still to be read."""
+
+    def __init__(self) -> None:
+        self.stream: object = sys.stdin
+        self.data = b""
+
+
+_ahead = _Ahead()
+
+
+def head_of_standard_input(size: int) -> bytes:
+    """The first SIZE bytes of standard input, or all where it has less; they are read again by who reads it.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if sys.stdin is None or os.isatty(fd := sys.stdin.fileno()):
+        return b""  # who reads it says so
+    if _ahead.stream is not sys.stdin:
+        _ahead.__init__()  # type: ignore[misc]
+    while len(_ahead.data) < size and (more := _read(fd, STANDARD_INPUT_NAME, size - len(_ahead.data))):
+        _ahead.data += more
+    return _ahead.data[:size]
+
+
+def read_standard_input(size: int) -> bytes:
+    """The next bytes of standard input, at most SIZE of them; none at its end. Raises InputError."""
+    if _ahead.stream is sys.stdin and _ahead.data:
+        data, _ahead.data = _ahead.data[:size], _ahead.data[size:]
+        return data
+    return _read(sys.stdin.fileno(), STANDARD_INPUT_NAME, size)
 
 
 def _standard_input() -> Source:
@@ -184,18 +220,19 @@ def _standard_input() -> Source:
     fd = sys.stdin.fileno()
     if os.isatty(fd):
         raise UsageError("MODEL is '-' and standard input is a terminal", hint="pipe a GraphDef in, or name a file")
-    if stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) == 0:
+    held = len(_ahead.data) if _ahead.stream is sys.stdin else 0
+    if stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) == held:
         return FileSource(os.dup(fd), name)
-    return _spooled(fd, name)
+    return _spooled(read_standard_input, name)
 
 
-def _spooled(fd: int, name: str) -> Source:
-    """Everything that can be read from FD."""
+def _spooled(read: Callable[[int], bytes], name: str) -> Source:
+    """Everything that READ gives, asked for some bytes at a time."""
     held = bytearray()
     spill = -1
     try:
         taken = 0
-        while chunk := _read(fd, name):
+        while chunk := read(_PIECE):
             if not taken and not chunk[0]:
                 return BytesSource(chunk, name)  # no graph begins with a zero: whoever parses it says so
             taken += len(chunk)
@@ -215,9 +252,9 @@ def _spooled(fd: int, name: str) -> Source:
     return BytesSource(bytes(held), name) if spill < 0 else FileSource(spill, name)
 
 
-def _read(fd: int, name: str) -> bytes:
+def _read(fd: int, name: str, size: int) -> bytes:
     try:
-        return os.read(fd, 1 << 20)
+        return os.read(fd, size)
     except OSError as error:
         raise InputError(f"{name} cannot be read: {reason(error)}") from error
 

@@ -131,11 +131,6 @@ def test_an_empty_folder_is_filled(desk: Desk, model: dict[str, bytes | str]) ->
     check_edited(desk.folder / "out", model)
 
 
-@pytest.mark.parametrize("arguments", [("-o", "-"), ("-o", "/dev/stdout")])
-def test_a_folder_goes_to_no_pipe(desk: Desk, model: dict[str, bytes | str], arguments: tuple[str, ...]) -> None:
-    check_refused(desk, 2, ("a SavedModel is a folder", "name an output folder"), *RENAME, *arguments)
-
-
 def test_into_itself(desk: Desk, model: dict[str, bytes | str]) -> None:
     check_refused(desk, 2, ("is MODEL itself",), *RENAME, "-o", "model")
     check_refused(desk, 2, ("is in MODEL",), *RENAME, "-o", "model/variables/out")

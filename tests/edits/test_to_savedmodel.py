@@ -108,7 +108,6 @@ def test_mistakes_of_the_command_line(desk: Desk) -> None:
     (desk.folder / "taken").mkdir()
     (desk.folder / "taken" / "file").write_text("kept")
     check_refused(desk, 6, ("no SavedModel",), "to-savedmodel", CLASSIFIER, "-o", "taken")
-    check_refused(desk, 2, ("a folder",), "to-savedmodel", CLASSIFIER, "-o", "-")
     check_refused(desk, 2, ("-o names it",), "to-savedmodel", CLASSIFIER, "-i")
     check_refused(desk, 2, ("[KEY:]NAME=TENSOR",), "to-savedmodel", CLASSIFIER, "--output", "scores")
     assert (desk.folder / "taken" / "file").read_text() == "kept"

@@ -1,0 +1,100 @@
+"""The output where it is a SavedModel and a stream: a tar archive of its folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+from gdsurgeon.container.files import ASSETS, GRAPH_FILE
+from gdsurgeon.container.output_folder import REPLACED, OutputFolder, tree
+from gdsurgeon.container.tar import packed
+from gdsurgeon.errors import OutputError, reason
+from gdsurgeon.wire.output import OutputFile
+from gdsurgeon.wire.source import open_source
+from gdsurgeon.wire.write import Chunk, SourceSpan
+
+File = tuple[str, list[Chunk] | None]
+
+
+class OutputTar:
+    """Standard output, to which a SavedModel is written as a tar stream of what is in its folder.
+
+    Where somebody has to read it first it is staged as a folder in that for temporary files.
+
+    Use as a context manager, as `OutputFile`.
+
+    Args:
+        model: the folder that is edited; '' where a new one is made.
+        assets: paths of files that a new one holds.
+    """
+
+    is_stream = True
+    has_appeared = False
+
+    def __init__(self, model: str, assets: Sequence[str] = ()) -> None:
+        self._stream = OutputFile("-")
+        self.name = self._stream.name
+        self._model = model
+        self._assets = assets
+        self._stack = ExitStack()
+        self._staged = ""
+
+    def is_terminal(self) -> bool:
+        """Whether what is written would appear on a terminal."""
+        return self._stream.is_terminal()
+
+    def __enter__(self) -> OutputTar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def stage(self, chunks: Iterable[Chunk]) -> str:
+        """Writes the folder with CHUNKS as its graph; returns the path of the graph's file. Raises OutputError."""
+        from tempfile import TemporaryDirectory
+
+        try:
+            place = self._stack.enter_context(TemporaryDirectory(prefix="gdsurgeon-", suffix=".tmp"))
+        except OSError as error:
+            raise OutputError(f"{self.name} cannot be staged: {reason(error)}") from error
+        folder = self._stack.enter_context(OutputFolder(os.path.join(place, "model"), self._model, self._assets))
+        graph_file = folder.stage(chunks)
+        self._staged = os.path.dirname(graph_file)
+        return graph_file
+
+    def publish(self) -> None:
+        """Streams what is staged. Raises OutputError, or BrokenPipeError: the reader is gone."""
+        self._stream.stream(packed(_listed(self._staged)))
+
+    def stream(self, chunks: Iterable[Chunk]) -> None:
+        """Streams the folder with CHUNKS as its graph. Raises: see `publish`."""
+        self._stream.stream(packed(self._files(list(chunks))))
+
+    def _files(self, graph: list[Chunk]) -> Iterator[File]:
+        yield GRAPH_FILE, graph
+        if self._model:
+            yield from (item for item in _listed(self._model) if item[0] not in REPLACED)
+        if self._assets:
+            yield ASSETS, None
+        for path in self._assets:
+            yield from _file(os.path.join(ASSETS, os.path.basename(path)), path)
+
+
+def _listed(folder: str) -> Iterator[File]:
+    """All that is in FOLDER."""
+    for path, is_folder in tree(folder):
+        if is_folder:
+            yield path, None
+        else:
+            yield from _file(path, os.path.join(folder, path))
+
+
+def _file(name: str, path: str) -> Iterator[File]:
+    """The file PATH by its NAME in the folder, open until the next one is asked for."""
+    source = open_source(path)
+    yield name, [SourceSpan(source, 0, source.size)]
+    source.close()

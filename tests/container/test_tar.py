@@ -1,0 +1,256 @@
+"""A SavedModel in a pipe: a tar stream of its folder comes in and goes out, and nothing is left of it."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.desk import Desk, Ran, check_said
+from support.hostile import PLAIN
+from support.meta_graphs import meta_graph, put, saved_model
+from support.renaming import QUICK
+
+RENAME = ("rename", "-", "x=pixels", *QUICK)
+FILES = {
+    "saved_model.pb",
+    "assets/words.txt",
+    "variables/variables.index",
+    "variables/variables.data-00000-of-00001",
+}
+
+
+def tarred(folder: Path, root: str = ".") -> bytes:
+    """FOLDER as `tar -c` has it, under the name ROOT."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        archive.add(folder, root)
+    return out.getvalue()
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    """The files in an archive; each must lie below a folder that comes before it."""
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        listed = archive.getmembers()
+        folders = {"", *(member.name for member in listed if member.isdir())}
+        assert all(os.path.dirname(member.name) in folders for member in listed)
+        found = ((member.name, archive.extractfile(member)) for member in listed)
+        return {name: file.read() for name, file in found if file is not None}
+
+
+@pytest.fixture
+def model(desk: Desk) -> Path:
+    return put(desk.folder / "model")
+
+
+def named(data: bytes) -> set[str]:
+    """The nodes in a saved_model.pb."""
+    return {node.name for node in type(saved_model()).FromString(data).meta_graphs[0].graph_def.node}
+
+
+@pytest.mark.parametrize("root", [".", "model", "some/where"])
+def test_in_and_out(desk: Desk, model: Path, root: str) -> None:
+    before = desk.files()
+    ran = desk.run(*RENAME, data=tarred(model, root))
+    if "/" in root:  # neither its content nor one folder with it
+        assert ran.code == 3
+        check_said(ran, "<stdin> is a tar archive without a SavedModel: it has some")
+        return
+    assert ran.code == 0, ran.err
+    found = members(ran.out)
+    assert found.keys() == FILES
+    assert "pixels" in named(found["saved_model.pb"])
+    assert all(data == before[f"model/{name}"] for name, data in found.items() if name != "saved_model.pb")
+    assert desk.files() == before
+    assert desk.temporary_files() == []
+
+
+def test_from_folder_to_folder(desk: Desk, model: Path) -> None:
+    out = desk.run("rename", "model", "x=pixels", *QUICK, "-o", "-")
+    assert out.code == 0, out.err
+    assert desk.run("rename", "-", "y=q", *QUICK, "-o", "again", data=out.out).code == 0
+    assert {str(path.relative_to(desk.folder / "again")) for path in (desk.folder / "again").rglob("*.*")} == FILES
+    assert {"pixels", "q"} <= named((desk.folder / "again" / "saved_model.pb").read_bytes())
+    assert desk.run("rename", "again", "pixels=x", *QUICK, "-o", "back").code == 0
+
+
+def test_the_same_each_time(desk: Desk, model: Path) -> None:
+    first = desk.run("rename", "model", "x=pixels", *QUICK, "-o", "-").out
+    for path in model.rglob("*"):
+        os.utime(path, (1, 1))
+    assert desk.run("rename", "model", "x=pixels", *QUICK, "-o", "-").out == first
+
+
+def test_it_can_be_asked(desk: Desk, model: Path) -> None:
+    data = tarred(model)
+    assert b"serving_default" in desk.run("inspect", "-", data=data).out
+    assert desk.run("select", "-", "--node", "y", data=data).out == b"y\n"
+    assert desk.run("validate", "-", *QUICK, data=data).code == 0
+    ran = desk.run("inspect", "-", "--tags", "tpu", data=data)
+    assert (ran.code, desk.temporary_files()) == (3, [])
+    check_said(ran, "<stdin> has no graph with the tags 'tpu'")
+
+
+def test_a_file_at_standard_input(desk: Desk, model: Path) -> None:
+    desk.put("m.tar", tarred(model))
+    with open(desk.folder / "m.tar", "rb") as file:
+        ran = desk.spawn(*RENAME, "-o", "out", stdin=file)
+    assert ran.code == 0, ran.err
+    assert (desk.folder / "out" / "saved_model.pb").is_file()
+    ran = desk.run("inspect", "m.tar")
+    assert ran.code == 3
+    check_said(ran, "a tar archive", "'-' takes the tar stream")
+
+
+@pytest.mark.tensorflow
+def test_proven_in_pipes(desk: Desk, model: Path) -> None:
+    desk.put("m.tar", tarred(model))
+    line = "cat m.tar | $g rename - y=q -o - | $g freeze - -o frozen.pb"
+    script = f'set -o pipefail; g="{sys.executable} -m gdsurgeon"; {line}'
+    ran = subprocess.run(
+        ["bash", "-c", script], cwd=desk.folder, env=desk.environment(), capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("bit-identical") == 2
+    assert desk.run("inspect", "frozen.pb").code == 0
+    assert desk.temporary_files() == []
+
+
+def test_a_new_one(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    desk.put("words.txt", b"a\n")
+    ran = desk.run("to-savedmodel", "model.pb", *QUICK, "-o", "-")
+    assert ran.code == 0, ran.err
+    assert members(ran.out).keys() == {"saved_model.pb"}
+
+
+def test_to_a_terminal(desk: Desk, model: Path) -> None:
+    ours, theirs = os.openpty()
+    ran = desk.spawn("rename", "model", "x=pixels", *QUICK, "-o", "-", stdout=theirs)
+    os.close(ours)
+    os.close(theirs)
+    assert ran.code == 2
+    check_said(ran, "binary", "terminal")
+
+
+def test_the_reader_goes(desk: Desk, model: Path) -> None:
+    reader, written = os.pipe()
+    os.close(reader)
+    ran = desk.spawn("rename", "model", "x=pixels", *QUICK, "-o", "-", stdout=written)
+    os.close(written)
+    assert (ran.code, desk.temporary_files()) == (141, [])
+
+
+# -- what is refused ------------------------------------------------------------------------------------------
+
+
+Put = Callable[[tarfile.TarFile], None]
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", **more: Any) -> Put:
+    def put_in(archive: tarfile.TarFile) -> None:
+        info = tarfile.TarInfo(name)
+        info.type, info.size = kind, len(data)
+        for key, value in more.items():
+            setattr(info, key, value)
+        archive.addfile(info, io.BytesIO(data))
+
+    return put_in
+
+
+HOSTILE = {
+    "absolute": (member("/tmp/gdsurgeon-was-here"), "does not lie in its folder"),
+    "up": (member("../out.txt", data=b"x"), "does not lie in its folder"),
+    "up in between": (member("variables/../../out.txt"), "does not lie in its folder"),
+    "a folder up": (member("..", tarfile.DIRTYPE), "does not lie in its folder"),
+    "symbolic link": (member("assets/more", tarfile.SYMTYPE, linkname="/etc"), "neither a file nor a folder"),
+    "hard link": (member("assets/more", tarfile.LNKTYPE, linkname="saved_model.pb"), "neither a file nor a folder"),
+    "device": (member("assets/more", tarfile.CHRTYPE, devmajor=1, devminor=3), "neither a file nor a folder"),
+    "pipe": (member("assets/more", tarfile.FIFOTYPE), "neither a file nor a folder"),
+    "a file twice": (member("./saved_model.pb", data=b"other"), "twice"),
+    "a file where a folder is": (member("variables"), "twice"),
+    "the folder as a file": (member("./"), "twice"),
+    "below a file": (member("saved_model.pb/x"), "cannot be unpacked"),
+    "a name that is too long": (member("n" * 300), "cannot be unpacked"),
+}
+
+
+@pytest.mark.parametrize(("add", "words"), HOSTILE.values(), ids=HOSTILE)
+def test_what_has_no_place(desk: Desk, model: Path, add: Put, words: str) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        archive.add(model, ".")
+        add(archive)
+    refused(desk, out.getvalue(), words)
+    assert not Path("/tmp/gdsurgeon-was-here").exists()
+
+
+def refused(desk: Desk, data: bytes, *words: str) -> Ran:
+    """DATA at standard input is refused, and nothing is left of it."""
+    before = desk.files()
+    ran = desk.run(*RENAME, "-o", "out", data=data)
+    assert ran.code in (3, 6), ran
+    check_said(ran, "<stdin>", *words)
+    assert (desk.files(), desk.temporary_files(), ran.out) == (before, [], b"")
+    return ran
+
+
+@pytest.mark.parametrize("cut", [600, 1500, 2048, -10_240, -9_728])
+def test_cut_short(desk: Desk, model: Path, cut: int) -> None:
+    data = tarred(model)
+    assert refused(desk, data[:cut], "tar archive").code == 3
+
+
+def test_every_block_is_missed(desk: Desk, model: Path) -> None:
+    """Cut behind any block before the end, nothing comes of it."""
+    data = tarred(model).rstrip(b"\0")
+    for blocks in range(1, len(data) // 512 + 2):
+        assert refused(desk, data[: blocks * 512].ljust(blocks * 512, b"\0"), "tar archive").code == 3
+
+
+def test_no_model_in_it(desk: Desk, model: Path) -> None:
+    put(desk.folder / "both" / "1")
+    put(desk.folder / "both" / "2")
+    refused(desk, tarred(desk.folder / "both"), "without a SavedModel: it has 1, 2")
+    refused(desk, tarred(model / "variables"), "without a SavedModel: it has variables.data-00000-of-00001")
+
+
+def test_too_long(desk: Desk, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gdsurgeon.container.tar.LONGEST_STREAM", 5000)
+    refused(desk, tarred(model), "does not end within")
+    monkeypatch.undo()
+    monkeypatch.setattr("gdsurgeon.container.tar.MOST_MEMBERS", 3)
+    refused(desk, tarred(model), "more than 3 files")
+
+
+def test_a_full_disk(desk: Desk, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    data = tarred(model)
+    monkeypatch.setattr(os, "makedirs", full)
+    assert refused(desk, data, "no space left on device", "TMPDIR").code == 6
+
+
+def test_permissions_are_not_taken(desk: Desk, model: Path) -> None:
+    (model / "variables").chmod(0o777)
+    (model / "assets" / "words.txt").chmod(0o4755)
+    assert desk.run(*RENAME, "-o", "out", data=tarred(model)).code == 0
+    assert stat.S_IMODE((desk.folder / "out" / "assets" / "words.txt").stat().st_mode) & 0o7111 == 0
+
+
+def test_a_graph_at_standard_input_is_one(desk: Desk) -> None:
+    ran = desk.run("rename", "-", "y=q", *QUICK, data=PLAIN)
+    assert ran.code == 0
+    meta = meta_graph().SerializeToString()
+    ran = desk.run("rename", "-", "y=q", *QUICK, data=meta)
+    assert ran.code == 0
+    assert desk.run("inspect", "-", data=b"").code == 3
