@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_attr import set_attr as set_attr
     from gdsurgeon.edits.set_device import set_device as set_device
     from gdsurgeon.edits.set_shape import set_shape as set_shape
+    from gdsurgeon.edits.slim import slim as slim
     from gdsurgeon.edits.swap_op import swap_op as swap_op
     from gdsurgeon.edits.to_savedmodel import to_savedmodel as to_savedmodel
     from gdsurgeon.errors import GdsurgeonError as GdsurgeonError
@@ -152,6 +153,12 @@ COMMANDS = {
         "Rename, remove and add signatures.",
         "cli.signature",
         "edits.change_signatures.change_signatures",
+    ),
+    "slim": Entry(
+        "SavedModels and checkpoints",
+        "Take out of a model all that its signatures do not need.",
+        "cli.slim",
+        "edits.slim.slim",
     ),
     "checkpoint": Entry(
         "SavedModels and checkpoints",

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from gdsurgeon.container.files import ASSETS, CHECKPOINT
 from gdsurgeon.container.meta_graph import MetaGraph, Signatures
-from gdsurgeon.container.restoring import Key, initialising, keys_by_objects, restored_keys, restoring
+from gdsurgeon.container.restoring import initialising, keys_by_objects, restored_keys, restoring
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.errors import InputError, Line, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.serving import Serving
+from gdsurgeon.graph.serving import Key, Serving
 from gdsurgeon.text import near_miss
 from gdsurgeon.wire.fields import LEN, Field, WireError, encode_varint, fields
 from gdsurgeon.wire.source import Source, Window
@@ -182,7 +182,7 @@ def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: W
         wanted.signatures,
         restoring(meta, checkpoint),
         initialising(meta, assets),
-        frozenset(keys),
-        {name: key.tensor for name, key in apart.items()},
-        makes,
+        keys,
+        frozenset(apart),
+        weights=makes,
     )

@@ -6,7 +6,7 @@ import ctypes
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 
 from gdsurgeon.container.files import ASSETS, FINGERPRINT, GRAPH_FILE, TEXT_FILE
@@ -28,6 +28,9 @@ class OutputFolder:
 
     Use as a context manager, as `OutputFile`.
 
+    Attributes:
+        beside: further files that it is to hold, by their paths in it.
+
     Args:
         path: the output.
         model: the folder that is edited; '' where a new one is made.
@@ -45,6 +48,7 @@ class OutputFolder:
         self.has_appeared = False
         self._model = model
         self._assets = assets
+        self.beside: Mapping[str, Sequence[Chunk]] = {}
         self._target = os.path.realpath(path)
         parent = os.path.dirname(self._target)
         if not os.path.isdir(parent):
@@ -78,9 +82,9 @@ class OutputFolder:
             if self._model:
                 link_tree(self._model, self.staged, REPLACED)
             self._put_assets(os.path.join(self.staged, ASSETS))
-            with OutputFile(graph_file) as file:
-                file.stage(chunks)
-                file.publish()
+            for name, content in self.beside.items():
+                self._put(os.path.join(self.staged, name), content)
+            self._put(graph_file, chunks)
             if self._model:
                 shutil.copymode(self._model, self.staged)
             sync_folder(self.staged)
@@ -91,6 +95,13 @@ class OutputFolder:
             self.discard()
             raise
         return graph_file
+
+    @staticmethod
+    def _put(path: str, chunks: Iterable[Chunk]) -> None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with OutputFile(path) as file:
+            file.stage(chunks)
+            file.publish()
 
     def _put_assets(self, folder: str) -> None:
         if self._assets:

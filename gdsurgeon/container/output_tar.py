@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 
@@ -25,6 +25,9 @@ class OutputTar:
 
     Use as a context manager, as `OutputFile`.
 
+    Attributes:
+        beside: further files that it is to hold, by their paths in it.
+
     Args:
         model: the folder that is edited; '' where a new one is made.
         assets: paths of files that a new one holds.
@@ -38,6 +41,7 @@ class OutputTar:
         self.name = self._stream.name
         self._model = model
         self._assets = assets
+        self.beside: Mapping[str, Sequence[Chunk]] = {}
         self._stack = ExitStack()
         self._staged = ""
 
@@ -62,6 +66,7 @@ class OutputTar:
         except OSError as error:
             raise OutputError(f"{self.name} cannot be staged: {reason(error)}") from error
         folder = self._stack.enter_context(OutputFolder(os.path.join(place, "model"), self._model, self._assets))
+        folder.beside = self.beside
         graph_file = folder.stage(chunks)
         self._staged = os.path.dirname(graph_file)
         return graph_file
@@ -82,6 +87,9 @@ class OutputTar:
             yield ASSETS, None
         for path in self._assets:
             yield from _file(os.path.join(ASSETS, os.path.basename(path)), path)
+        for inner in sorted({os.path.dirname(name) for name in self.beside}):
+            yield inner, None
+            yield from ((name, list(data)) for name, data in self.beside.items() if os.path.dirname(name) == inner)
 
 
 def _listed(folder: str) -> Iterator[File]:

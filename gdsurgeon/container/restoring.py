@@ -6,7 +6,6 @@ Source: what tf.compat.v1.saved_model.load and tf.compat.v1.train.Saver.restore 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from typing import NamedTuple
 
 from gdsurgeon.checkpoint import object_graph
 from gdsurgeon.checkpoint.open import open_checkpoint
@@ -19,20 +18,13 @@ from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.serving import INIT, Restoring
+from gdsurgeon.graph.serving import INIT, Key, Restoring
 from gdsurgeon.ops.kinds import ASSIGNMENTS, CALLS, IDENTITY, is_variable
 from gdsurgeon.wire.messages import message
 
 INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
 _RESTORE = "RestoreV2"
 _PASSED_ON = IDENTITY | {"Reshape", "Cast"}
-
-
-class Key(NamedTuple):
-    """Where a checkpoint has the value of a variable: the tensor, and the slice of it as the restore op spells it."""
-
-    tensor: str
-    slice: str = ""
 
 
 def restoring(model: MetaGraph, checkpoint: str) -> Restoring | None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.checkpoint.slices import parse_slice_spec
 from gdsurgeon.checkpoint.stored import Checkpoint
-from gdsurgeon.container.restoring import Key
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import TENSOR, raw_value
+from gdsurgeon.graph.serving import Key
 from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
 from gdsurgeon.text import near_miss
 from gdsurgeon.wire.fields import LEN, encode_len, encode_varint

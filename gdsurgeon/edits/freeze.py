@@ -10,17 +10,17 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.extract import cut_down, needed
 from gdsurgeon.edits.functions.handles import Handles, Held
 from gdsurgeon.edits.naming import naming, of_tensors
-from gdsurgeon.edits.signatures import DEFAULT_KEY
+from gdsurgeon.edits.signatures import DEFAULT_KEY, signature_of
 from gdsurgeon.errors import EditError, Line, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
-from gdsurgeon.graph.serving import Served, Serving
+from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.kinds import PLACEHOLDERS, VARIABLES, is_table, is_variable
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, near_miss, size
+from gdsurgeon.text import counted, size
 
 
 @naming(inputs=of_tensors, outputs=of_tensors)
@@ -88,7 +88,7 @@ def _tensors(graph: Graph, texts: Iterable[str]) -> list[Output]:
 
 def _served(graph: Graph, serving: Serving, keys: Sequence[str]) -> tuple[list[Output], list[Output]]:
     """The inputs and the outputs of the signatures KEYS."""
-    meant = [(key, _signature(graph, serving, key)) for key in keys or [_default(graph, serving)]]
+    meant = [(key, signature_of(graph, serving, key)) for key in keys or [_default(graph, serving)]]
     starts = {key: _tensors(graph, served.inputs.values()) for key, served in meant}
     ends = {key: _tensors(graph, served.outputs.values()) for key, served in meant}
     topology = topology_of(graph)
@@ -104,14 +104,6 @@ def _served(graph: Graph, serving: Serving, keys: Sequence[str]) -> tuple[list[O
                 )
     unique: dict[Output, None] = dict.fromkeys(tensor for tensors in starts.values() for tensor in tensors)
     return list(unique), list(dict.fromkeys(tensor for tensors in ends.values() for tensor in tensors))
-
-
-def _signature(graph: Graph, serving: Serving, key: str) -> Served:
-    found = serving.called.get(key)
-    if found is None:
-        near = near_miss(key, serving.called)
-        raise EditError(f"{printable(graph.source_name)} has no signature {quoted(key)}.{near}".rstrip("."))
-    return found
 
 
 def _default(graph: Graph, serving: Serving) -> str:

@@ -9,9 +9,10 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
-from gdsurgeon.graph.serving import Served
+from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
+from gdsurgeon.text import near_miss
 
 DEFAULT_KEY = "serving_default"
 
@@ -22,6 +23,15 @@ class Named(NamedTuple):
     name: str
     tensor: str
     key: str = DEFAULT_KEY
+
+
+def signature_of(graph: Graph, serving: Serving, key: str) -> Served:
+    """The signature KEY of those that are called. Raises EditError: there is none."""
+    found = serving.called.get(key)
+    if found is None:
+        near = near_miss(key, serving.called)
+        raise EditError(f"{printable(graph.source_name)} has no signature {quoted(key)}.{near}".rstrip("."))
+    return found
 
 
 def with_added(served: Served, key: str, inputs: Sequence[Named], outputs: Sequence[Named]) -> Served:

@@ -28,15 +28,19 @@ def _respelt(graph: Graph) -> Serving | None:
         feeds = {now: path for text, path in before.feeds.items() if (now := tensor_now(graph, text)) is not None}
         return Restoring(feeds, tuple(now for text in before.targets if (now := tensor_now(graph, text)) is not None))
 
+    restoring, apart = serving.restoring, serving.apart
+    if serving.saver is not None:
+        restoring = Restoring({serving.saver.file_name: serving.checkpoint}, (serving.saver.restore,))
+        apart = frozenset()
     return serving._replace(
         signatures={
             key: Served(tensors(served.inputs), tensors(served.outputs), served.method)
             for key, served in serving.signatures.items()
         },
-        restoring=run(serving.restoring),
+        restoring=run(restoring),
         initialising=run(serving.initialising),
-        variables=frozenset(now for text in serving.variables if (now := tensor_now(graph, text)) is not None),
-        apart={now: key for text, key in serving.apart.items() if (now := tensor_now(graph, text)) is not None},
+        keys={now: key for text, key in serving.keys.items() if (now := tensor_now(graph, text)) is not None},
+        apart=frozenset(now for text in apart if (now := tensor_now(graph, text)) is not None),
     )
 
 

@@ -34,6 +34,39 @@ class Restoring(NamedTuple):
     targets: tuple[str, ...]
 
 
+class Key(NamedTuple):
+    """Where a checkpoint has the value of a variable: the tensor, and the slice of it as the restore op spells it."""
+
+    tensor: str
+    slice: str = ""
+
+
+class SavedVariable(NamedTuple):
+    """A variable, where a checkpoint has its value, what assigns it, the value, and what is read to save it."""
+
+    variable: str
+    key: Key
+    assign: str
+    value: str
+    read: str
+
+
+class Saver(NamedTuple):
+    """Nodes that restore and save variables.
+
+    Attributes:
+        file_name: the tensor that is fed with the checkpoint's prefix.
+        restore: the node that is run to restore.
+        save: the tensor that is fetched to save.
+        variables: what is restored and saved.
+    """
+
+    file_name: str
+    restore: str
+    save: str
+    variables: tuple[SavedVariable, ...]
+
+
 Weights = Callable[[Mapping[str, tuple[int, str]]], Source]
 """Makes a GraphDef of constants: the values of variables, by the names of their nodes in the file, each with the dtype
 that it must have and the device of its constant. Raises EditError where one has no value."""
@@ -49,8 +82,10 @@ class Serving(NamedTuple):
         meant: the keys of those that are looked at; none: all that somebody calls.
         restoring: the run that restores its checkpoint; None where there is none.
         initialising: the run by which a loader initialises tables and more, after that; None: none.
-        variables: the nodes that have a value then, those that stand APART too.
-        apart: the keys of variables that no node restores, by their nodes: only who reads the model's objects does.
+        keys: where the checkpoint has the values of variables, by their nodes.
+        apart: those of these nodes that RESTORING does not restore: only who reads the model's objects does.
+        saver: what an edit has put there, in an edited graph, to restore all of KEYS: RESTORING is no longer there.
+        before: the same as the file has it, where an edit has changed how the graph is served.
         weights: makes constants of variables; None where there is no checkpoint.
     """
 
@@ -60,8 +95,10 @@ class Serving(NamedTuple):
     meant: tuple[str, ...] = ()
     restoring: Restoring | None = None
     initialising: Restoring | None = None
-    variables: frozenset[str] = frozenset()
-    apart: Mapping[str, str] = {}
+    keys: Mapping[str, Key] = {}
+    apart: frozenset[str] = frozenset()
+    saver: Saver | None = None
+    before: Serving | None = None
     weights: Weights | None = None
 
     @property
@@ -78,6 +115,11 @@ class Serving(NamedTuple):
             for name, tensor in {**served.outputs, **served.inputs}.items()
             if key != INIT
         }
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The nodes of variables that have a value once they are restored."""
+        return frozenset(self.keys)
 
     @property
     def called(self) -> dict[str, Served]:

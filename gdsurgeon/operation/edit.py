@@ -65,8 +65,8 @@ class Request(Data):
         functions: library functions to whose bodies the edit is applied, in the place of the graph.
         require_change: refuse an edit that finds nothing to do, instead of passing the graph on.
         wanted: what of the model is meant.
-        form: what is written: the ``model`` that was read, with its graph edited; its ``graph`` alone; or a
-            ``saved_model`` that is made around it.
+        form: what is written: the ``model`` that was read, with its graph edited; its ``graph`` alone; a
+            ``saved_model`` that is made around it; or a ``slim`` one that is made of the one that was read.
         assets: files that a SavedModel that is made holds.
         as_v1: whether a SavedModel is written without the objects of TensorFlow 2.
         becomes: what takes the place of the suffix of the model's name where no output is named.
@@ -84,7 +84,7 @@ class Request(Data):
     functions: tuple[str, ...] = ()
     require_change: bool = False
     wanted: Wanted = ALL
-    form: Literal["model", "graph", "saved_model"] = "model"
+    form: Literal["model", "graph", "saved_model", "slim"] = "model"
     assets: tuple[str, ...] = ()
     as_v1: bool = False
     becomes: str = ".edited{suffix}"
@@ -189,11 +189,12 @@ def _proving(request: Request, progress: Progress) -> Proving:
 def _output(request: Request, out: str) -> Output:
     """Where the output is written: a folder, where the model is one, or a tar stream of it."""
     folder = model_folder(request.model)
-    if request.in_place and request.form != "model":
+    is_made = request.form in ("saved_model", "slim")
+    if request.in_place and request.form != "model" and not (folder and request.form == "slim"):
         raise UsageError(Line("{in_place} would have something of another kind replace MODEL: {out} names it"))
     if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):
         raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})")
-    if request.form == "graph" or (request.form == "model" and not folder):
+    if request.form == "graph" or not (folder or is_made):
         return OutputFile(out)
     kept = folder if request.form == "model" else ""
     if out in STANDARD_OUTPUT:
@@ -254,6 +255,8 @@ def _operate(
     with OutputFile("-") if request.dry_run else output as staging:
         staged = staging.stage(written.chunks)
         graph.source.check_unchanged()
+        if written.check is not None and not request.dry_run:
+            written.check(os.path.dirname(staged))
         proof = unproven
         if proving is not None:
             try:
@@ -277,11 +280,13 @@ class _Written(NamedTuple):
         chunks: of the file.
         graph: the graph in it, as who reads it will have it.
         edited: that in memory, where the file is not it; None: the file is it, or nobody wants to run it.
+        check: called with the folder that is staged: raises ValidationError where what is in it is not as it is to be.
     """
 
     chunks: list[Chunk]
     graph: list[Chunk]
     edited: bytes | None
+    check: Callable[[str], None] | None = None
 
 
 def _written(request: Request, model: Model, result: EditResult, output: Output, *, text: bool, runs: bool) -> _Written:
@@ -291,6 +296,8 @@ def _written(request: Request, model: Model, result: EditResult, output: Output,
     if text:
         chunks, edited = _as_text(model.graph, graph, output)
         return _Written(chunks, [edited], edited)
+    if request.form == "slim" and model.container is not None:
+        return _slimmed(model.container, output, graph, runs=runs)
     if request.form == "saved_model":
         from gdsurgeon.operation.making import saved_model
 
@@ -301,6 +308,22 @@ def _written(request: Request, model: Model, result: EditResult, output: Output,
         return _Written(graph, graph, None)
     _check_size(model.graph, size_of(chunks))
     return _Written(chunks, graph, read_chunks(graph) if runs else None)
+
+
+def _slimmed(container: Container, output: Output, graph: list[Chunk], *, runs: bool) -> _Written:
+    """What is written where a SavedModel is made of the one that CONTAINER is; OUTPUT is told what is beside it."""
+    from gdsurgeon.container.output_folder import OutputFolder
+    from gdsurgeon.container.output_tar import OutputTar
+    from gdsurgeon.operation.making import saved_model
+    from gdsurgeon.operation.slimming import around, beside, check_beside
+
+    wanted = beside(container.graph)
+    if isinstance(output, (OutputFolder, OutputTar)):
+        output.beside = wanted.files
+    chunks = saved_model(container.graph, around(container.meta))
+    _check_size(container.graph, size_of(chunks))
+    edited = read_chunks(graph) if runs else None
+    return _Written(chunks, graph, edited, lambda folder: check_beside(folder, container.graph, wanted))
 
 
 def _in_container(request: Request, container: Container, result: EditResult) -> list[Chunk]:

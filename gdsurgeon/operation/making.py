@@ -17,36 +17,44 @@ from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.wire.fields import LEN, VARINT, encode_varint
 from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import SignatureDef, TensorInfo
+from gdsurgeon.wire.protos import MetaGraphDef, SignatureDef, TensorInfo
 from gdsurgeon.wire.write import Chunk, size_of
 
 TAG = "serve"
 _SCHEMA = 1
 
 
-def saved_model(graph: Graph) -> list[Chunk]:
-    """``saved_model.pb`` with GRAPH, served as `Graph.serving` says; the graph goes from file to file."""
+def saved_model(graph: Graph, around: MetaGraphDef | None = None) -> list[Chunk]:
+    """``saved_model.pb`` with GRAPH, which goes from file to file; what is AROUND it, None: as `Graph.serving` says."""
+    inner = graph.chunks()
+    meta: list[Chunk] = [
+        encode_varint(GRAPH << 3 | LEN) + encode_varint(size_of(inner)),
+        *inner,
+        (around if around is not None else _around(graph)).SerializeToString(deterministic=True),
+    ]
+    head = encode_varint(1 << 3 | VARINT) + encode_varint(_SCHEMA)
+    return [head + encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(meta)), *meta]
+
+
+def _around(graph: Graph) -> MetaGraphDef:
     serving = graph.serving or Serving()
     around = message("tensorflow.MetaGraphDef")()
     around.meta_info_def.tags.append(TAG)
     around.meta_info_def.tensorflow_version = table_version()
     for key, served in serving.signatures.items():
         _put_signature(around.signature_def[key], graph, served)
-    if serving.initialising is not None:
-        if serving.initialising.targets:
-            names = around.collection_def[MAIN_OP].node_list.value
-            names.extend(serving.initialising.targets)
-        for tensor, path in serving.initialising.feeds.items():
-            asset = around.asset_file_def.add(filename=os.path.basename(path))
-            asset.tensor_info.name = _spelt(tensor)
-    inner = graph.chunks()
-    meta: list[Chunk] = [
-        encode_varint(GRAPH << 3 | LEN) + encode_varint(size_of(inner)),
-        *inner,
-        around.SerializeToString(deterministic=True),
-    ]
-    head = encode_varint(1 << 3 | VARINT) + encode_varint(_SCHEMA)
-    return [head + encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(meta)), *meta]
+    put_initialising(around, serving)
+    return around
+
+
+def put_initialising(around: MetaGraphDef, serving: Serving) -> None:
+    """Has AROUND say what a loader of SERVING runs first, and which files it feeds."""
+    run = serving.initialising
+    if run is not None and run.targets:
+        around.collection_def[MAIN_OP].node_list.value.extend(run.targets)
+    for tensor, path in run.feeds.items() if run is not None else ():
+        asset = around.asset_file_def.add(filename=os.path.basename(path))
+        asset.tensor_info.name = spelt(tensor)
 
 
 def definitions(meta: MetaGraph) -> dict[str, SignatureDef] | None:
@@ -90,12 +98,12 @@ def _put_signature(
 
 def _put_info(info: TensorInfo, graph: Graph, tensor: str) -> None:
     output = graph.tensor(tensor)
-    info.name = _spelt(tensor)
+    info.name = spelt(tensor)
     info.dtype = base_dtype(output.dtype)
     info.tensor_shape.CopyFrom(shape_value(graph.derived(infer_shapes).shape(output)).shape)
 
 
-def _spelt(tensor: str) -> str:
+def spelt(tensor: str) -> str:
     """A tensor as models spell it, always with its index."""
     ref = parse_tensor(tensor)
     return f"{ref.node}:{ref.port}"

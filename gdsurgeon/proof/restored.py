@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.served import serving_of
-from gdsurgeon.graph.serving import Restoring
+from gdsurgeon.graph.serving import Key, Restoring
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.wire.write import read_chunks
-
-if TYPE_CHECKING:
-    from gdsurgeon.container.restoring import Key
-
-_SCOPE = "restored_by_gdsurgeon"
 
 
 def restoring_runs(graph: Graph) -> list[Restoring]:
@@ -47,15 +40,12 @@ def with_restoring(graph: Graph, data: bytes) -> bytes:
 def _apart(graph: Graph) -> dict[str, Key]:
     """The keys of the variables of GRAPH that nothing in it restores."""
     serving = serving_of(graph)
-    if serving is None or not serving.apart:
-        return {}
-    from gdsurgeon.container.restoring import Key
-
-    found = ((graph.find(name), key) for name, key in serving.apart.items())
-    return {node.name: Key(key) for node, key in found if node is not None and is_variable(node.op)}
+    apart = serving.apart if serving is not None else ()
+    nodes = (graph.find(name) for name in sorted(apart))
+    return {n.name: serving.keys[n.name] for n in nodes if serving is not None and n is not None and is_variable(n.op)}
 
 
 def _scope(graph: Graph) -> str:
-    """Under which names the nodes are put: none that a scope of GRAPH has."""
-    taken = {name.partition("/")[0] for name in graph.names() if name.startswith(_SCOPE)}
-    return next(name for n in range(len(taken) + 1) if (name := f"{_SCOPE}_{n}" if n else _SCOPE) not in taken)
+    from gdsurgeon.edits.copying.saver import free_scope
+
+    return free_scope(graph, "restored_by_gdsurgeon")

@@ -29,6 +29,7 @@ SPECIFIED = frozenset(
         "set_attr",
         "set_device",
         "set_shape",
+        "slim",
         "swap_op",
         "to_savedmodel",
     )

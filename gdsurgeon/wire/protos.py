@@ -303,6 +303,7 @@ class SaverDef(Message):
     filename_tensor_name: str
     save_tensor_name: str
     restore_op_name: str
+    version: int
 
 
 class MetaInfo(Message):
@@ -318,9 +319,15 @@ class SavedFunction(Message):
     concrete_functions: Scalars[str]
 
 
+class SavedVariable(Message):
+    name: str
+    trainable: bool
+
+
 class SavedObject(Message):
     constant: SavedConstant
     function: SavedFunction
+    variable: SavedVariable
 
 
 class SavedConcreteFunction(Message):
@@ -346,3 +353,5 @@ class VariableDef(Message):
     initial_value_name: str
     initializer_name: str
     snapshot_name: str
+    is_resource: bool
+    trainable: bool

@@ -7,16 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gdsurgeon.container.restoring import Key
 from gdsurgeon.edits.copying.placeholders import add_placeholder
 from gdsurgeon.graph.attrs import type_value, types_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.serving import Key, SavedVariable, Saver
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES
 
 FILE_NAME, RESTORE, SAVE = "file_name", "restore", "save"
+
+
+def free_scope(graph: Graph, name: str) -> str:
+    """A scope under which no node of GRAPH has its name: NAME, NAME_1, ..."""
+    taken = {found.partition("/")[0] for found in graph.names() if found.startswith(name)}
+    return next(free for n in range(len(taken) + 1) if (free := f"{name}_{n}" if n else name) not in taken)
+
+
+def saver_in(scope: str, keys: Mapping[Node, Key]) -> Saver:
+    """The nodes that `add_restoring` and `add_saving` put in SCOPE for the variables of KEYS."""
+    saved = (
+        SavedVariable(
+            variable.name,
+            key,
+            f"{scope}/Assign_{number}",
+            f"{scope}/RestoreV2:{number}",
+            f"{scope}/Read_{number}" if variable.op in RESOURCE_VARIABLES else variable.name,
+        )
+        for number, (variable, key) in enumerate(keys.items())
+    )
+    return Saver(f"{scope}/{FILE_NAME}", f"{scope}/{RESTORE}", f"{scope}/{SAVE}", tuple(saved))
 
 
 def add_restoring(graph: Graph, keys: Mapping[Node, Key], scope: str) -> list[Node]:

@@ -1,0 +1,142 @@
+"""What a slim SavedModel holds beside its graph: a checkpoint with the tensors that it restores, and its assets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.checkpoint.bundle import index_path, shard_path
+from gdsurgeon.checkpoint.compare import check_identical
+from gdsurgeon.checkpoint.edit import Edited, edit, rewritten
+from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.files import ASSETS, CHECKPOINT
+from gdsurgeon.container.load import open_model
+from gdsurgeon.container.mentions import as_variable, respell
+from gdsurgeon.container.meta_graph import MetaGraph
+from gdsurgeon.errors import EditError, ValidationError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.served import serving_of, tensor_now
+from gdsurgeon.graph.serving import INIT, Saver, Serving
+from gdsurgeon.operation.making import TAG, put_initialising, spelt
+from gdsurgeon.ops.kinds import RESOURCE_VARIABLES
+from gdsurgeon.text import near_miss
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import MetaGraphDef
+from gdsurgeon.wire.source import open_source
+from gdsurgeon.wire.write import Chunk, SourceSpan
+
+_TRAINED = "trainable_variables"
+_V2 = 2
+"""The version of a saver whose checkpoints are TensorBundles."""
+
+
+class Beside(NamedTuple):
+    """What is in the folder of a SavedModel beside its graph.
+
+    Attributes:
+        files: by their paths in the folder.
+        tensors: what its checkpoint is to hold; None where it has none.
+    """
+
+    files: Mapping[str, Sequence[Chunk]]
+    tensors: Edited | None
+
+
+def beside(graph: Graph) -> Beside:
+    """What belongs beside GRAPH, as it is served.
+
+    Raises:
+        EditError: its checkpoint has no value for a variable.
+        InputError: the checkpoint or an asset cannot be read.
+    """
+    serving = serving_of(graph) or Serving()
+    files: dict[str, Sequence[Chunk]] = {}
+    tensors = None
+    if serving.saver is not None:
+        tensors = _tensors(serving.checkpoint, serving.saver)
+        made = rewritten(tensors)
+        (shard,) = made.shards
+        assert not isinstance(shard, str)
+        files = {index_path(CHECKPOINT): [made.table], shard_path(CHECKPOINT, 0, 1): shard}
+    for path in serving.initialising.feeds.values() if serving.initialising is not None else ():
+        source = open_source(path)
+        files[os.path.join(ASSETS, os.path.basename(path))] = [SourceSpan(source, 0, source.size)]
+    return Beside(files, tensors)
+
+
+def _tensors(prefix: str, saver: Saver) -> Edited:
+    """The tensors of the checkpoint PREFIX from which SAVER restores variables."""
+    checkpoint = open_checkpoint(prefix)
+    wanted = {saved.key.tensor: saved.variable for saved in saver.variables}
+    for key, variable in wanted.items():
+        if key not in checkpoint:
+            near = near_miss(key, checkpoint.keys)
+            what = f"has no tensor {quoted(key)}, which the variable {quoted(variable)} is restored from"
+            raise EditError(f"{printable(prefix)} {what}.{near}".rstrip("."))
+    return edit(checkpoint, {}, frozenset(checkpoint.keys) - wanted.keys(), {})
+
+
+def around(meta: MetaGraph) -> MetaGraphDef:
+    """What stands around the graph of META once that is slim: no objects, and what is known of its signatures.
+
+    Variables are listed as TensorFlow 1 lists them, by which tf.saved_model.load makes them variables again.
+    """
+    graph, serving = meta.graph, serving_of(meta.graph) or Serving()
+    old, new = meta.around, message("tensorflow.MetaGraphDef")()
+    for key in serving.signatures:
+        if key != INIT:
+            new.signature_def[key].CopyFrom(old.signature_def[key])
+    respell(new, lambda text: tensor_now(graph, text))
+    new.meta_info_def.tags.extend(sorted(meta.tags) or [TAG])
+    new.meta_info_def.tensorflow_version = old.meta_info_def.tensorflow_version
+    put_initialising(new, serving)
+    if serving.saver is not None:
+        new.saver_def.filename_tensor_name = spelt(serving.saver.file_name)
+        new.saver_def.save_tensor_name = spelt(serving.saver.save)
+        new.saver_def.restore_op_name = serving.saver.restore
+        new.saver_def.version = _V2
+        _put_variables(new, serving.saver, meta)
+    return new
+
+
+def _put_variables(new: MetaGraphDef, saver: Saver, meta: MetaGraph) -> None:
+    """Lists the variables that SAVER restores, with what META knows of them."""
+    listed = {
+        collection: [found for entry in held.bytes_list.value if (found := as_variable(entry)) is not None]
+        for collection, held in meta.around.collection_def.items()
+    }
+    known = {tensor_now(meta.graph, found.variable_name): found for held in listed.values() for found in held}
+    trained = {tensor_now(meta.graph, found.variable_name) for found in listed.get(_TRAINED, ())}
+    objects = meta.around.object_graph_def.nodes
+    trained |= {item.variable.name for item in objects if item.variable.trainable}  # by the names that they share
+    for saved in saver.variables:
+        node = meta.graph[saved.variable]
+        name = spelt(saved.variable)
+        entry = message("tensorflow.VariableDef")()
+        if name in known:
+            entry.CopyFrom(known[name])
+        entry.trainable = name in trained or (node.text_attr("shared_name") or saved.variable) in trained
+        entry.variable_name, entry.initializer_name = name, saved.assign
+        entry.initial_value_name, entry.snapshot_name = spelt(saved.value), spelt(saved.read)
+        entry.is_resource = node.op in RESOURCE_VARIABLES
+        for collection in ("variables", _TRAINED)[: 1 + entry.trainable]:
+            new.collection_def[collection].bytes_list.value.append(entry.SerializeToString(deterministic=True))
+
+
+def check_beside(folder: str, graph: Graph, wanted: Beside) -> None:
+    """Reads the SavedModel in FOLDER, as it is written, and holds it against GRAPH and what is WANTED beside it.
+
+    Raises:
+        ValidationError: it restores other variables, has other signatures, or another checkpoint.
+    """
+    serving = serving_of(graph) or Serving()
+    written = open_model(folder).graph.serving or Serving()
+    saved = serving.saver.variables if serving.saver is not None else ()
+    if any(written.keys.get(item.variable) != item.key for item in saved) or written.apart:
+        raise ValidationError("the model would restore other variables than it is to")
+    if written.signatures != {key: served for key, served in serving.signatures.items() if key != INIT}:
+        raise ValidationError("the model would have other signatures than it is to")
+    if wanted.tensors is not None:
+        with open_checkpoint(os.path.join(folder, CHECKPOINT)) as checkpoint:
+            check_identical(checkpoint, wanted.tensors)

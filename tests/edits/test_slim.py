@@ -1,0 +1,184 @@
+"""slim: a model has what its signatures need, and nothing else; all loaders load it, and it gives what it gave."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.desk import Desk, check_refused
+from support.loading import LOADERS, by_keras, by_tensorflow_2
+from support.meta_graphs import meta_graph, put, read
+from support.paths import FIXTURES
+from support.renaming import QUICK
+from support.saved_models import NODES, OBJECTS
+from support.shipped import Shipped
+
+import gdsurgeon as gds
+from gdsurgeon.container.load import open_model
+from gdsurgeon.errors import EditError
+
+SAVER = {
+    "file_name", "names", "slices", "RestoreV2", "Assign_0", "restore", "SaveV2", "save",
+}  # fmt: skip
+
+
+def keys(folder: Path | str) -> list[str]:
+    with gds.open_checkpoint(str(Path(folder) / "variables" / "variables")) as checkpoint:
+        return list(checkpoint.keys)
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def model(desk: Desk) -> Path:
+    """One with a variable, of which a trainer has left more than its signatures need."""
+    return put(desk.folder / "model")
+
+
+def test_what_is_left(desk: Desk, model: Path) -> None:
+    ran = desk.run("slim", "model", "-o", "out", *QUICK)
+    assert ran.code == 0, ran.err
+    (meta,) = read("out").meta_graphs
+    needed = {"x", "w", "w/read", "y", "w/initial"}  # the last of them is part of a signature's sparse tensor
+    assert {node.name for node in meta.graph_def.node} == needed | {f"saver/{name}" for name in SAVER}
+    (before,) = read("model").meta_graphs
+    assert dict(meta.signature_def) == dict(before.signature_def)
+    assert list(meta.meta_info_def.tags) == ["serve"]
+    assert not meta.asset_file_def and not meta.object_graph_def.nodes
+    assert set(meta.collection_def) == {"variables", "trainable_variables"}
+    (entry,) = meta.collection_def["variables"].bytes_list.value
+    assert b"saver/Assign_0" in entry and b"net/w" in entry  # also of which part of a partitioned one it is
+    assert files(desk.folder / "out") == {
+        "saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001",
+    }  # fmt: skip
+    assert keys("out") == ["net/w"]
+    assert desk.temporary_files() == []
+
+
+def test_once_more_is_the_same_under_other_names(desk: Desk, model: Path) -> None:
+    for source, out in (("model", "one"), ("one", "two"), ("two", "three")):
+        ran = desk.run("slim", source, "-o", out, *QUICK)
+        assert ran.code == 0, ran.err
+    names = [{node.name for node in read(out).meta_graphs[0].graph_def.node} for out in ("one", "two", "three")]
+    assert names[1] == {name.replace("saver/", "saver_1/") for name in names[0]}
+    assert files(desk.folder / "one") == files(desk.folder / "three")
+    assert (desk.folder / "one" / "saved_model.pb").read_bytes() == (desk.folder / "three/saved_model.pb").read_bytes()
+
+
+def test_in_the_place_of_the_model(desk: Desk, model: Path) -> None:
+    ran = desk.run("slim", "model", "-i", "--backup", ".old", *QUICK)
+    assert ran.code == 0, ran.err
+    assert len(read("model").meta_graphs[0].graph_def.node) == 13
+    assert len(read("model.old").meta_graphs[0].graph_def.node) == 18
+    assert desk.temporary_files() == []
+
+
+@pytest.mark.parametrize("level", ["structure", "none"])
+def test_in_a_pipe(desk: Desk, model: Path, level: str) -> None:
+    assert desk.run("slim", "model", "-o", "out", *QUICK).code == 0
+    ran = desk.run("slim", "model", "-o", "-", "--validate", level)
+    assert ran.code == 0, ran.err
+    with tarfile.open(fileobj=io.BytesIO(ran.out)) as archive:
+        archive.extractall("streamed", filter="data")
+    there = {path: (desk.folder / "out" / path).read_bytes() for path in files(desk.folder / "out")}
+    assert {path: (desk.folder / "streamed" / path).read_bytes() for path in files(desk.folder / "streamed")} == there
+
+
+def test_one_signature(desk: Desk, model: Path) -> None:
+    ran = desk.run("slim", "model", "--signature", "serving_default", "-o", "out", *QUICK)
+    assert ran.code == 0, ran.err
+    (meta,) = read("out").meta_graphs
+    assert list(meta.signature_def) == ["serving_default"]
+    assert "w/initial" not in {node.name for node in meta.graph_def.node}
+
+
+def test_a_meta_graph_becomes_a_saved_model(desk: Desk, model: Path) -> None:
+    data = meta_graph(tags=()).SerializeToString()
+    desk.put("model.ckpt.meta", data)
+    for path in (model / "variables").iterdir():
+        shutil.copy(path, desk.folder / path.name.replace("variables", "model.ckpt"))
+    ran = desk.run("slim", "model.ckpt.meta", "-o", "out", *QUICK)
+    assert ran.code == 0, ran.err
+    assert list(read("out").meta_graphs[0].meta_info_def.tags) == ["serve"]
+    assert keys("out") == ["net/w"]
+
+
+def test_refused(desk: Desk, model: Path) -> None:
+    classifier = str(FIXTURES / "classifier.pb")
+    check_refused(desk, 4, ("a GraphDef of its own",), "slim", classifier, "-o", "out", *QUICK)
+    check_refused(desk, 3, ("Did you mean 'sparse'?",), "slim", "model", "--signature", "sparce", "-o", "out", *QUICK)
+    check_refused(desk, 2, ("is in MODEL",), "slim", "model", "-o", "model/out", *QUICK)
+    put(desk.folder / "lost", meta_graph(restored=False))
+    words = ("nothing restores or initialises the variable 'w'",)
+    check_refused(desk, 4, words, "slim", "lost", "-o", "out", *QUICK)
+    put(desk.folder / "other", meta_graph(key="net/v"))
+    words = ("has no tensor 'net/v', which the variable 'w' is restored from. Did you mean 'net/w'?",)
+    check_refused(desk, 4, words, "slim", "other", "-o", "out", *QUICK)
+
+
+def test_a_graph_is_as_it_was_where_it_is_refused(model: Path) -> None:
+    graph = gds.load(str(model))
+    with pytest.raises(EditError, match="no signature 'sparce'"):
+        gds.slim(graph, signatures=["sparce"])
+    assert not graph.is_changed
+
+
+# -- what TensorFlow makes of it -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*OBJECTS, *NODES])
+def test_all_loaders(desk: Desk, tf: Any, saved_models: Shipped, name: str) -> None:
+    tf.get_logger().setLevel("ERROR")
+    path = saved_models.path(name)
+    ran = desk.run("slim", path, "-o", "out")
+    assert ran.code == 0, ran.err
+    assert "bit-identical" in ran.err
+    assert set(keys("out")) < set(keys(path)) or name in (*NODES,)
+    assert (desk.folder / "out" / "saved_model.pb").stat().st_size < (Path(path) / "saved_model.pb").stat().st_size
+    serving = open_model("out").graph.serving
+    assert serving is not None
+    for key in serving.called:
+        recorded = saved_models.recorded(name, key)
+        wanted = {k: v.tolist() for k, v in recorded.outputs.items()}
+        for load in LOADERS:
+            if load is not by_keras or len(recorded.inputs) == 1:
+                assert load(tf, "out", recorded.inputs, key) == wanted, (load, key)
+
+
+def test_what_a_signature_does_not_need_of_the_checkpoint(desk: Desk, saved_models: Shipped) -> None:
+    path = saved_models.path("several")
+    assert desk.run("slim", path, "--signature", "scaled", "-o", "out").code == 0
+    assert keys("out") == ["w/.ATTRIBUTES/VARIABLE_VALUE"]
+    assert list(read("out").meta_graphs[0].signature_def) == ["scaled"]
+
+
+def test_objects_that_are_no_longer_loaded(desk: Desk, tf: Any, saved_models: Shipped) -> None:
+    """An optimiser of a Keras that this one does not know: its slots are asked for, and it has none."""
+    shutil.copytree(saved_models.path("dense"), "dense")
+    saved = read("dense")
+    (meta,) = saved.meta_graphs
+    w, b = [n for n, item in enumerate(meta.object_graph_def.nodes) if item.WhichOneof("kind") == "variable"]
+    slots = meta.object_graph_def.nodes[0].slot_variables
+    slots.add(slot_name="m", original_variable_node_id=w, slot_variable_node_id=b)
+    (desk.folder / "dense" / "saved_model.pb").write_bytes(saved.SerializeToString())
+    recorded = saved_models.recorded("dense")
+    with pytest.raises(AttributeError, match="add_slot"):
+        by_tensorflow_2(tf, "dense", recorded.inputs)
+    ran = desk.run("slim", "dense", "-o", "out")
+    assert ran.code == 0, ran.err
+    wanted = {k: v.tolist() for k, v in recorded.outputs.items()}
+    for load in LOADERS:
+        assert load(tf, "out", recorded.inputs) == wanted, load
+
+
+def test_its_variables_are_those_of_a_model(desk: Desk, tf: Any, saved_models: Shipped) -> None:
+    """Whoever loads it with TensorFlow 2 finds them, and which of them are trained."""
+    assert desk.run("slim", saved_models.path("dense"), "-o", "out").code == 0
+    loaded = tf.saved_model.load("out")
+    assert {(v.name, v.trainable) for v in loaded.variables} == {("w:0", True), ("b:0", True)}
