@@ -24,7 +24,9 @@ from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
 # Random tests draw the same in every run: what fails today fails tomorrow, and what takes long is no failure.
-settings.register_profile("steady", deadline=None, derandomize=True)
+settings.register_profile("steady", deadline=None, derandomize=True, max_examples=50)
+# Others in every run, and many: `--hypothesis-profile=thorough`.
+settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("steady")
 
 # Fixtures that start TensorFlow: a test that asks for one is one of those that do.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick, pick_some, shuffled
 from support.graphs import FLOAT, const, g8, graph, identity, node, placeholder, tensor
-from support.selecting import STEADY, names, short
+from support.selecting import names, short
 
 from gdsurgeon.analysis.traversal.order import levels
 from gdsurgeon.analysis.traversal.topology import Topology
@@ -78,7 +78,6 @@ def naive_edges(parsed: Any, control: bool) -> dict[str, set[str]]:
     return out
 
 
-@STEADY
 @given(graphs.random_graphs(), st.data(), st.booleans())
 def test_walks_against_naive_ones(drawn: graphs.Drawn, data: st.DataObject, control: bool) -> None:
     parsed = drawn.message
@@ -104,7 +103,6 @@ def test_walks_against_naive_ones(drawn: graphs.Drawn, data: st.DataObject, cont
     assert set(names(found, backward=tuple(sources), control=control)) == naive_walk(nodes(sources), up)
 
 
-@STEADY
 @given(graphs.random_graphs(), st.data())
 def test_an_edited_graph_is_selected_from_as_the_same_graph_loaded(drawn: graphs.Drawn, data: st.DataObject) -> None:
     found = from_bytes(drawn.data)
@@ -188,7 +186,6 @@ def random_edges(data: st.DataObject) -> tuple[list[bytes], dict[str, set[str]]]
     return shuffled(data.draw, records), producers
 
 
-@STEADY
 @given(st.data())
 def test_each_node_is_in_the_earliest_level_that_there_is_for_it(data: st.DataObject) -> None:
     records, producers = random_edges(data)
@@ -288,7 +285,6 @@ def test_the_edge_that_closes_a_loop_is_no_path() -> None:
     assert escaped(graphs.loop(), "w/Less", "w/Add")[::4] == ["w/Less", "w/Add"]
 
 
-@STEADY
 @given(st.data())
 def test_escape_against_a_naive_one(data: st.DataObject) -> None:
     records, producers = random_edges(data)

@@ -53,7 +53,6 @@ def check_read(tf: Any, prefix: Path, tensors: list[Drawn], key: Any = lambda ke
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=200)
 @given(tensors=contents())
 def test_bundles(tf: Any, tensors: list[Drawn]) -> None:
     with tempfile.TemporaryDirectory() as folder:

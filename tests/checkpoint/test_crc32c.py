@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdsurgeon.checkpoint import crc32c
@@ -52,7 +52,6 @@ def test_long_messages_are_folded_right(size: int) -> None:
     assert crc32c.checksum(data) == bit_by_bit(data)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=4000), st.binary(max_size=4000))
 def test_a_checksum_goes_on_where_it_ended(one: bytes, other: bytes) -> None:
     assert crc32c.extend(crc32c.checksum(one), other) == crc32c.checksum(one + other) == bit_by_bit(one + other)

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdsurgeon.checkpoint import stretch
@@ -72,7 +72,6 @@ def cut(array: np.ndarray, box: Extents) -> bytes:
 
 
 @pytest.mark.parametrize("most_runs", [4096, 0])
-@settings(max_examples=150)
 @given(drawn=boxes())
 def test_a_box_put_together_from_boxes(most_runs: int, drawn: tuple[tuple[int, ...], list[Extents], Extents]) -> None:
     shape, grid, wanted = drawn

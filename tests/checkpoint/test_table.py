@@ -72,7 +72,6 @@ def test_a_wrong_checksum_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
         list(opened(bytes(data)).records())
 
 
-@settings(max_examples=60)
 @given(st.lists(st.binary(max_size=40) | st.sampled_from([b"abcabcabc", b"x" * 300]), max_size=12).map(b"".join))
 def test_snappy(data: bytes) -> None:
     assert uncompress(snappy(data)) == data

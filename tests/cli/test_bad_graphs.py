@@ -300,7 +300,7 @@ def test_row_45_what_is_found_out_of_an_input_takes_as_much_memory_as_the_chain_
             tracemalloc.stop()
 
     most(500)  # what is loaded once is loaded now
-    assert most(8000) < 6 * most(2000)
+    assert most(4000) < 6 * most(1000)
 
 
 @pytest.mark.tensorflow

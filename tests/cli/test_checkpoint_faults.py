@@ -17,7 +17,7 @@ from support.disk_fault import Fault
 
 from gdsurgeon.checkpoint.open import open_checkpoint
 
-KILLS = int(os.environ.get("GDSURGEON_KILLS", "8"))
+KILLS = int(os.environ.get("GDSURGEON_KILLS", "4"))
 FAULTS = [
     ("write", errno.ENOSPC), ("copy_file_range", errno.EIO), ("fsync", errno.EIO), ("open", errno.EACCES),
     ("replace", errno.EACCES), ("link", errno.EPERM), ("pread", errno.EIO),

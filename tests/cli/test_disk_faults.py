@@ -18,14 +18,13 @@ from support.renaming import EARLIER, QUICK, RENAME_TWO, TO_OUT, renamed
 from gdsurgeon.wire.text import to_text
 
 FAULTS = [
-    ("write", errno.ENOSPC), ("write", errno.EDQUOT), ("write", errno.EIO),
-    ("copy_file_range", errno.ENOSPC), ("copy_file_range", errno.EIO),
-    ("fsync", errno.EIO), ("close", errno.EDQUOT), ("open", errno.EACCES), ("fchmod", errno.EPERM),
-    ("replace", errno.EXDEV), ("replace", errno.EACCES), ("link", errno.EPERM),
+    ("write", errno.ENOSPC), ("copy_file_range", errno.EIO), ("fsync", errno.EIO), ("close", errno.EDQUOT),
+    ("open", errno.EACCES), ("fchmod", errno.EPERM), ("replace", errno.EXDEV), ("link", errno.EPERM),
 ]  # fmt: skip
-
-
-"""One behind each of the two weights of HEAVY: it takes two writes and two copies."""
+OTHER_FAULTS = [
+    ("write", errno.EDQUOT), ("write", errno.EIO), ("copy_file_range", errno.ENOSPC), ("replace", errno.EACCES),
+]  # fmt: skip
+"""The same calls, which fail for other reasons: nothing is made of the reason but a text."""
 
 
 PLACES = {
@@ -49,7 +48,12 @@ def test_all_or_nothing_whichever_call_fails(
     check_all_or_nothing(desk, monkeypatch, Fault(call, code, for_ever), place)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("call", "code"), OTHER_FAULTS)
+def test_all_or_nothing_whatever_the_reason(desk: Desk, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
+    check_all_or_nothing(desk, monkeypatch, Fault(call, code, False), "all")
+
+
+@pytest.mark.parametrize("place", ["new", "all", "stream"])
 def test_all_or_nothing_whichever_read_fails(desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     check_all_or_nothing(desk, monkeypatch, Fault("pread", errno.EIO, False), place)
 

@@ -222,25 +222,35 @@ def test_nothing_of_tensorflow_on_the_streams(desk: Desk) -> None:
     assert (loud.code, loud.out) == (0, ran.out)
 
 
+THREE_COMMANDS = f"""
+import sys
+from gdsurgeon.cli.main import exit_code
+codes = []
+for number, name in enumerate(sys.argv[1:]):
+    rename = ["rename", *{QUICK}, "--report", f"{{number}}.json", "--", name, "y=q"]
+    for command in (rename, ["inspect", "--", name], rename):
+        codes.append(exit_code(command))
+        print(file=sys.stderr, end="\\f")
+assert codes == [0, 0, 2] * (len(sys.argv) - 1), codes  # at last the output is there
+"""
+NAMES = (b"m\xff.pb", "modèle.pb".encode(), b"a b\tc\nd.pb", b"-model.pb", b"'$(x)*.pb")
+
+
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
-@pytest.mark.parametrize("name", [b"m\xff.pb", "modèle.pb".encode(), b"a b\tc\nd.pb", b"-model.pb", b"'$(x)*.pb"])
-def test_names_of_files(desk: Desk, name: bytes, locale: str) -> None:
-    path = os.path.join(os.fsencode(desk.folder), name)
-    with open(path, "wb") as file:
-        file.write(PLAIN)
+def test_names_of_files(desk: Desk, locale: str) -> None:
+    paths = [os.path.join(os.fsencode(desk.folder), name) for name in NAMES]
+    for path in paths:
+        Path(os.fsdecode(path)).write_bytes(PLAIN)
     environment = desk.environment(LC_ALL=locale, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
-    report = ("--report", "report.json")
-    ran = desk.spawn("rename", *QUICK, *report, "--", name, "y=q", env=environment)
+    ran = finished(desk.start_python("-c", THREE_COMMANDS, *NAMES, env=environment))
     assert ran.code == 0, ran
-    stem, suffix = os.path.splitext(path)
-    with open(stem + b".edited" + suffix, "rb") as file:
-        assert file.read() == renamed(PLAIN)
-    assert os.fsencode(json.loads((desk.folder / "report.json").read_bytes())["model"]) == name
-    assert len(ran.err.splitlines()) == 5
-    assert desk.spawn("inspect", "--", name, env=environment).code == 0
-    ran = desk.spawn("rename", *QUICK, "--", name, "y=q", env=environment)
-    assert ran.code == 2  # the output is there by now
-    check_said(ran, "-o")
+    said = iter(ran.err.split("\f"))
+    for number, (name, path) in enumerate(zip(NAMES, paths, strict=True)):
+        stem, suffix = os.path.splitext(path)
+        assert Path(os.fsdecode(stem + b".edited" + suffix)).read_bytes() == renamed(PLAIN)
+        assert os.fsencode(json.loads((desk.folder / f"{number}.json").read_bytes())["model"]) == name
+        assert [len(next(said).splitlines()) for _ in range(2)] == [5, 0]
+        check_said(Ran(2, b"", next(said)), "-o")
 
 
 @pytest.mark.parametrize("environment", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}], ids=["C", "ascii"])

@@ -25,7 +25,7 @@ from support.desk import Desk, check_said, finished
 from support.hostile import HEAVY
 from support.renaming import EARLIER, RENAME_TWO, renamed
 
-KILLS = int(os.environ.get("GDSURGEON_KILLS", "12"))
+KILLS = int(os.environ.get("GDSURGEON_KILLS", "6"))
 EACH_CALL = "GDSURGEON_EACH_CALL" in os.environ
 CALLS = {
     "write": errno.ENOSPC,
@@ -41,7 +41,6 @@ CALLS = {
     "pread64": errno.EIO,
 }
 PLACES = {
-    "earlier": ("-o", "out.pb"),
     "all": ("-i", "--backup", ".bak", "--report", "report.json"),
     "stream": ("-o", "-"),
 }

@@ -38,19 +38,19 @@ def test_a_graph_that_hangs(own_worker: Bench) -> None:
     bench = own_worker
     bench.put(m=looping(endless=True), fine=looping())
     before = workers()
-    for arguments, seconds in ((("m.pb",), 2), (("m.pb", "fine.pb"), 1), (("fine.pb", "m.pb"), 1)):
-        ran = bench.run(*arguments, "--timeout", str(seconds), "--feed", "n=3")
+    for arguments in (("m.pb",), ("fine.pb", "m.pb")):
+        ran = bench.run(*arguments, "--timeout", "1", "--feed", "n=3")
         assert ran.code == 5
-        check_said(ran, "did not finish", f"within {seconds} s", "--timeout")
+        check_said(ran, "did not finish", "within 1 s", "--timeout")
         assert workers() <= before
 
 
 def test_a_graph_that_hangs_is_named(bench: Bench) -> None:
     bench.put(m=looping(endless=True), fine=looping())
-    for arguments in (("m.pb",), ("fine.pb", "m.pb")):
-        ran = bench.run(*arguments, "--timeout", "6", "--feed", "n=3")
-        assert ran.code == 5
-        check_said(ran, "m.pb")
+    assert bench.run("fine.pb", "--feed", "n=3").code == 0  # TensorFlow is loaded
+    ran = bench.run("fine.pb", "m.pb", "--timeout", "2", "--feed", "n=3")
+    assert ran.code == 5
+    check_said(ran, "m.pb")
 
 
 def test_a_graph_that_waits_for_ever_is_not_run(bench: Bench) -> None:

@@ -13,7 +13,7 @@ from support.desk import check_said
 from support.reaching import CONTENT, SECRET, read_for_a_shape
 from support.runtime_graphs import CRASHING, hanging
 from support.servers import free_port, running_server
-from support.validating import EARLIER, Bench, calling_chance, deep, guilty, noisy, scaled
+from support.validating import EARLIER, Bench, calling_chance, chain, guilty, noisy, scaled
 
 pytestmark = pytest.mark.tensorflow
 
@@ -64,7 +64,7 @@ def test_an_address_that_is_none(bench: Bench, target: str) -> None:
 
 
 def test_profiles(bench: Bench) -> None:
-    bench.put(m=deep(), other=deep())
+    bench.put(m=chain(), other=chain())
     verdict = bench.verdict("m.pb", "other.pb", "--profile")
     assert set(verdict["profiles"]) == {"m.pb", "other.pb"}
     for profile in verdict["profiles"].values():

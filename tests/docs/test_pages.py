@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.paths import ROOT
 from test_layers import ROOMS
 
@@ -24,13 +25,20 @@ def test_the_reference_is_what_help_prints() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_site_builds(tmp_path: Path) -> None:
-    done = run("-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site"))
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site."""
+    folder = tmp_path_factory.mktemp("site")
+    done = run("-m", "mkdocs", "build", "--strict", "--site-dir", str(folder))
     assert done.returncode == 0, done.stdout + done.stderr
-    menu = (tmp_path / "site" / "index.html").read_text()
+    return folder
+
+
+def test_the_menu_has_every_page(site: Path) -> None:
+    menu = (site / "index.html").read_text()
     for page in sorted((ROOT / "docs").rglob("*.md")):
         path = page.relative_to(ROOT / "docs").with_suffix(".html")
-        assert (tmp_path / "site" / path).exists()
+        assert (site / path).exists()
         assert f'href="{path}"' in menu or page.name == "index.md", f"{path} is in no menu"
 
 
@@ -45,10 +53,8 @@ def test_a_dead_link_keeps_the_site_from_building(tmp_path: Path) -> None:
     assert "gone.md" in done.stdout + done.stderr
 
 
-def test_the_site_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    done = run("-m", "mkdocs", "build", "--site-dir", str(tmp_path / "site"))
-    assert done.returncode == 0
-    for page in (tmp_path / "site").rglob("*.html"):
+def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
         loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?://[^"]*)"', page.read_text())
         assert loaded == []
 

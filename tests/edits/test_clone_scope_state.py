@@ -253,7 +253,6 @@ def test_a_placeholder_under_the_scope() -> None:
 # -- any graph ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=120)
 @given(graphs.random_graphs(), st.sampled_from(["a", "b", "a/b", "x", "node"]), st.booleans())
 def test_a_clone_leaves_every_byte_of_the_originals(drawn: graphs.Drawn, scope: str, unique: bool) -> None:
     found = from_bytes(drawn.data)
@@ -273,7 +272,7 @@ def test_a_clone_leaves_every_byte_of_the_originals(drawn: graphs.Drawn, scope: 
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(dags(), st.sampled_from(["s", "t", "t/u"]))
 def test_a_clone_computes_what_the_original_computes(case: tuple[list[bytes], list[str]], scope: str) -> None:
     records, _ = case

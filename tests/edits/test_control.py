@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.expecting import expect, refuse
@@ -216,7 +216,6 @@ def _reaches(edges: dict[str, set[str]], start: str, goal: str) -> bool:
     return False
 
 
-@settings(max_examples=100)
 @given(st.data())
 def test_random_edges(data: st.DataObject) -> None:
     drawn: Drawn = data.draw(graphs.random_graphs())

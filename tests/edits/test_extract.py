@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
@@ -335,7 +335,6 @@ def extractions(draw: st.DrawFn) -> tuple[graphs.Drawn, list[str], list[str]]:
     return drawn, inputs, pick_some(draw, tensors, 2, least=1, unique=True)
 
 
-@settings(max_examples=200)
 @given(extractions())
 def test_any_extraction(case: tuple[graphs.Drawn, list[str], list[str]]) -> None:
     drawn, inputs, outputs = case

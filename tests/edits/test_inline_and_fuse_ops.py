@@ -80,7 +80,7 @@ def convex(found: Graph, chosen: set[str]) -> list[str]:
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(dags(), st.data())
 def test_random_selections_fused_and_inlined(case: tuple[list[bytes], list[str]], data: st.DataObject) -> None:
     records, names = case

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
@@ -17,8 +17,6 @@ from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import is_valid_name
-
-STEADY = settings(max_examples=100)
 
 
 def naive_rename(parsed: Any, names: dict[str, str]) -> Any:
@@ -56,7 +54,6 @@ def renames(draw: st.DrawFn) -> tuple[Drawn, dict[str, str]]:
     return drawn, dict(zip(olds, news, strict=True))
 
 
-@STEADY
 @given(renames())
 def test_rename(case: tuple[Drawn, dict[str, str]]) -> None:
     drawn, names = case
@@ -80,7 +77,6 @@ def test_rename(case: tuple[Drawn, dict[str, str]]) -> None:
     assert graphs.written(back) == drawn.data
 
 
-@STEADY
 @given(random_graphs(), st.sampled_from(["a", "b", "a/b", "a/b/c", "x", "in"]), st.sampled_from(["new", "b", "a", ""]))
 def test_rename_scope(drawn: Drawn, old: str, new: str) -> None:
     before = [n.name for n in drawn.message.node]
@@ -101,7 +97,6 @@ def test_rename_scope(drawn: Drawn, old: str, new: str) -> None:
     check_result(drawn.data, graphs.written(graph), expected)
 
 
-@STEADY
 @given(random_graphs(), st.sampled_from(["a", "^", "/", "[ab]", "_1$"]), st.sampled_from(["z", "", "a", "y/"]))
 def test_rename_pattern(drawn: Drawn, pattern: str, replacement: str) -> None:
     names = {n.name: re.sub(pattern, replacement, n.name) for n in drawn.message.node}
@@ -159,7 +154,6 @@ def tensors(parsed: Any) -> list[str]:
     return out + [f"{n.name}:1" for n in parsed.node if n.op == "Split"]
 
 
-@STEADY
 @given(random_graphs(), st.data())
 def test_reroute(drawn: Drawn, data: st.DataObject) -> None:
     all_tensors = tensors(drawn.message)
@@ -187,7 +181,6 @@ def test_reroute(drawn: Drawn, data: st.DataObject) -> None:
     assert check(from_bytes(written)).faults == []
 
 
-@STEADY
 @given(random_graphs(most=10))
 def test_a_swap_and_the_same_swap_give_back_the_bytes(drawn: Drawn) -> None:
     constants = [n.name for n in drawn.message.node if n.op == "Const" and n.name[:5] != "axis_" and not n.input]

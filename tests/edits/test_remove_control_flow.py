@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick, pick_some
@@ -177,7 +177,6 @@ def parts(text: str) -> tuple[str, str]:
     return name, colon + index
 
 
-@settings(max_examples=200)
 @given(removals())
 def test_any_removal(case: tuple[graphs.Drawn, list[str], str]) -> None:
     drawn, names, how = case

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from support import graphs
 from support.graphs import FLOAT, add, const, g8, graph, identity, library, node, random_graphs
 from support.paths import FIXTURES
@@ -25,7 +25,6 @@ def test_saving_without_an_edit_gives_the_bytes(path: Path, tmp_path: Path) -> N
     assert (tmp_path / "out.pb").read_bytes() == path.read_bytes()
 
 
-@settings(max_examples=60)
 @given(random_graphs())
 def test_looking_at_everything_changes_nothing(drawn: graphs.Drawn) -> None:
     found = from_bytes(drawn.data)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support import graphs
 from support.graphs import const, graph, node
@@ -16,7 +16,6 @@ from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
 
-STEADY = settings(max_examples=100)
 NUMPY = {1: "<f4", 2: "<f8", 3: "<i4", 4: "u1", 5: "<i2", 6: "i1", 9: "<i8", 10: "?", 17: "<u2", 19: "<f2",
          22: "<u4", 23: "<u8"}  # fmt: skip
 
@@ -34,7 +33,6 @@ def tensor_of(dtype: int, dims: tuple[int, ...], **fields: Any) -> Any:
     return out
 
 
-@STEADY
 @given(st.sampled_from(sorted(NUMPY)), st.lists(st.integers(0, 3), max_size=3), st.integers(0, 1 << 30))
 def test_content_decodes_as_numpy_has_it(dtype: int, dims: list[int], seed: int) -> None:
     count = int(np.prod(dims, dtype=int))
@@ -102,7 +100,6 @@ def test_an_unknown_rank() -> None:
     assert constant(found) is None
 
 
-@STEADY
 @given(
     st.lists(st.integers(0, 5), max_size=3),
     st.sampled_from(

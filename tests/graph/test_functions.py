@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.counting import is_linear
@@ -377,7 +377,6 @@ def library_fields(draw: st.DrawFn) -> list[bytes]:
     return out
 
 
-@settings(max_examples=100)
 @given(library_fields(), STEPS)
 def test_any_changes(data: list[bytes], steps: list[tuple[str, list[str], bytes]]) -> None:
     found = with_library(*data)

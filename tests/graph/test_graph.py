@@ -110,7 +110,7 @@ def normal(n: Any) -> Any:
     return out
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.data_too_large])
 @given(random_graphs(), st.data())
 def test_sequences_of_edits(drawn: graphs.Drawn, draw: st.DataObject) -> None:
     graph, model = Graph(BytesSource(drawn.data)), Model(drawn.message)

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.graphs import FLOAT, add, const, identity, node, random_graphs
@@ -21,8 +21,6 @@ from gdsurgeon.graph.store import Store
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
-
-STEADY = settings(max_examples=100)
 
 
 def by_search(data: bytes, wanted: list[str]) -> Graph:
@@ -74,7 +72,6 @@ def answers(graph: Graph, name: str) -> tuple[object, ...]:
     )
 
 
-@STEADY
 @given(random_graphs(), st.lists(st.sampled_from([*graphs.NAMES, "nowhere", "axis_1"]), min_size=1, max_size=8))
 def test_search_and_table_say_what_protobuf_says(drawn: graphs.Drawn, wanted: list[str]) -> None:
     search, table = by_search(drawn.data, wanted), by_table(drawn.data)

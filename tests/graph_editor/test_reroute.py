@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick
@@ -214,7 +214,6 @@ def test_what_is_no_tensor_is_a_type_error() -> None:
 
 
 @given(graphs.random_graphs(), st.data())
-@settings(max_examples=100)
 def test_whatever_is_rerouted_the_graph_stays_sound(drawn: graphs.Drawn, data: st.DataObject) -> None:
     found = from_bytes(drawn.data)
     tensors = st.sampled_from(ge.get_tensors(found) or [None])

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
@@ -96,7 +96,6 @@ def test_control_inputs_among_the_nodes_are_those_among_the_copies() -> None:
 
 
 @given(graphs.random_graphs(), st.data())
-@settings(max_examples=60)
 def test_nodes_can_be_in_any_order(drawn: graphs.Drawn, data: st.DataObject) -> None:
     """Copied whole to an empty graph, and in part inside the graph itself."""
     found = from_bytes(drawn.data)

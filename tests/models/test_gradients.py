@@ -159,10 +159,10 @@ def test_mobilenet_from_the_gradient_of_its_softmax(workshop: Workshop) -> None:
     (softmax,) = nodes_with(path, "Softmax")
     feeds: Shapes = {"image": (2, 64, 64, 3), "grad_ys": (2, 1000)}
     subject = Subject(path, [softmax], ["image"], feeds, grad_ys=["grad_ys"], batch=8)
-    variants = workshop.variants(subject, "none", "memory", "speed")
+    variants = workshop.variants(subject, "none", "memory")
     variants["budget"] = workshop.within_budget(subject, 0.7, variants["memory"].plan["predicted_plain_peak_bytes"])
-    assert all(variants[name].again for name in ("memory", "speed"))
-    answer = subject.compare(workshop.reference, variants, deployed=["none", "memory", "speed"])
+    assert variants["memory"].again
+    answer = subject.compare(workshop.reference, variants, deployed=["none", "memory"])
     assert answer["zeros"] == [] and len(answer["weights"]) > 150
 
 
@@ -171,9 +171,9 @@ def test_resnet_from_its_logits(workshop: Workshop) -> None:
     (softmax,) = nodes_with(path, "Softmax")
     logits = gds.load(str(path))[softmax].inputs[0].name
     subject = Subject(path, [logits], ["image"], {"image": (2, 64, 64, 3)}, batch=8)
-    variants = workshop.variants(subject, "none", "memory", "speed")
-    assert variants["memory"].again and variants["speed"].again
-    answer = subject.compare(workshop.reference, variants, deployed=["memory"])
+    variants = workshop.variants(subject, "speed")
+    assert variants["speed"].again
+    answer = subject.compare(workshop.reference, variants)
     assert answer["zeros"] == [] and len(answer["weights"]) > 200
 
 

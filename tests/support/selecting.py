@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection, select_nodes
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node
-
-STEADY = settings(max_examples=100)
 
 
 def names(found: Graph, **selection: Any) -> list[str]:

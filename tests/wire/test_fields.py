@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import is_message
 
@@ -19,8 +19,6 @@ from gdsurgeon.wire.fields import (
     read_field,
     read_varint,
 )
-
-STEADY = settings(max_examples=120)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +38,6 @@ def test_varints_are_encoded_in_least_length(number: int, encoded: bytes) -> Non
     assert read_varint(encoded, 0, len(encoded)) == (number % (1 << 64), len(encoded))
 
 
-@STEADY
 @given(st.integers(0, (1 << 64) - 1), st.binary(max_size=3), st.binary(max_size=3))
 def test_a_varint_is_read_where_it_stands(number: int, before: bytes, after: bytes) -> None:
     data = before + encode_varint(number) + after
@@ -152,14 +149,12 @@ MESSAGES = st.recursive(
 )
 
 
-@STEADY
 @given(st.lists(MESSAGES, max_size=5))
 def test_a_message_is_taken_apart_into_its_fields(parts: list[bytes]) -> None:
     data = b"".join(parts)
     assert [data[f.start : f.end] for f in fields(data, 0, len(data))] == parts
 
 
-@settings(STEADY, max_examples=200)
 @given(st.lists(MESSAGES, min_size=1, max_size=4), st.data())
 def test_agrees_with_protobuf_on_what_is_a_message(parts: list[bytes], data: st.DataObject) -> None:
     mutated = bytearray(b"".join(parts))

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.drawing import shuffled
 
@@ -25,7 +25,6 @@ from gdsurgeon.wire.node_record import (
     size_of,
 )
 
-STEADY = settings(max_examples=120)
 INT = b"\x18\x05"
 TYPE = b"\x30\x01"
 
@@ -251,7 +250,6 @@ CHANGES = st.fixed_dictionaries(
 )
 
 
-@STEADY
 @given(records(), CHANGES)
 def test_a_patched_node_is_what_protobuf_makes_of_the_same_changes(buf: bytes, changes: dict[str, Any]) -> None:
     expected = parse(buf)
@@ -268,7 +266,6 @@ def test_a_patched_node_is_what_protobuf_makes_of_the_same_changes(buf: bytes, c
     assert parse(patch(buf, **changes)) == expected
 
 
-@STEADY
 @given(records(), st.sampled_from(["x", "longer/name"]), st.sampled_from(["X"]), st.sampled_from(["/gpu:0"]))
 def test_texts_changed_and_changed_back_give_the_bytes(buf: bytes, name: str, op: str, device: str) -> None:
     before = header(buf)
@@ -278,14 +275,12 @@ def test_texts_changed_and_changed_back_give_the_bytes(buf: bytes, name: str, op
     assert patch(there, **back) == buf
 
 
-@STEADY
 @given(records())
 def test_inputs_renamed_and_renamed_back_give_the_bytes(buf: bytes) -> None:
     there = patch(buf, rename_input=lambda t: t.replace("a", "longer"))
     assert patch(there, rename_input=lambda t: t.replace("longer", "a")) == buf
 
 
-@STEADY
 @given(records(), st.sampled_from(["T", "N"]))
 def test_an_attr_changed_and_changed_back_gives_the_bytes(buf: bytes, key: str) -> None:
     found = header(buf)

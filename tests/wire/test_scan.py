@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
@@ -22,8 +22,6 @@ from gdsurgeon.wire.fields import Field, WireError, encode_len, encode_varint
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.scan import LARGE, LARGEST_CHUNK, SMALLEST_CHUNK, Run, is_node, scan
 from gdsurgeon.wire.source import BytesSource
-
-STEADY = settings(max_examples=100)
 
 
 @pytest.fixture(params=["real", "tiny"])
@@ -164,13 +162,11 @@ def part(found: Any, field: str) -> bytes:
 
 @pytest.mark.usefixtures("limits")
 class TestAgainstProtobuf:
-    @settings(STEADY)
     @given(data=encodings())
     def test_finds_the_nodes_that_protobuf_finds(self, data: bytes) -> None:
         nodes, _ = scanned(data)
         assert nodes == bodies(data)
 
-    @settings(STEADY)
     @given(data=encodings())
     def test_the_index_has_the_names_ops_and_inputs_that_protobuf_has(self, data: bytes) -> None:
         graph = Graph(BytesSource(data))
@@ -186,7 +182,6 @@ class TestAgainstProtobuf:
             assert set(header.attrs) == set(expected.attr)
         assert b"".join(body for body in bodies(graph)) == b"".join(bodies(data))
 
-    @settings(STEADY, max_examples=120)
     @given(data=encodings(), change=st.data())
     def test_takes_and_refuses_what_protobuf_does(self, data: bytes, change: st.DataObject) -> None:
         mutated = mutate(data, change)
@@ -203,7 +198,6 @@ class TestAgainstProtobuf:
         else:  # protobuf wants tags and lengths in five bytes
             assert b"\x80" in mutated or any(byte > 127 for byte in mutated)
 
-    @settings(STEADY, max_examples=120)
     @given(data=encodings(), change=st.data())
     def test_a_mutated_graph_ends_in_an_answer_or_in_an_input_error(self, data: bytes, change: st.DataObject) -> None:
         graph = Graph(BytesSource(mutate(data, change)))

@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from support import graphs
 from support.graphs import node, random_graphs
 from support.paths import ROOT
@@ -121,7 +121,6 @@ def test_no_published_graph_is_taken_for_something_else() -> None:
     assert len(found) > 20
 
 
-@settings(max_examples=100)
 @given(random_graphs())
 def test_no_random_graph_is_taken_for_something_else(drawn: graphs.Drawn) -> None:
     assert from_bytes(drawn.data).node_count == len(drawn.message.node)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from support import graphs
 from support.graphs import node, random_graphs
 from support.paths import FIXTURES
@@ -13,7 +13,6 @@ from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.text import to_binary, to_text
 
 
-@settings(max_examples=60)
 @given(random_graphs())
 def test_there_and_back(drawn: graphs.Drawn) -> None:
     assert graphs.parsed(to_binary(to_text(drawn.data), "x")) == drawn.message

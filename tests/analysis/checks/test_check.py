@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from support import graphs
 from support.graphs import (
     FLOAT,
@@ -314,7 +314,6 @@ def test_the_published_frozen_graphs_are_sound() -> None:
     assert not wrong
 
 
-@settings(max_examples=150)
 @given(random_graphs())
 def test_random_sound_graphs_have_no_faults(drawn: graphs.Drawn) -> None:
     findings = check(from_bytes(drawn.data))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick, pick_some
@@ -16,8 +16,6 @@ from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.load import from_bytes
-
-STEADY = settings(max_examples=80)
 
 
 def marked(topology: Topology, found: bytearray) -> set[str]:
@@ -33,7 +31,6 @@ def cone(parsed: Any, start: set[str], *, down: bool) -> set[str]:
     return out
 
 
-@STEADY
 @given(random_graphs(), st.data())
 def test_cones(drawn: graphs.Drawn, data: st.DataObject) -> None:
     start = set(pick_some(data.draw, [n.name for n in drawn.message.node], 2, least=1, unique=True))
@@ -48,7 +45,6 @@ def check_cones(found: Graph, parsed: Any, start: set[str]) -> None:
     assert marked(topology, topology.downstream(numbers, topology.consumers())) == cone(parsed, start, down=True)
 
 
-@STEADY
 @given(random_graphs(), st.data())
 def test_cones_after_edits(drawn: graphs.Drawn, data: st.DataObject) -> None:
     found = from_bytes(drawn.data)
@@ -71,7 +67,6 @@ def test_cones_after_edits(drawn: graphs.Drawn, data: st.DataObject) -> None:
     assert {topology.name(n) for n in topology.unread()} == expected
 
 
-@STEADY
 @given(random_graphs())
 def test_an_order_has_producers_first(drawn: graphs.Drawn) -> None:
     topology = Topology(from_bytes(drawn.data))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from support import graphs
 from support.graphs import FLOAT, add, const, g8, graph, identity, inputs, node, placeholder, random_graphs
 
@@ -31,7 +31,6 @@ def test_a_whole_graph_into_an_empty_one(order: int) -> None:
     assert copied.renamed == {}
 
 
-@settings(max_examples=80)
 @given(random_graphs(), random_graphs())
 def test_any_graph_beside_any_other(ours: graphs.Drawn, theirs: graphs.Drawn) -> None:
     target, other = from_bytes(ours.data), from_bytes(theirs.data)

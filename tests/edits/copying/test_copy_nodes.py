@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
@@ -38,8 +38,6 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
-
-STEADY = settings(max_examples=120)
 
 
 def copied(found: Graph, names: Sequence[str], **options: Any) -> NodeCopy:
@@ -444,7 +442,6 @@ def test_a_shared_name_in_a_function_and_in_the_graph_is_one_in_the_copy_too() -
 # -- any graph ---------------------------------------------------------------------------------------------
 
 
-@STEADY
 @given(graphs.random_graphs(), st.data())
 def test_against_a_naive_copy(drawn: graphs.Drawn, data: st.DataObject) -> None:
     names = [n.name for n in drawn.message.node]

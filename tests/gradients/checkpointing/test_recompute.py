@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.drawing import pick, pick_some
 
@@ -220,7 +220,6 @@ def passes(draw: st.DrawFn) -> ForwardPass:
 
 
 @given(passes(), st.data())
-@settings(max_examples=200)
 def test_what_holds_of_every_rewriting(found: ForwardPass, data: st.DataObject) -> None:
     count = len(found.order)
     cuts = sorted(data.draw(st.sets(st.integers(0, max(count - 2, 0)), max_size=4))) if count > 1 else []
