@@ -15,8 +15,8 @@ from gdsurgeon.errors import InputError, Line, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import Key, Serving
 from gdsurgeon.text import near_miss
-from gdsurgeon.wire.fields import LEN, Field, WireError, encode_varint, fields
-from gdsurgeon.wire.source import Source, Window
+from gdsurgeon.wire.fields import LEN, Field, encode_varint
+from gdsurgeon.wire.source import Source, fields_of
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 
 META_GRAPHS = 2
@@ -138,11 +138,7 @@ def _is_checkpoint(prefix: str) -> bool:
 
 def _places(source: Source) -> list[Field]:
     """Where the MetaGraphDefs are."""
-    try:
-        found = list(fields(Window(source, 0, source.size), 0, source.size))
-    except WireError as error:
-        what = f"is truncated or corrupt: {error.reason} (at byte {error.offset:,} of {source.size:,})"
-        raise InputError(f"{printable(source.name)} {what}") from None
+    found = fields_of(source, 0, source.size)
     places = [field for field in found if field.number == META_GRAPHS and field.wire_type == LEN]
     if not places:
         raise InputError(f"{printable(source.name)} is a SavedModel without a graph")

@@ -11,10 +11,10 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import INIT, Served
-from gdsurgeon.wire.fields import LEN, Field, WireError, encode_varint, fields
+from gdsurgeon.wire.fields import LEN, Field, encode_varint
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import MetaGraphDef, SignatureDef, TensorInfo
-from gdsurgeon.wire.source import Source, SourceSlice, Window
+from gdsurgeon.wire.source import Source, SourceSlice, fields_of
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 
 MAIN_OP = "saved_model_main_op"
@@ -47,12 +47,7 @@ class MetaGraph:
     def __init__(self, source: Source, start: int, end: int) -> None:
         self._source = source
         self._start, self._end = start, end
-        try:
-            self._fields = list(fields(Window(source, start, end), 0, end - start))
-        except WireError as error:
-            raise InputError(
-                f"{printable(source.name)} is truncated or corrupt: {error.reason} (at byte {start + error.offset:,})"
-            ) from None
+        self._fields = fields_of(source, start, end)
         graphs = [field for field in self._fields if _is_graph(field)]
         if len(graphs) != 1:
             what = "no graph" if not graphs else f"{len(graphs)} graphs in one MetaGraphDef"

@@ -7,15 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import count as counter
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gdsurgeon.errors import InputError, printable
 from gdsurgeon.wire.fields import Buffer, Field, WireError
 from gdsurgeon.wire.messages import decode_error, message, unknown_fields
 from gdsurgeon.wire.node_record import Header, read_header, record_body
 from gdsurgeon.wire.protos import NodeDef
 from gdsurgeon.wire.scan import LARGE, Run, is_node, scan
-from gdsurgeon.wire.source import Source, Window
+from gdsurgeon.wire.source import Source, Window, corrupt
 
 if TYPE_CHECKING:
     from google.protobuf.internal.containers import RepeatedScalarFieldContainer as Scalars
@@ -45,15 +44,7 @@ class Record(NamedTuple):
         try:
             return read_header(self.buffer(), 0, self.end - self.body)
         except WireError as error:
-            _corrupt(self.source, error.reason, self.body + error.offset)
-
-
-def _corrupt(source: Source, reason: str, offset: int) -> NoReturn:
-    what = "truncated or corrupt" if "cut short" in reason else "corrupt"
-    raise InputError(
-        f"{printable(source.name)} is {what}: {reason} (at byte {offset:,} of {source.size:,})",
-        hint="was the transfer complete, and in binary mode?",
-    )
+            raise corrupt(self.source, error, self.body) from error
 
 
 class Layout(NamedTuple):
@@ -75,7 +66,7 @@ def scanned(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
     try:
         yield from scan(source, cut=cut)
     except WireError as error:
-        _corrupt(source, error.reason, error.offset)
+        raise corrupt(source, error) from error
 
 
 def record_at(source: Source, start: int, end: int) -> Record:

@@ -8,7 +8,6 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import made
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -16,8 +15,7 @@ from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import REF, RESOURCE
 from gdsurgeon.ops.kinds import is_table, is_variable
 from gdsurgeon.specification.extract import above, cut_down, needed_rows
-from gdsurgeon.specification.sharing import assignments
-from gdsurgeon.wire.protos import NameAttrList
+from gdsurgeon.specification.sharing import assignments, named_by_node
 
 _BECOMES = {
     "DisableCopyOnRead": "NoOp",
@@ -63,7 +61,7 @@ def violations(
         if op == "ResourceGather" and name + _AXIS not in before:
             intent.added.append(name + _AXIS)
     intent.changed = [name for name in intent.changed if name in comparison.facts.altered]
-    called = {f.name for row in readers for f in _functions(before, table.names[row])}
+    called = {name for row in readers for name in named_by_node(before[table.names[row]])}
     changed = set(before.functions.reachable(called)) & set(comparison.facts.functions.changed)
     intent.functions.changed = sorted(changed)
     yield from audit(comparison, intent)
@@ -85,9 +83,3 @@ def _passing(graph: Graph, table: Table, row: int) -> set[int]:
     bits = Table.PORT_BITS
     codes = {row << bits | port for port in held}
     return {user for user in table.users(row) if codes & set(table.inputs(user))}
-
-
-def _functions(graph: Graph, name: str) -> list[NameAttrList]:
-    node = graph[name]
-    values = [graph_value for key in node.attr_keys if (graph_value := node.attr(key)) is not None]
-    return [function for value in values for function in functions_in(value)]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol, overload
 
 from gdsurgeon.errors import InputError, OutputError, UsageError, printable, reason
+from gdsurgeon.wire.fields import Field, WireError, fields
 
 SPOOL_IN_MEMORY = 64 << 20
 """A graph from a pipe is held in memory up to this many bytes, beyond it in an unlinked temporary file."""
@@ -152,6 +153,23 @@ class Window:
 
 LONGEST_STREAM = 4 << 30
 """Bytes that are taken from what is no file: twice what TensorFlow loads of a GraphDef."""
+
+
+def fields_of(source: Source, start: int, end: int) -> list[Field]:
+    """The fields of the message that lies in SOURCE from START to END; offsets count from START. Raises InputError."""
+    try:
+        return list(fields(Window(source, start, end), 0, end - start))
+    except WireError as error:
+        raise corrupt(source, error, start) from None
+
+
+def corrupt(source: Source, error: WireError, start: int = 0) -> InputError:
+    """What is said of SOURCE where what lies there from START is no message, as ERROR has found."""
+    what = "truncated or corrupt" if "cut short" in error.reason else "corrupt"
+    return InputError(
+        f"{printable(source.name)} is {what}: {error.reason} (at byte {start + error.offset:,} of {source.size:,})",
+        hint="was the transfer complete, and in binary mode?",
+    )
 
 
 def open_source(path: str) -> Source:

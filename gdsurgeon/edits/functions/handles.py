@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import functions_in, shape_value, type_value
+from gdsurgeon.graph.attrs import shape_value, type_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -254,10 +255,7 @@ def _functions(node: Node) -> list[str]:
     """The functions that NODE hands its inputs to."""
     if node.op in node.graph.functions:
         return [node.op]
-    if node.op not in _LIST:
-        return []
-    values = (node.attr(key) for key in node.attr_keys)
-    return [function.name for value in values if value is not None for function in functions_in(value)]
+    return functions_of(node) if node.op in _LIST else []
 
 
 def _set(graph: Graph, node: Node, key: str, value: AttrValue) -> None:
