@@ -10,8 +10,8 @@ from gdsurgeon.cli.command import selection_option
 from gdsurgeon.cli.complete import functions
 
 if TYPE_CHECKING:
+    from gdsurgeon.container.load import Model
     from gdsurgeon.container.wanted import Wanted
-    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -45,18 +45,18 @@ def in_body(command: F) -> F:
     return _body(command)
 
 
-def opened(model: str, function: str | None, wanted: Wanted) -> Graph:
-    """The graph at MODEL, or the body of a function of it.
+def opened(model: str, function: str | None, wanted: Wanted) -> Model:
+    """The model at MODEL, or the body of a function of it.
 
     Raises:
         InputError: it cannot be read.
         EditError: there is no such function, or its body cannot be made a graph.
     """
-    from gdsurgeon.container.load import open_model
+    from gdsurgeon.container.load import Model, open_model
 
-    graph = open_model(model, wanted).graph
+    found = open_model(model, wanted)
     if function is None:
-        return graph
+        return found
     from gdsurgeon.graph.body import Body
 
-    return Body(graph, function).graph
+    return Model(Body(found.graph, function).graph, None)

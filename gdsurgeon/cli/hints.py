@@ -52,6 +52,7 @@ OPTIONS: Mapping[str, str] = {
 """The option for each argument of the library that a `Line` names."""
 
 HINTS: Mapping[str, str] = {
+    "add-signature": "gdsurgeon signature {model} --input NAME=TENSOR --output NAME=TENSOR -o OUT adds one",
     "allow-difference": "--rtol and --atol allow a difference, --no-grappler leaves the optimiser out",
     "allow-ops": "--allow-ops runs it all the same",
     "allow-outputs": "--allow-outputs lets that happen; extract --outputs cuts a graph down to some outputs",
@@ -78,11 +79,13 @@ HINTS: Mapping[str, str] = {
     "give-attr": "--set {key}=VALUE gives one",
     "give-others": "--feed NAME=VALUE or --feeds FILE.npz give others",
     "inline-first": "gdsurgeon inline MODEL brings out what is inside functions",
+    "keep-others": "gdsurgeon slim {model} --signature KEY -o OUT keeps other signatures alone",
     "longer": "--timeout gives it longer",
     "make-writable": "make it writable, or name another output with -o",
     "map-boundary": "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body",
     "map-name": "{option} {form} names it where the names differ",
     "map-result": "{option} {form} names the result where the graph does not follow the convention",
+    "name-checkpoint": "--checkpoint PREFIX names one that is elsewhere",
     "no-batch-check": "--no-batch-check sets the shape all the same, for batches that are one",
     "no-graph": "checkpoint {prefix} lists its tensors; the graph is in a SavedModel or a .meta file, "
     "which the code of the model writes: tf.saved_model.save, Keras' model.export, Saver.save",
@@ -97,11 +100,13 @@ HINTS: Mapping[str, str] = {
     "put-in-place": "import, reroute and remove put it in the place of nodes without a function",
     "put-in-front": "--pre PRE.pb names a graph that makes the one of the other",
     "remove-attr": "--remove {key} takes them away",
+    "remove-signature": "gdsurgeon signature {model} --remove {key} -o OUT removes it",
     "rename-keys": "checkpoint {prefix} --rename OLD=NEW has tensors called as the model wants them",
     "repair": "--validate none lets an edit through that repairs it",
     "replace-model": "-i replaces MODEL",
     "replace-path": "-o PATH replaces PATH",
     "same-feeds": "--feeds FILE.npz has it fed what --save-feeds has kept, where seed and samples are not the same",
+    "slim": "gdsurgeon slim {model} -o OUT writes it for all loaders",
     "structure-only": "--validate structure does without running",
     "tar-stream": "'-' takes the tar stream of a SavedModel's folder from standard input",
     "unique-scope": "--unique takes a fresh one: the name and a number",

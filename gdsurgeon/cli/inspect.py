@@ -8,12 +8,15 @@ import click
 
 from gdsurgeon.cli.bodies import in_body, opened
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.hints import worded
+from gdsurgeon.cli.hints import HINTS, worded
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError
 
 if TYPE_CHECKING:
+    from gdsurgeon.analysis.queries.loading import Trouble
+    from gdsurgeon.analysis.queries.shipped import Contents
+    from gdsurgeon.container.container import Container
     from gdsurgeon.container.wanted import Wanted
 
 
@@ -61,10 +64,12 @@ def command(
     from gdsurgeon.analysis.queries.strings import baked_strings
     from gdsurgeon.view import inspection
 
-    graph = opened(model, function, wanted)
+    graph, container = opened(model, function, wanted)
     findings = check(graph)
     try:
         found = inspection.Inspection(graph, signature(graph), findings, most=most)
+        if container is not None:
+            found.contents, found.troubles = _shipped(container)
         if with_ops:
             found.op_usage = op_usage(graph)
         if with_sizes:
@@ -87,3 +92,13 @@ def command(
     terminal.warn(findings.warnings)
     if findings.fault_count:
         raise broken(graph, findings)
+
+
+def _shipped(container: Container) -> tuple[Contents, list[tuple[Trouble, str]]]:
+    """What CONTAINER holds beside its graph, and what loaders would trip over, each with what repairs it."""
+    from gdsurgeon.analysis.queries.loading import troubles
+    from gdsurgeon.analysis.queries.shipped import contents
+
+    held = contents(container)
+    found = [(t, HINTS[t.advice].format_map(t.facts) if t.advice else "") for t in troubles(container, held)]
+    return held, found

@@ -48,7 +48,7 @@ def command(
     from gdsurgeon.select import meant, selected
     from gdsurgeon.view import listing
 
-    graph = opened(model, function, wanted)
+    graph = opened(model, function, wanted).graph
     topology = topology_of(graph)
     selection = meant(graph, selection)
     flags = selected(topology, selection) if not selection.names_nothing else None

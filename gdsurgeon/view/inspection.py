@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.queries.constant_sizes import ConstantSize, ConstantSizes
 from gdsurgeon.analysis.queries.function_summary import FunctionSummary
+from gdsurgeon.analysis.queries.loading import Trouble
 from gdsurgeon.analysis.queries.op_usage import OpUsage, op_counts
+from gdsurgeon.analysis.queries.shipped import BY_NODES, Contents, ShippedVariable
 from gdsurgeon.analysis.queries.signature import Signature
 from gdsurgeon.analysis.queries.strings import Strings
 from gdsurgeon.errors import Json, Line, printable, quoted
@@ -23,6 +25,7 @@ from gdsurgeon.view.summary import signature_json
 
 MOST_ARGUMENTS = 8
 MOST_NAMES = 5
+MOST_VARIABLES = 10
 MOST_STRINGS = 3
 LONGEST_STRING = 100
 """Characters of a string that are shown to people."""
@@ -36,6 +39,8 @@ class Inspection:
 
     Attributes:
         op_usage, sizes, functions, strings: None where nobody has asked for them.
+        contents, troubles: of what is shipped: what is beside the graph; what loaders would trip over, each with what
+            repairs it.
         most: places with strings that are shown to people.
     """
 
@@ -46,6 +51,8 @@ class Inspection:
     sizes: ConstantSizes | None = None
     functions: list[FunctionSummary] | None = None
     strings: list[Strings] | None = None
+    contents: Contents | None = None
+    troubles: Sequence[tuple[Trouble, str]] = ()
     most: int = 10
 
     @property
@@ -70,10 +77,12 @@ def lines(inspection: Inspection) -> list[str]:
         out.append(f"  {label}" + ("" if tensors else "  none"))
         out.extend(f"    {printable(t.name):<{width}}  {t.spelt}" for t in tensors)
     out += _signature_lines(graph.serving) if graph.serving is not None else ()
-    restored = len(graph.serving.variables) if graph.serving is not None else 0
     if inspection.variables:
-        where = f"{restored:,} of them restored" if restored else "whose values are not in the file"
+        where = _restored(graph.serving) or "whose values are not in the file"
         out.append(f"  {counted(inspection.variables, 'variable')}, {where}")
+    if inspection.contents is not None:
+        out += _contents_lines(inspection.contents)
+        out += _trouble_lines(inspection.troubles)
     if inspection.op_usage is None:
         most = dict(list(counts.items())[:12])
         more = f" and {counted(len(counts) - 12, 'other op')}" if len(counts) > 12 else ""
@@ -101,8 +110,50 @@ def _signature_lines(serving: Serving) -> Iterator[str]:
         yield f"    {printable(key)}({printable(sides[0])}) -> {printable(sides[1])}"
 
 
+def _restored(serving: Serving | None) -> str:
+    """How many variables are restored; '' where none is."""
+    apart = len(serving.apart) if serving is not None else 0
+    restored = len(serving.variables) - apart if serving is not None else 0
+    by_objects = f"{apart:,} by objects alone" if apart else ""
+    return ", ".join(filter(None, [f"{restored:,} of them restored" if restored else "", by_objects]))
+
+
+def _contents_lines(contents: Contents) -> Iterator[str]:
+    """Variables, those first that signatures need; assets; collections."""
+    variables = sorted(contents.variables, key=lambda variable: not variable.signatures)
+    yield from _table([_variable_row(variable, contents.signatures) for variable in variables[:MOST_VARIABLES]], [])
+    if len(variables) > MOST_VARIABLES:
+        yield Line("    and {more} more ({as_json} has all)", more=f"{len(variables) - MOST_VARIABLES:,}")
+    if contents.assets:
+        yield f"  assets    {listed((printable(asset.path) for asset in contents.assets), MOST_NAMES)}"
+    if contents.collections:
+        held = (f"{printable(key)} x {count}" for key, count in contents.collections.items())
+        yield f"  collections  {listed(held, MOST_ARGUMENTS)}"
+
+
+def _variable_row(variable: ShippedVariable, signatures: int) -> list[str]:
+    key = f"{printable(variable.key.tensor)} {variable.key.slice}".strip() if variable.key is not None else ""
+    by = variable.by if variable.by != BY_NODES else ""
+    how = ", ".join(filter(None, [by, "no signature needs it" if signatures and not variable.signatures else ""]))
+    return [dtype_name(variable.dtype), format_shape(variable.shape), printable(variable.name), key, how]
+
+
+def _trouble_lines(troubles: Sequence[tuple[Trouble, str]]) -> Iterator[str]:
+    """What loaders would trip over, a loader after the other."""
+    loaders = ""
+    for trouble, repair in troubles:
+        if trouble.loaders != loaders:
+            loaders = trouble.loaders
+            yield f"  trouble for {loaders}"
+        yield f"    {trouble.what}"
+        if repair:
+            yield f"      {repair}"
+
+
 def _table(rows: Sequence[Sequence[str]], numbers: Iterable[int], indent: str = "    ") -> Iterator[str]:
     """ROWS in columns; those of NUMBERS to the right."""
+    if not rows:
+        return
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     right = set(numbers)
     for row in rows:
@@ -234,6 +285,12 @@ def as_json(inspection: Inspection) -> dict[str, Json]:
         "fault_count": inspection.findings.fault_count,
         "warnings": inspection.findings.warnings,
     }
+    if inspection.contents is not None:
+        out |= _contents_json(inspection.contents)
+        out["troubles"] = [
+            {"loaders": trouble.loaders, "what": str(trouble.what), "repair": repair or None}
+            for trouble, repair in inspection.troubles
+        ]
     if inspection.op_usage is not None:
         out["op_details"] = [
             {
@@ -265,6 +322,23 @@ def _serving_json(serving: Serving) -> dict[str, Json]:
         "checkpoint": serving.checkpoint or None,
         "restored": len(serving.variables),
     }
+
+
+def _contents_json(contents: Contents) -> dict[str, Json]:
+    variables: list[Json] = [
+        {
+            "name": variable.name,
+            "dtype": dtype_name(variable.dtype),
+            "shape": list(variable.shape) if variable.shape is not None else None,
+            "key": variable.key.tensor if variable.key is not None else None,
+            "slice": variable.key.slice or None if variable.key is not None else None,
+            "by": variable.by,
+            "signatures": list(variable.signatures),
+        }
+        for variable in contents.variables
+    ]
+    assets: list[Json] = [{"file": a.path, "tensor": a.tensor, "present": a.is_there} for a in contents.assets]
+    return {"variable_details": variables, "assets": assets, "collections": dict(contents.collections)}
 
 
 def _sizes_json(sizes: ConstantSizes) -> dict[str, Json]:

@@ -324,7 +324,19 @@ class SavedVariable(Message):
     trainable: bool
 
 
+class ObjectReference(Message):
+    node_id: int
+    local_name: str
+
+
+class SavedUserObject(Message):
+    identifier: str
+
+
 class SavedObject(Message):
+    children: Messages[ObjectReference]
+    slot_variables: Messages[SlotVariableReference]
+    user_object: SavedUserObject
     constant: SavedConstant
     function: SavedFunction
     variable: SavedVariable

@@ -63,6 +63,16 @@ def test_a_published_model_is_frozen(desk: Desk, name: str, key: str) -> None:
     assert "bit-identical" in ran.err
 
 
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", SAVED)
+def test_a_published_model_is_slimmed(desk: Desk, name: str) -> None:
+    ran = desk.run("slim", str(FOLDER / name), "-o", "out")
+    assert ran.code == 0, ran.err
+    assert "bit-identical" in ran.err
+    assert desk.run("validate", "out").code == 0
+    assert "trouble" not in desk.run("inspect", "out").out.decode()
+
+
 @pytest.mark.parametrize("name", META)
 def test_a_graph_without_its_checkpoint_cannot_be_frozen(desk: Desk, name: str) -> None:
     path = Path(FOLDER / name)
