@@ -87,10 +87,15 @@ class BundleOutput:
                 output.publish()
             self.index.publish()
         except BaseException:
-            for _, _, output in self._shards:
-                if not self.has_appeared and output.has_appeared:
-                    os.unlink(output.name)
+            if not self.has_appeared:
+                self.withdraw_shards()
             raise
+
+    def withdraw_shards(self) -> None:
+        """Removes the shards that have their names by now: what they are shards of does not appear."""
+        for _, _, output in self._shards:
+            if output.has_appeared:
+                os.unlink(output.name)
 
     @property
     def has_appeared(self) -> bool:

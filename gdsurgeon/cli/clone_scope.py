@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -11,6 +11,8 @@ from gdsurgeon.cli.complete import nodes, paired, scopes
 from gdsurgeon.cli.options import edit_options, pair
 
 if TYPE_CHECKING:
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
 
 
@@ -28,14 +30,30 @@ if TYPE_CHECKING:
 )
 @click.option("--share", metavar="REGEX", multiple=True, help="Constants that are not copied.")
 @click.option("--unique", is_flag=True, help="Where DST is in use, take DST_1, DST_2, ... as a whole.")
+@click.option(
+    "--variables",
+    type=click.Choice(["clone", "share"]),
+    default="clone",
+    show_default=True,
+    help="Whether the clone gets variables of its own.",
+)
+@click.option("--with-slots", is_flag=True, help="Clone what optimisers keep of the variables, too.")
 def command(
-    request: Request, source: str, target: str, inputs: tuple[str, ...], share: tuple[str, ...], unique: bool
+    request: Request,
+    source: str,
+    target: str,
+    inputs: tuple[str, ...],
+    share: tuple[str, ...],
+    unique: bool,
+    variables: Literal["clone", "share"],
+    with_slots: bool,
 ) -> None:
     """Copy all that is under the name scope SRC to the scope DST, with its own weights.
 
     The clone is wired to itself inside and to the originals outside, or as --input says. While loops, tables, queues,
-    variables and their initialisers become its own. Proven by running: the clone gives what SRC gives on what the
-    clone reads, and the outputs that were there are bit-identical.
+    variables and their initialisers become its own; of a SavedModel or a MetaGraph the saver, the collections and the
+    checkpoint follow. Proven by running: the clone gives what SRC gives on what the clone reads, the outputs that were
+    there are bit-identical, and neither changes where the other's restored variables do.
 
     \b
     Example:
@@ -45,8 +63,10 @@ def command(
     from gdsurgeon.edits.clone_scope import clone_scope
 
     wanted = [pair(text, "--input") for text in inputs]
-    run_edit(
-        "clone-scope",
-        request,
-        lambda graph: clone_scope(graph, source, target, inputs=wanted, share=share, unique=unique),
-    )
+
+    def edit(graph: Graph) -> EditResult:
+        return clone_scope(
+            graph, source, target, inputs=wanted, share=share, unique=unique, variables=variables, with_slots=with_slots
+        )
+
+    run_edit("clone-scope", request, edit)

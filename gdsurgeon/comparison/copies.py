@@ -94,7 +94,9 @@ def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]
         if wanted is not None and now.name != wanted:
             yield f"{what} reads {quoted(now.name)} at input {slot}, not {quoted(wanted)}"
     waits = {control.name for control in new.controls}
-    wanted_waits = {_counterpart_node(control.name, copies) for control in old.controls}
+    wanted_waits = {
+        _counterpart_node(control.name, copies) for control in old.controls if control.name not in copies.left
+    }
     if None not in wanted_waits and waits != wanted_waits:
         yield f"{what} waits for {or_nothing(sorted(waits))}, not for {or_nothing(sorted(map(str, wanted_waits)))}"
     together = {_counterpart_node(other.name, copies) for other in old.colocated if other.exists}

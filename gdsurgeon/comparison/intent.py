@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,12 +37,14 @@ class Copies(NamedTuple):
         names: what the copies are called.
         outside: for tensors of the graph, the tensor that a copy reads in their place.
         is_own: whether it is the graph that was edited: a copy may read what its original reads.
+        left: nodes that copies do not wait for where their originals do.
     """
 
     originals: Graph
     names: Mapping[str, str]
     outside: Mapping[str, str]
     is_own: bool
+    left: Container[str] = ()
 
 
 @dataclass(eq=False, repr=False)

@@ -49,7 +49,7 @@ def _opened(path: str, wanted: Wanted) -> Model:
     folder = model_folder(path)
     if folder:
         return _in_folder(folder, wanted, STANDARD_INPUT_NAME if path in STANDARD_INPUT else folder)
-    path = _meta_of(path)
+    path = meta_of(path)
     is_named = path not in STANDARD_INPUT
     if is_named and (os.path.isdir(path) or not os.path.exists(path)):
         _check_whole(path)
@@ -87,7 +87,7 @@ def _check_whole(path: str) -> None:
     check_whole(path)
 
 
-def _meta_of(path: str) -> str:
+def meta_of(path: str) -> str:
     """The MetaGraph of the checkpoint with the prefix PATH, where there is one; else PATH."""
     if path in STANDARD_INPUT or not os.path.isfile(f"{path}.meta"):
         return path
@@ -112,7 +112,7 @@ def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
     prefix = wanted.checkpoint
     own = [os.path.join(folder, name) for name in (VARIABLES, ASSETS)] if folder else []
     if not prefix and not folder:
-        meta = _meta_of(path)
+        meta = meta_of(path)
         prefix = meta.removesuffix(".meta") if meta.endswith(".meta") else ""
     if prefix:
         beside, name = os.path.split(prefix)

@@ -6,12 +6,12 @@ conditionals, assets in an Any), and the constants of the object graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.protos import CollectionDef, MetaGraphDef, SignatureDef, TensorInfo, VariableDef
+from gdsurgeon.wire.protos import CollectionDef, ContextDef, MetaGraphDef, SignatureDef, TensorInfo, VariableDef
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -20,8 +20,13 @@ Entry = TypeVar("Entry", bound="Message")
 Spell = Callable[[str], "str | None"]
 """What a node, a tensor or ``^node`` is called now; None: it is gone."""
 
-_CONTEXTS = {"while_context": "tensorflow.WhileContextDef", "cond_context": "tensorflow.CondContextDef"}
+CONTEXTS: Mapping[str, Literal["tensorflow.WhileContextDef", "tensorflow.CondContextDef"]] = {
+    "while_context": "tensorflow.WhileContextDef",
+    "cond_context": "tensorflow.CondContextDef",
+}
+"""The collections of the contexts of loops and of conditionals."""
 _SAVER = {"filename_tensor_name": "the saver's file name", "save_tensor_name": "saving", "restore_op_name": "restoring"}
+_CONTEXT = ("pred_name", "pivot_name", "pivot_for_pred_name", "pivot_for_body_name", "maximum_iterations_name")
 _VARIABLE = ("variable_name", "initial_value_name", "initializer_name", "snapshot_name")
 
 
@@ -83,7 +88,7 @@ def _respell_collection(key: str, collection: CollectionDef, spell: Spell) -> No
         collection.node_list.value[:] = names
     elif kind == "bytes_list":
         entries = [
-            now for entry in collection.bytes_list.value if (now := _respelt_entry(key, entry, spell)) is not None
+            now for entry in collection.bytes_list.value if (now := respelt_entry(key, entry, spell)) is not None
         ]
         collection.bytes_list.value[:] = entries
     elif kind == "any_list":
@@ -106,10 +111,12 @@ def _left(names: Iterable[str], spell: Spell) -> Iterator[str]:
     yield from (now for name in names if (now := spell(name)) is not None)
 
 
-def _respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
+def respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
     """An entry of a collection of messages; None where what it describes is gone."""
-    if key in _CONTEXTS:
-        return _respelt_context(entry_of(key, message(_CONTEXTS[key]), entry), spell)
+    if key in CONTEXTS:
+        context = entry_of(key, message(CONTEXTS[key]), entry)
+        respell_context(context, spell)
+        return context.SerializeToString(deterministic=True)
     found = as_variable(entry)
     if found is None:
         return entry
@@ -139,22 +146,28 @@ def _unknown(found: VariableDef) -> bool:
     return len(unknown_fields(found)) > 0
 
 
-def _respelt_context(context: object, spell: Spell) -> bytes:
-    """The context of a loop or conditional: nodes are named in single fields, in lists, and in a map."""
+def respell_context(context: ContextDef, spell: Spell) -> None:
+    """Has a context name nodes as SPELL does: they are named in single fields, in lists, and in a map."""
+    for found in contexts_in(context):
+        for field in _CONTEXT:
+            text = getattr(found, field, "")
+            if text:
+                setattr(found, field, spell(text) or text)
+        for field in ("loop_exit_names", "loop_enter_names"):
+            names = getattr(found, field, None)
+            if names:
+                names[:] = list(_left(names, spell))
+        if found.HasField("values_def"):
+            values = found.values_def
+            values.values[:] = list(_left(list(values.values), spell))
+            external = {spell(k) or k: spell(v) or v for k, v in values.external_values.items()}
+            values.external_values.clear()
+            values.external_values.update(external)
+
+
+def contexts_in(context: ContextDef) -> Iterator[ContextDef]:
+    """CONTEXT, and those that are nested in it."""
     pending = [context]
-    while pending:
-        found = pending.pop()
-        for field, value in found.ListFields():  # type: ignore[attr-defined]
-            if field.name in ("pred_name", "pivot_name", "pivot_for_pred_name", "pivot_for_body_name",
-                              "maximum_iterations_name"):  # fmt: skip
-                setattr(found, field.name, spell(value) or value)
-            elif field.name in ("loop_exit_names", "loop_enter_names"):
-                value[:] = list(_left(value, spell))
-            elif field.name == "values_def":
-                value.values[:] = list(_left(list(value.values), spell))
-                external = {spell(k) or k: spell(v) or v for k, v in value.external_values.items()}
-                value.external_values.clear()
-                value.external_values.update(external)
-            elif field.name == "nested_contexts":
-                pending += [getattr(nested, nested.WhichOneof("ctxt")) for nested in value if nested.WhichOneof("ctxt")]
-    return bytes(context.SerializeToString(deterministic=True))  # type: ignore[attr-defined]
+    for found in pending:  # grows while it is walked
+        yield found
+        pending += [getattr(nested, kind) for nested in found.nested_contexts if (kind := nested.WhichOneof("ctxt"))]

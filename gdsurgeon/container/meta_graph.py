@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from gdsurgeon.container.copies import add_copies
 from gdsurgeon.container.mentions import respell
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.graph import Graph
@@ -139,9 +140,9 @@ class MetaGraph:
     def _respelt(self, field: Field) -> Chunk:
         as_it_was = SourceSpan(self._source, self._start + field.start, self._start + field.end)
         part = self._parsed(self._bytes(field))
-        if not respell(part, lambda text: tensor_now(self.graph, text)):
-            return as_it_was
-        return part.SerializeToString(deterministic=True)
+        is_respelt = respell(part, lambda text: tensor_now(self.graph, text))
+        lists_copies = add_copies(part, self.graph.serving.copies if self.graph.serving is not None else ())
+        return part.SerializeToString(deterministic=True) if is_respelt or lists_copies else as_it_was
 
 
 def _is_graph(field: Field) -> bool:

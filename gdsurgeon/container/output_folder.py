@@ -9,7 +9,9 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 
-from gdsurgeon.container.files import ASSETS, FINGERPRINT, GRAPH_FILE, TEXT_FILE
+from gdsurgeon.checkpoint.bundle import index_path
+from gdsurgeon.checkpoint.publish import Shard
+from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE
 from gdsurgeon.errors import OutputError, printable, reason
 from gdsurgeon.wire.output import Output, OutputFile, link_or_copy, sync_folder, temporary_name
 from gdsurgeon.wire.write import Chunk
@@ -29,7 +31,7 @@ class OutputFolder:
     Use as a context manager, as `OutputFile`.
 
     Attributes:
-        beside: further files that it is to hold, by their paths in it.
+        beside: further files that it is to hold, by their paths in it: files that there are, or what is written.
 
     Args:
         path: the output.
@@ -41,6 +43,7 @@ class OutputFolder:
     """
 
     is_stream = False
+    replaced = ()
 
     def __init__(self, path: str, model: str, assets: Sequence[str] = ()) -> None:
         self.name = path
@@ -48,7 +51,7 @@ class OutputFolder:
         self.has_appeared = False
         self._model = model
         self._assets = assets
-        self.beside: Mapping[str, Sequence[Chunk]] = {}
+        self.beside: Mapping[str, Shard] = {}
         self._target = os.path.realpath(path)
         parent = os.path.dirname(self._target)
         if not os.path.isdir(parent):
@@ -80,7 +83,7 @@ class OutputFolder:
         try:
             os.mkdir(self.staged)
             if self._model:
-                link_tree(self._model, self.staged, REPLACED)
+                link_tree(self._model, self.staged, REPLACED | self._superseded())
             self._put_assets(os.path.join(self.staged, ASSETS))
             for name, content in self.beside.items():
                 self._put(os.path.join(self.staged, name), content)
@@ -96,11 +99,23 @@ class OutputFolder:
             raise
         return graph_file
 
+    def _superseded(self) -> set[str]:
+        """The files of the model's checkpoint, where it is to hold another."""
+        if index_path(CHECKPOINT) not in self.beside:
+            return set()
+        folder, name = os.path.split(CHECKPOINT)
+        there = os.path.join(self._model, folder)
+        files = os.listdir(there) if os.path.isdir(there) else []
+        return {os.path.join(folder, file) for file in files if file.startswith(f"{name}.")}
+
     @staticmethod
-    def _put(path: str, chunks: Iterable[Chunk]) -> None:
+    def _put(path: str, content: str | Iterable[Chunk]) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
+        if isinstance(content, str):
+            link_or_copy(os.path.realpath(content), path)
+            return
         with OutputFile(path) as file:
-            file.stage(chunks)
+            file.stage(content)
             file.publish()
 
     def _put_assets(self, folder: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 
+from gdsurgeon.checkpoint.publish import Shard
 from gdsurgeon.container.files import ASSETS, GRAPH_FILE
 from gdsurgeon.container.output_folder import REPLACED, OutputFolder, tree
 from gdsurgeon.container.tar import packed
@@ -26,7 +27,7 @@ class OutputTar:
     Use as a context manager, as `OutputFile`.
 
     Attributes:
-        beside: further files that it is to hold, by their paths in it.
+        beside: as of `OutputFolder`.
 
     Args:
         model: the folder that is edited; '' where a new one is made.
@@ -35,13 +36,14 @@ class OutputTar:
 
     is_stream = True
     has_appeared = False
+    replaced = ()
 
     def __init__(self, model: str, assets: Sequence[str] = ()) -> None:
         self._stream = OutputFile("-")
         self.name = self._stream.name
         self._model = model
         self._assets = assets
-        self.beside: Mapping[str, Sequence[Chunk]] = {}
+        self.beside: Mapping[str, Shard] = {}
         self._stack = ExitStack()
         self._staged = ""
 
@@ -89,7 +91,9 @@ class OutputTar:
             yield from _file(os.path.join(ASSETS, os.path.basename(path)), path)
         for inner in sorted({os.path.dirname(name) for name in self.beside}):
             yield inner, None
-            yield from ((name, list(data)) for name, data in self.beside.items() if os.path.dirname(name) == inner)
+            for name, content in self.beside.items():
+                if os.path.dirname(name) == inner:
+                    yield from _file(name, content) if isinstance(content, str) else [(name, list(content))]
 
 
 def _listed(folder: str) -> Iterator[File]:

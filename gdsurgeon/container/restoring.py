@@ -23,7 +23,7 @@ from gdsurgeon.ops.kinds import ASSIGNMENTS, CALLS, IDENTITY, is_variable
 from gdsurgeon.wire.messages import message
 
 INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
-_RESTORE = "RestoreV2"
+RESTORE = "RestoreV2"
 _PASSED_ON = IDENTITY | {"Reshape", "Cast"}
 
 
@@ -152,10 +152,9 @@ def _restored(tensor: Output, texts: dict[Node, list[str]]) -> Key | None:
 
     TEXTS are those of the constants that were looked at.
     """
-    while tensor.node.op in _PASSED_ON and tensor.node.inputs:
-        tensor = tensor.node.inputs[0]
+    tensor = origin(tensor)
     node = tensor.node
-    if node.op != _RESTORE or len(node.inputs) < 3:
+    if node.op != RESTORE or len(node.inputs) < 3:
         return None
     for slot in (1, 2):
         held = node.inputs[slot].node
@@ -165,6 +164,13 @@ def _restored(tensor: Output, texts: dict[Node, list[str]]) -> Key | None:
     if not tensor.index < min(len(names), len(slices)):
         return None
     return Key(names[tensor.index], slices[tensor.index])
+
+
+def origin(tensor: Output) -> Output:
+    """What TENSOR is, before it was passed on and reshaped."""
+    while tensor.node.op in _PASSED_ON and tensor.node.inputs:
+        tensor = tensor.node.inputs[0]
+    return tensor
 
 
 def _texts(node: Node) -> list[str]:

@@ -87,6 +87,21 @@ class SameGiven(Claim):
     constants: Mapping[str, bytes] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
+class OwnVariables(Claim):
+    """Two parts of the edited graph have variables apart: what the one gives is the same whatever the other's hold.
+
+    Attributes:
+        assigned: pairs (what assigns to a variable of the one part, what assigns to its counterpart in the other).
+        outputs: pairs (tensor of the one part, its counterpart).
+        statement: for people.
+    """
+
+    assigned: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+    statement: str
+
+
 def equation(given: Sequence[str], tail: str = "") -> str:
     """The statement of a `SameGiven`: the original on the same inputs, and on what is GIVEN of it besides, in words."""
     shown = ["x", *given[:3], *(["..."] if len(given) > 3 else [])]

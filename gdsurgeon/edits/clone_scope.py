@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from gdsurgeon.analysis.queries.initialisers import initialisers
 from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
+from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs
+from gdsurgeon.edits.cloning.beside import Beside
+from gdsurgeon.edits.cloning.left_out import LeftOut, left_out
 from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
 from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.edits.naming import naming, of_tensors
@@ -19,7 +22,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, TENSOR_ARRAYS, is_variable
 from gdsurgeon.select import compiled, is_constant, matching_ends, scopes, under_scope
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import named, near_miss
+from gdsurgeon.text import counted, named, near_miss
 
 
 @naming(inputs=of_tensors)
@@ -32,12 +35,16 @@ def clone_scope(
     inputs: Sequence[tuple[str, str] | tuple[Output, Output]] = (),
     share: Sequence[str] = (),
     unique: bool = False,
+    variables: Literal["clone", "share"] = "clone",
+    with_slots: bool = False,
 ) -> EditResult:
     """Copies everything under the scope SOURCE to the scope TARGET.
 
     The clone is wired to itself inside, and outside to what SOURCE reads, or to what INPUTS says. Weights are copied;
     while loops, tables, queues and variables get names of their own; colocations and control edges among the nodes are
     those among the clones. What initialises the cloned variables and tables from outside SOURCE is cloned with them.
+    Savers are not. That of the model that GRAPH is part of saves and restores the cloned variables, too; so does what
+    initialises all of a model initialise them.
 
     Args:
         graph: changed in place.
@@ -47,38 +54,53 @@ def clone_scope(
         share: regular expressions; constants (and what is computed from constants alone) whose names match are not
             copied: the clone reads the originals.
         unique: where TARGET is in use, take TARGET_1, TARGET_2, ... as a whole, instead of refusing.
+        variables: whether the clone gets variables of its own, or reads and trains the originals.
+        with_slots: whether the slots of optimisers, and the steps that need them, are cloned.
 
     Raises:
         EditError: there is no such scope or tensor, TARGET is in use, types differ, a tensor of INPUTS is not read
-            under SOURCE, a shared node is not constant, or a while loop lies only in part under SOURCE; the graph is
-            as it was.
+            under SOURCE, a shared node is not constant, or a while loop lies only in part under SOURCE; a variable is
+            restored by a function, which knows none of its clone; the graph is as it was.
     """
     topology = topology_of(graph)
     nodes = _under(topology, source)
     before, after = scope_prefix(source), _free_scope(graph, source, target, unique)
     shared = _shared(topology, nodes, share)
-    cloned = [node for node in nodes if node not in shared]
+    left = left_out(topology, nodes, shares=variables == "share", with_slots=with_slots)
+    cloned = [node for node in nodes if node not in shared and node not in left.nodes]
     if not cloned:
-        raise EditError(f"nothing would be cloned: all under {quoted(source)} is shared")
+        raise EditError(f"nothing would be cloned: all under {quoted(source)} is shared or left out")
     _check_arrays(cloned)
-    assigned = _initialisers(topology, cloned)
+    assigned = _initialisers(topology, cloned, left)
+    beside = Beside(topology, cloned, left, before, after)
     warnings: list[str] = []
     replace = _replacements(graph, cloned, inputs, warnings)
     names = {node: _name(node.name, before, after) for node in cloned}
     planned = set(names.values())
     free = UniqueNames(lambda name: name in planned or name in graph)
-    names |= {node: free(after + node.name) for node in assigned}
+    others = dict.fromkeys(node for node in (*assigned, *beside.nodes) if node not in names)
+    names |= {node: free(after + node.name.removeprefix(before)) for node in others}
     plan = plan_copy_nodes(
-        graph, names, names, replace=replace, respell=lambda text: _respell(text, before, after), topology=topology
+        graph,
+        names,
+        names,
+        replace=replace | beside.replaced,
+        respell=lambda text: _respell(text, before, after),
+        topology=topology,
     )
     edges = boundary(cloned, topology)
     served = _served(graph, edges)
     read = edges.inputs if replace else []
+    groups = beside.groups(topology, names)
     copied = plan.apply()
+    left.forget(copied)
     intent = copied.intent()
     intent.copied = {}  # the originals are no other graph's
-    claims = (SameOutputs(), _claim(before[:-1], after[:-1], read, served, copied, replace))
-    return EditResult(intent, claims, warnings, list(_notes(copied, assigned, shared)))
+    intent.changed += beside.apply(copied, groups)
+    claims: list[Claim] = [SameOutputs(), _claim(before[:-1], after[:-1], read, served, copied, replace)]
+    claims += beside.claims(copied, served)
+    notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared), *left.notes, *beside.notes]
+    return EditResult(intent, tuple(claims), warnings, notes)
 
 
 def _served(graph: Graph, edges: Boundary) -> list[Output]:
@@ -143,10 +165,10 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
     return out
 
 
-def _initialisers(topology: Topology, nodes: Sequence[Node]) -> list[Node]:
-    """What lies outside and initialises the variables and tables among NODES."""
+def _initialisers(topology: Topology, nodes: Sequence[Node], left: LeftOut) -> list[Node]:
+    """What lies outside and initialises the variables and tables among NODES, but for what is LEFT out."""
     inside = topology.flags(map(topology.id_of, nodes))
-    return [topology.node(number) for number in initialisers(topology, inside)]
+    return [topology.node(number) for number in initialisers(topology, inside, left.numbers)]
 
 
 def _check_arrays(nodes: Sequence[Node]) -> None:
@@ -212,21 +234,23 @@ def _claim(
     )
 
 
-def _notes(copied: NodeCopy, assigned: Sequence[Node], shared: set[Node]) -> list[str]:
+def _initialised(copied: NodeCopy, assigned: Sequence[Node]) -> list[str]:
+    """What has to be run for the clone to have values."""
+    inside = [node for node in copied.nodes if node.op in ASSIGNMENTS]
+    found = [node for node in assigned if node.op in ASSIGNMENTS] or inside
+    if not found or not (assigned or any(is_variable(node.op) for node in copied.nodes)):
+        return []
+    cloned = f": {len(assigned):,} nodes of the initialisers cloned with them" if assigned else ""
+    return [f"to be initialised by {named([copied.nodes[node].name for node in found], 4, quoted)}{cloned}"]
+
+
+def _notes(copied: NodeCopy, shared: set[Node]) -> list[str]:
     out: list[str] = []
     count = sum(is_variable(node.op) for node in copied.nodes)
     if count:
-        out.append(f"{count} variable{'s' if count != 1 else ''} cloned")
-    if assigned:
-        names = [copied.nodes[node].name for node in assigned if node.op in ASSIGNMENTS]
-        cloned = f"{len(assigned):,} nodes of the initialisers cloned with them"
-        out.append(f"to be initialised by {named(names, 4, quoted)}: {cloned}")
-    elif count:
-        inside = [new.name for old, new in copied.nodes.items() if old.op in ASSIGNMENTS]
-        if inside:
-            out.append(f"to be initialised by {named(inside, 4, quoted)}")
+        out.append(f"{counted(count, 'variable')} cloned")
     if shared:
-        out.append(f"{len(shared):,} node{'s' if len(shared) != 1 else ''} shared with the original")
+        out.append(f"{counted(len(shared), 'node')} shared with the original")
     out += [f"while loop {quoted(old)} runs as {quoted(new)} in the clone" for old, new in copied.frames.items()]
     out += [f"shared name {quoted(old)} is {quoted(new)} in the clone" for old, new in copied.shared_names.items()]
     out += [f"shared name {quoted(name)} stays common: nodes outside use it, too" for name in copied.common]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.wire.source import Source
+
+if TYPE_CHECKING:
+    from gdsurgeon.graph.node import Node
 
 PREDICT = "tensorflow/serving/predict"
 """The method of a signature that takes tensors by name and gives tensors by name."""
@@ -72,6 +75,27 @@ Weights = Callable[[Mapping[str, tuple[int, str]]], Source]
 that it must have and the device of its constant. Raises EditError where one has no value."""
 
 
+class Copied(NamedTuple):
+    """A scope of the graph that an edit has copied: what stands around the graph follows.
+
+    Attributes:
+        source, target: the scopes of the originals and of the copies, each with a slash at the end.
+        nodes: the copy of each node.
+        frames: what while loops are called in the copy, by their names.
+        keys: the keys that a checkpoint is to have, and for each the key of the tensor that it is to hold.
+    """
+
+    source: str
+    target: str
+    nodes: Mapping[Node, Node]
+    frames: Mapping[str, str]
+    keys: Mapping[str, str]
+
+    def spelt(self, text: str) -> str:
+        """What TEXT, a name in the scope or beside it, is in the copy."""
+        return self.target + text.removeprefix(self.source)
+
+
 class Serving(NamedTuple):
     """How a graph is served. All names are those of the file.
 
@@ -87,6 +111,7 @@ class Serving(NamedTuple):
         saver: what an edit has put there, in an edited graph, to restore all of KEYS: RESTORING is no longer there.
         before: the same as the file has it, where an edit has changed how the graph is served.
         weights: makes constants of variables; None where there is no checkpoint.
+        copies: scopes that edits have copied, in order.
     """
 
     kind: str = ""
@@ -100,11 +125,17 @@ class Serving(NamedTuple):
     saver: Saver | None = None
     before: Serving | None = None
     weights: Weights | None = None
+    copies: tuple[Copied, ...] = ()
 
     @property
     def runs(self) -> list[Restoring]:
         """What a loader runs, in order."""
         return [run for run in (self.restoring, self.initialising) if run is not None]
+
+    @property
+    def adds_keys(self) -> bool:
+        """Whether variables were copied that are to be restored from its checkpoint."""
+        return bool(self.checkpoint) and any(copied.keys for copied in self.copies)
 
     @property
     def tensors(self) -> dict[str, str]:

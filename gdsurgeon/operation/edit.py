@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.container.files import saved_model_at
-from gdsurgeon.container.load import Model, model_folder, open_model, reads_of
+from gdsurgeon.container.load import Model, meta_of, model_folder, open_model, reads_of
 from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import (
@@ -26,7 +26,7 @@ from gdsurgeon.errors import (
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.paths import back_up, backup_path, check_apart, output_path
+from gdsurgeon.operation.paths import backed_up, check_apart, output_path
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
@@ -39,6 +39,7 @@ from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
     from gdsurgeon.container.container import Container
+    from gdsurgeon.operation.copied_checkpoint import CopiedCheckpoint
     from gdsurgeon.operation.proving import Proving
 
 LEVELS = ("none", "structure", "load", "run")
@@ -146,7 +147,7 @@ def operate(
         GdsurgeonError: of any kind; the input is untouched, an earlier output as it was, and nothing left behind.
     """
     started = time.monotonic()
-    request = replace(request, model=saved_model_at(request.model) or request.model)
+    request = replace(request, model=saved_model_at(request.model) or meta_of(request.model))
     out = output_path(
         request.model,
         request.out,
@@ -249,16 +250,20 @@ def _operate(
         from gdsurgeon.proof.accounting import check_accounted
 
         check_accounted(graph, result, written.graph)
-    if proving is None and (request.dry_run or output.is_stream):
+    is_streamed = output.is_stream and not (graph.serving is not None and graph.serving.adds_keys)
+    if proving is None and (request.dry_run or is_streamed):
         return _without_staging(request, graph, written.chunks, outcome(unproven), output, listener)
     progress(Event("staging"))
-    with OutputFile("-") if request.dry_run else output as staging:
+    with _checkpoint(graph) as checkpoint, _staging(request, output, checkpoint) as staging:
         staged = staging.stage(written.chunks)
         graph.source.check_unchanged()
-        if written.check is not None and not request.dry_run:
-            written.check(os.path.dirname(staged))
+        check = checkpoint.check if checkpoint is not None else written.check
+        if check is not None and not request.dry_run:
+            check(os.path.dirname(staged))
         proof = unproven
         if proving is not None:
+            if checkpoint is not None:
+                proving.begin_again(checkpoint.for_proof())
             try:
                 proof = proving.prove(
                     graph, result, written.graph, written.edited if written.edited is not None else staged
@@ -271,6 +276,22 @@ def _operate(
         done = outcome(proof)
         _publish(request, staging, done, listener)
     return done
+
+
+def _checkpoint(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | None]:
+    """The checkpoint that goes with GRAPH where variables were copied; None: the one that there is."""
+    if graph.serving is None or not graph.serving.adds_keys:
+        return nullcontext()
+    from gdsurgeon.operation.copied_checkpoint import CopiedCheckpoint
+
+    return CopiedCheckpoint(graph)
+
+
+def _staging(request: Request, output: Output, checkpoint: CopiedCheckpoint | None) -> Output:
+    """Where the model is staged, with its CHECKPOINT where another goes with it."""
+    if request.dry_run:
+        return OutputFile("-")
+    return output if checkpoint is None else checkpoint.going_with(output, in_place=request.in_place)
 
 
 class _Written(NamedTuple):
@@ -341,29 +362,11 @@ def _in_container(request: Request, container: Container, result: EditResult) ->
 
 def _publish(request: Request, staging: Output, done: Outcome, listener: _Listener) -> None:
     """Has the result appear, with its backup and report, or nothing at all."""
-    with _backed_up(request, staging), Earlier(request.report, staging):
+    backup = request.backup if not request.dry_run else None
+    with backed_up(request.model, backup, staging), Earlier(request.report, staging):
         listener.publishing(done)
         if not request.dry_run:
             staging.publish()
-
-
-@contextmanager
-def _backed_up(request: Request, staging: Output) -> Iterator[None]:
-    """Keeps the model under another name, where that is asked for; as it was, where STAGING does not appear."""
-    backup = request.backup if not request.dry_run else None
-    if backup is None:
-        yield
-        return
-    kept = backup_path(request.model, backup)
-    if os.path.isdir(request.model):
-        from gdsurgeon.container.output_folder import FolderBackup
-
-        with FolderBackup(os.path.realpath(request.model), kept, staging):
-            yield
-        return
-    with Earlier(kept, staging):
-        back_up(request.model, backup)
-        yield
 
 
 def _loaded(request: Request, output: Output) -> tuple[Model, bool]:

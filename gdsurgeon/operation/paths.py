@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from gdsurgeon.errors import Line, OutputError, UsageError, printable, reason
-from gdsurgeon.wire.output import STANDARD_OUTPUT, link_or_copy, same_file, temporary_name
+from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, link_or_copy, same_file, temporary_name
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 
@@ -148,6 +149,24 @@ def back_up(model: str, suffix: str) -> None:
     finally:
         if os.path.lexists(temporary):
             os.unlink(temporary)
+
+
+@contextmanager
+def backed_up(model: str, suffix: str | None, staging: Output) -> Iterator[None]:
+    """Keeps MODEL, and what else STAGING replaces, under names with SUFFIX; as it was, where STAGING does not appear.
+
+    SUFFIX is None where nothing is to be kept.
+    """
+    with ExitStack() as stack:
+        if suffix is not None and os.path.isdir(model):
+            from gdsurgeon.container.output_folder import FolderBackup
+
+            stack.enter_context(FolderBackup(os.path.realpath(model), backup_path(model, suffix), staging))
+        elif suffix is not None:
+            for path in (model, *staging.replaced):
+                stack.enter_context(Earlier(backup_path(path, suffix), staging))
+                back_up(path, suffix)
+        yield
 
 
 def backup_path(model: str, suffix: str) -> str:

@@ -5,7 +5,7 @@ And while the modules are loaded by which the edit is proven: here is imported w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from gdsurgeon.edits.claims import EditResult
@@ -17,7 +17,7 @@ from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.settings import Settings
-from gdsurgeon.wire.write import Chunk
+from gdsurgeon.wire.write import Chunk, read_chunks
 
 
 class Proving:
@@ -35,6 +35,7 @@ class Proving:
         self._executor.progress = progress
         self._overrides = overrides
         self._level = level
+        self._original: Callable[[Executor], None] | None = None
 
     def __enter__(self) -> Proving:
         self._executor.start()
@@ -50,14 +51,29 @@ class Proving:
         if self._level == "run":
             from gdsurgeon.proof.trial import ORIGINAL
 
-            self._executor.load_source(ORIGINAL, graph)
+            self._begin(lambda executor: executor.load_source(ORIGINAL, graph))
 
     def begin_mended(self, graph: Graph) -> None:
         """Has GRAPH, the original with its small faults mended, loaded in the original's place."""
         if self._level == "run":
             from gdsurgeon.proof.trial import ORIGINAL
 
-            self._executor.load_graph(ORIGINAL, graph)
+            data = with_restoring(graph, read_chunks(graph.chunks()))
+            self._begin(lambda executor: executor.load_bytes(ORIGINAL, data))
+
+    def _begin(self, load: Callable[[Executor], None]) -> None:
+        self._original = load
+        load(self._executor)
+
+    def begin_again(self, folder: str) -> None:
+        """Has the original loaded by another process, which may read FOLDER besides."""
+        before = self._executor
+        before.close()
+        self._executor = Executor(before.settings._replace(reads=(*before.settings.reads, folder)))
+        self._executor.progress = before.progress
+        self._executor.start()
+        if self._original is not None:
+            self._original(self._executor)
 
     def prove(self, graph: Graph, result: EditResult, chunks: Sequence[Chunk], edited: str | bytes) -> Proof:
         """Proves the edit, and has every difference that it makes accounted for.

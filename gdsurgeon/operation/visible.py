@@ -8,16 +8,22 @@ Names of nodes, and what is inside functions, all of them see.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gdsurgeon.container.container import Container
+from gdsurgeon.container.mentions import as_variable
+from gdsurgeon.container.meta_graph import MetaGraph
+from gdsurgeon.container.restoring import restored_keys
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, ValidationError, quoted
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
-from gdsurgeon.graph.serving import INIT
+from gdsurgeon.graph.serving import INIT, Copied
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.text import counted, named
+from gdsurgeon.wire.protos import CollectionDef
 from gdsurgeon.wire.write import Chunk, ChunkSource
 
 
@@ -38,10 +44,14 @@ def check_visible(container: Container, result: EditResult, *, as_v1: bool, is_r
 
 
 def check_restorable(container: Container, result: EditResult) -> None:
-    """Raises EditError where RESULT has added variables, which the checkpoint of CONTAINER has no values for."""
+    """Raises EditError where RESULT has added variables, which the checkpoint of CONTAINER has no values for.
+
+    Those that are copies of others have the values of these, see `copies_faults`.
+    """
     graph = container.graph
+    copies = {copy for copied in _copies(graph) for copy in copied.nodes.values()}
     added = [node for name in result.intent.added if (node := graph.find(name)) is not None]
-    new = [node.name for node in added if is_variable(node.op)]
+    new = [node.name for node in added if is_variable(node.op) and node not in copies]
     if new:
         raise EditError(
             f"the model would have {counted(len(new), 'variable')} ({named(new, 3)}) that its checkpoint has no values "
@@ -50,11 +60,15 @@ def check_restorable(container: Container, result: EditResult) -> None:
         )
 
 
+def _copies(graph: Graph) -> tuple[Copied, ...]:
+    return graph.serving.copies if graph.serving is not None else ()
+
+
 def check_written(container: Container, chunks: Sequence[Chunk]) -> None:
-    """Reads what is written of CONTAINER, and holds its signatures against those that it is to have.
+    """Reads what is written of CONTAINER, and holds its signatures, and what restores it, against what they are to be.
 
     Raises:
-        ValidationError: they are others, or name what is not in the graph.
+        ValidationError: they are others, or name what is not in the graph; a copy of a variable is not restored.
     """
     written = container.read_again(ChunkSource(chunks, container.graph.source_name))
     serving = serving_of(container.graph)
@@ -72,5 +86,46 @@ def check_written(container: Container, chunks: Sequence[Chunk]) -> None:
         ]
     missing = [key for key in wanted if key not in written.signatures and key != INIT]
     faults += [f"the signature {quoted(key)} is not written" for key in missing]
+    faults += copies_faults(container, written)
     if faults:
         raise ValidationError("the model around the graph would be broken:", details=tuple(faults))
+
+
+def copies_faults(container: Container, written: MetaGraph) -> Iterator[str]:
+    """What is wrong with the variables that were copied, as they are WRITTEN of CONTAINER, a line each.
+
+    Each is restored where its original is, from a key of its own, which is to hold the same; and it is listed where
+    that is listed.
+    """
+    copies = _copies(container.graph)
+    if not copies:
+        return
+    before, after = restored_keys(container.meta), restored_keys(written)
+    listed = [{*_listed(collection)} for _, collection in sorted(written.around.collection_def.items())]
+    for copied in copies:
+        for node, copy in copied.nodes.items():
+            if not is_variable(node.op):
+                continue
+            old, new = before.get(node.base_name or ""), after.get(copy.name)
+            if old is None or _is_shared(node, copy):
+                continue
+            if new is None or new.slice != old.slice or copied.keys.get(new.tensor) != old.tensor:
+                source = f"from {quoted(new.tensor)}" if new is not None else "by nothing"
+                yield f"{quoted(copy.name)} is restored {source}, and {quoted(node.name)} from {quoted(old.tensor)}"
+            if any(node.name in names and copy.name not in names for names in listed):
+                yield f"{quoted(copy.name)} is not listed where {quoted(node.name)} is"
+
+
+def _is_shared(node: Node, copy: Node) -> bool:
+    """Whether both are one variable by the name that they share."""
+    name = node.text_attr("shared_name")
+    return bool(name) and name == copy.text_attr("shared_name")
+
+
+def _listed(collection: CollectionDef) -> Iterator[str]:
+    """The variables that COLLECTION describes."""
+    if collection.WhichOneof("kind") == "bytes_list":
+        for entry in collection.bytes_list.value:
+            found = as_variable(entry)
+            if found is not None:
+                yield parse_tensor(found.variable_name).node

@@ -82,6 +82,12 @@ TABLE_INITIALIZERS = frozenset(
 )
 ASSIGNMENTS = TABLE_INITIALIZERS | {"Assign", "AssignVariableOp"}
 """Ops that give the variable or the table that is their input 0 the whole of its value."""
+SAVES = {"Save": 2, "SaveSlices": 3, "SaveV2": 3}
+"""Ops that write a checkpoint, and the first input that is a tensor to be kept."""
+RESTORES = frozenset(("Restore", "RestoreSlice", "RestoreV2"))
+"""Ops that read one."""
+VARIABLE_READS = IDENTITY | {"ReadVariableOp"}
+"""Ops that give the value of the variable that is their input 0."""
 TENSOR_ARRAYS = frozenset(("TensorArray", "TensorArrayV2", "TensorArrayV3"))
 TENSOR_ARRAY_READERS = frozenset(
     f"TensorArray{what}{version}" for what in ("Read", "Gather", "Concat") for version in ("", "V2", "V3")
@@ -104,6 +110,16 @@ def is_variable(op: str) -> bool:
 def holds_state(op: str) -> bool:
     """Whether nodes of OP are variables or tables."""
     return is_variable(op) or is_table(op)
+
+
+def is_step(op: str) -> bool:
+    """Whether the op is a step of an optimiser: input 0 is what is trained, others are its slots."""
+    return re.match(r"(Resource)?(Sparse)?Apply", op) is not None
+
+
+def changes_variable(op: str) -> bool:
+    """Whether the op, which is no step of an optimiser, changes the variable that is its input 0."""
+    return re.match(r"Assign|(Resource)?(Scatter|CountUpTo)", op) is not None
 
 
 _KEPT = (

@@ -160,7 +160,6 @@ class Executor:
     ) -> None:
         if key in self._barred:
             return
-        self._initialized.pop(key, None)
         settings = self.settings
         device = settings.device if device is None else device
         self._loaders[key] = partial(
@@ -176,6 +175,7 @@ class Executor:
     def load_again(self, key: str) -> None:
         """Begins to load the graph KEY as it was loaded before: it keeps nothing of its runs then."""
         if key in self._loaders and key not in self._barred:
+            self._initialized.pop(key, None)
             self._loads[key] = self._loaders[key]()
 
     def is_barred(self, key: str, graph: Graph) -> bool:

@@ -26,8 +26,10 @@ from gdsurgeon.ops.kinds import (
     TENSOR_ARRAY_READERS,
     UNSET_PLACEHOLDERS,
     VARIABLES,
+    changes_variable,
     is_blocking,
     is_random,
+    is_step,
     is_table,
     keeps_state,
 )
@@ -188,7 +190,7 @@ class Planner:
 
     def _is_suspicious(self, op: str) -> bool:
         definition = self.graph.op_def(op)
-        if definition is None or op in RESOURCE_VARIABLES or is_blocking(op) or is_random(op) or keeps_state(op):
+        if definition is None or op in RESOURCE_VARIABLES or is_blocking(op) or is_random(op) or self._keeps_state(op):
             return True
         return self.outside.may_reach(op) or op in self.graph.functions or definition.takes_functions
 
@@ -206,12 +208,15 @@ class Planner:
         if reached and not (self._loads(number) and only_reads(node)):
             self.obstacles[number] = _reaches(node, reached)
             return
+        if self._restored and is_step(op):
+            self.obstacles[number] = Obstacle(f"{where} trains variables while others read them")
+            return
         inside = ops_in_functions(node)
         for name in (op, *sorted(inside)):
             if is_blocking(name):
                 self.obstacles[number] = Obstacle(f"{where} may wait for ever ({name})")
                 return
-        if keeps_state(op) or any(map(keeps_state, inside)):
+        if any(map(self._keeps_state, (op, *inside))):
             self.kept.append(number)
         # Seeds inside functions are not looked at: what depends on such a call is run and not compared. A seeded op
         # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
@@ -220,6 +225,10 @@ class Planner:
             self.random.append(number)
             if is_random(op) and not self.flow.runs_once(number) and is_seeded(node):
                 self.repeatable.add(number)
+
+    def _keeps_state(self, op: str) -> bool:
+        """Whether the op may change something for the next run; variables are fed unless the model is restored."""
+        return keeps_state(op) or (bool(self._restored) and (is_step(op) or changes_variable(op)))
 
     def _loads(self, number: int) -> bool:
         """Whether a loader runs the node before anything else: it may read then, and nothing more."""

@@ -10,6 +10,7 @@ from gdsurgeon.edits.claims import (
     Claim,
     EditResult,
     Gradients,
+    OwnVariables,
     Postprocessed,
     Preprocessed,
     RowByRow,
@@ -26,6 +27,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.claims.composed import composed_trial
 from gdsurgeon.proof.claims.gradients import gradients_trial
+from gdsurgeon.proof.claims.own_variables import own_variables_trial
 from gdsurgeon.proof.claims.row_by_row import row_by_row_trial
 from gdsurgeon.proof.claims.same_outputs import same_outputs_trial, same_tensors_trial
 from gdsurgeon.proof.claims.same_piece import same_piece_trial
@@ -127,6 +129,7 @@ _TRIALS: Mapping[type[Claim], Builder] = {
     SameGiven: same_given_trial,
     SamePart: same_part_trial,
     SamePiece: same_piece_trial,
+    OwnVariables: own_variables_trial,
     Preprocessed: composed_trial,
     Postprocessed: composed_trial,
     Gradients: gradients_trial,

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Copies, Intent
+from gdsurgeon.comparison.facts import FunctionChanges, Value
+from gdsurgeon.comparison.intent import Altered, Copies, Intent
 from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import types_value
+from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.constants import constant, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import STRING
+from gdsurgeon.ops.kinds import ASSIGNMENTS, PLACEHOLDERS, SAVES, TEMPORARY, is_variable
 from gdsurgeon.specification.sharing import assignments, called_pairs, names_in_use, sharing_faults
+from gdsurgeon.specification.training import (
+    Kept,
+    kept_places,
+    loader_rows,
+    of_op,
+    read,
+    saver_rows,
+    slot_rows,
+    useless_rows,
+    waited_for,
+    with_servants,
+)
+from gdsurgeon.text import or_nothing
 
 
 def violations(
@@ -23,6 +42,8 @@ def violations(
     inputs: Sequence[tuple[str, str]] = (),
     share: Sequence[str] = (),
     unique: bool = False,
+    variables: str = "clone",
+    with_slots: bool = False,
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     before, after, facts = comparison.before, comparison.after, comparison.facts
@@ -30,11 +51,18 @@ def violations(
     if unique:
         new = _free(before, new)
     under = {name: new + name[len(old) :] for name in before.store.names if name == old or name.startswith(old + "/")}
+    left = _left(before, under, shares=variables == "share", with_slots=with_slots)
     names = {name: copy for name, copy in under.items() if not any(re.search(pattern, name) for pattern in share)}
-    for name in _initialising(before, names):
-        names[name] = _made_unique(f"{new}/{name}", facts.added, names)
+    names = {name: copy for name, copy in names.items() if name not in left}
+    for name in _initialising(before, names, left):
+        names[name] = under.get(name) or _made_unique(f"{new}/{name}", facts.added, names)
+    kept = _kept(before, names) if before.serving is not None else []
+    for name in dict.fromkeys(before.store.names[row] for place in kept for row in place.path):
+        if name not in names:
+            names[name] = under.get(name) or _made_unique(f"{new}/{name}", facts.added, names)
+    saver = Saver(before, kept, lambda key: new + key[len(old) :] if key.startswith(old + "/") else f"{new}/{key}")
     outside = {was.removesuffix(":0"): now.removesuffix(":0") for was, now in inputs}
-    copies = Copies(before, names, outside, True)
+    copies = Copies(before, names, outside | saver.restored(), True, left)
     pairs = called_pairs(copies, after)
     functions = {mine: its for mine, its in pairs if mine != its}
     intent = Intent(
@@ -43,14 +71,137 @@ def violations(
         functions=FunctionChanges(added=list(functions.values())),
         copies=[copies],
     )
+    saver.say(intent, names)
+    yield from _groups(comparison, names, intent)
     yield from audit(comparison, intent)
     if len({mine for mine, _ in pairs}) < len(pairs) or len(set(functions.values())) < len(functions):
         yield "one function has become two in the clone, or two have become one"
     common = names_in_use(before, names, functions=False)
     yield from sharing_faults(comparison, copies, dict(pairs), common)
-    for read in outside:
-        if not any(input.name == read for name in names for input in before[name].inputs):
-            yield f"nothing that is cloned reads {quoted(read)}"
+    for tensor in outside:
+        if not any(input.name == tensor for name in names for input in before[name].inputs):
+            yield f"nothing that is cloned reads {quoted(tensor)}"
+
+
+def _left(graph: Graph, under: Collection[str], *, shares: bool, with_slots: bool) -> set[str]:
+    """The nodes that are not cloned: savers, what loaders run; of those UNDER the scope slots, and what is shared."""
+    table = graph.store.table
+    inside = {table.rows[name] for name in under}
+    fixed = saver_rows(table) | loader_rows(graph)
+    gone = useless_rows(table, inside, slot_rows(graph, inside), fixed) if not with_slots else set()
+    if shares:
+        own = {row for row in inside if is_variable(table.op(row))} - gone
+        gone |= own | with_servants(table, set(assignments(table, own)) & inside, inside)
+    return {table.names[row] for row in fixed | gone}
+
+
+def _kept(graph: Graph, names: Collection[str]) -> list[Kept]:
+    """Where the saver has the variables among the nodes NAMES that share what they hold with none of the others."""
+    table = graph.store.table
+    found = [name for name in names if is_variable(graph[name].op) and graph[name].op not in TEMPORARY]
+    common = names_in_use(graph, dict.fromkeys(names, ""), functions=False) if found else set()
+    own = {table.rows[name] for name in found if graph[name].text_attr("shared_name") not in common - {""}}
+    return kept_places(graph, own, saver_rows(table))
+
+
+class Saver:
+    """What becomes of the saver of a model.
+
+    Args:
+        graph: before.
+        kept: where the saver has the variables that are cloned.
+        spelt: the key of a clone, from that of its original.
+    """
+
+    def __init__(self, graph: Graph, kept: Iterable[Kept], spelt: Callable[[str], str]) -> None:
+        self._graph, self._spelt = graph, spelt
+        self._places: dict[Node, list[int]] = {}
+        for place in kept:
+            places = self._places.setdefault(graph[graph.store.names[place.op]], [])
+            if place.place not in places:
+                places.append(place.place)
+
+    def restored(self) -> dict[str, str]:
+        """For what is restored for an original what is restored for its clone."""
+        out: dict[str, str] = {}
+        for op, places in self._places.items():
+            had = len(op.output_dtypes or ())
+            out |= {format_input(op.name, at): format_input(op.name, had + n) for n, at in enumerate(places) if had}
+        return out
+
+    def say(self, intent: Intent, names: Mapping[str, str]) -> None:
+        """Has INTENT say what becomes of it where nodes are cloned as NAMES."""
+        texts = {op: [_texts(read.node) for read in op.inputs[1 : 2 if op.op == "Save" else 3]] for op in self._places}
+        taken = {key for held in texts.values() for key in held[0]}
+        keys: dict[bytes, bytes] = {}
+        for op, places in self._places.items():
+            for key in (texts[op][0][at] for at in places):
+                if key not in keys:
+                    keys[key] = _untaken(self._spelt(key.decode()), taken)
+                    taken.add(keys[key])
+            self._say_of(op, places, intent, names)
+            for slot, held in enumerate(texts[op]):
+                more = [held[at] if slot else keys[held[at]] for at in places]
+                value = tensor_value(STRING, (len(held) + len(more),), [*held, *more])
+                _say(intent, op.inputs[1 + slot].node, {"attr value": value.SerializeToString()})
+
+    def _say_of(self, op: Node, places: Sequence[int], intent: Intent, names: Mapping[str, str]) -> None:
+        attr = "dtypes" if op.op in ("RestoreV2", "SaveV2") else "T"
+        value = op.attr(attr)
+        assert value is not None
+        dtypes = list(value.list.type)
+        now: dict[str, Value] = {
+            f"attr {attr}": types_value([*dtypes, *(dtypes[at] for at in places)]).SerializeToString()
+        }
+        if op.op in SAVES:
+            held = [op.inputs[SAVES[op.op] + at] for at in places]
+            more = [format_input(names[output.node.name], output.index) for output in held]
+            now["inputs"] = (*(output.name for output in op.inputs), *more)
+        _say(intent, op, now)
+
+
+def _say(intent: Intent, node: Node, now: dict[str, Value]) -> None:
+    if node.has_attr("_output_shapes"):  # it would say what is no longer so
+        now["attr _output_shapes"] = None
+    intent.changed.append(node.name)
+    intent.altered += [Altered(node.name, what, value) for what, value in now.items()]
+
+
+def _texts(node: Node) -> list[bytes]:
+    found = constant(node)
+    return [item for item in found.values if isinstance(item, bytes)] if found is not None else []
+
+
+def _untaken(key: str, taken: Collection[bytes]) -> bytes:
+    number, ending = 0, ""
+    while (key + ending).encode() in taken:
+        number += 1
+        ending = f"_{number}"
+    return (key + ending).encode()
+
+
+def _groups(comparison: Comparison, names: Mapping[str, str], intent: Intent) -> Iterator[str]:
+    """Has INTENT say that what initialises a model initialises the clone, too; yields a line for what does not."""
+    before, after = comparison.before, comparison.after
+    if before.serving is None:
+        return
+    table = before.store.table
+    starts = [row for op in table.op_names if is_variable(op) for row in of_op(table, op)]
+    varying = closure(starts, lambda row: [user for user in table.users(row) if row in read(table, user)])
+    more: dict[int, set[str]] = {}
+    for name, copy in names.items():
+        row = table.rows[name]
+        if table.op(row) in ASSIGNMENTS and not varying.intersection(read(table, row)[1:]):
+            for user in table.users(row):
+                if table.op(user) == "NoOp" and row in waited_for(table, user) and table.names[user] not in names:
+                    more.setdefault(user, set()).add(copy)
+    for group, copies in more.items():
+        node = after.find(table.names[group])
+        waits = [control.name for control in node.controls] if node is not None else []
+        if set(waits) != copies | {control.name for control in before[table.names[group]].controls}:
+            yield f"{quoted(table.names[group])} was to run {or_nothing(sorted(copies))}, too"
+        intent.changed.append(table.names[group])
+        intent.altered.append(Altered(table.names[group], "controls", tuple(waits)))
 
 
 def _free(graph: Graph, scope: str) -> str:
@@ -69,17 +220,18 @@ def _made_unique(name: str, added: Sequence[str], names: dict[str, str]) -> str:
     return free[0] if free else name
 
 
-def _initialising(graph: Graph, names: dict[str, str]) -> list[str]:
-    """The nodes outside of those NAMES that assign to variables and tables among them, or serve only such nodes."""
+def _initialising(graph: Graph, names: dict[str, str], left: Collection[str]) -> list[str]:
+    """The nodes, but for those LEFT, outside of NAMES that assign to variables and tables there, or serve only such."""
     table = graph.store.table
     inside = {table.rows[name] for name in names}
-    found = set(assignments(table, inside)) - inside
+    gone = {table.rows[name] for name in left}
+    found = set(assignments(table, inside)) - inside - gone
     pending = list(found)
     while pending:
         for code in table.inputs(pending.pop()):
             row = code >> Table.PORT_BITS
             serves = {user for user in table.users(row) if user not in inside} if code >= 0 else {-1}
-            if row not in inside | found and table.op(row) not in PLACEHOLDERS and serves <= found:
+            if row not in inside | found | gone and table.op(row) not in PLACEHOLDERS and serves <= found:
                 found.add(row)
                 pending.append(row)
     return [table.names[row] for row in sorted(found)]

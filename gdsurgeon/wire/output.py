@@ -27,6 +27,10 @@ class Output(Protocol):
     is_stream: bool
 
     @property
+    def replaced(self) -> tuple[str, ...]:
+        """Other files that it replaces."""
+
+    @property
     def has_appeared(self) -> bool:
         """Whether what was staged has its name by now."""
 
@@ -63,6 +67,8 @@ class OutputFile:
     Raises:
         OutputError: PATH is a directory, a loop of links, read-only, or in a folder that is not there.
     """
+
+    replaced = ()
 
     def __init__(self, path: str) -> None:
         self.name = "<stdout>" if path in STANDARD_OUTPUT else path

@@ -360,6 +360,34 @@ class MetaGraphDef(Message):
     object_graph_def: SavedObjectGraph
 
 
+class ValuesDef(Message):
+    values: Scalars[str]
+    external_values: ScalarMap[str, str]
+
+
+class ControlFlowContextDef(Message):
+    cond_ctxt: ContextDef
+    while_ctxt: ContextDef
+
+
+class ContextDef(Message):
+    """A WhileContextDef, or a CondContextDef, which lacks the first fields."""
+
+    pivot_for_pred_name: str
+    pivot_for_body_name: str
+    maximum_iterations_name: str
+    loop_exit_names: Scalars[str]
+    loop_enter_names: Scalars[str]
+    context_name: str
+    pivot_name: str
+    values_def: ValuesDef
+    nested_contexts: Messages[ControlFlowContextDef]
+
+
+class SliceInfo(Message):
+    full_name: str
+
+
 class VariableDef(Message):
     variable_name: str
     initial_value_name: str
@@ -367,3 +395,4 @@ class VariableDef(Message):
     snapshot_name: str
     is_resource: bool
     trainable: bool
+    save_slice_info_def: SliceInfo

@@ -7,6 +7,7 @@ from support.cloning import KEYS, layer, table, variable
 from support.function_defs import X, call, function, neg
 from support.graphs import FLOAT, INT32, add, graph, identity, library, node, placeholder, scalar
 from support.mutants import Mutant, check_caught
+from support.trained_model import opened
 from support.v1_control_flow import LOOP
 
 from gdsurgeon.edits.claims import EditResult
@@ -15,6 +16,8 @@ from gdsurgeon.graph.graph import Graph
 
 CLONE, PLAN, NAMES = "edits.clone_scope", "edits.copying.copy_nodes", "edits.copying.fresh_names"
 COPY = "edits.copying.node_copy"
+BESIDE, GROWTH, LEFT = "edits.cloning.beside", "edits.cloning.growth", "edits.cloning.left_out"
+TRAINING = "analysis.queries.training"
 COPIES, MERGE = "edits.functions.copies", "edits.functions.merge"
 
 
@@ -64,6 +67,21 @@ def of_a_variable() -> tuple[Graph, EditResult]:
 def of_a_loop() -> tuple[Graph, EditResult]:
     found = graph(*LOOP, scalar("other", 10))
     return found, clone_scope(found, "w", "v", inputs=[("start", "other")])
+
+
+def trained() -> tuple[Graph, EditResult]:
+    found = opened()
+    return found, clone_scope(found, "net", "copy")
+
+
+def trained_with_slots() -> tuple[Graph, EditResult]:
+    found = opened()
+    return found, clone_scope(found, "net", "copy", with_slots=True)
+
+
+def with_shared_variables() -> tuple[Graph, EditResult]:
+    found = opened()
+    return found, clone_scope(found, "net", "copy", variables="share")
 
 
 def of_nameless_variables() -> tuple[Graph, EditResult]:
@@ -119,11 +137,11 @@ MUTANTS = [
            "found = [node for node in nodes if node.op == 'Const']", sharing),
     Mutant("a scope in use is cloned into", CLONE, '    while f"_{number}" in used:\n        number += 1\n',
            '    number += 1 if f"_{number}" in used else 0\n    number += 5\n', in_use),
-    Mutant("initialisers outside of the scope are not cloned", CLONE, "    assigned = _initialisers(topology, cloned)",
-           "    assigned = []", of_a_table),
+    Mutant("initialisers outside of the scope are not cloned", CLONE,
+           "    assigned = _initialisers(topology, cloned, left)", "    assigned = []", of_a_table),
     Mutant("of the initialisers only the assignments are cloned", CLONE,
-           "    assigned = _initialisers(topology, cloned)",
-           "    assigned = [n for n in _initialisers(topology, cloned) if n.op in ASSIGNMENTS]", of_a_variable),
+           "    assigned = _initialisers(topology, cloned, left)",
+           "    assigned = [n for n in _initialisers(topology, cloned, left) if n.op in ASSIGNMENTS]", of_a_variable),
     Mutant("initialisers are found for tables only", "analysis.queries.initialisers",
            "if first == holder and topology.op(user) in ASSIGNMENTS:",
            "if first == holder and topology.op(user) != 'Assign' and topology.op(user) in ASSIGNMENTS:", of_a_variable),
@@ -174,6 +192,33 @@ MUTANTS = [
            of_functions),
     Mutant("no function is thought to hold a name", COPIES,
            "if SHARED_NAME in node.attr and node.attr[SHARED_NAME].s\n    ]", "if not node.attr\n    ]", of_functions),
+    Mutant("slots are cloned", LEFT, "kept = [] if with_slots else slots(topology, numbers)", "kept = []", trained),
+    Mutant("slots are never cloned", LEFT, "kept = [] if with_slots else slots(topology, numbers)",
+           "kept = slots(topology, numbers)", trained_with_slots),
+    Mutant("what needs a slot is cloned", TRAINING, "if inside[user] and user not in found and", "if not user and",
+           trained),
+    Mutant("clones wait for what initialises slots", LEFT,
+           "if any(control in self.nodes for control in node.controls):", "if False:", trained),
+    Mutant("variables are not shared", LEFT, "if shares:", "if False:", with_shared_variables),
+    Mutant("shared variables are initialised twice", LEFT, "gone |= own | first_values(topology, own, inside)",
+           "gone |= own", with_shared_variables),
+    Mutant("the saver is cloned", LEFT, "    saver = saver_nodes(topology)\n", "    saver: set[int] = set()\n",
+           trained),
+    Mutant("the clone is restored from the original's key", BESIDE, "self.replaced = given(self._grown)",
+           "self.replaced = {}", trained),
+    Mutant("the clones are restored from each other's keys", GROWTH,
+           "Output(growth.op, growth.had + number)", "Output(growth.op, growth.had + len(growth.places) - 1 - number)",
+           trained),
+    Mutant("the clone is saved as the original is", GROWTH, "more = [copied.output(place.held) for place",
+           "more = [place.held for place", trained),
+    Mutant("the clone has the original's key", BESIDE, "lambda key: after + key.removeprefix(before)",
+           "lambda key: key", trained),
+    Mutant("shapes that are no longer so are stated", GROWTH, "if node.has_attr(STATED_SHAPES):", "if False:", trained),
+    Mutant("what restores does not wait for the clone", BESIDE,
+           "graph.set_controls(group, [*group.controls, *(copied.nodes[node] for node in originals)])", "pass",
+           trained),
+    Mutant("what copies a variable into another initialises", BESIDE,
+           "any(below[topology.id_of(read.node)] for read in node.inputs[1:])", "False", trained),
     Mutant("a copy loses its device", "graph.graph", "        node.device_override = original.device_override\n",
            "        node.device_override = ''\n", of_a_layer),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import serving_alone
@@ -14,8 +14,8 @@ from gdsurgeon.ops.kinds import (
 )
 
 
-def initialisers(topology: Topology, inside: bytearray) -> list[int]:
-    """What lies outside of INSIDE and initialises the variables and tables in it, ascending.
+def initialisers(topology: Topology, inside: bytearray, but: Container[int] = ()) -> list[int]:
+    """What lies outside of INSIDE, BUT for some nodes, and initialises the variables and tables in it, ascending.
 
     That is each assignment, and what feeds assignments and nothing else outside. An initialiser of other things too (a
     group of them all) is not part of it. Placeholders are not either.
@@ -23,10 +23,10 @@ def initialisers(topology: Topology, inside: bytearray) -> list[int]:
     found: dict[int, None] = {}
     for number in topology.with_ops(op for op in topology.ops() if holds_state(op)):
         if inside[number]:
-            found.update((user, None) for user in _assignments(topology, number) if not inside[user])
+            found.update((user, None) for user in assignments(topology, number) if not (inside[user] or user in but))
 
     def may_serve(number: int) -> bool:
-        return not inside[number] and topology.op(number) not in PLACEHOLDERS
+        return not (inside[number] or number in but) and topology.op(number) not in PLACEHOLDERS
 
     return sorted(serving_alone(topology, found, may_serve, lambda user: not inside[user]))
 
@@ -34,12 +34,12 @@ def initialisers(topology: Topology, inside: bytearray) -> list[int]:
 def needed_initialisers(topology: Topology, kept: bytearray) -> list[int]:
     """The assignments to variables and tables among KEPT, and all that they depend on, ascending."""
     holders = [n for n in topology.with_ops(op for op in topology.ops() if holds_state(op)) if kept[n]]
-    found = [user for number in holders for user in _assignments(topology, number)]
+    found = [user for number in holders for user in assignments(topology, number)]
     above: Iterable[int] = topology.upstream(found)
     return [number for number, flag in enumerate(above) if flag and not kept[number]]
 
 
-def _assignments(topology: Topology, number: int) -> list[int]:
+def assignments(topology: Topology, number: int) -> list[int]:
     """The nodes that assign to the variable or table NUMBER, directly or by way of an Identity of it."""
     out: list[int] = []
     pending = [number]

@@ -1,0 +1,111 @@
+"""Two parts of a graph with variables of their own: other values for those of the one leave the other as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gdsurgeon.edits.claims import OwnVariables
+from gdsurgeon.errors import GdsurgeonError, ValidationError
+from gdsurgeon.feeds.input_spec import input_seed, variable_value
+from gdsurgeon.graph.attrs import shape_of
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import element_size
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.trial import (
+    EDITED,
+    ComparedPair,
+    Fetch,
+    RunRefusal,
+    SameFeed,
+    Trial,
+    TrialContext,
+    TrialRun,
+    chance_reasons,
+    nodes_of,
+)
+from gdsurgeon.runtime.tensor import Tensor
+
+_RESTORED = "restored"
+_FIRST, _SECOND = "the variables of the original assigned", "the variables of the copy assigned"
+
+
+class _Assigned(NamedTuple):
+    """What assigns to a variable, and what it is to assign."""
+
+    node: Node
+    value: Tensor
+
+
+class _AssignedSubject(Subject):
+    """A graph that is restored as always; then some of its variables are given other values."""
+
+    assigned: Iterable[_Assigned] = ()
+
+    def initialize(self) -> None:
+        super().initialize()
+        feeds = {assigned.node.inputs[1].name: assigned.value for assigned in self.assigned}
+        self.executor.initialize(self.key, [assigned.node.name for assigned in self.assigned], feeds)
+
+
+def own_variables_trial(context: TrialContext, claim: OwnVariables) -> Trial:
+    """The edited graph is run restored, with the variables of the one part changed, and with those of the other.
+
+    What the part gives whose variables are what they were must be what it was.
+    """
+    graph, settings = context.change.after, context.executor.settings
+    tensors = [tensor for pair in claim.outputs for tensor in pair]
+    plan = plan_with(settings, graph, nodes_of(tensors)).only(tensors)
+    restored = Subject(
+        context.executor, EDITED, graph, plan=plan, overrides=context.overrides, options=SubjectOptions(_RESTORED)
+    )
+    fed = {name: SameFeed(_RESTORED, name) for name in restored.feedable}
+    runs = [TrialRun(restored, accused=context.change.called, reported_as=None)]
+    pairs: list[ComparedPair] = []
+    reasons, places = chance_reasons(plan), restored.places()
+    for key, side in ((_FIRST, 0), (_SECOND, 1)):
+        nodes = [graph[pair[side]] for pair in claim.assigned]
+        assigned = [found for node in nodes if (found := _other_value(node, settings.seed)) is not None]
+        if not assigned:
+            continue
+        runs.append(
+            TrialRun(_subject(context.executor, key, graph, plan, assigned), fed, blame=_blame, reported_as=None)
+        )
+        for pair in claim.outputs:
+            kept = pair[1 - side]
+            if kept in places:
+                ends = Fetch(_RESTORED, kept), Fetch(key, kept)
+                pairs.append(ComparedPair(kept, kept, *ends, reason=reasons.get(kept, "")))
+    return Trial(
+        claim.statement,
+        runs if pairs else [],
+        pairs,
+        {EDITED: f"{context.change.called} does not load"},
+        lead=_RESTORED,
+        shown=False,
+        complaint="the copy and the original do not have variables apart",
+    )
+
+
+def _subject(executor: Executor, key: str, graph: Graph, plan: FetchPlan, assigned: list[_Assigned]) -> Subject:
+    executor.load_graph(key, graph)
+    subject = _AssignedSubject(executor, key, graph, plan=FetchPlan(plan.groups), options=SubjectOptions(key))
+    subject.assigned = assigned
+    return subject
+
+
+def _other_value(node: Node, seed: int) -> _Assigned | None:
+    """A value for the variable that NODE assigns to; None where none can be made up."""
+    variable = node.inputs[0].node
+    shape, dtype = variable.attr("shape"), variable.plain_attr("dtype")
+    dims = shape_of(shape.shape) if shape is not None else None
+    if dims is None or min(dims, default=0) < 0 or not isinstance(dtype, int) or not element_size(dtype):
+        return None
+    return _Assigned(node, variable_value(dtype, dims, input_seed(seed, f"assigned {variable.name}")))
+
+
+def _blame(refusal: RunRefusal) -> GdsurgeonError:
+    return ValidationError(f"the result does not run where its variables are assigned to: {refusal.text}")

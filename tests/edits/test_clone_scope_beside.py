@@ -1,0 +1,313 @@
+"""clone-scope on a MetaGraph: what follows in its graph, around it, and in its checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import graphs
+from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder
+from support.meta_graphs import strings
+from support.trained_model import VARIABLES, opened, put
+
+from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.clone_scope import clone_scope
+from gdsurgeon.errors import EditError, GdsurgeonError, OutputError, UsageError, ValidationError
+from gdsurgeon.graph.attrs import string_value
+from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.node import Output
+from gdsurgeon.operation.edit import Outcome, Request, operate
+from gdsurgeon.wire.messages import message
+
+COPIES = {"copy/v": "net/v", "copy/of_old/w": "of_old/w"}
+"""The new keys, with those of the originals."""
+
+
+def clone(graph: Graph) -> EditResult:
+    return clone_scope(graph, "net", "copy")
+
+
+def written(model: Path, out: Path | None = None, **how: Any) -> Outcome:
+    return operate(Request(str(model), None if out is None else str(out), level="structure", **how), clone)
+
+
+def read(path: Path) -> Any:
+    return message("tensorflow.MetaGraphDef").FromString(path.read_bytes())
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def texts(graph: Graph, name: str) -> list[object]:
+    found = constant(graph[name])
+    assert found is not None
+    return list(found.values)
+
+
+# -- the graph ---------------------------------------------------------------------------------------------
+
+
+def test_the_saver_saves_and_restores_the_clones() -> None:
+    graph = opened()
+    clone(graph)
+    inputs = graphs.inputs(graph)
+    assert inputs["save/SaveV2"][3:] == [*VARIABLES, "copy/v", "copy/w"]
+    assert inputs["copy/save/Assign_0"] == ["copy/v", "save/RestoreV2:4"]
+    assert inputs["copy/save/Assign_2"] == ["copy/w", "save/RestoreV2:5"]
+    assert inputs["save/restore_shard"][-2:] == ["^copy/save/Assign_0", "^copy/save/Assign_2"]
+    for op in ("SaveV2", "RestoreV2"):
+        assert texts(graph, f"save/{op}/names")[-2:] == [key.encode() for key in COPIES]
+        assert texts(graph, f"save/{op}/slices") == [b"2 0,2", b"", b"", b"", b"2 0,2", b""]
+        assert len(graphs.attrs(graph, f"save/{op}")["dtypes"].list.type) == 6
+        assert not graph[f"save/{op}/names"].has_attr("_output_shapes")
+
+
+def test_slots_and_what_needs_them_stay() -> None:
+    graph = opened()
+    result = clone(graph)
+    names = set(graph.names())
+    gone = [
+        "v/Momentum",
+        "v/Momentum/read",
+        "v/Momentum/initial",
+        "v/Momentum/Assign",
+        "train",
+        "train_w",
+        "gradient_of_w",
+    ]
+    assert names.isdisjoint(f"copy/{name}" for name in gone)
+    assert graphs.inputs(graph)["copy/init"] == ["^copy/v/Assign", "^copy/w/Assign"]
+    assert graphs.inputs(graph)["init"][-2:] == ["^copy/v/Assign", "^copy/w/Assign"]
+    assert graphs.inputs(graph)["follow"] == ["^follow/Assign"]  # it is no initialiser
+    assert "2 slots of optimisers not cloned: 'net/v/Momentum', 'net/w/Momentum'" in result.notes
+
+
+def test_slots_are_cloned_where_that_is_asked() -> None:
+    graph = opened()
+    clone_scope(graph, "net", "copy", with_slots=True)
+    inputs = graphs.inputs(graph)
+    assert inputs["copy/train_w"] == ["copy/w", "copy/w/Momentum", "copy/rate", "copy/gradient_of_w", "copy/rate"]
+    assert inputs["save/SaveV2"][3:] == [*VARIABLES, *(name.replace("net", "copy") for name in VARIABLES)]
+
+
+def test_variables_are_shared_where_that_is_asked() -> None:
+    graph = opened()
+    result = clone_scope(graph, "net", "copy", variables="share")
+    assert graphs.inputs(graph)["copy/w/read"] == ["net/w"]
+    assert not [name for name in result.intent.added if graph[name].op in ("VariableV2", "Assign")]
+    assert result.intent.changed == [] and graph.serving is not None
+    assert not any(copied.keys for copied in graph.serving.copies)
+
+
+def test_a_key_that_the_saver_has_is_not_taken_twice() -> None:
+    graph = opened()
+    clone(graph)
+    clone_scope(graph, "copy", "net/again")
+    keys = texts(graph, "save/RestoreV2/names")
+    assert len(set(keys)) == len(keys) == 8
+
+
+def test_a_graph_of_its_own_keeps_its_saver() -> None:
+    """No checkpoint is known to have the keys: the clone is initialised, and not restored from the original's keys."""
+    parsed = graphs.parsed(opened())
+    found = from_bytes(parsed.SerializeToString())
+    result = clone(found)
+    assert result.intent.changed == []
+    assert not [name for name in result.intent.added if name.startswith("copy/save")]
+
+
+def test_an_initialiser_that_restores_is_cloned() -> None:
+    """What tf.compat.v1.train.init_from_checkpoint makes: it reads a file that no saver writes."""
+
+    def text(name: str, value: str, shape: tuple[int, ...] | None = None) -> bytes:
+        return node(name, "Const", dtype=STRING, value=strings(value, shape=shape))
+
+    found = from_bytes(graph_bytes(
+        placeholder("x", graphs.FLOAT, (2,)), node("net/w", "VariableV2", dtype=graphs.FLOAT, shape=(2,)),
+        text("from", "other.ckpt", ()), text("from/names", "w"), text("from/slices", ""),
+        node("from/restore", "RestoreV2", ["from", "from/names", "from/slices"], dtypes=dtypes(graphs.FLOAT)),
+        node("net/w/Assign", "Assign", ["net/w", "from/restore"], T=graphs.FLOAT), identity("net/read", "net/w"),
+        node("net/y", "Mul", ["x", "net/read"], T=graphs.FLOAT),
+    ))  # fmt: skip
+    clone(found)
+    assert graphs.inputs(found)["copy/w/Assign"] == ["copy/w", "from/restore"]
+
+
+# -- around the graph --------------------------------------------------------------------------------------
+
+
+def test_the_collections_list_the_copies(tmp_path: Path) -> None:
+    written(put(tmp_path), tmp_path / "out.meta")
+    meta = read(tmp_path / "out.meta")
+    for collection in ("variables", "trainable_variables"):
+        entries = meta.collection_def[collection].bytes_list.value
+        found = [message("tensorflow.VariableDef").FromString(entry) for entry in entries]
+        copies = {item.variable_name: item for item in found if item.variable_name.startswith("copy")}
+        assert set(copies) == {"copy/v:0", "copy/w:0"}
+        w = copies["copy/w:0"]
+        assert (w.initializer_name, w.initial_value_name) == ("copy/w/Assign", "copy/w/initial:0")
+        assert (w.snapshot_name, w.save_slice_info_def.full_name) == ("copy/w/read:0", "copy/of_old/w")
+    assert meta.collection_def["losses"].node_list.value == ["net/y:0", "out:0", "copy/y:0"]
+    assert meta.collection_def["train_op"].node_list.value == ["net/train"]
+    contexts = meta.collection_def["while_context"].bytes_list.value
+    own, copy, around = (message("tensorflow.WhileContextDef").FromString(entry) for entry in contexts)
+    assert (own.context_name, copy.context_name, around.context_name) == ("net/loop", "copy/loop", "around")
+    assert copy.pivot_name == "copy/mul:0" and copy.values_def.values == ["copy/mul:0", "x:0"]
+    assert dict(copy.values_def.external_values) == {"x:0": "copy/y:0"}
+    assert copy.nested_contexts[0].cond_ctxt.context_name == "copy/loop/choice"
+    assert around.values_def.values == ["net/y:0", "x:0", "copy/y:0"]
+    assert [nested.while_ctxt.context_name for nested in around.nested_contexts] == ["net/loop", "copy/loop"]
+
+
+def test_the_checkpoint_has_two_keys_for_one_tensor(tmp_path: Path) -> None:
+    model = put(tmp_path)
+    before = listing(tmp_path)
+    written(model, tmp_path / "out.meta")
+    assert {name: data for name, data in listing(tmp_path).items() if name in before} == before
+    with open_checkpoint(str(tmp_path / "out")) as found:
+        assert set(found.keys) == {*VARIABLES.values(), *COPIES}
+        for new, old in COPIES.items():
+            assert found.tensor(new).slices == found.tensor(old).slices
+            assert [part.data() for part in found.tensor(new).parts] == [
+                part.data() for part in found.tensor(old).parts
+            ]
+    shards = sorted(tmp_path.glob("out.data*"))
+    assert [shard.samefile(tmp_path / shard.name.replace("out", "model")) for shard in shards] == [True] * 4
+
+
+def test_in_place_the_index_is_exchanged_and_kept(tmp_path: Path) -> None:
+    before = listing(put(tmp_path).parent)
+    written(tmp_path / "model.meta", in_place=True, backup=".bak")
+    after = listing(tmp_path)
+    assert set(after) == {*before, "model.meta.bak", "model.index.bak"}
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"model.meta", "model.index"}
+    assert {name: after[f"{name}.bak"] for name in changed} == {name: before[name] for name in changed}
+    with open_checkpoint(str(tmp_path / "model")) as found:
+        assert {*COPIES} <= set(found.keys)
+
+
+def test_nothing_is_written_on_a_dry_run_or_where_something_is_in_the_way(tmp_path: Path) -> None:
+    model = put(tmp_path)
+    before = listing(tmp_path)
+    written(model, tmp_path / "out.meta", dry_run=True)
+    for out in (tmp_path / "out.pb", Path("-")):
+        with pytest.raises(UsageError, match=r"is called NAME\.meta"):
+            written(model, out)
+    assert listing(tmp_path) == before
+    (tmp_path / "out.index").write_bytes(b"of another")
+    with pytest.raises(OutputError, match=r"there is out.index"):
+        written(model, tmp_path / "out.meta")
+    assert listing(tmp_path) == {**before, "out.index": b"of another"}
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_neither_appears_where_one_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place: bool) -> None:
+    """The MetaGraph is the last to get its name."""
+    import os
+
+    model = put(tmp_path)
+    before = listing(tmp_path)
+    replace = os.replace
+
+    def fail(source: str, target: str) -> None:
+        if target.endswith(".meta"):
+            raise OSError(5, "the disk is gone")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OutputError, match="the disk is gone"):
+        written(model, None if in_place else tmp_path / "out.meta", in_place=in_place)
+    assert listing(tmp_path) == before
+
+
+def test_a_prefix_names_its_model(tmp_path: Path) -> None:
+    put(tmp_path)
+    written(tmp_path / "model")
+    assert {"model.edited.meta", "model.edited.index"} <= set(listing(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [([*VARIABLES.values(), "copy/v"], "has a tensor 'copy/v' already"), (["net/v"], "has no tensor 'of_old/w'")],
+)
+def test_a_checkpoint_with_other_keys(tmp_path: Path, keys: list[str], words: str) -> None:
+    model = put(tmp_path, keys)
+    before = listing(tmp_path)
+    with pytest.raises(EditError, match=words):
+        written(model, tmp_path / "out.meta")
+    assert listing(tmp_path) == before
+
+
+# -- mistakes around the graph -----------------------------------------------------------------------------
+
+
+def _restored_from_the_original(graph: Graph) -> EditResult:
+    result = clone(graph)
+    assign = graph["copy/save/Assign_0"]
+    graph.set_inputs(assign, [assign.inputs[0], Output(graph["save/RestoreV2"], 0)])
+    return result
+
+
+def _not_restored(graph: Graph) -> EditResult:
+    result = clone(graph)
+    shard = graph["save/restore_shard"]
+    graph.set_controls(shard, [control for control in shard.controls if control.name != "copy/save/Assign_2"])
+    return result
+
+
+def _key_missing(graph: Graph) -> EditResult:
+    result = clone(graph)
+    assert graph.serving is not None
+    (copied,) = graph.serving.copies
+    graph.serving = graph.serving._replace(copies=(copied._replace(keys={"copy/v": "net/v"}),))
+    return result
+
+
+def _sharing(graph: Graph) -> EditResult:
+    """With a name for the originals, which ref variables have not: the proof has it run."""
+    result = clone(graph)
+    for name in ("net/w", "copy/w"):
+        graph.set_attr(graph[name], "shared_name", string_value("w").SerializeToString())
+    return result
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (_restored_from_the_original, "'copy/v' is restored from 'net/v', and 'net/v' from 'net/v'"),
+        (_not_restored, "'copy/w' is restored by nothing, and 'net/w' from 'of_old/w'"),
+        (_key_missing, "'copy/w' is restored from 'copy/of_old/w'"),
+    ],
+)
+def test_a_mistake_around_the_graph_is_found(tmp_path: Path, edit: Any, words: str) -> None:
+    model = put(tmp_path)
+    before = listing(tmp_path)
+    with pytest.raises(GdsurgeonError) as caught:
+        operate(Request(str(model), str(tmp_path / "out.meta"), level="structure"), edit)
+    assert isinstance(caught.value, ValidationError)
+    assert words in " ".join([caught.value.message, *caught.value.details])
+    assert listing(tmp_path) == before
+
+
+@pytest.mark.tensorflow
+def test_a_copy_that_shares_a_variable_is_found_by_running(tmp_path: Path) -> None:
+    model = put(tmp_path)
+    with pytest.raises(ValidationError, match="do not have variables apart"):
+        operate(Request(str(model), str(tmp_path / "out.meta")), _sharing)
+
+
+@pytest.mark.tensorflow
+def test_a_copy_that_reads_the_original_is_found_by_running(tmp_path: Path) -> None:
+    def edit(graph: Graph) -> EditResult:
+        result = clone(graph)
+        graph.set_inputs(graph["copy/w/read"], [graph["net/w"].output])
+        return result
+
+    with pytest.raises(ValidationError, match="do not have variables apart"):
+        operate(Request(str(put(tmp_path)), str(tmp_path / "out.meta")), edit)

@@ -1,0 +1,77 @@
+"""clone-scope on what TensorFlow 1 has trained and saved: proven, and then restored and trained by TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import cloned_models, workers
+from support.cloned_models import CHECKPOINTS, CLONE, PREFIX, SAID, SERVED, SOURCE, TARGET
+from support.paths import ROOT
+
+from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.edits.clone_scope import clone_scope
+from gdsurgeon.operation.edit import Outcome, Request, operate
+
+pytestmark = pytest.mark.tensorflow
+
+
+def run(command: str, folder: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    line = [sys.executable, "-W", "ignore", "-m", cloned_models.__name__, command, str(folder)]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cloned_models")
+    workers.readable.append(f"{folder}{os.sep}")
+    run("make", folder)
+    return folder
+
+
+def cloned(folder: Path, name: str) -> Outcome:
+    is_folder = name == SERVED
+    model = folder / name if is_folder else folder / name / f"{PREFIX}.meta"
+    out = folder / name / (CLONE if is_folder else f"{CLONE}.meta")
+    if is_folder:  # no model is written into its own folder
+        model = model.rename(folder / "original")
+        out.parent.mkdir()
+    return operate(Request(str(model), str(out)), lambda graph: clone_scope(graph, SOURCE, TARGET))
+
+
+@pytest.fixture(scope="module")
+def outcomes(models: Path) -> dict[str, Outcome]:
+    found = {name: cloned(models, name) for name in (*CHECKPOINTS, SERVED)}
+    run("try", models)
+    return found
+
+
+@pytest.mark.parametrize("name", [*CHECKPOINTS, SERVED])
+def test_a_clone_is_proven_and_trains_in_tensorflow(models: Path, outcomes: dict[str, Outcome], name: str) -> None:
+    """It gives the same at first; two steps on the one leave the other; both are saved, restored and initialised."""
+    assert outcomes[name].proof.statement == "edited(x) = original(x), copy(x) = net(x), net and copy apart"
+    last = "Sum" if name == "trained_inside" else "out"  # there the loss reads what the network gives
+    mine, its = f"{SOURCE}/{last}", f"{TARGET}/{last}"
+    compared = {(output.before, output.after) for output in outcomes[name].proof.compared}
+    assert {(mine, its), (mine, mine), (its, its)} <= compared
+    assert (models / name / SAID).read_text() == ""
+
+
+@pytest.mark.parametrize("name", ["ref", "sharded", "part_resource"])
+def test_two_keys_are_one_tensor(models: Path, outcomes: dict[str, Outcome], name: str) -> None:
+    """The shards are those that there were; slots have no second key."""
+    del outcomes
+    folder = models / name
+    with open_checkpoint(str(folder / PREFIX)) as before, open_checkpoint(str(folder / CLONE)) as after:
+        new = {f"{TARGET}/{key}" for key in ("b", "v", "w")}
+        assert set(after.keys) - set(before.keys) == new and set(before.keys) <= set(after.keys)
+        for key in new:
+            mine, its = after.tensor(key), after.tensor(key.replace(TARGET, SOURCE))
+            assert (mine.slices, mine.parts) == (its.slices, its.parts)
+    for shard in folder.glob(f"{PREFIX}.data*"):
+        assert shard.samefile(folder / shard.name.replace(PREFIX, CLONE))
