@@ -5,7 +5,7 @@ Source: what tf.compat.v1.saved_model.load and tf.compat.v1.train.Saver.restore 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from gdsurgeon.checkpoint import object_graph
 from gdsurgeon.checkpoint.open import open_checkpoint
@@ -98,8 +98,8 @@ def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str])
     bound = {name: list(function.bound_inputs) for name, function in functions.items() if function.bound_inputs}
     graph = model.graph.pristine()
     objects: dict[str, int] = {}
-    for node in graph.nodes() if bound else ():
-        numbers = bound.get(_called(node) or "", []) if node.op in CALLS else []
+    for node in _nodes_of(graph, CALLS.__contains__) if bound else ():
+        numbers = bound.get(_called(node) or "", [])
         captured = [tensor.node for tensor in node.inputs[-len(numbers) :]] if numbers else []
         given = zip(captured, numbers, strict=False)
         objects |= {v.name: number for v, number in given if is_variable(v.op) and v.name not in restored}
@@ -116,9 +116,16 @@ def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str])
 
 def _with_shared(graph: Graph, keys: dict[str, Key]) -> dict[str, Key]:
     """KEYS, and those of the variables that are the same ones by their shared name."""
-    nodes = [node for node in graph.nodes() if is_variable(node.op)]
-    by_name = {_shared_name(node): keys[node.name] for node in nodes if node.name in keys}
-    return keys | {node.name: by_name[name] for node in nodes if (name := _shared_name(node)) in by_name}
+    names = {node.name: _shared_name(node) for node in _nodes_of(graph, is_variable)}
+    by_name = {names[name]: key for name, key in keys.items() if name in names}
+    return keys | {name: by_name[shared] for name, shared in names.items() if shared in by_name}
+
+
+def _nodes_of(graph: Graph, is_wanted: Callable[[str], bool]) -> Iterator[Node]:
+    """The nodes of a file whose ops are wanted; the others are not read."""
+    table = graph.store.table
+    wanted = {number for number, op in enumerate(table.op_names) if is_wanted(op)}
+    return (graph[table.names[row]] for row, number in enumerate(table.ops) if number in wanted)
 
 
 def _shared_name(node: Node) -> tuple[object, object]:

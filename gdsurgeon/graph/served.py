@@ -11,6 +11,8 @@ from gdsurgeon.graph.serving import Restoring, Served, Serving
 
 def serving_of(graph: Graph) -> Serving | None:
     """How GRAPH is served, by the names that it has now; None where it is no part of a model that says so."""
+    if graph.serving is None:
+        return None  # without an index of a big file, which `Graph.derived` makes
     return graph.derived(_respelt)
 
 

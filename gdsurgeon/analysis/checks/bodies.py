@@ -91,6 +91,7 @@ class _Body:
         self._kinds = kinds
         self._tensors: dict[str, Tensors] = {arg.name: _of_argument(arg) for arg in function.signature.input_arg}
         self._inside = set(self._tensors)
+        self._listed: dict[str, list[int]] = {}  # the dtypes of tensors that are read one by one
         self._unknown: set[str] = set()  # nodes whose op says nothing of their outputs
         self.found = [self._enter(node) for node in function.node_def]
 
@@ -118,7 +119,10 @@ class _Body:
         tensors = self._tensors[name]
         if tensors is None:
             return True, None
-        dtype = next(islice(_listed(tensors), int(place), None), None) if int(place) < MOST_LISTED else None
+        if name not in self._listed:  # one restore op gives the values of all variables
+            self._listed[name] = list(islice(_listed(tensors), MOST_LISTED))
+        dtypes = self._listed[name]
+        dtype = dtypes[int(place)] if int(place) < len(dtypes) else None
         return dtype is not None, None if dtype is None else ((dtype, 1),)
 
     def check_inputs(self, node: NodeDef, found: AttrFindings) -> Iterator[str]:

@@ -94,16 +94,17 @@ def _opened(prefix: str) -> tuple[Checkpoint | None, str]:
 
 
 def _variables(graph: Graph, serving: Serving, checkpoint: Checkpoint | None) -> list[ShippedVariable]:
-    nodes = [node for node in graph.nodes() if is_variable(node.op) and node.op not in TEMPORARY]
-    if not nodes:
-        return []
     topology = topology_of(graph)
+    numbers = topology.with_ops(op for op in topology.ops() if is_variable(op) and op not in TEMPORARY)
+    if not numbers:
+        return []
     targets = serving.initialising.targets if serving.initialising is not None else ()
     loading = topology.upstream([topology.id_of(node) for name in targets if (node := graph.find(name)) is not None])
     needed = {key: topology.upstream(map(topology.id_of, named(graph, s))) for key, s in serving.called.items()}
     out = []
-    for node in nodes:
-        number, key = topology.id_of(node), serving.keys.get(node.name)
+    for number in numbers:
+        node = topology.node(number)
+        key = serving.keys.get(node.name)
         by = BY_NOTHING if not loading[number] else INITIALISED
         if key is not None:
             by = BY_OBJECTS if node.name in serving.apart else BY_NODES
