@@ -115,7 +115,7 @@ class Near(dict[str, int]):
 END, _ODD_CONTROL, _ODD = -1, -1 << 29, -1 << 30
 _HIGHEST_BYTES = {0: DATA_INPUT, _ODD >> 24 & 255: DATA_INPUT, _ODD_CONTROL >> 24 & 255: CONTROL_INPUT}
 KINDS = b"".join(_HIGHEST_BYTES.get(byte, END_OF_NODE) for byte in range(256))
-"""For the highest byte of what `_Near` has for an input, its kind."""
+"""For the highest byte of what `Near` has for an input, its kind."""
 
 IS_END = bytes(kind == ord(END_OF_NODE) for kind in range(256))
 """For each kind of input 0, and 1 for the end of a node."""

@@ -29,6 +29,8 @@ class Search:
         others: the records of those nodes.
     """
 
+    layout: Layout
+
     MOST_HITS = 5000
     """A name that is part of more records than this is not worth searching for."""
 
@@ -68,8 +70,6 @@ class Search:
                 return None
         found.layout = Layout(count, end_of_nodes, tuple(others))
         return found
-
-    layout: Layout
 
     def _examine(self, record: Record) -> None:
         header = record.header()

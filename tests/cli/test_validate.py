@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.desk import check_said
+from support.meta_graphs import put
 from support.runtime_graphs import CRASHING
 from support.tf_graphs import Builder
 from support.validating import (
@@ -108,6 +109,12 @@ def test_two_equal_models(bench: Bench) -> None:
     assert proof["device"] == "CPU" and "other(x) = m(x)" in proof["statement"]
     err = bench.run("m.pb", "other.pb").err
     assert "proven   other(x) = m(x): 1 output, 2 samples (batches of 1 and 2), bit-identical (CPU" in err
+
+
+def test_a_folder_is_called_as_its_path_ends(bench: Bench) -> None:
+    for name in ("net", "other"):
+        put(bench.desk.folder / name)
+    assert "other(x) = net(x)" in bench.verdict("net/", "other/")["proof"]["statement"]
 
 
 def test_a_difference_is_said_with_the_tolerance_that_it_takes(bench: Bench) -> None:

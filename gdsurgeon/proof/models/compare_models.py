@@ -252,7 +252,7 @@ def _renamed(names: Mapping[str, str], tensor: str) -> str:
 
 def _stem(graph: Graph) -> str:
     """A short name for a graph, in an equation."""
-    return printable(os.path.splitext(os.path.basename(graph.source_name))[0]) or "model"
+    return printable(os.path.splitext(os.path.basename(graph.source_name.rstrip("/")))[0]) or "model"
 
 
 # -- what is to blame -----------------------------------------------------------------------------------------

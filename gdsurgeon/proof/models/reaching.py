@@ -25,10 +25,29 @@ FACTORS = (-1.0, 8.0, -8.0, 64.0, 0.125, -64.0, 512.0)
 MOST_DETAILS = 20
 MOST_ASKED = 1 << 20
 """Elements of what is asked of a table that are looked at."""
+_FLOATS = (FLOAT16, FLOAT32, FLOAT64)
+_INTEGERS = (INT32, INT64)
 _RESULT, _MINE, _THEIRS = "coverage", "on further feeds", "on further feeds, the other"
 
 
-def covered(executor: Executor, coverage: Coverage, fed: Feeds) -> None:
+def search(executor: Executor, coverage: Coverage, fed: Feeds) -> Iterator[tuple[str, Feeds]]:
+    """Covers FED, and then `_others`, until the time has passed that the settings give.
+
+    Yields what was done to FED, and the feeds, of each that the model takes. Raises Refused where it does not take FED.
+    """
+    _cover(executor, coverage, fed)
+    started, seconds = time.monotonic(), executor.settings.effort
+    for change, feeds in _others({name: executor.fetched(value) for name, value in fed.items()}) if seconds else ():
+        if time.monotonic() - started > seconds:
+            return
+        try:
+            _cover(executor, coverage, feeds)
+        except Refused:
+            continue  # a feed that the model does not take
+        yield change, feeds
+
+
+def _cover(executor: Executor, coverage: Coverage, fed: Feeds) -> None:
     """Runs what decides at the places of COVERAGE on the feeds FED, and counts what it was. Raises Refused."""
     places = coverage.places
     tensors = places.tensors
@@ -54,27 +73,6 @@ def covered(executor: Executor, coverage: Coverage, fed: Feeds) -> None:
 
 def _elements(tensor: Tensor) -> list[object]:
     return list(tensor.data) if isinstance(tensor.data, list) else list(tensor.numpy().reshape(-1).tolist())
-
-
-_FLOATS = (FLOAT16, FLOAT32, FLOAT64)
-_INTEGERS = (INT32, INT64)
-
-
-def search(executor: Executor, coverage: Coverage, fed: Feeds) -> Iterator[tuple[str, Feeds]]:
-    """Covers FED, and then `_others`, until the time has passed that the settings give.
-
-    Yields what was done to FED, and the feeds, of each that the model takes. Raises Refused where it does not take FED.
-    """
-    covered(executor, coverage, fed)
-    started, seconds = time.monotonic(), executor.settings.effort
-    for change, feeds in _others({name: executor.fetched(value) for name, value in fed.items()}) if seconds else ():
-        if time.monotonic() - started > seconds:
-            return
-        try:
-            covered(executor, coverage, feeds)
-        except Refused:
-            continue  # a feed that the model does not take
-        yield change, feeds
 
 
 def _others(values: Mapping[str, Tensor]) -> Iterator[tuple[str, Feeds]]:
