@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from gdsurgeon.analysis.queries.initialisers import initialisers
 from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.cloning.beside import Beside
 from gdsurgeon.edits.cloning.left_out import LeftOut, left_out
 from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
@@ -43,8 +44,7 @@ def clone_scope(
     The clone is wired to itself inside, and outside to what SOURCE reads, or to what INPUTS says. Weights are copied;
     while loops, tables, queues and variables get names of their own; colocations and control edges among the nodes are
     those among the clones. What initialises the cloned variables and tables from outside SOURCE is cloned with them.
-    Savers are not. That of the model that GRAPH is part of saves and restores the cloned variables, too; so does what
-    initialises all of a model initialise them.
+    The saver of the model that GRAPH is part of, and what initialises that, are not: they work on the clone, too.
 
     Args:
         graph: changed in place.
@@ -75,32 +75,31 @@ def clone_scope(
     beside = Beside(topology, cloned, left, before, after)
     warnings: list[str] = []
     replace = _replacements(graph, cloned, inputs, warnings)
-    names = {node: _name(node.name, before, after) for node in cloned}
-    planned = set(names.values())
-    free = UniqueNames(lambda name: name in planned or name in graph)
-    others = dict.fromkeys(node for node in (*assigned, *beside.nodes) if node not in names)
-    names |= {node: free(after + node.name.removeprefix(before)) for node in others}
-    plan = plan_copy_nodes(
-        graph,
-        names,
-        names,
-        replace=replace | beside.replaced,
-        respell=lambda text: _respell(text, before, after),
-        topology=topology,
-    )
+    names = _copy_names(graph, cloned, [*assigned, *beside.nodes], before, after)
+    replaced, respell = replace | beside.replaced, partial(_respell, before=before, after=after)
+    plan = plan_copy_nodes(graph, names, names, replace=replaced, respell=respell, topology=topology)
     edges = boundary(cloned, topology)
     served = _served(graph, edges)
-    read = edges.inputs if replace else []
     groups = beside.groups(topology, names)
     copied = plan.apply()
     left.forget(copied)
     intent = copied.intent()
     intent.copied = {}  # the originals are no other graph's
     intent.changed += beside.apply(copied, groups)
-    claims: list[Claim] = [SameOutputs(), _claim(before[:-1], after[:-1], read, served, copied, replace)]
-    claims += beside.claims(copied, served)
+    same = _claim(before[:-1], after[:-1], edges.inputs if replace else [], served, copied, replace)
     notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared), *left.notes, *beside.notes]
-    return EditResult(intent, tuple(claims), warnings, notes)
+    return EditResult(intent, (SameOutputs(), same, *beside.claims(copied, served)), warnings, notes)
+
+
+def _copy_names(
+    graph: Graph, cloned: Sequence[Node], others: Sequence[Node], before: str, after: str
+) -> dict[Node, str]:
+    """What the copies of the nodes under the scope and of OTHERS are called."""
+    names = {node: _name(node.name, before, after) for node in cloned}
+    planned = set(names.values())
+    free = UniqueNames(lambda name: name in planned or name in graph)
+    outside = dict.fromkeys(node for node in others if node not in names)
+    return names | {node: free(after + node.name.removeprefix(before)) for node in outside}
 
 
 def _served(graph: Graph, edges: Boundary) -> list[Output]:

@@ -215,13 +215,7 @@ class _Listener(NamedTuple):
     progress: Progress
 
 
-def _operate(
-    request: Request,
-    edit: Edit,
-    output: Output,
-    proving: Proving | None,
-    listener: _Listener,
-) -> Outcome:
+def _operate(request: Request, edit: Edit, output: Output, proving: Proving | None, listener: _Listener) -> Outcome:
     progress = listener.progress
     progress(Event("loading"))
     model, text = _loaded(request, output)
@@ -254,7 +248,7 @@ def _operate(
     if proving is None and (request.dry_run or is_streamed):
         return _without_staging(request, graph, written.chunks, outcome(unproven), output, listener)
     progress(Event("staging"))
-    with _checkpoint(graph) as checkpoint, _staging(request, output, checkpoint) as staging:
+    with checkpoint_of(graph) as checkpoint, _staging(request, output, checkpoint) as staging:
         staged = staging.stage(written.chunks)
         graph.source.check_unchanged()
         check = checkpoint.check if checkpoint is not None else written.check
@@ -278,7 +272,7 @@ def _operate(
     return done
 
 
-def _checkpoint(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | None]:
+def checkpoint_of(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | None]:
     """The checkpoint that goes with GRAPH where variables were copied; None: the one that there is."""
     if graph.serving is None or not graph.serving.adds_keys:
         return nullcontext()

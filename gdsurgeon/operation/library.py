@@ -114,10 +114,14 @@ def prove(
     if graph.serving is not None:
         reads = reads_of(graph.source_name, Wanted(checkpoint=graph.serving.checkpoint))
         settings = settings._replace(reads=(*settings.reads, *reads))
-    with Proving(settings, _overrides(feeds, archive, shapes), level, progress) as proving:
-        proving.begin(graph)
-        chunks = graph.chunks()
-        return proving.prove(graph, result, chunks, read_chunks(chunks))
+    overrides = _overrides(feeds, archive, shapes)
+    with whole.checkpoint_of(graph) as checkpoint:
+        if checkpoint is not None:
+            settings = settings._replace(reads=(*settings.reads, checkpoint.for_proof()))
+        with Proving(settings, overrides, level, progress) as proving:
+            proving.begin(graph)
+            chunks = graph.chunks()
+            return proving.prove(graph, result, chunks, read_chunks(chunks))
 
 
 def _check_level(level: str, levels: Sequence[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,10 @@ import pytest
 from support import graphs
 from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder
 from support.meta_graphs import strings
+from support.shipped import Shipped
 from support.trained_model import VARIABLES, opened, put
 
+import gdsurgeon as gds
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
@@ -242,6 +246,63 @@ def test_a_checkpoint_with_other_keys(tmp_path: Path, keys: list[str], words: st
     with pytest.raises(EditError, match=words):
         written(model, tmp_path / "out.meta")
     assert listing(tmp_path) == before
+
+
+def in_a_folder(folder: Path) -> Path:
+    """The same as a SavedModel."""
+    meta = put(folder)
+    model = folder / "model"
+    (model / "variables").mkdir(parents=True)
+    for path in folder.glob("model.*"):
+        if path != meta:
+            path.rename(model / "variables" / path.name.replace("model", "variables"))
+    saved = message("tensorflow.SavedModel")(saved_model_schema_version=1, meta_graphs=[read(meta)])
+    (model / "saved_model.pb").write_bytes(saved.SerializeToString())
+    meta.unlink()
+    return model
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_saved_model_gets_another_index(tmp_path: Path, in_place: bool) -> None:
+    model = in_a_folder(tmp_path)
+    before = listing(model / "variables")
+    out = model if in_place else tmp_path / "out"
+    written(model, None if in_place else out, in_place=in_place, backup=".bak" if in_place else None)
+    after = listing(out / "variables")
+    assert set(after) == set(before)
+    assert {name for name in before if before[name] != after[name]} == {"variables.index"}
+    kept = tmp_path / "model.bak" if in_place else model
+    assert listing(kept / "variables") == before
+    with open_checkpoint(str(out / "variables" / "variables")) as found:
+        assert {*COPIES} <= set(found.keys)
+
+
+def test_a_saved_model_in_a_pipe_gets_another_index(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    written(in_a_folder(tmp_path), Path("-"))
+    with tarfile.open(fileobj=io.BytesIO(capfdbinary.readouterr().out)) as archive:
+        archive.extractall(tmp_path / "out", filter="data")
+    with open_checkpoint(str(tmp_path / "out" / "variables" / "variables")) as found:
+        assert {*COPIES} <= set(found.keys)
+
+
+@pytest.mark.tensorflow
+def test_the_library_proves_it(tmp_path: Path) -> None:
+    graph = gds.load(str(put(tmp_path)))
+    proof = gds.prove(graph, clone(graph))
+    assert proof.statement == "edited(x) = original(x), copy(x) = net(x), net and copy apart"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("as_v1", [False, True])
+def test_what_a_function_restores_is_not_cloned(saved_models: Shipped, tmp_path: Path, as_v1: bool) -> None:
+    """The objects of TensorFlow 2 name that function, and it restores what it is given."""
+    model = saved_models.path("dense")
+    graph = gds.load(model)
+    (name,) = [node.name for node in graph.nodes() if node.op == "VarHandleOp" and node.text_attr("shared_name") == "w"]
+    request = Request(model, str(tmp_path / "out"), as_v1=as_v1)
+    with pytest.raises(EditError, match="is restored by a function that the model's objects name"):
+        operate(request, lambda graph: clone_scope(graph, name, "copy"))
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- mistakes around the graph -----------------------------------------------------------------------------

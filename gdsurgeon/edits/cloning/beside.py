@@ -59,7 +59,8 @@ class Beside:
         self.replaced = given(self._grown)
         if self._keys:
             names = named(sorted(self._keys), 3, quoted)
-            self.notes.append(f"{counted(len(self._keys), 'key')} added to the checkpoint: {names}")
+            is_there = "added to" if self._serving.checkpoint else "that are to be in"
+            self.notes.append(f"{counted(len(self._keys), 'key')} {is_there} the checkpoint: {names}")
 
     def _own(self, topology: Topology, cloned: Sequence[Node]) -> list[Node]:
         """The variables among CLONED of which nothing else holds the values, too."""
