@@ -43,16 +43,19 @@ if TYPE_CHECKING:
     shell_complete=files,
     help="A file that goes with the model, and the tensor that is fed with its path.",
 )
+@click.option("--unfreeze", metavar="REGEX", help="Make variables of the floating-point constants whose names match.")
 def command(
     request: Request,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     init: tuple[str, ...],
     assets: tuple[str, ...],
+    unfreeze: str | None,
 ) -> None:
     """Make a frozen GraphDef a SavedModel, with signatures, for servers and loaders of either TensorFlow.
 
-    KEY is that of the signature, serving_default where none is said. Proven by running what the signatures give.
+    KEY is that of the signature, serving_default where none is said. The graph stays as it is; weights that are
+    unfrozen are variables again, with a checkpoint. Proven by running what the signatures give.
 
     \b
     Example:
@@ -67,7 +70,11 @@ def command(
     request.form, request.becomes = "saved_model", ".saved_model"
     request.assets = tuple(asset.path for asset in read)
     request.others = (*request.others, *request.assets)
-    run_edit("to-savedmodel", request, lambda graph: to_savedmodel(graph, taken, given, init=init, assets=read))
+    run_edit(
+        "to-savedmodel",
+        request,
+        lambda graph: to_savedmodel(graph, taken, given, init=init, assets=read, unfreeze=unfreeze),
+    )
 
 
 def named(text: str, option: str) -> Named:

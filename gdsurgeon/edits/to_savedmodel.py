@@ -1,4 +1,4 @@
-"""to-savedmodel: a graph gets signatures, so that it can be written as a SavedModel."""
+"""to-savedmodel: a graph gets signatures, and variables perhaps, so that it can be written as a SavedModel."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gdsurgeon.graph.serving import PREDICT, Restoring, Served, Serving
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
 from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import counted, named, size
 
 
 class Asset(NamedTuple):
@@ -35,19 +36,22 @@ def to_savedmodel(
     *,
     init: Sequence[str] = (),
     assets: Sequence[Asset] = (),
+    unfreeze: str | None = None,
 ) -> EditResult:
-    """Gives GRAPH, which stays as it is, the signatures with which it is served.
+    """Gives GRAPH the signatures with which it is served; it stays as it is, but for what is no longer frozen.
 
     Args:
-        graph: a frozen graph.
+        graph: a frozen graph; changed in place where something is no longer frozen.
         inputs: what signatures take; none: all placeholders, by their names.
         outputs: what they give; each signature gives something. None: all outputs, by their names.
         init: nodes that a loader runs first, which initialise tables.
         assets: files that go with the model.
+        unfreeze: a regular expression (searched): the floating-point constants in whose names it is found become
+            variables, which a checkpoint beside the graph gives their values.
 
     Raises:
-        EditError: no such tensor or node; a name is given twice; a tensor cannot be fed or fetched; a signature gives
-            nothing; or the graph has variables, whose values are not in it.
+        EditError: no such tensor, node or constant; a name is given twice; a tensor cannot be fed or fetched; a
+            signature gives nothing; or the graph has variables, whose values are not in it.
     """
     found = signature(graph)
     inputs = inputs or [Named(tensor.name, tensor.name) for tensor in found.inputs]
@@ -62,9 +66,26 @@ def to_savedmodel(
     fed = {_path_of(graph, asset).name: asset.path for asset in assets}
 
     initialising = Restoring(fed, first) if first or fed else None
-    graph.serving = Serving(kind="SavedModel", signatures=signatures, initialising=initialising)
-    lines = [told(key, served) for key, served in signatures.items()]
-    return EditResult(Intent(), (SameGiven({}, pairs(signatures), equation(())),), told=lines)
+    serving = Serving(kind="SavedModel", signatures=signatures, initialising=initialising)
+    result = EditResult(Intent(), (SameGiven({}, pairs(signatures), equation(())),))
+    result.told = [told(key, served) for key, served in signatures.items()]
+    if unfreeze is not None:
+        serving = _unfrozen(graph, unfreeze, serving, result)
+    graph.serving = serving
+    return result
+
+
+def _unfrozen(graph: Graph, pattern: str, serving: Serving, result: EditResult) -> Serving:
+    """Makes variables of constants, which RESULT says; returns how the graph is served then."""
+    from gdsurgeon.edits.unfreezing import unfreeze
+
+    made = unfreeze(graph, pattern)
+    result.intent = made.intent
+    if made.left:
+        result.notes.append(f"{named(made.left, 3, quoted)}: not floating-point, and therefore still constant")
+    variables = made.saver.variables
+    result.told.append(("unfrozen", f"{counted(len(variables), 'variable')}, {size(made.bytes)}"))
+    return serving._replace(saver=made.saver, keys={saved.variable: saved.key for saved in variables})
 
 
 def _path_of(graph: Graph, asset: Asset) -> Output:

@@ -248,7 +248,7 @@ def _operate(request: Request, edit: Edit, output: Output, proving: Proving | No
     if proving is None and (request.dry_run or is_streamed):
         return _without_staging(request, graph, written.chunks, outcome(unproven), output, listener)
     progress(Event("staging"))
-    with checkpoint_of(graph) as checkpoint, _staging(request, output, checkpoint) as staging:
+    with checkpoint_of(graph) as checkpoint, _staging(request, graph, output, checkpoint) as staging:
         staged = staging.stage(written.chunks)
         graph.source.check_unchanged()
         check = checkpoint.check if checkpoint is not None else written.check
@@ -258,6 +258,8 @@ def _operate(request: Request, edit: Edit, output: Output, proving: Proving | No
         if proving is not None:
             if checkpoint is not None:
                 proving.begin_again(checkpoint.for_proof())
+            elif request.form == "saved_model":
+                _restore_from(graph, staged, proving)
             try:
                 proof = proving.prove(
                     graph, result, written.graph, written.edited if written.edited is not None else staged
@@ -281,11 +283,23 @@ def checkpoint_of(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | Non
     return CopiedCheckpoint(graph)
 
 
-def _staging(request: Request, output: Output, checkpoint: CopiedCheckpoint | None) -> Output:
+def _staging(request: Request, graph: Graph, output: Output, checkpoint: CopiedCheckpoint | None) -> Output:
     """Where the model is staged, with its CHECKPOINT where another goes with it."""
+    if request.dry_run and request.form == "saved_model":
+        from gdsurgeon.operation.unfrozen import is_unfrozen, nowhere
+
+        return nowhere(graph) if is_unfrozen(graph) else OutputFile("-")
     if request.dry_run:
         return OutputFile("-")
     return output if checkpoint is None else checkpoint.going_with(output, in_place=request.in_place)
+
+
+def _restore_from(graph: Graph, staged: str, proving: Proving) -> None:
+    """Has PROVING restore what of GRAPH is no longer frozen from where it is STAGED."""
+    from gdsurgeon.operation.unfrozen import is_unfrozen, restored_from
+
+    if is_unfrozen(graph):
+        proving.begin_again(restored_from(graph, staged))
 
 
 class _Written(NamedTuple):
@@ -311,13 +325,9 @@ def _written(request: Request, model: Model, result: EditResult, output: Output,
     if text:
         chunks, edited = _as_text(model.graph, graph, output)
         return _Written(chunks, [edited], edited)
-    if request.form == "slim" and model.container is not None:
-        return _slimmed(model.container, output, graph, runs=runs)
-    if request.form == "saved_model":
-        from gdsurgeon.operation.making import saved_model
-
-        chunks = saved_model(model.graph)
-    elif request.form == "model" and model.container is not None:
+    if request.form in ("saved_model", "slim"):
+        return _made(request, model, output, graph, runs=runs)
+    if request.form == "model" and model.container is not None:
         chunks = _in_container(request, model.container, result)
     else:
         return _Written(graph, graph, None)
@@ -325,20 +335,23 @@ def _written(request: Request, model: Model, result: EditResult, output: Output,
     return _Written(chunks, graph, read_chunks(graph) if runs else None)
 
 
-def _slimmed(container: Container, output: Output, graph: list[Chunk], *, runs: bool) -> _Written:
-    """What is written where a SavedModel is made of the one that CONTAINER is; OUTPUT is told what is beside it."""
+def _made(request: Request, model: Model, output: Output, graph: list[Chunk], *, runs: bool) -> _Written:
+    """What is written where a SavedModel is made, around MODEL or of what it is; OUTPUT is told what is beside it."""
     from gdsurgeon.container.output_folder import OutputFolder
     from gdsurgeon.container.output_tar import OutputTar
+    from gdsurgeon.edits.unfreezing import checkpoint_of
     from gdsurgeon.operation.making import saved_model
-    from gdsurgeon.operation.slimming import around, beside, check_beside
+    from gdsurgeon.operation.slimming import Beside, around, beside, check_beside
 
-    wanted = beside(container.graph)
+    if request.form == "slim" and model.container is not None:
+        wanted, chunks = beside(model.graph), saved_model(model.graph, around(model.container.meta))
+    else:
+        wanted, chunks = Beside(checkpoint_of(model.graph), None), saved_model(model.graph)
     if isinstance(output, (OutputFolder, OutputTar)):
         output.beside = wanted.files
-    chunks = saved_model(container.graph, around(container.meta))
-    _check_size(container.graph, size_of(chunks))
+    _check_size(model.graph, size_of(chunks))
     edited = read_chunks(graph) if runs else None
-    return _Written(chunks, graph, edited, lambda folder: check_beside(folder, container.graph, wanted))
+    return _Written(chunks, graph, edited, lambda folder: check_beside(folder, model.graph, wanted))
 
 
 def _in_container(request: Request, container: Container, result: EditResult) -> list[Chunk]:

@@ -12,7 +12,7 @@ from gdsurgeon.container.meta_graph import GRAPH, MAIN_OP, MetaGraph
 from gdsurgeon.graph.attrs import shape_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor, plain_tensor
-from gdsurgeon.graph.serving import Served, Serving
+from gdsurgeon.graph.serving import Saver, Served, Serving
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.wire.fields import LEN, VARINT, encode_varint
@@ -22,6 +22,8 @@ from gdsurgeon.wire.write import Chunk, size_of
 
 TAG = "serve"
 _SCHEMA = 1
+_V2 = 2
+"""The version of a saver whose checkpoints are TensorBundles."""
 
 
 def saved_model(graph: Graph, around: MetaGraphDef | None = None) -> list[Chunk]:
@@ -44,7 +46,33 @@ def _around(graph: Graph) -> MetaGraphDef:
     for key, served in serving.signatures.items():
         _put_signature(around.signature_def[key], graph, served)
     put_initialising(around, serving)
+    if serving.saver is not None:
+        put_saver(around, serving.saver)
+        _put_trained(around, serving.saver)
     return around
+
+
+def put_saver(around: MetaGraphDef, saver: Saver) -> None:
+    """Has AROUND name SAVER, by which checkpoints are saved and restored."""
+    around.saver_def.filename_tensor_name = spelt(saver.file_name)
+    around.saver_def.save_tensor_name = spelt(saver.save)
+    around.saver_def.restore_op_name = saver.restore
+    around.saver_def.version = _V2
+
+
+def _put_trained(around: MetaGraphDef, saver: Saver) -> None:
+    """Lists the variables of SAVER, which are resources and can be trained."""
+    for saved in saver.variables:
+        entry = message("tensorflow.VariableDef")(
+            variable_name=spelt(saved.variable),
+            initializer_name=saved.assign,
+            initial_value_name=spelt(saved.value),
+            snapshot_name=spelt(saved.read),
+            is_resource=True,
+            trainable=True,
+        )
+        for collection in ("variables", "trainable_variables"):
+            around.collection_def[collection].bytes_list.value.append(entry.SerializeToString(deterministic=True))
 
 
 def put_initialising(around: MetaGraphDef, serving: Serving) -> None:

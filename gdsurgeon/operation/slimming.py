@@ -18,7 +18,7 @@ from gdsurgeon.errors import EditError, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import serving_of, tensor_now
 from gdsurgeon.graph.serving import INIT, Saver, Serving
-from gdsurgeon.operation.making import TAG, put_initialising, spelt
+from gdsurgeon.operation.making import TAG, put_initialising, put_saver, spelt
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES
 from gdsurgeon.text import near_miss
 from gdsurgeon.wire.messages import message
@@ -27,8 +27,6 @@ from gdsurgeon.wire.source import open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan
 
 _TRAINED = "trainable_variables"
-_V2 = 2
-"""The version of a saver whose checkpoints are TensorBundles."""
 
 
 class Beside(NamedTuple):
@@ -92,10 +90,7 @@ def around(meta: MetaGraph) -> MetaGraphDef:
     new.meta_info_def.tensorflow_version = old.meta_info_def.tensorflow_version
     put_initialising(new, serving)
     if serving.saver is not None:
-        new.saver_def.filename_tensor_name = spelt(serving.saver.file_name)
-        new.saver_def.save_tensor_name = spelt(serving.saver.save)
-        new.saver_def.restore_op_name = serving.saver.restore
-        new.saver_def.version = _V2
+        put_saver(new, serving.saver)
         _put_variables(new, serving.saver, meta)
     return new
 

@@ -1,0 +1,229 @@
+# ruff: noqa: E501 (a text of the source stands in one line here, too)
+"""to-savedmodel --unfreeze: constants become variables, whose checkpoint is written with the model."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import struct
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.desk import Desk, check_refused
+from support.graphs import FLOAT, VERSIONS, dtype, node, placeholder, tensor
+from support.mutants import Mutant, check_caught
+from support.paths import FIXTURES
+
+import gdsurgeon as gds
+from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.checkpoint.write import stretches
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.wire.fields import encode_len
+from gdsurgeon.wire.messages import message
+
+CLASSIFIER = str(FIXTURES / "classifier.pb")
+TensorProto, VariableDef = message("tensorflow.TensorProto"), message("tensorflow.VariableDef")
+G = (
+    placeholder("x", FLOAT, (-1, 2))
+    + node("w", "Const", dtype=FLOAT, value=tensor([1.5, 2.5]))
+    + node("y", "Mul", ["x", "w"], T=FLOAT)
+)
+
+WEIGHTS = ("--unfreeze", "(weights|gamma|beta)$", "--output", "scores=probabilities", "--input", "picture=image")
+
+
+@pytest.mark.tensorflow
+def test_unfrozen_in_every_loader(desk: Desk, tf: Any) -> None:
+    """The same values in each of them, and variables that can be trained where there are some."""
+    ran = desk.run("to-savedmodel", CLASSIFIER, *WEIGHTS, "-o", "out")  # proven in the C API
+    assert ran.code == 0, ran.err
+    assert "unfrozen" in ran.err
+    assert desk.run("validate", "out").code == 0
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True  # it folds what is constant
+    config.graph_options.optimizer_options.opt_level = -1
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    picture = np.random.default_rng(0).random((2, 64, 64, 3), np.float32)
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
+        tf.import_graph_def(tf.compat.v1.GraphDef.FromString(Path(CLASSIFIER).read_bytes()), name="")
+        wanted = session.run("probabilities:0", {"image:0": picture})
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
+        loaded = tf.compat.v1.saved_model.load(session, ["serve"], "out")
+        count = len(tf.compat.v1.trainable_variables())
+        saved = tf.compat.v1.train.Saver().save(session, "again/model")
+        found = session.run(loaded.signature_def["serving_default"].outputs["scores"].name, {"image:0": picture})
+        assert np.array_equal(found, wanted)
+        assert saved
+    model = tf.saved_model.load("out")
+    assert len(model.variables) == count > 50
+    with tf.GradientTape() as tape:
+        scores = model.signatures["serving_default"](picture=tf.constant(picture))["scores"]
+        loss = tf.reduce_sum(scores[:, 0])
+    assert np.array_equal(scores.numpy(), wanted)
+    gradients = tape.gradient(loss, list(model.variables))
+    assert sum(gradient is not None and float(tf.reduce_sum(tf.abs(gradient))) > 0 for gradient in gradients) > 40
+
+
+def unfrozen(desk: Desk, data: bytes, *words: str) -> Any:
+    """What of DATA with constants that are variables is written; its proof is of the structure alone."""
+    desk.put("model.pb", data)
+    ran = desk.run("to-savedmodel", "model.pb", *words, "-o", "out", "--validate", "structure")
+    assert ran.code == 0, ran.err
+    return message("tensorflow.SavedModel").FromString((desk.folder / "out" / "saved_model.pb").read_bytes())
+
+
+def kept(name: str, values: bytes, kind: int = 1) -> bytes:
+    return node(name, "Const", dtype=dtype(kind), value=encode_len(8, values))
+
+
+def test_values_are_those_of_the_constants(desk: Desk) -> None:
+    """However a constant says its value: as bytes, one by one, or one for all."""
+    tensors = {
+        "bytes": TensorProto(dtype=1, tensor_content=struct.pack("<3f", 1, 2, float("nan"))),
+        "listed": TensorProto(dtype=1, float_val=[1, 2, 3]),
+        "splat": TensorProto(dtype=1, float_val=[0.5]),
+        "nothing": TensorProto(dtype=1),
+        "half": TensorProto(dtype=19, half_val=[15360, 0, 49152]),
+        "double": TensorProto(dtype=2, double_val=[0.25]),
+        "bfloat": TensorProto(dtype=14, tensor_content=b"\x80\x3f\x00\x40\x40\x40"),
+    }
+    graph = b""
+    for name, proto in tensors.items():
+        proto.tensor_shape.dim.add(size=3)
+        graph += kept(name, proto.SerializeToString(), proto.dtype)
+    unfrozen(desk, graph + kept("scalar", TensorProto(dtype=1, float_val=[7]).SerializeToString()), "--unfreeze", ".")
+    with open_checkpoint(str(desk.folder / "out" / "variables" / "variables")) as checkpoint:
+        found = {key: b"".join(stretches(checkpoint.stretch(key, None).chunks)) for key in checkpoint.keys}
+        assert checkpoint.tensor("scalar").shape == ()
+    assert found == {
+        "bytes": struct.pack("<3f", 1, 2, float("nan")),
+        "listed": struct.pack("<3f", 1, 2, 3),
+        "splat": struct.pack("<3f", 0.5, 0.5, 0.5),
+        "nothing": bytes(12),
+        "half": struct.pack("<3e", 1, 0, -2),
+        "double": struct.pack("<3d", 0.25, 0.25, 0.25),
+        "bfloat": b"\x80\x3f\x00\x40\x40\x40",
+        "scalar": struct.pack("<f", 7),
+    }
+    assert desk.run("checkpoint", "out/variables/variables", "--verify").code == 0
+
+
+def test_what_says_that_there_are_variables(desk: Desk) -> None:
+    model = unfrozen(desk, G, "--unfreeze", "^w$")
+    (meta,) = model.meta_graphs
+    nodes = {n.name: n for n in meta.graph_def.node}
+    assert (nodes["w"].op, list(nodes["w"].input), nodes["w/handle"].op) == (
+        "ReadVariableOp",
+        ["w/handle"],
+        "VarHandleOp",
+    )
+    assert list(nodes["y"].input) == ["x", "w"]
+    assert meta.saver_def.restore_op_name == "save/restore"
+    assert meta.collection_def.keys() == {"variables", "trainable_variables"}
+    (said,) = (VariableDef.FromString(v) for v in meta.collection_def["trainable_variables"].bytes_list.value)
+    assert (said.variable_name, said.snapshot_name, said.initializer_name) == (
+        "w/handle:0",
+        "save/Read_0:0",
+        "save/Assign_0",
+    )
+
+
+def test_names_that_are_taken(desk: Desk) -> None:
+    graph = G + node("w/handle", "NoOp") + node("save/names", "NoOp") + node("save_1", "NoOp")
+    (meta,) = unfrozen(desk, graph, "--unfreeze", "^w$").meta_graphs
+    names = [n.name for n in meta.graph_def.node]
+    assert len(names) == len(set(names))
+    assert {"w/handle_1", "save_2/restore"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [
+        ("nothing", "'nothing' matched 0 floating-point constants"),
+        ("axis", "'axis' matched 0 floating-point constants"),
+        ("(", "is not a regular expression"),
+        ("big", "is a constant whose value cannot be copied"),
+    ],
+)
+def test_what_stays_frozen(desk: Desk, pattern: str, what: str) -> None:
+    big = TensorProto(dtype=1, float_val=[1])
+    big.tensor_shape.dim.add(size=1 << 36)
+    axis = TensorProto(dtype=3, int_val=[1])
+    desk.put("model.pb", G + kept("big", big.SerializeToString()) + kept("axis", axis.SerializeToString(), 3))
+    quick = ("--validate", "structure", "-o", "out")
+    check_refused(desk, 4, (what,), "to-savedmodel", "model.pb", "--unfreeze", pattern, *quick)
+
+
+def test_in_a_loop(desk: Desk) -> None:
+    """A constant that waits for the iteration is there in each."""
+    graph = gds.load(str(FIXTURES / "while_v1.pb"))
+    attrs = {"dtype": FLOAT, "value": encode_len(8, TensorProto(dtype=1, float_val=[1]).SerializeToString())}
+    inside = graph.add("inside", "Const", controls=[graph["while/Identity"]], attrs=attrs)
+    graph.add("read", "Identity", [inside.output], attrs={"T": FLOAT})
+    with pytest.raises(EditError, match="'inside' lies inside the while loop"):
+        gds.to_savedmodel(graph, [], [], unfreeze="^inside$")
+    assert inside.op == "Const"
+
+
+def test_in_a_pipe(desk: Desk) -> None:
+    desk.put("model.pb", G)
+    ran = desk.run("to-savedmodel", "model.pb", "--unfreeze", "^w$", "-o", "-", "--validate", "structure")
+    assert ran.code == 0, ran.err
+    with tarfile.open(fileobj=io.BytesIO(ran.out)) as archive:
+        assert "variables/variables.index" in archive.getnames()
+    assert desk.run("rename", "-", "y=q", "-o", "out", "--validate", "structure", data=ran.out).code == 0
+    assert desk.run("checkpoint", "out/variables/variables", "--verify").code == 0
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("out", [("-o", "out"), ("-n",), ("-o", "-")])
+def test_proven_with_restored_values(desk: Desk, monkeypatch: pytest.MonkeyPatch, out: tuple[str, ...]) -> None:
+    """A checkpoint with other values is noticed."""
+    desk.put("model.pb", G)
+    arguments = ("to-savedmodel", "model.pb", "--unfreeze", "^w$", *out)
+    ran = desk.run(*arguments)
+    assert ran.code == 0, ran.err
+    shutil.rmtree(desk.folder / "out", ignore_errors=True)
+    monkeypatch.setattr("gdsurgeon.edits.unfreezing._content", lambda _: [struct.pack("<2f", 9, 9)])
+    ran = desk.run(*arguments)
+    assert ran.code == 5, ran.err
+    assert (sorted(desk.files()), desk.temporary_files()) == (["model.pb"], [])
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------------
+
+
+def two() -> tuple[Graph, EditResult]:
+    """A graph with two weights, one of which stays."""
+    third = node("axis", "Const", dtype=dtype(3), value=encode_len(8, TensorProto(dtype=3).SerializeToString()))
+    weights = [node(name, "Const", dtype=FLOAT, value=tensor([1, 2]), device="/cpu:0") for name in ("w/a", "w/b", "v")]
+    reads = node("y", "AddN", ["w/a", "w/b", "v"], T=FLOAT, N=3)
+    graph = from_bytes(b"".join([*weights, third, reads, VERSIONS]))
+    return graph, gds.to_savedmodel(graph, [], [], unfreeze="^w/|axis")
+
+
+MISTAKES = (
+    ("a value of another variable", "edits.unfreezing", "keys = {handle: Key(node.name) for node,", "keys = {handle: Key(constants[0].name) for node,"),
+    ("a handle on another device", "edits.unfreezing", "device=node.device, after=node", 'device="/gpu:0", after=node'),
+    ("a handle of another shape", "edits.unfreezing", "shape_value(item.shape)", "shape_value((*item.shape, 1))"),
+    ("one shared name", "edits.unfreezing", "bytes_value(node.name.encode())", 'bytes_value(b"w")'),
+    ("a read of another variable", "edits.unfreezing", "[handle.output]", "[handles[0].output]"),
+    ("a constant too many", "edits.unfreezing", "and search(node.name)]", "]"),
+    ("a constant too few", "edits.unfreezing", "for node in found if node.output.dtype in FLOATING]", "for node in found[1:] if node.output.dtype in FLOATING]"),
+    ("a value that stays", "edits.unfreezing", 'graph.set_attr(node, "value", None)', 'graph.set_attr(node, "value", node.attr_bytes("value"))'),
+    ("values that are exchanged", "edits.copying.saver", "Output(read, number)", "Output(read, 1 - number)"),
+    ("a restore that waits for one alone", "edits.copying.saver", '"NoOp", controls=assigned)', '"NoOp", controls=assigned[:1])'),
+    ("values that are saved under other keys", "edits.copying.saver", "slices.output, *values]", "slices.output, *values[::-1]]"),
+    ("a save that does not wait", "edits.copying.saver", "[path.output], [write], attrs", "[path.output], [], attrs"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("mistake", "module", "old", "new"), MISTAKES, ids=[mistake[0] for mistake in MISTAKES])
+def test_a_mistake_is_found(mistake: str, module: str, old: str, new: str) -> None:
+    check_caught(Mutant(mistake, module, old, new, two))
