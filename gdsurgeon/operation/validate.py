@@ -33,8 +33,9 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import node_of, tensor_meant
 from gdsurgeon.operation.validate_request import ValidateRequest, check_request
 from gdsurgeon.proof.change import Change
-from gdsurgeon.proof.engine import Engine, await_loaded
+from gdsurgeon.proof.engine import Engine
 from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.loading import await_loaded
 from gdsurgeon.proof.models.apart import run_apart
 from gdsurgeon.proof.models.compare_models import (
     ComparisonRequest,

@@ -10,6 +10,7 @@ from gdsurgeon.feeds.input_spec import input_seed
 from gdsurgeon.feeds.make.numbers import numbers
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
 from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.loading import await_loaded
 from gdsurgeon.proof.models.profile import MeasuredGraph
 from gdsurgeon.proof.nondeterminism import excused, spread
 from gdsurgeon.proof.progress import Event
@@ -26,7 +27,6 @@ from gdsurgeon.proof.rows import as_batch
 from gdsurgeon.proof.subject import Feeds, Subject
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
-    EDITED,
     AnyNumbers,
     ComparedPair,
     FeedSource,
@@ -53,27 +53,6 @@ MOST_SHOWN = 8
 """Outputs of which a few values go into the report."""
 _FLOATS = (FLOAT16, FLOAT32, FLOAT64)
 _RECORDS = "recorded"
-
-
-def await_loaded(executor: Executor, key: str, what: str) -> None:
-    """Waits until the graph KEY is loaded; WHAT says what it means that it is not.
-
-    Raises:
-        ValidationError: TensorFlow does not take it.
-        NotValidatedError: this TensorFlow lacks an op.
-    """
-    try:
-        executor.loaded(key)
-    except Refused as refused:
-        if "Op type not registered" in refused.text:
-            raise NotValidatedError(
-                f"this TensorFlow cannot run the graph: {printable(refused.text)}",
-                advice=("custom-ops", "structure-only"),
-            ) from refused
-        # Of a result that does not load there is nothing to be had by not looking.
-        raise ValidationError(
-            f"{what}: {printable(refused.text)}", advice=() if key == EDITED else DO_WITHOUT
-        ) from refused
 
 
 class Failure(NamedTuple):

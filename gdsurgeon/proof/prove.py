@@ -33,8 +33,9 @@ from gdsurgeon.proof.claims.same_outputs import same_outputs_trial, same_tensors
 from gdsurgeon.proof.claims.same_piece import same_piece_trial
 from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
 from gdsurgeon.proof.claims.unchanged import unchanged_trial
-from gdsurgeon.proof.engine import Engine, await_loaded
+from gdsurgeon.proof.engine import Engine
 from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.loading import await_loaded
 from gdsurgeon.proof.proof import DiffersError, Proof, merged
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext
 

@@ -160,9 +160,8 @@ def test_mobilenet_from_the_gradient_of_its_softmax(workshop: Workshop) -> None:
     feeds: Shapes = {"image": (2, 64, 64, 3), "grad_ys": (2, 1000)}
     subject = Subject(path, [softmax], ["image"], feeds, grad_ys=["grad_ys"], batch=8)
     variants = workshop.variants(subject, "none", "memory")
-    variants["budget"] = workshop.within_budget(subject, 0.7, variants["memory"].plan["predicted_plain_peak_bytes"])
     assert variants["memory"].again
-    answer = subject.compare(workshop.reference, variants, deployed=["none", "memory"])
+    answer = subject.compare(workshop.reference, variants, deployed=["memory"])
     assert answer["zeros"] == [] and len(answer["weights"]) > 150
 
 

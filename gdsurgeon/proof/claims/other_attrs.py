@@ -13,7 +13,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.kinds import CALLS, is_random
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.proof.engine import await_loaded
+from gdsurgeon.proof.loading import await_loaded
 from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext, both_load
 from gdsurgeon.wire.protos import AttrValue
@@ -49,7 +49,7 @@ def load_with(context: TrialContext, others: Sequence[OtherAttrs]) -> None:
     """Has both graphs loaded once more with OTHERS, under the names that they have. The edited one must have loaded.
 
     Raises:
-        ValidationError, NotValidatedError: see `gdsurgeon.proof.engine.await_loaded`.
+        ValidationError, NotValidatedError: see `gdsurgeon.proof.loading.await_loaded`.
     """
     change, executor = context.change, context.executor
     for key, graph in ((ORIGINAL, change.before), (EDITED, change.after)):
