@@ -183,4 +183,5 @@ def origin(tensor: Output) -> Output:
 def _texts(node: Node) -> list[str]:
     """The strings in a constant; none where it is no constant."""
     found = constant(node)
-    return [] if found is None else [item.decode() for item in found.values if isinstance(item, bytes)]
+    values = found.values if found is not None else ()
+    return [item.decode(errors="replace") for item in values if isinstance(item, bytes)]

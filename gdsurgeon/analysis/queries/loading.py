@@ -16,7 +16,6 @@ from gdsurgeon.analysis.queries.shipped import BY_NOTHING, BY_OBJECTS, Contents,
 from gdsurgeon.checkpoint.bundle import Bundle, shard_path
 from gdsurgeon.container.container import Container
 from gdsurgeon.errors import printable, quoted
-from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import counted, near_miss
@@ -66,7 +65,7 @@ def _of_signatures(container: Container) -> Iterator[Trouble]:
         yield Trouble(ALL, "there is no signature to be called", advice="add-signature", facts=_facts(container))
     for key, served in serving.called.items():
         for tensor in (*served.inputs.values(), *served.outputs.values()):
-            if parse_tensor(tensor).node not in graph:
+            if tensor.partition(":")[0] not in graph:
                 what = f"the signature {quoted(key)} names {quoted(tensor)}, which is not in the graph"
                 yield Trouble(ALL, what, advice="remove-signature", facts={**_facts(container), "key": printable(key)})
 
@@ -84,10 +83,10 @@ def _of_the_checkpoint(container: Container, contents: Contents) -> Iterator[Tro
             yield Trouble(ALL, what, advice="name-checkpoint", facts=facts)
         return
     shards = checkpoint.header.num_shards if isinstance(checkpoint, Bundle) else 0
-    paths = [shard_path(checkpoint.prefix, shard, shards) for shard in range(shards)]
-    missing = [path for path in paths if not os.path.exists(path)]
-    if missing:
-        yield Trouble(ALL, f"{listed(missing, 3, show=printable)} is missing, a part of the checkpoint")
+    paths = (shard_path(checkpoint.prefix, shard, shards) for shard in range(shards))
+    missing = next((path for path in paths if not os.path.exists(path)), None)
+    if missing is not None:
+        yield Trouble(ALL, f"{printable(missing)} is missing, a part of the checkpoint")
     lost = {v.key.tensor: v.name for v in contents.variables if v.key is not None and v.key.tensor not in checkpoint}
     if lost:
         key, name = next(iter(lost.items()))
@@ -146,7 +145,7 @@ def _of_objects(container: Container) -> Iterator[Trouble]:
     lost = [name for name in sorted(objects.concrete_functions) if graph.functions.get(name) is None]
     if lost:
         whats.append(f"objects name functions that are not there: {listed(lost, 2, show=quoted)}")
-    gone = [c for item in objects.nodes if (c := item.constant.operation) and parse_tensor(c).node not in graph]
+    gone = [c for item in objects.nodes if (c := item.constant.operation) and c not in graph]
     if gone:
         whats.append(f"objects name constants that are not there: {listed(gone, 2, show=quoted)}")
     served = called_keys(_serving(container))

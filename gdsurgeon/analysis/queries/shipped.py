@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -13,7 +14,6 @@ from gdsurgeon.container.container import Container
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import INIT, Key, Served, Serving
 from gdsurgeon.ops.dtypes import base_dtype
@@ -122,7 +122,7 @@ def _number(dtype: object) -> int:
 def named(graph: Graph, served: Served) -> Iterable[Node]:
     """The nodes of GRAPH that a signature names."""
     tensors = (*served.inputs.values(), *served.outputs.values())
-    found = (graph.find(parse_tensor(text).node) for text in tensors)
+    found = (graph.find(text.partition(":")[0]) for text in tensors)
     return dict.fromkeys(node for node in found if node is not None)
 
 
@@ -130,7 +130,8 @@ def _shape(node: Node, key: Key | None, checkpoint: Checkpoint | None) -> Shape:
     stated = node.attr("shape")
     shape = shape_of(stated.shape) if stated is not None else None
     if shape is None and key is not None and not key.slice and checkpoint is not None and key.tensor in checkpoint:
-        return checkpoint.tensor(key.tensor).shape
+        with suppress(InputError):  # which its reader will tell of
+            return checkpoint.tensor(key.tensor).shape
     return shape
 
 

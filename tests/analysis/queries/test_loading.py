@@ -51,10 +51,6 @@ def test_a_sound_model(tmp_path: Path, objects: bool) -> None:
     assert held.collections["losses"] == 2 and held.collections["variables"] == 1
 
 
-def nothing(meta: Any) -> None:
-    del meta
-
-
 def unknown_op(meta: Any) -> None:
     meta.graph_def.node.add(name="mine", op="NobodyKnows")
 
@@ -69,6 +65,11 @@ def a_signature_of_nothing(meta: Any) -> None:
 
 def no_restore_op(meta: Any) -> None:
     meta.saver_def.Clear()
+
+
+def a_key_that_is_no_text(meta: Any) -> None:
+    (names,) = (node for node in meta.graph_def.node if node.name == "save/names")
+    names.attr["value"].tensor.string_val[0] = b"net/\xff"
 
 
 def slots(meta: Any) -> None:
@@ -101,6 +102,7 @@ def other_signatures(meta: Any) -> None:
             "nothing restores or initialises 'w', needed by 'ragged'",
             "keep-others",
         ),
+        (a_key_that_is_no_text, ALL, "the checkpoint has no tensor 'net/\ufffd', from which 'w' is", "rename-keys"),
         (slots, OBJECTS, "'add_slot'", "slim"),
         (a_function_that_is_not_there, OBJECTS, "functions that are not there: '__inference_f'", "slim"),
         (a_constant_that_is_not_there, OBJECTS, "constants that are not there: 'gone'", "slim"),
