@@ -205,9 +205,9 @@ def test_a_rename_and_its_inverse_give_back_the_graph_of_a_text_file(name: str, 
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("serving_half_plus_two_tf2_sm/fingerprint.pb", "the fingerprint of a SavedModel"),
-        ("t2o_regression_ckpt/model.index", "the index of a checkpoint"),
-        ("t2o_regression_ckpt", "a directory"),
+        ("serving_half_plus_two_tf2_sm/fingerprint.pb", "a part of a model"),
+        ("t2o_regression_ckpt/model.index", "a part of a model"),
+        ("t2o_regression_ckpt", "a folder with a checkpoint (model)"),
     ],
 )
 def test_what_is_no_graphdef_is_named(name: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
