@@ -26,6 +26,8 @@ def saver_nodes(topology: Topology) -> set[int]:
         file = _file(topology, number)
         if file is not None and (file in files or topology.op(file) in PLACEHOLDERS):
             restoring.append(number)
+    if not saving and not restoring:
+        return set()
     found = members(forward_walk(topology, [*saving, *restoring], control=True))
     return {*serving_alone(topology, found, lambda n: topology.op(n) in _MAKES_NAMES, lambda _: True)}
 

@@ -34,7 +34,7 @@ class LeftOut:
 
     def forget(self, copied: NodeCopy) -> None:
         """Has no copy wait for what was left out: it would wait for something of the original."""
-        for node, copy in copied.nodes.items():
+        for node, copy in copied.nodes.items() if self.nodes else ():
             if any(control in self.nodes for control in node.controls):
                 kept = [copied.node(control) for control in node.controls if control not in self.nodes]
                 copied.graph.set_controls(copy, kept)
