@@ -49,7 +49,7 @@ class Unfrozen(NamedTuple):
 def unfreeze(graph: Graph, pattern: str) -> Unfrozen:
     """Makes the floating constants of GRAPH in whose names PATTERN is found resource variables.
 
-    What reads a constant reads the variable by the same name; `checkpoint_of` has the values, under that name.
+    What reads a constant reads the variable by the same name; `bundle_of` has the values, under that name.
 
     Raises:
         EditError: PATTERN is no regular expression or matches no such constant; one lies in a while loop, or has a
@@ -71,7 +71,7 @@ def unfreeze(graph: Graph, pattern: str) -> Unfrozen:
     return Unfrozen(saver_in(scope, keys), intent, sum(size_of(item.data) for item in items), left)
 
 
-def checkpoint_of(graph: Graph) -> Mapping[str, Sequence[Chunk]]:
+def bundle_of(graph: Graph) -> Mapping[str, Sequence[Chunk]]:
     """The files, by their paths in the folder of a SavedModel, of the checkpoint of what is no longer frozen in GRAPH.
 
     Its values are those of the constants in the file, whose bytes are copied from there.

@@ -339,14 +339,14 @@ def _made(request: Request, model: Model, output: Output, graph: list[Chunk], *,
     """What is written where a SavedModel is made, around MODEL or of what it is; OUTPUT is told what is beside it."""
     from gdsurgeon.container.output_folder import OutputFolder
     from gdsurgeon.container.output_tar import OutputTar
-    from gdsurgeon.edits.unfreezing import checkpoint_of
+    from gdsurgeon.edits.unfreezing import bundle_of
     from gdsurgeon.operation.making import saved_model
     from gdsurgeon.operation.slimming import Beside, around, beside, check_beside
 
     if request.form == "slim" and model.container is not None:
         wanted, chunks = beside(model.graph), saved_model(model.graph, around(model.container.meta))
     else:
-        wanted, chunks = Beside(checkpoint_of(model.graph), None), saved_model(model.graph)
+        wanted, chunks = Beside(bundle_of(model.graph), None), saved_model(model.graph)
     if isinstance(output, (OutputFolder, OutputTar)):
         output.beside = wanted.files
     _check_size(model.graph, size_of(chunks))

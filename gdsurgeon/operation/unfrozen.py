@@ -6,7 +6,7 @@ import os
 
 from gdsurgeon.container.files import CHECKPOINT
 from gdsurgeon.container.output_tar import OutputTar
-from gdsurgeon.edits.unfreezing import checkpoint_of
+from gdsurgeon.edits.unfreezing import bundle_of
 from gdsurgeon.graph.graph import Graph
 
 
@@ -18,7 +18,7 @@ def is_unfrozen(graph: Graph) -> bool:
 def nowhere(graph: Graph) -> OutputTar:
     """Where GRAPH is staged with its checkpoint, and from where it is not published."""
     place = OutputTar("")
-    place.beside = checkpoint_of(graph)
+    place.beside = bundle_of(graph)
     return place
 
 
