@@ -115,6 +115,7 @@ HINTS: Mapping[str, str] = {
     "whole-model": "MODEL is {whole}",
     "write-elsewhere": "-o FILE, or a pipe",
     "zeros": "--unconnected zero gives zeros for them",
+    "not-loaded": "--no-v2-check leaves tf.saved_model.load out",
     "without-objects": "--as-v1 writes a SavedModel without objects, in which all loaders run the graph",
 }
 """By the code of the advice. In braces are facts of the error; --validate is the option that says how far to go."""

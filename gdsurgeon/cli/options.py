@@ -50,7 +50,10 @@ _MODEL = (
     model_option("--signature", "signatures", metavar="KEY", multiple=True, help="Look at this signature alone."),
     model_option("--checkpoint", metavar="PREFIX", shell_complete=files, help="Where the variables' values are."),
 )
-_AS_V1 = (model_option("--as-v1", is_flag=True, help="Write a SavedModel without the objects of TensorFlow 2."),)
+_AS_V1 = (
+    model_option("--as-v1", is_flag=True, help="Write a SavedModel without the objects of TensorFlow 2."),
+    proof_option("--no-v2-check", is_flag=True, help="Do not ask tf.saved_model.load, too, where it matters."),
+)
 
 
 def _wanted(options: dict[str, Any]) -> Wanted:
@@ -269,6 +272,7 @@ def _request(model: str, options: dict[str, Any]) -> Request:
         level=take("level"),
         wanted=_wanted(options),
         as_v1=take("as_v1"),
+        v2_check=not take("no_v2_check"),
         report=take("report"),
         others=read,
         text=None if form is None else form == "text",

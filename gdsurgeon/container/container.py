@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from gdsurgeon.container.files import ASSETS, CHECKPOINT
-from gdsurgeon.container.meta_graph import MetaGraph, Signatures
+from gdsurgeon.container.meta_graph import AS_IT_IS, Around, MetaGraph
 from gdsurgeon.container.restoring import initialising, keys_by_objects, restored_keys, restoring
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.errors import InputError, Line, UsageError, printable, quoted
@@ -40,7 +40,7 @@ class Container(Protocol):
     def graph(self) -> Graph:
         """The graph, to be changed."""
 
-    def chunks(self, *, without_objects: bool = False, signatures: Signatures = None) -> list[Chunk]:
+    def chunks(self, around: Around = AS_IT_IS) -> list[Chunk]:
         """The file that holds the graph, as it is now."""
 
     def read_again(self, source: Source) -> MetaGraph:
@@ -78,10 +78,10 @@ class SavedModel:
         """The graph, to be changed."""
         return self.meta.graph
 
-    def chunks(self, *, without_objects: bool = False, signatures: Signatures = None) -> list[Chunk]:
+    def chunks(self, around: Around = AS_IT_IS) -> list[Chunk]:
         """``saved_model.pb`` as it is now; see `MetaGraph.chunks`."""
         place = self._places[self._chosen]
-        inner = self.meta.chunks(without_objects=without_objects, signatures=signatures)
+        inner = self.meta.chunks(around)
         head = encode_varint(META_GRAPHS << 3 | LEN) + encode_varint(size_of(inner))
         before, after = SourceSpan(self._source, 0, place.start), SourceSpan(self._source, place.end, self._source.size)
         return [before, head, *inner, after]
@@ -117,9 +117,9 @@ class MetaGraphFile:
         """The graph, to be changed."""
         return self.meta.graph
 
-    def chunks(self, *, without_objects: bool = False, signatures: Signatures = None) -> list[Chunk]:
+    def chunks(self, around: Around = AS_IT_IS) -> list[Chunk]:
         """The file as it is now; see `MetaGraph.chunks`."""
-        return self.meta.chunks(without_objects=without_objects, signatures=signatures)
+        return self.meta.chunks(around)
 
     def read_again(self, source: Source) -> MetaGraph:
         """The MetaGraph in SOURCE, the file as it is written."""

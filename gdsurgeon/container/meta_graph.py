@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from gdsurgeon.container.copies import add_copies
 from gdsurgeon.container.mentions import respell
@@ -14,9 +15,9 @@ from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import INIT, Served
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.protos import MetaGraphDef, SignatureDef, TensorInfo
+from gdsurgeon.wire.protos import FunctionDef, MetaGraphDef, SavedObjectGraph, SignatureDef, TensorInfo
 from gdsurgeon.wire.source import Source, SourceSlice, fields_of
-from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
+from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, size_of
 
 MAIN_OP = "saved_model_main_op"
 """The collection that names what a loader runs first."""
@@ -25,10 +26,39 @@ GRAPH = 2
 _SIGNATURES = 5
 _OBJECTS = 7
 """Field number of the object graph, by which tf.saved_model.load finds everything."""
-Signatures = Mapping[str, SignatureDef] | None
-
 MOST_AROUND = 1 << 30
 """Bytes beside the graph: they are parsed at once."""
+
+
+class Objects(NamedTuple):
+    """The objects of a model that take the place of those that it has.
+
+    Attributes:
+        graph: the objects.
+        added: functions that they need, for the library.
+        dropped: names of functions of the library that nobody needs any longer.
+    """
+
+    graph: SavedObjectGraph
+    added: Sequence[FunctionDef] = ()
+    dropped: Sequence[str] = ()
+
+
+class Around(NamedTuple):
+    """What is written around a graph in the place of what was there.
+
+    Attributes:
+        signatures: by key; None: those that are there.
+        objects: None: those that are there.
+        without_objects: whether the objects are left out.
+    """
+
+    signatures: Mapping[str, SignatureDef] | None = None
+    objects: Objects | None = None
+    without_objects: bool = False
+
+
+AS_IT_IS = Around()
 
 
 class MetaGraph:
@@ -94,42 +124,45 @@ class MetaGraph:
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def chunks(self, *, without_objects: bool = False, signatures: Signatures = None) -> list[Chunk]:
+    def chunks(self, around: Around = AS_IT_IS) -> list[Chunk]:
         """The message as it is now: what names nodes of the graph has followed these.
-
-        Args:
-            without_objects: whether the object graph is left out.
-            signatures: by key, in the place of those that it has; None: these.
 
         Raises:
             EditError: what cannot do without a node that is gone names it.
         """
-        if not self.graph.is_changed and not without_objects and signatures is None:
+        if not self.graph.is_changed and around == AS_IT_IS:
             return [SourceSpan(self._source, self._start, self._end)]
-        out: list[Chunk] = []
-        if without_objects and signatures is None and INIT in self.signatures:
+        objects, signatures = around.objects, around.signatures
+        if around.without_objects and signatures is None and INIT in self.signatures:
             signatures = self._signatures_now()
-        left_out = [_OBJECTS] * without_objects + [_SIGNATURES] * (signatures is not None)
+        others = around.without_objects or objects is not None
+        replaced = [_OBJECTS] * others + [_SIGNATURES] * (signatures is not None)
+        out: list[Chunk] = []
         for field in self._fields:
             if _is_graph(field):
-                inner = self.graph.chunks()
+                inner = self._graph_chunks(objects)
                 out += [encode_varint(GRAPH << 3 | LEN) + encode_varint(size_of(inner)), *inner]
-            elif field.number not in left_out:
+            elif field.number not in replaced:
                 out.append(self._respelt(field))
-        if signatures is not None:
-            out.append(self._added(signatures, without_objects=without_objects))
+        out.append(_replacements(signatures or {}, around))
         return out
 
-    def _added(self, signatures: Mapping[str, SignatureDef], *, without_objects: bool) -> bytes:
-        """SIGNATURES as fields; without the objects what a loader runs first is said as TensorFlow 1 said it."""
-        added = message("tensorflow.MetaGraphDef")()
-        for key, definition in signatures.items():
-            if key == INIT and without_objects:
-                names = (info.name.removesuffix(":0") for info in definition.outputs.values())
-                added.collection_def[MAIN_OP].node_list.value.extend(names)
-            else:
-                added.signature_def[key].CopyFrom(definition)
-        return added.SerializeToString(deterministic=True)
+    def _graph_chunks(self, objects: Objects | None) -> list[Chunk]:
+        chunks = self.graph.chunks()
+        if objects is None or not (objects.added or objects.dropped):
+            return chunks
+        written = Graph(ChunkSource(chunks, self.graph.source_name))
+        written.functions.remove(objects.dropped)
+        for function in objects.added:
+            written.functions.add(function)
+        return written.chunks()
+
+    def objects_now(self) -> SavedObjectGraph:
+        """A copy of its objects, with what they name as it is called now. Raises EditError: see `chunks`."""
+        part = message("tensorflow.MetaGraphDef")()
+        part.object_graph_def.CopyFrom(self.around.object_graph_def)
+        respell(part, lambda text: tensor_now(self.graph, text))
+        return part.object_graph_def
 
     def _signatures_now(self) -> Mapping[str, SignatureDef]:
         """The signatures that it has, with what they name as it is called now."""
@@ -143,6 +176,20 @@ class MetaGraph:
         is_respelt = respell(part, lambda text: tensor_now(self.graph, text))
         lists_copies = add_copies(part, self.graph.serving.copies if self.graph.serving is not None else ())
         return part.SerializeToString(deterministic=True) if is_respelt or lists_copies else as_it_was
+
+
+def _replacements(signatures: Mapping[str, SignatureDef], around: Around) -> bytes:
+    """SIGNATURES and objects as fields; without objects what a loader runs first is said as TensorFlow 1 said it."""
+    added = message("tensorflow.MetaGraphDef")()
+    if around.objects is not None:
+        added.object_graph_def.CopyFrom(around.objects.graph)
+    for key, definition in signatures.items():
+        if key == INIT and around.without_objects:
+            names = (info.name.removesuffix(":0") for info in definition.outputs.values())
+            added.collection_def[MAIN_OP].node_list.value.extend(names)
+        else:
+            added.signature_def[key].CopyFrom(definition)
+    return added.SerializeToString(deterministic=True)
 
 
 def _is_graph(field: Field) -> bool:

@@ -5,10 +5,11 @@ Source: what tf.compat.v1.saved_model.load and tf.compat.v1.train.Saver.restore 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from gdsurgeon.checkpoint import object_graph
 from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.held import held_nodes, nodes_of
 from gdsurgeon.container.mentions import entry_of
 from gdsurgeon.container.meta_graph import MAIN_OP, MetaGraph
 from gdsurgeon.errors import EditError, InputError
@@ -19,7 +20,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import INIT, Key, Restoring
-from gdsurgeon.ops.kinds import ASSIGNMENTS, CALLS, IDENTITY, is_variable
+from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, is_variable
 from gdsurgeon.wire.messages import message
 
 INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
@@ -90,19 +91,14 @@ def restored_keys(model: MetaGraph) -> dict[str, Key]:
 def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str]) -> dict[str, Key]:
     """The keys of variables (by node) that are not RESTORED by the restore op, as tf.saved_model.load finds them.
 
-    The object graph says of which objects the last arguments of a function are the variables (``bound_inputs``), and
-    the checkpoint's own object graph, whose objects have the same numbers, the key of each. What cannot be read of the
-    checkpoint has no key.
+    The model's objects say which of them the nodes stand for, and the checkpoint's own object graph, whose objects have
+    the same numbers, the key of each. What cannot be read of the checkpoint has no key.
     """
-    functions = model.around.object_graph_def.concrete_functions
-    bound = {name: list(function.bound_inputs) for name, function in functions.items() if function.bound_inputs}
     graph = model.graph.pristine()
-    objects: dict[str, int] = {}
-    for node in _nodes_of(graph, CALLS.__contains__) if bound else ():
-        numbers = bound.get(_called(node) or "", [])
-        captured = [tensor.node for tensor in node.inputs[-len(numbers) :]] if numbers else []
-        given = zip(captured, numbers, strict=False)
-        objects |= {v.name: number for v, number in given if is_variable(v.op) and v.name not in restored}
+    others = (
+        {node.name for node in nodes_of(graph, is_variable) if node.name not in restored} if model.has_objects else ()
+    )
+    objects = {name: number for name, number in held_nodes(model).items() if name in others} if others else {}
     if not objects:
         return {}
     try:
@@ -116,16 +112,9 @@ def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str])
 
 def _with_shared(graph: Graph, keys: dict[str, Key]) -> dict[str, Key]:
     """KEYS, and those of the variables that are the same ones by their shared name."""
-    names = {node.name: _shared_name(node) for node in _nodes_of(graph, is_variable)}
+    names = {node.name: _shared_name(node) for node in nodes_of(graph, is_variable)}
     by_name = {names[name]: key for name, key in keys.items() if name in names}
     return keys | {name: by_name[shared] for name, shared in names.items() if shared in by_name}
-
-
-def _nodes_of(graph: Graph, is_wanted: Callable[[str], bool]) -> Iterator[Node]:
-    """The nodes of a file whose ops are wanted; the others are not read."""
-    table = graph.store.table
-    wanted = {number for number, op in enumerate(table.op_names) if is_wanted(op)}
-    return (graph[table.names[row]] for row, number in enumerate(table.ops) if number in wanted)
 
 
 def _shared_name(node: Node) -> tuple[object, object]:

@@ -40,6 +40,15 @@ def expanded_args(definition: OpDef, read: AttrReader) -> list[BodyArg]:
     ]
 
 
+def argument_shape(function: FunctionDef, index: int) -> TensorShapeProto | None:
+    """What FUNCTION says of the shape of the argument INDEX, or None."""
+    attrs = function.arg_attr[index].attr if index in function.arg_attr else {}
+    if "_user_specified_shape" in attrs:
+        return attrs["_user_specified_shape"].shape
+    shapes = attrs["_output_shapes"].list.shape if "_output_shapes" in attrs else ()
+    return shapes[0] if shapes else None
+
+
 class Body:
     """A function as a graph that can be changed; `commit` puts what has become of it in the function's place.
 
@@ -230,19 +239,11 @@ class _Reader:
         for name, dtype in zip(names, dtypes, strict=True):
             node = out.node.add(name=name, op="Placeholder")
             node.attr["dtype"].type = dtype
-            shape = self._argument_shape(len(self.arguments))
+            shape = argument_shape(self._function, len(self.arguments))
             if shape is not None:
                 node.attr["shape"].shape.CopyFrom(shape)
             self.arguments.append(name)
         self._enter(arg.name, names)
-
-    def _argument_shape(self, index: int) -> TensorShapeProto | None:
-        """What the function says of the shape of an argument, or None."""
-        attrs = self._function.arg_attr[index].attr if index in self._function.arg_attr else {}
-        if "_user_specified_shape" in attrs:
-            return attrs["_user_specified_shape"].shape
-        shapes = attrs["_output_shapes"].list.shape if "_output_shapes" in attrs else ()
-        return shapes[0] if shapes else None
 
     def _add_result(self, out: GraphDef, arg: ArgDef) -> None:
         tensors = self._named(self._function.ret[arg.name])

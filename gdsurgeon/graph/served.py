@@ -36,7 +36,7 @@ def _respelt(graph: Graph) -> Serving | None:
         apart = frozenset()
     return serving._replace(
         signatures={
-            key: Served(tensors(served.inputs), tensors(served.outputs), served.method)
+            key: Served(_open(graph, tensors(served.inputs)), tensors(served.outputs), served.method)
             for key, served in serving.signatures.items()
         },
         restoring=run(restoring),
@@ -58,6 +58,13 @@ def node_of(meant: Callable[[str], str], text: str) -> str:
     name = text.removeprefix("^")
     found = meant(name)
     return text if found == name else text[: len(text) - len(name)] + parse_tensor(found).node
+
+
+def _open(graph: Graph, inputs: Mapping[str, str]) -> Mapping[str, str]:
+    """Those of INPUTS that callers still give: an edit may have made a placeholder a constant."""
+    nodes = {key: graph[parse_tensor(text).node] for key, text in inputs.items()}
+    frozen = [key for key, node in nodes.items() if node.op == "Const" and node.op_override is not None]
+    return {key: text for key, text in inputs.items() if key not in frozen}
 
 
 def tensor_now(graph: Graph, text: str) -> str | None:

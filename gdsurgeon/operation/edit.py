@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -18,7 +18,6 @@ from gdsurgeon.errors import (
     GdsurgeonError,
     Line,
     NothingToDo,
-    OutputError,
     UsageError,
     ValidationError,
     printable,
@@ -27,6 +26,7 @@ from gdsurgeon.errors import (
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.paths import backed_up, check_apart, output_path
+from gdsurgeon.operation.written import Form, written
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
@@ -34,17 +34,14 @@ from gdsurgeon.values import Data
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile
 from gdsurgeon.wire.source import STANDARD_INPUT
 from gdsurgeon.wire.text import is_text_name
-from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
+from gdsurgeon.wire.write import Chunk, size_of
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
-    from gdsurgeon.container.container import Container
     from gdsurgeon.operation.copied_checkpoint import CopiedCheckpoint
     from gdsurgeon.operation.proving import Proving
 
 LEVELS = ("none", "structure", "load", "run")
-LARGEST = (1 << 31) - 1
-"""Bytes of the largest GraphDef that TensorFlow can load."""
 
 Edit = Callable[[Graph], EditResult]
 
@@ -70,6 +67,7 @@ class Request(Data):
             ``saved_model`` that is made around it; or a ``slim`` one that is made of the one that was read.
         assets: files that a SavedModel that is made holds.
         as_v1: whether a SavedModel is written without the objects of TensorFlow 2.
+        v2_check: whether tf.saved_model.load is asked, too, where those objects are others.
         becomes: what takes the place of the suffix of the model's name where no output is named.
     """
 
@@ -88,6 +86,7 @@ class Request(Data):
     form: Literal["model", "graph", "saved_model", "slim"] = "model"
     assets: tuple[str, ...] = ()
     as_v1: bool = False
+    v2_check: bool = True
     becomes: str = ".edited{suffix}"
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
@@ -231,27 +230,28 @@ def _operate(request: Request, edit: Edit, output: Output, proving: Proving | No
     if request.level != "none":
         _check_result(graph, result)
     after, counts_after = _seen(graph)
-    written = _written(request, model, result, output, text=text, runs=proving is not None)
+    form = Form(request.form, request.as_v1, text, proving is not None)
+    what = written(model, result, output, form)
     counts_before = counts_before or Counts(graph.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:
         return Outcome(
-            request, output.name, size_of(written.chunks), result, proof, counts_before, counts_after, before, after,
+            request, output.name, size_of(what.chunks), result, proof, counts_before, counts_after, before, after,
             [*warnings, *result.warnings, *proof.warnings], 0.0, idle, lambda: output.has_appeared,
         )  # fmt: skip
 
     if proving is None and unproven.level not in ("none", "unchanged"):
         from gdsurgeon.proof.accounting import check_accounted
 
-        check_accounted(graph, result, written.graph)
+        check_accounted(graph, result, what.graph)
     is_streamed = output.is_stream and not (graph.serving is not None and graph.serving.adds_keys)
     if proving is None and (request.dry_run or is_streamed):
-        return _without_staging(request, graph, written.chunks, outcome(unproven), output, listener)
+        return _without_staging(request, graph, what.chunks, outcome(unproven), output, listener)
     progress(Event("staging"))
     with checkpoint_of(graph) as checkpoint, _staging(request, graph, output, checkpoint) as staging:
-        staged = staging.stage(written.chunks)
+        staged = staging.stage(what.chunks)
         graph.source.check_unchanged()
-        check = checkpoint.check if checkpoint is not None else written.check
+        check = checkpoint.check if checkpoint is not None else what.check
         if check is not None and not request.dry_run:
             check(os.path.dirname(staged))
         proof = unproven
@@ -261,9 +261,9 @@ def _operate(request: Request, edit: Edit, output: Output, proving: Proving | No
             elif request.form == "saved_model":
                 _restore_from(graph, staged, proving)
             try:
-                proof = proving.prove(
-                    graph, result, written.graph, written.edited if written.edited is not None else staged
-                )
+                proof = proving.prove(graph, result, what.graph, what.edited if what.edited is not None else staged)
+                if what.served is not None:
+                    proof.served = _served(request, proving, graph, what.served, staged)
             except GdsurgeonError as error:
                 error.warnings = (*warnings, *result.warnings)
                 if isinstance(error, DiffersError):
@@ -302,69 +302,13 @@ def _restore_from(graph: Graph, staged: str, proving: Proving) -> None:
         proving.begin_again(restored_from(graph, staged))
 
 
-class _Written(NamedTuple):
-    """What an operation writes.
+def _served(request: Request, proving: Proving, graph: Graph, keys: Sequence[str], staged: str) -> str:
+    """What tf.saved_model.load makes of the staged model, in which the functions of the signatures KEYS are others."""
+    if not request.v2_check or request.dry_run:
+        return "was not asked" + (" in a dry run: there is no folder to load" if request.v2_check else "")
+    from gdsurgeon.proof.served import Folders
 
-    Attributes:
-        chunks: of the file.
-        graph: the graph in it, as who reads it will have it.
-        edited: that in memory, where the file is not it; None: the file is it, or nobody wants to run it.
-        check: called with the folder that is staged: raises ValidationError where what is in it is not as it is to be.
-    """
-
-    chunks: list[Chunk]
-    graph: list[Chunk]
-    edited: bytes | None
-    check: Callable[[str], None] | None = None
-
-
-def _written(request: Request, model: Model, result: EditResult, output: Output, *, text: bool, runs: bool) -> _Written:
-    """What is written of MODEL, as TEXT perhaps; RUNS: whether its graph will be run."""
-    graph = model.graph.chunks()
-    _check_size(model.graph, size_of(graph))
-    if text:
-        chunks, edited = _as_text(model.graph, graph, output)
-        return _Written(chunks, [edited], edited)
-    if request.form in ("saved_model", "slim"):
-        return _made(request, model, output, graph, runs=runs)
-    if request.form == "model" and model.container is not None:
-        chunks = _in_container(request, model.container, result)
-    else:
-        return _Written(graph, graph, None)
-    _check_size(model.graph, size_of(chunks))
-    return _Written(chunks, graph, read_chunks(graph) if runs else None)
-
-
-def _made(request: Request, model: Model, output: Output, graph: list[Chunk], *, runs: bool) -> _Written:
-    """What is written where a SavedModel is made, around MODEL or of what it is; OUTPUT is told what is beside it."""
-    from gdsurgeon.container.output_folder import OutputFolder
-    from gdsurgeon.container.output_tar import OutputTar
-    from gdsurgeon.edits.unfreezing import bundle_of
-    from gdsurgeon.operation.making import saved_model
-    from gdsurgeon.operation.slimming import Beside, around, beside, check_beside
-
-    if request.form == "slim" and model.container is not None:
-        wanted, chunks = beside(model.graph), saved_model(model.graph, around(model.container.meta))
-    else:
-        wanted, chunks = Beside(bundle_of(model.graph), None), saved_model(model.graph)
-    if isinstance(output, (OutputFolder, OutputTar)):
-        output.beside = wanted.files
-    _check_size(model.graph, size_of(chunks))
-    edited = read_chunks(graph) if runs else None
-    return _Written(chunks, graph, edited, lambda folder: check_beside(folder, model.graph, wanted))
-
-
-def _in_container(request: Request, container: Container, result: EditResult) -> list[Chunk]:
-    """What is written of a model that is more than its graph."""
-    from gdsurgeon.operation.making import definitions
-    from gdsurgeon.operation.visible import check_restorable, check_visible, check_written
-
-    signatures = definitions(container.meta)
-    check_visible(container, result, as_v1=request.as_v1, is_renamed=signatures is not None)
-    check_restorable(container, result)
-    chunks = container.chunks(without_objects=request.as_v1, signatures=signatures)
-    check_written(container, chunks)
-    return chunks
+    return proving.check_served(graph, Folders(model_folder(request.model), os.path.dirname(staged)), keys)
 
 
 def _publish(request: Request, staging: Output, done: Outcome, listener: _Listener) -> None:
@@ -430,16 +374,6 @@ def _check_result(graph: Graph, result: EditResult) -> None:
         raise ValidationError("the result would be broken:", details=tuple(faults[:100]))
 
 
-def _as_text(graph: Graph, chunks: list[Chunk], output: Output) -> tuple[list[Chunk], bytes]:
-    """CHUNKS as text, and the binary graph that a reader of it will have; text that did not change stays as it is."""
-    if graph.text is not None and not graph.is_changed:
-        return [SourceSpan(graph.text, 0, graph.text.size)], read_chunks(chunks)
-    from gdsurgeon.wire.text import to_binary, to_text
-
-    written = to_text(read_chunks(chunks))
-    return [written], to_binary(written, output.name)
-
-
 def _without_staging(
     request: Request,
     graph: Graph,
@@ -473,20 +407,3 @@ def _is_text(request: Request, graph: Graph, output: Output) -> bool:
     if request.out is not None and not output.is_stream:
         return is_text_name(request.out, graph.text is not None)
     return graph.text is not None
-
-
-def _check_size(graph: Graph, size: int) -> None:
-    """Raises OutputError where SIZE, in bytes, is more than TensorFlow loads."""
-    if size <= LARGEST:
-        return
-    largest = sorted(graph.nodes(), key=lambda node: node.record.end - node.record.start if node.record else 0)[-5:]
-    details = tuple(
-        f"{printable(node.name)} ({printable(node.op)}): {(node.record.end - node.record.start) / 2**20:,.1f} MiB"
-        for node in reversed(largest)
-        if node.record is not None and node.record.end - node.record.start > 1 << 20
-    )
-    raise OutputError(
-        f"the result would be {size / 2**30:.2f} GiB, and TensorFlow loads no GraphDef of 2 GiB or more; "
-        "the largest nodes:",
-        details=details,
-    )

@@ -8,10 +8,11 @@ from types import MappingProxyType
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.container.container import META_GRAPHS
-from gdsurgeon.container.meta_graph import GRAPH, MAIN_OP, MetaGraph
+from gdsurgeon.container.meta_graph import GRAPH, MAIN_OP
 from gdsurgeon.graph.attrs import shape_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor, plain_tensor
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.serving import Saver, Served, Serving
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import table_version
@@ -44,7 +45,7 @@ def _around(graph: Graph) -> MetaGraphDef:
     around.meta_info_def.tags.append(TAG)
     around.meta_info_def.tensorflow_version = table_version()
     for key, served in serving.signatures.items():
-        _put_signature(around.signature_def[key], graph, served)
+        put_signature(around.signature_def[key], graph, served)
     put_initialising(around, serving)
     if serving.saver is not None:
         put_saver(around, serving.saver)
@@ -85,50 +86,24 @@ def put_initialising(around: MetaGraphDef, serving: Serving) -> None:
         asset.tensor_info.name = spelt(tensor)
 
 
-def definitions(meta: MetaGraph) -> dict[str, SignatureDef] | None:
-    """The signatures of META as its graph is served now; None where they are those that it has.
-
-    What is known of a tensor from another signature stays as it is said there.
-    """
-    graph = meta.graph
-    serving = graph.serving
-    if serving is None or dict(serving.signatures) == {**meta.signatures}:
-        return None
-    own = meta.around.signature_def
-    known = {
-        plain_tensor(info.name): info
-        for old in own.values()
-        for side in (old.inputs, old.outputs)
-        for info in side.values()
-    }
-    out: dict[str, SignatureDef] = {}
-    for key, served in serving.signatures.items():
-        same = next((old for old, its in meta.signatures.items() if its == served), None)
-        out[key] = message("tensorflow.SignatureDef")()
-        if same is not None:
-            out[key].CopyFrom(own[same])
-        else:
-            _put_signature(out[key], graph, served, known)
-    return out
-
-
-def _put_signature(
+def put_signature(
     definition: SignatureDef, graph: Graph, served: Served, known: Mapping[str, TensorInfo] = MappingProxyType({})
 ) -> None:
+    """Has DEFINITION be SERVED, which names tensors of GRAPH; KNOWN is what is said of some of them already."""
     definition.method_name = served.method
     for named, infos in ((served.inputs, definition.inputs), (served.outputs, definition.outputs)):
         for name, tensor in named.items():
+            infos[name].name = spelt(tensor)
             if tensor in known:
                 infos[name].CopyFrom(known[tensor])
             else:
-                _put_info(infos[name], graph, tensor)
+                put_type(infos[name], graph, graph.tensor(tensor))
 
 
-def _put_info(info: TensorInfo, graph: Graph, tensor: str) -> None:
-    output = graph.tensor(tensor)
-    info.name = spelt(tensor)
-    info.dtype = base_dtype(output.dtype)
-    info.tensor_shape.CopyFrom(shape_value(graph.derived(infer_shapes).shape(output)).shape)
+def put_type(info: TensorInfo, graph: Graph, tensor: Output) -> None:
+    """Has INFO say the dtype and the shape of TENSOR of GRAPH, as it is now."""
+    info.dtype = base_dtype(tensor.dtype)
+    info.tensor_shape.CopyFrom(shape_value(graph.derived(infer_shapes).shape(tensor)).shape)
 
 
 def spelt(tensor: str) -> str:

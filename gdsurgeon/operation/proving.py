@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import GdsurgeonError, ValidationError
@@ -18,6 +19,9 @@ from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.wire.write import Chunk, read_chunks
+
+if TYPE_CHECKING:
+    from gdsurgeon.proof.served import Folders
 
 
 class Proving:
@@ -105,6 +109,13 @@ class Proving:
             raise
         check_accounted(graph, result, chunks)
         return proof
+
+    def check_served(self, graph: Graph, folders: Folders, keys: Sequence[str]) -> str:
+        """What tf.saved_model.load makes of the edited model; see `gdsurgeon.proof.served.check_served`."""
+        from gdsurgeon.proof.served import check_served
+
+        keys = keys if self._level == "run" else ()
+        return check_served(self._executor, graph, self._overrides, folders, keys)
 
     def _run(self, graph: Graph, result: EditResult) -> Proof:
         from gdsurgeon.feeds.given import as_meant

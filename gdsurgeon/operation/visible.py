@@ -1,46 +1,26 @@
-"""What has to hold of a model around an edited graph: that loaders see the edit, that variables get their values.
-
-Loaders of TensorFlow 1 run the nodes of the graph, those of TensorFlow 2 the objects' functions. Measured with
-TensorFlow 2.21: ``tf.saved_model.load`` and Keras' TFSMLayer run the functions that the object graph names, and none
-of the nodes beside them; the C API, servers and ``tf.compat.v1.saved_model.load`` run the nodes that signatures name.
-Names of nodes, and what is inside functions, all of them see.
-"""
+"""What has to hold of a model around an edited graph: variables get their values, what is written is what is meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from gdsurgeon.container.container import Container
+from gdsurgeon.container.held import Unlike, held_by, held_nodes
 from gdsurgeon.container.mentions import as_variable
 from gdsurgeon.container.meta_graph import MetaGraph
+from gdsurgeon.container.objects import ObjectGraph
 from gdsurgeon.container.restoring import restored_keys
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.served import serving_of
+from gdsurgeon.graph.served import node_now, serving_of
 from gdsurgeon.graph.serving import INIT, Copied
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.text import counted, named
 from gdsurgeon.wire.protos import CollectionDef
 from gdsurgeon.wire.write import Chunk, ChunkSource
-
-
-def check_visible(container: Container, result: EditResult, *, as_v1: bool, is_renamed: bool) -> None:
-    """Raises EditError where tf.saved_model.load would not see what RESULT says of the graph of CONTAINER.
-
-    IS_RENAMED: whether its signatures are others.
-    """
-    if as_v1 or not container.meta.has_objects:
-        return
-    intent = result.intent
-    if is_renamed or intent.added or intent.removed or intent.rewired or intent.changed:
-        raise EditError(
-            "tf.saved_model.load would not see this edit: it runs the functions that the model's objects name, and not "
-            "the nodes that its signatures name",
-            advice="without-objects",
-        )
 
 
 def check_restorable(container: Container, result: EditResult) -> None:
@@ -64,14 +44,25 @@ def _copies(graph: Graph) -> tuple[Copied, ...]:
     return graph.serving.copies if graph.serving is not None else ()
 
 
-def check_written(container: Container, chunks: Sequence[Chunk]) -> None:
-    """Reads what is written of CONTAINER, and holds its signatures, and what restores it, against what they are to be.
+def check_written(container: Container, chunks: Sequence[Chunk], touched: Collection[str]) -> None:
+    """Reads what is written of CONTAINER, and holds it against what it is to be.
+
+    The signatures are those by which the graph is served; their functions, if there are any, compute what the nodes of
+    the signatures TOUCHED do.
 
     Raises:
-        ValidationError: they are others, or name what is not in the graph; a copy of a variable is not restored.
+        ValidationError: they are others, or name what is not there; a copy of a variable is not restored.
     """
     written = container.read_again(ChunkSource(chunks, container.graph.source_name))
-    serving = serving_of(container.graph)
+    faults = [*_wrong_signatures(container.meta, written), *copies_faults(container, written)]
+    if written.has_objects:
+        faults += _wrong_objects(container.meta, written, touched)
+    if faults:
+        raise ValidationError("the model around the graph would be broken:", details=tuple(faults))
+
+
+def _wrong_signatures(meta: MetaGraph, written: MetaGraph) -> list[str]:
+    serving = serving_of(meta.graph)
     wanted = serving.signatures if serving is not None else {}
     faults = []
     for key, served in written.signatures.items():
@@ -85,10 +76,34 @@ def check_written(container: Container, chunks: Sequence[Chunk]) -> None:
             if n not in written.graph
         ]
     missing = [key for key in wanted if key not in written.signatures and key != INIT]
-    faults += [f"the signature {quoted(key)} is not written" for key in missing]
-    faults += copies_faults(container, written)
-    if faults:
-        raise ValidationError("the model around the graph would be broken:", details=tuple(faults))
+    return faults + [f"the signature {quoted(key)} is not written" for key in missing]
+
+
+def _wrong_objects(meta: MetaGraph, written: MetaGraph, touched: Collection[str]) -> list[str]:
+    """What is wrong with the objects that are WRITTEN, of the signatures TOUCHED node by node."""
+    objects = ObjectGraph(written.around.object_graph_def)
+    faults = [
+        f"the objects name the function {quoted(name)}, which is not there"
+        for name in sorted(objects.functions)
+        if name not in written.graph.functions
+    ]
+    known = {now: place for name, place in held_nodes(meta).items() if (now := node_now(meta.graph, name)) is not None}
+    for key in touched:
+        function = objects.signatures.get(key)
+        if key == INIT or function is None:
+            faults += [f"the objects have no signature {quoted(key)}"] if key != INIT else []
+            continue
+        try:
+            held = held_by(written.graph, written.signatures[key], function)
+        except Unlike as unlike:
+            faults.append(f"the function of the signature {quoted(key)} is another: {unlike}")
+            continue
+        faults += [
+            f"the function of the signature {quoted(key)} takes {quoted(node)} from another object"
+            for node, place in held.items()
+            if known.get(node, place) != place or (node not in known and objects.constant(place) != node)
+        ]
+    return faults
 
 
 def copies_faults(container: Container, written: MetaGraph) -> Iterator[str]:

@@ -89,6 +89,7 @@ class Executor:
         self._loaders: dict[str, Callable[[], Pending[None]]] = {}
         self._barred: dict[str, Obstacle] = {}
         self._initialized: dict[str, set[str]] = {}
+        self.shapes: dict[str, dict[str, tuple[int, ...]]] = {}  # of what graphs were last fed, by their key
         self.progress: Progress = silent
         self.called: dict[str, str] = {}  # what graphs are called in messages, where that is not their key
 
@@ -174,6 +175,7 @@ class Executor:
 
     def load_again(self, key: str) -> None:
         """Begins to load the graph KEY as it was loaded before: it keeps nothing of its runs then."""
+        self._initialized.pop(key, None)
         if key in self._loaders and key not in self._barred:
             self._initialized.pop(key, None)
             self._loads[key] = self._loaders[key]()
@@ -222,6 +224,7 @@ class Executor:
         trace: bool = False,
     ) -> Pending[RunSummary]:
         """Begins a run; the fetched tensors stay over there as RESULT. TRACE: with a full trace of it."""
+        self.shapes[key] = {name: value.shape for name, value in feeds.items() if isinstance(value, Tensor)}
         return self._worker.run(key, result, feeds, fetches, trace=trace)
 
     def put(self, result: str, tensors: Sequence[Tensor]) -> None:

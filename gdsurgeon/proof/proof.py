@@ -134,6 +134,7 @@ class Proof(Data):
         enclosed: those that lie in a loop or a function.
         optimized: whether TensorFlow has optimised the graphs before it ran them, or ran them as they are written.
         coverage: what the feeds of the original have reached, where that was asked.
+        served: what tf.saved_model.load makes of the result, where its functions are others.
     """
 
     level: str
@@ -162,6 +163,7 @@ class Proof(Data):
     enclosed: list[str] = field(default_factory=list)
     optimized: bool = False
     coverage: Coverage | None = None
+    served: str = ""
 
     @property
     def where(self) -> str:
@@ -210,6 +212,7 @@ class Proof(Data):
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
             "seconds": round(self.seconds, 3),
             **({"coverage": self.coverage.as_json()} if self.coverage is not None else {}),
+            **({"served": self.served} if self.served else {}),
         }
 
 

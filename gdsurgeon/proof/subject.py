@@ -22,6 +22,7 @@ from gdsurgeon.feeds.input_spec import (
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import Restoring
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
@@ -96,8 +97,15 @@ class Subject:
         self.options = options
         given = set(overrides.names())
         names = [*self.plan.placeholders, *(name for name in self.plan.defaults if name in given)]
+        loaded = {
+            name.removesuffix(":0"): value for run in restoring_runs(graph) for name, value in _paths(run).items()
+        }
+        self.paths: Feeds = {name: value for name, value in loaded.items() if name in self.plan.placeholders}
+        """Of the inputs those that a loader feeds."""
         self.specs: list[InputSpec] = [
-            overridden(input_spec(graph[name]), overrides) for name in names if name not in options.bound
+            overridden(input_spec(graph[name]), overrides)
+            for name in names
+            if name not in options.bound and name not in self.paths
         ]
         self.variables = [spec for name in self.plan.variables if (spec := _variable(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -122,7 +130,7 @@ class Subject:
     def feedable(self) -> list[str]:
         """The tensors that it is fed: inputs, variables, and what its random ops draw."""
         names = [spec.name for spec in self.specs] + [variable.name for variable in self.variables]
-        return [*names, *self.plan.draws]
+        return [*names, *self.paths, *self.plan.draws]
 
     @property
     def feeds_vary(self) -> bool:
@@ -162,10 +170,7 @@ class Subject:
                 Line("{model} cannot be restored: {reason}", model=name, reason=reason), advice=advice
             )
         for run in restoring_runs(self.graph):
-            feeds = {
-                tensor: Tensor(STRING, (), [os.fsencode(os.path.abspath(path))]) for tensor, path in run.feeds.items()
-            }
-            self.executor.initialize(self.key, run.targets, feeds)
+            self.executor.initialize(self.key, run.targets, _paths(run))
         self.executor.initialize(self.key, self.plan.initializers)
 
     def begin(self, sample: int, bound: Feeds) -> Started:
@@ -297,7 +302,7 @@ class Subject:
 
     def _feeds(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Feeds:
         """Values for the inputs and variables that are not BOUND; equal names get equal values in every graph."""
-        out: Feeds = {}
+        out: Feeds = {name: value for name, value in self.paths.items() if name not in bound}
         for spec in self.specs:
             if spec.name not in bound:
                 seed = self._seed(sample, spec.name)
@@ -334,6 +339,11 @@ def fetching(executor: Executor, key: str, graph: Graph, tensors: list[str], nam
     """TENSORS of the graph that is KEY in the executor, run as NAME on what somebody else feeds."""
     plan, options = FetchPlan([tensors]), SubjectOptions(name)
     return Subject(executor, key, graph, plan=plan, options=options)
+
+
+def _paths(run: Restoring) -> dict[str, Tensor]:
+    """The files that a loader feeds for RUN."""
+    return {tensor: Tensor(STRING, (), [os.fsencode(os.path.abspath(path))]) for tensor, path in run.feeds.items()}
 
 
 def _variable(graph: Graph, name: str) -> VariableSpec | None:

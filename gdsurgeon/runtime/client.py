@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
     from gdsurgeon.runtime.log import Log
     from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
+    from gdsurgeon.runtime.signatures import Served, SignatureCall
     from gdsurgeon.runtime.statistics import Statistics
     from gdsurgeon.runtime.tensor import Tensor
 
@@ -54,6 +55,7 @@ _STAGES = {
     "positive_channels": Stage("measuring a result"),
     "devices": Stage("listing devices"),
     "derive": Stage("making gradients"),
+    "call_signatures": Stage("asking tf.saved_model.load"),
 }
 """By the method; the key is that of the argument that says of what."""
 
@@ -411,6 +413,10 @@ class Worker:
     def derive(self, data: bytes, wanted: Derivation) -> Pending[Backward]:
         """Make the nodes of the backward pass of a GraphDef; the worker's runtime must be 'python'."""
         return self.submit("derive", data=data, wanted=wanted)
+
+    def call_signatures(self, folder: str, calls: Sequence[SignatureCall]) -> Pending[Served]:
+        """Load a SavedModel with tf.saved_model.load and call its signatures; the runtime must be 'python'."""
+        return self.submit("call_signatures", folder=folder, calls=list(calls))
 
     def devices(self, target: str = "") -> Pending[list[Device]]:
         """The devices that TensorFlow sees here, or those of the server at TARGET (see `load`)."""

@@ -21,12 +21,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from gdsurgeon.resources import exhausted
 from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import LoadedGraph, Runtime
-from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
+from gdsurgeon.runtime.differentiation.gradients import Derivation
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.lockdown import Opening, lock_in
 from gdsurgeon.runtime.protocol import (
@@ -40,7 +40,11 @@ from gdsurgeon.runtime.protocol import (
     RunSummary,
     WorkerRequest,
 )
+from gdsurgeon.runtime.signatures import SignatureCall
 from gdsurgeon.runtime.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gdsurgeon.runtime.python_tf import PythonRuntime
 
 T = TypeVar("T")
 
@@ -359,16 +363,19 @@ class Child:
 
     def derive(self, data: bytes | bytearray | memoryview, wanted: Derivation) -> Job:
         """The Backward pass of the GraphDef in DATA; see `gradients.derive`."""
+        return Job(" gradients", lambda: self._python().derive(data, wanted))
 
-        def work() -> Backward:
-            from gdsurgeon.runtime.python_tf import PythonRuntime
+    def call_signatures(self, folder: str, calls: Sequence[SignatureCall]) -> Job:
+        """A Served; see `signatures.call_signatures`."""
+        return Job(" signatures", lambda: self._python().call_signatures(folder, calls))
 
-            runtime = self._runtime.get()
-            if not isinstance(runtime, PythonRuntime):
-                raise RuntimeFailure("gradients need TensorFlow's Python package")
-            return runtime.derive(data, wanted)
+    def _python(self) -> PythonRuntime:
+        from gdsurgeon.runtime.python_tf import PythonRuntime
 
-        return Job(" gradients", work)
+        runtime = self._runtime.get()
+        if not isinstance(runtime, PythonRuntime):
+            raise RuntimeFailure("that needs TensorFlow's Python package")
+        return runtime
 
     def info(self) -> Job:
         """An Info about TensorFlow."""

@@ -134,6 +134,8 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         return
     if proof.level == "load":
         yield "proven", f"it loads ({proof.runtime}, {proof.seconds:.1f} s); not run"
+        if proof.served:
+            yield "served", f"tf.saved_model.load {proof.served}"
         return
     if proof.feeds:
         yield "fed", listed((f"{printable(n)} {t}" for n, t in proof.feeds.items()), 4)
@@ -159,6 +161,8 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
         what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
     yield "proven", f"{what} {where}"
+    if proof.served:
+        yield "served", f"tf.saved_model.load {proof.served}"
 
 
 def returned(output: OutputProof) -> str:

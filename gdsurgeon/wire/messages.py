@@ -74,7 +74,8 @@ _OF_MODELS = frozenset(
     f"tensorflow.{name}"
     for name in (
         "AssetFileDef", "BundleEntryProto", "BundleHeaderProto", "CollectionDef", "CondContextDef", "MetaGraphDef",
-        "SavedModel", "SavedObjectGraph", "SavedTensorSlices", "SaverDef", "SignatureDef", "TensorInfo",
+        "SavedBareConcreteFunction", "SavedConcreteFunction", "SavedModel", "SavedObject", "SavedObjectGraph",
+        "SavedTensorSlices", "SaverDef", "SignatureDef", "TensorInfo",
         "TrackableObjectGraph", "VariableDef", "WhileContextDef",
     )
 )  # fmt: skip
@@ -107,6 +108,14 @@ def message(name: Literal["tensorflow.AssetFileDef"]) -> type[protos.AssetFileDe
 def message(name: Literal["tensorflow.MetaGraphDef"]) -> type[protos.MetaGraphDef]: ...
 @overload
 def message(name: Literal["tensorflow.WhileContextDef", "tensorflow.CondContextDef"]) -> type[protos.ContextDef]: ...
+@overload
+def message(name: Literal["tensorflow.SavedBareConcreteFunction"]) -> type[protos.SavedBareConcreteFunction]: ...
+@overload
+def message(name: Literal["tensorflow.SavedConcreteFunction"]) -> type[protos.SavedConcreteFunction]: ...
+@overload
+def message(name: Literal["tensorflow.SavedObject"]) -> type[protos.SavedObject]: ...
+@overload
+def message(name: Literal["tensorflow.SavedObjectGraph"]) -> type[protos.SavedObjectGraph]: ...
 @overload
 def message(name: Literal["tensorflow.SignatureDef"]) -> type[protos.SignatureDef]: ...
 @overload

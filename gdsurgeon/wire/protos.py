@@ -311,6 +311,49 @@ class MetaInfo(Message):
     tensorflow_version: str
 
 
+class TensorSpecProto(Message):
+    name: str
+    shape: TensorShapeProto
+    dtype: int
+
+
+class NoneValue(Message):
+    pass
+
+
+class ListOfStructures(Message):
+    values: Messages[StructuredValue]
+
+
+class DictOfStructures(Message):
+    fields: MessageMap[str, StructuredValue]
+
+
+class PairOfStructures(Message):
+    key: str
+    value: StructuredValue
+
+
+class NamedTupleOfStructures(Message):
+    name: str
+    values: Messages[PairOfStructures]
+
+
+class StructuredValue(Message):
+    none_value: NoneValue
+    string_value: str
+    tensor_spec_value: TensorSpecProto
+    list_value: ListOfStructures
+    tuple_value: ListOfStructures
+    dict_value: DictOfStructures
+    named_tuple_value: NamedTupleOfStructures
+
+
+class FunctionSpec(Message):
+    fullargspec: StructuredValue
+    input_signature: StructuredValue
+
+
 class SavedConstant(Message):
     operation: str
 
@@ -319,9 +362,15 @@ class SavedFunction(Message):
     concrete_functions: Scalars[str]
 
 
-class SavedVariable(Message):
-    name: str
-    trainable: bool
+class SavedBareConcreteFunction(Message):
+    concrete_function_name: str
+    argument_keywords: Scalars[str]
+    allowed_positional_arguments: int
+    function_spec: FunctionSpec
+
+
+class SavedUserObject(Message):
+    identifier: str
 
 
 class ObjectReference(Message):
@@ -329,8 +378,9 @@ class ObjectReference(Message):
     local_name: str
 
 
-class SavedUserObject(Message):
-    identifier: str
+class SavedVariable(Message):
+    name: str
+    trainable: bool
 
 
 class SavedObject(Message):
@@ -340,10 +390,13 @@ class SavedObject(Message):
     constant: SavedConstant
     function: SavedFunction
     variable: SavedVariable
+    bare_concrete_function: SavedBareConcreteFunction
 
 
 class SavedConcreteFunction(Message):
     bound_inputs: Scalars[int]
+    canonicalized_input_signature: StructuredValue
+    output_signature: StructuredValue
 
 
 class SavedObjectGraph(Message):

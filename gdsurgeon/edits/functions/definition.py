@@ -39,23 +39,27 @@ def is_large_constant(node: Node) -> bool:
 
 def check_fusible(node: Node) -> None:
     """Raises EditError where NODE cannot be part of a function."""
-    where = f"{quoted(node.name)} ({printable(node.op)})"
+    why = why_not_in_function(node)
+    if why:
+        raise EditError(f"{quoted(node.name)} ({printable(node.op)}) cannot be fused: {why}")
+
+
+def why_not_in_function(node: Node) -> str:
+    """Why NODE cannot be part of a function; '' where it can."""
     definition = node.op_def
     if definition is None:
-        raise EditError(f"{where} cannot be fused: the op is not known here")
+        return "the op is not known here"
     if node.op in CONTROL_FLOW:
-        raise EditError(f"{where} cannot be fused: it is v1 control flow, which a function body cannot hold")
+        return "it is v1 control flow, which a function body cannot hold"
     if node.op in PLACEHOLDERS:
-        raise EditError(f"{where} cannot be fused: it is an input of the graph")
-    dtypes = [*(node.output_dtypes or ()), *(node.input_dtypes or ())]
-    if any(dtype > REF for dtype in dtypes):
-        raise EditError(f"{where} cannot be fused: it takes or gives a reference")
+        return "it is an input of the graph"
+    if any(dtype > REF for dtype in (*(node.output_dtypes or ()), *(node.input_dtypes or ()))):
+        return "it takes or gives a reference"
     if node.op in OF_A_STEP:
-        raise EditError(
-            f"{where} cannot be fused: it holds state that lives for one step, and a function has steps of its own"
-        )
+        return "it holds state that lives for one step, and a function has steps of its own"
     if definition.is_stateful and "shared_name" in definition.attrs:
-        raise EditError(f"{where} cannot be fused: it holds state that others may share")
+        return "it holds state that others may share"
+    return ""
 
 
 def output_args(node: Node) -> list[BodyArg]:

@@ -8,12 +8,14 @@ from math import prod
 from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.feeds.infer.consumers import Step, following, outlet_of, through_identities
 from gdsurgeon.feeds.infer.roles import ANY, role_shapes
-from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.attrs import Shape, shape_of
+from gdsurgeon.graph.body import argument_shape
 from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import INT32, INT64
+from gdsurgeon.ops.kinds import CALLS
 
 SIDES = (64, 224, 128, 299, 300, 256, 32, 28, 96, 160, 321, 416, 512, 512)
 """Heights and widths to try where an image may have any: small ones first, then those that models were built for."""
@@ -83,6 +85,18 @@ def _from_consumers(node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
                 yield (1, width) if own == (step.slot == 1) else (width, 1)
         elif step.op == "Reshape" and step.slot == 0:
             yield from _from_reshape(step.place.node, stated)
+        elif step.op in CALLS:
+            yield from _from_call(step)
+
+
+def _from_call(step: Step) -> Iterator[tuple[int, ...]]:
+    """What the function that a step calls says of the argument that it reads; a size that is open is 1."""
+    called = step.place.attr("f")
+    function = graph_of(step.place.node).functions.get(called.func.name) if called is not None else None
+    shape = argument_shape(function, step.slot) if function is not None else None
+    dims = shape_of(shape) if shape is not None else None
+    if dims is not None:
+        yield tuple(1 if size < 0 else size for size in dims)
 
 
 def _weights(node: Node, slot: int = 1) -> tuple[int, ...]:

@@ -1,0 +1,190 @@
+"""The objects of a SavedModel of TensorFlow 2, by which ``tf.saved_model.load`` finds what it gives to its caller.
+
+Facts, from saved_object_graph.proto and measured with TensorFlow 2.21: the children of the node ``signature_map`` name
+bare concrete functions by the keys of the signatures. Such a function takes the inputs in the order of their names,
+then the objects that its ``bound_inputs`` number; it gives the outputs in the order of their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.node import Node
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import (
+    SavedBareConcreteFunction,
+    SavedConcreteFunction,
+    SavedObject,
+    SavedObjectGraph,
+    SignatureDef,
+    StructuredValue,
+    TensorInfo,
+)
+
+SIGNATURE_MAP = "signature_map"
+
+
+class SignatureFunction(NamedTuple):
+    """A library function that computes a signature: its name, and the objects that it takes after the inputs."""
+
+    name: str
+    bound: Sequence[int]
+
+
+class ObjectGraph:
+    """The objects, to be changed.
+
+    Args:
+        proto: is changed.
+    """
+
+    def __init__(self, proto: SavedObjectGraph) -> None:
+        self.proto = proto
+
+    @property
+    def functions(self) -> set[str]:
+        """The library functions that the objects name."""
+        return {*self.proto.concrete_functions, *self._named()}
+
+    def _named(self) -> set[str]:
+        found: set[str] = set()
+        for item in self.proto.nodes:
+            found.update(item.function.concrete_functions)
+            found.add(item.bare_concrete_function.concrete_function_name)
+        return found - {""}
+
+    @property
+    def callables(self) -> list[str]:
+        """What the model calls its own functions, beside its signatures."""
+        root = self.proto.nodes[0].children if self.proto.nodes else ()
+        return [child.local_name for child in root if self.proto.nodes[child.node_id].WhichOneof("kind") == "function"]
+
+    @property
+    def signatures(self) -> dict[str, SignatureFunction]:
+        """The function of each signature, by its key."""
+        out: dict[str, SignatureFunction] = {}
+        for child in self._map().children:
+            name = self.proto.nodes[child.node_id].bare_concrete_function.concrete_function_name
+            if name:
+                out[child.local_name] = SignatureFunction(name, self.bound(name))
+        return out
+
+    def bound(self, name: str) -> list[int]:
+        """The objects that the function NAME takes after its inputs."""
+        known = self.proto.concrete_functions
+        return list(known[name].bound_inputs) if name in known else []
+
+    def held(self, calls: Iterable[Node]) -> dict[str, int]:
+        """The objects that nodes stand for: what CALLS of concrete functions pass in their places."""
+        out: dict[str, int] = {}
+        for node in calls:
+            called = node.attr("f")
+            bound = self.bound(called.func.name) if called is not None else []
+            if bound:
+                passed = [format_input(read.node.name, read.index) for read in node.inputs[-len(bound) :]]
+                out.update(zip(passed, bound, strict=False))
+        return out
+
+    def constant(self, place: int) -> str:
+        """The Const of the graph whose value the object at PLACE has; '' where it is something else."""
+        return self.proto.nodes[place].constant.operation
+
+    def add_constant(self, node: str) -> int:
+        """A new object: the value of the Const NODE of the graph."""
+        item = self.proto.nodes.add()
+        item.constant.operation = node
+        return len(self.proto.nodes) - 1
+
+    def set_signatures(
+        self, definitions: Mapping[str, SignatureDef], keys: Iterable[str], made: Mapping[str, SignatureFunction]
+    ) -> None:
+        """Has the signatures be those of KEYS, computed by the functions MADE where they are there, else as before."""
+        found = self._map()
+        places = {child.local_name: child.node_id for child in found.children}
+        free = [places[key] for key in places if key not in keys and self._is_alone(places[key])]
+        del found.children[:]
+        for key in keys:
+            place = places.get(key)
+            if key in made:
+                if place is None or not self._is_alone(place):
+                    place = free.pop() if free else self._new_place()
+                self._put(place, definitions[key], made[key])
+            assert place is not None
+            found.children.add(node_id=place, local_name=key)
+        self._forget_unnamed()
+
+    def _map(self) -> SavedObject:
+        """The object whose children are the signatures; one that no object names where there is none."""
+        for item in self.proto.nodes:
+            if item.user_object.identifier == SIGNATURE_MAP:
+                return item
+        return message("tensorflow.SavedObject")()
+
+    @property
+    def has_signature_map(self) -> bool:
+        """Whether a loader looks for signatures at all."""
+        return any(item.user_object.identifier == SIGNATURE_MAP for item in self.proto.nodes)
+
+    def _is_alone(self, place: int) -> bool:
+        """Whether no object but the map of signatures names that at PLACE."""
+        return sum(child.node_id == place for item in self.proto.nodes for child in item.children) <= 1
+
+    def _new_place(self) -> int:
+        self.proto.nodes.add()
+        return len(self.proto.nodes) - 1
+
+    def _put(self, place: int, definition: SignatureDef, function: SignatureFunction) -> None:
+        item = message("tensorflow.SavedObject")()
+        item.bare_concrete_function.CopyFrom(_bare(function.name, sorted(definition.inputs)))
+        self.proto.nodes[place].CopyFrom(item)
+        self.proto.concrete_functions[function.name].CopyFrom(_concrete(definition, function.bound))
+
+    def _forget_unnamed(self) -> None:
+        named = self._named()
+        for name in [name for name in self.proto.concrete_functions if name not in named]:
+            del self.proto.concrete_functions[name]
+
+
+def _bare(name: str, inputs: Sequence[str]) -> SavedBareConcreteFunction:
+    """A concrete function that takes INPUTS by their names, as TensorFlow wraps a signature."""
+    out = message("tensorflow.SavedBareConcreteFunction")()
+    out.concrete_function_name = name
+    out.argument_keywords.extend(inputs)
+    out.allowed_positional_arguments = int(len(inputs) == 1)  # the one that Keras' TFSMLayer passes
+    spec = out.function_spec.fullargspec.named_tuple_value
+    spec.name = "FullArgSpec"
+    values = {key: spec.values.add(key=key).value for key in _ARGUMENTS}
+    for key in ("varargs", "varkw", "defaults", "kwonlydefaults"):
+        values[key].none_value.SetInParent()
+    values["args"].list_value.SetInParent()
+    values["annotations"].dict_value.SetInParent()
+    values["kwonlyargs"].list_value.SetInParent()
+    for key in inputs:
+        values["kwonlyargs"].list_value.values.add(string_value=key)
+    out.function_spec.input_signature.none_value.SetInParent()
+    return out
+
+
+_ARGUMENTS = ("args", "varargs", "varkw", "defaults", "kwonlyargs", "kwonlydefaults", "annotations")
+"""The fields of Python's inspect.FullArgSpec."""
+
+
+def _concrete(definition: SignatureDef, bound: Sequence[int]) -> SavedConcreteFunction:
+    out = message("tensorflow.SavedConcreteFunction")()
+    out.bound_inputs.extend(bound)
+    arguments = out.canonicalized_input_signature.tuple_value
+    arguments.values.add().tuple_value.SetInParent()
+    _put_specs(arguments.values.add(), definition.inputs)
+    _put_specs(out.output_signature, definition.outputs)
+    return out
+
+
+def _put_specs(value: StructuredValue, infos: Mapping[str, TensorInfo]) -> None:
+    value.dict_value.SetInParent()
+    for key in sorted(infos):
+        spec = value.dict_value.fields[key].tensor_spec_value
+        spec.name = key
+        spec.dtype = infos[key].dtype
+        spec.shape.CopyFrom(infos[key].tensor_shape)

@@ -1,0 +1,116 @@
+"""What the objects of a model are to be after an edit: each signature that it touches is one function again.
+
+Loaders of TensorFlow 1 run the nodes of the graph, those of TensorFlow 2 the objects' functions. Measured with
+TensorFlow 2.21: ``tf.saved_model.load`` and Keras' TFSMLayer run the functions that the object graph names, and none
+of the nodes beside them; the C API, servers and ``tf.compat.v1.saved_model.load`` run the nodes that signatures name.
+Names of nodes, and what is inside functions, all of them see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.container.held import held_nodes
+from gdsurgeon.container.meta_graph import MetaGraph, Objects
+from gdsurgeon.container.objects import ObjectGraph, SignatureFunction
+from gdsurgeon.edits.functions.signature import signature_function
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.served import node_now, serving_of
+from gdsurgeon.graph.serving import INIT
+from gdsurgeon.operation.signatures import is_as_before
+from gdsurgeon.text import named
+from gdsurgeon.wire.protos import FunctionDef, SignatureDef
+
+_UNSEEN = "tf.saved_model.load would not see this edit: "
+_ADVICE = "without-objects"
+
+
+def objects_after(
+    meta: MetaGraph, touched: Collection[str], definitions: Mapping[str, SignatureDef] | None
+) -> Objects | None:
+    """The objects of META after an edit; None where they are what they were.
+
+    Args:
+        meta: its graph is edited.
+        touched: keys of the signatures that are computed by other nodes than before, or are others.
+        definitions: the signatures as they are written, where some are not as before.
+
+    Raises:
+        EditError: a touched signature cannot be a function, or needs a node that no object stands for.
+    """
+    graph, objects = meta.graph, ObjectGraph(meta.objects_now())
+    serving = serving_of(graph)
+    assert serving is not None
+    added = _lost(graph, objects)
+    keys = [key for key in serving.signatures if key != INIT]
+    was = ObjectGraph(meta.around.object_graph_def).signatures
+    if definitions is None or (not touched and set(keys) == set(was)):
+        return Objects(objects.proto, added) if added else None
+    if not objects.has_signature_map:
+        raise EditError(f"{_UNSEEN}the model's objects have no signatures", advice=_ADVICE)
+    held = _held_now(graph, held_nodes(meta))
+    made: dict[str, SignatureFunction] = {}
+    for key in keys:
+        if key in touched:
+            _check_plain(key, definitions[key])
+            function, captured = signature_function(graph, key, serving.signatures[key], held)
+            for node in captured:
+                if node not in held:
+                    held[node] = objects.add_constant(node.name)
+            made[key] = SignatureFunction(function.signature.name, [held[node] for node in captured])
+            added.append(function)
+    objects.set_signatures(definitions, keys, made)
+    replaced = {was[key].name for key in was if key in made or key not in keys}
+    return Objects(objects.proto, added, sorted(replaced - objects.functions - used_functions(graph)))
+
+
+def unseen(objects: Objects, touched: Collection[str]) -> list[str]:
+    """What tf.saved_model.load does not see of an edit that touches the signatures TOUCHED."""
+    out = []
+    callables = ObjectGraph(objects.graph).callables
+    if callables and set(touched) - {INIT}:
+        out.append(
+            f"the functions of the model itself ({named(callables, 3)}) are as they were: its signatures have the edit"
+        )
+    if INIT in touched:
+        out.append(
+            "tf.saved_model.load initialises the model as before, by its objects: the graph's initialiser is another"
+        )
+    return out
+
+
+def _lost(graph: Graph, objects: ObjectGraph) -> list[FunctionDef]:
+    """The functions that OBJECTS need and that the edit of GRAPH has left without a caller there."""
+    lost = [name for name in sorted(objects.functions) if name not in graph.functions]
+    before = graph.pristine().functions
+    return [before[name] for name in before.reachable(lost) if name not in graph.functions]
+
+
+def _check_plain(key: str, definition: SignatureDef) -> None:
+    for name, info in (*definition.inputs.items(), *definition.outputs.items()):
+        if info.WhichOneof("encoding") != "name":
+            raise EditError(
+                f"{_UNSEEN}{quoted(name)} of the signature {quoted(key)} is no dense tensor", advice=_ADVICE
+            )
+
+
+def _held_now(graph: Graph, held: Mapping[str, int]) -> dict[Node, int]:
+    """The objects that nodes of the edited GRAPH stand for; HELD has them by the names in the file.
+
+    Raises:
+        EditError: such a node is another than it was: a loader makes it anew from the object.
+    """
+    out: dict[Node, int] = {}
+    for name, place in held.items():
+        now = node_now(graph, name)
+        if now is not None:
+            out[graph[now]] = place
+            if not is_as_before(graph, graph[now]):
+                raise EditError(
+                    f"{_UNSEEN}it makes {quoted(now)} ({printable(graph[now].op)}) anew from the model's objects",
+                    advice=_ADVICE,
+                )
+    return out

@@ -1,0 +1,145 @@
+"""What an operation writes: a graph, as bytes or text, or a model around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdsurgeon.container.load import Model
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.errors import OutputError, printable
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import INIT
+from gdsurgeon.wire.output import Output
+from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
+
+if TYPE_CHECKING:
+    from gdsurgeon.container.container import Container
+
+LARGEST = (1 << 31) - 1
+"""Bytes of the largest GraphDef that TensorFlow can load."""
+
+
+class Written(NamedTuple):
+    """What an operation writes.
+
+    Attributes:
+        chunks: of the file.
+        graph: the graph in it, as who reads it will have it.
+        edited: that in memory, where the file is not it; None: the file is it, or nobody wants to run it.
+        check: called with the folder that is staged: raises ValidationError where what is in it is not as it is to be.
+        served: keys of the signatures that have other functions for tf.saved_model.load; None: its objects are as
+            they were.
+    """
+
+    chunks: list[Chunk]
+    graph: list[Chunk]
+    edited: bytes | None
+    check: Callable[[str], None] | None = None
+    served: Sequence[str] | None = None
+
+
+class Form(NamedTuple):
+    """In which form something is written.
+
+    Attributes:
+        kind: the ``model`` that was read; its ``graph`` alone; a ``saved_model`` that is made around it; or a ``slim``
+            one that is made of the one that was read.
+        as_v1: whether a SavedModel is written without the objects of TensorFlow 2.
+        text: whether a GraphDef is written as text.
+        runs: whether the graph will be run.
+    """
+
+    kind: str
+    as_v1: bool
+    text: bool
+    runs: bool
+
+
+def written(model: Model, result: EditResult, output: Output, form: Form) -> Written:
+    """What is written of MODEL, which RESULT is the edit of, to OUTPUT.
+
+    Raises:
+        OutputError: it is larger than TensorFlow can load.
+        EditError, ValidationError: what is around the graph cannot be written, or would be broken.
+    """
+    graph = model.graph.chunks()
+    _check_size(model.graph, size_of(graph))
+    if form.text:
+        chunks, edited = _as_text(model.graph, graph, output)
+        return Written(chunks, [edited], edited)
+    if form.kind in ("saved_model", "slim"):
+        return _made(model, output, graph, form)
+    if form.kind != "model" or model.container is None:
+        return Written(graph, graph, None)
+    chunks, served = _in_container(model.container, result, as_v1=form.as_v1)
+    _check_size(model.graph, size_of(chunks))
+    return Written(chunks, graph, read_chunks(graph) if form.runs else None, served=served)
+
+
+def _made(model: Model, output: Output, graph: list[Chunk], form: Form) -> Written:
+    """What is written where a SavedModel is made, around MODEL or of what it is; OUTPUT is told what is beside it."""
+    from gdsurgeon.container.output_folder import OutputFolder
+    from gdsurgeon.container.output_tar import OutputTar
+    from gdsurgeon.edits.unfreezing import bundle_of
+    from gdsurgeon.operation.making import saved_model
+    from gdsurgeon.operation.slimming import Beside, around, beside, check_beside
+
+    if form.kind == "slim" and model.container is not None:
+        wanted, chunks = beside(model.graph), saved_model(model.graph, around(model.container.meta))
+    else:
+        wanted, chunks = Beside(bundle_of(model.graph), None), saved_model(model.graph)
+    if isinstance(output, (OutputFolder, OutputTar)):
+        output.beside = wanted.files
+    _check_size(model.graph, size_of(chunks))
+    edited = read_chunks(graph) if form.runs else None
+    keys = list(serving.called) if form.kind == "slim" and (serving := model.graph.serving) is not None else None
+    return Written(chunks, graph, edited, lambda folder: check_beside(folder, model.graph, wanted), keys)
+
+
+def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> tuple[list[Chunk], Sequence[str] | None]:
+    """What is written of a model that is more than its graph; and see `Written.served`."""
+    from gdsurgeon.container.meta_graph import Around
+    from gdsurgeon.operation.objects import objects_after, unseen
+    from gdsurgeon.operation.signatures import definitions, touched_signatures
+    from gdsurgeon.operation.visible import check_restorable, check_written
+
+    meta = container.meta
+    touched = touched_signatures(meta, result.intent)
+    signatures = definitions(meta, touched)
+    has_objects = meta.has_objects and not as_v1
+    objects = objects_after(meta, touched, signatures) if has_objects else None
+    check_restorable(container, result)
+    chunks = container.chunks(Around(signatures, objects, without_objects=as_v1))
+    check_written(container, chunks, touched)
+    if objects is None:
+        return chunks, None
+    result.warnings.extend(unseen(objects, touched))
+    return chunks, [key for key in touched if key != INIT]
+
+
+def _as_text(graph: Graph, chunks: list[Chunk], output: Output) -> tuple[list[Chunk], bytes]:
+    """CHUNKS as text, and the binary graph that a reader of it will have; text that did not change stays as it is."""
+    if graph.text is not None and not graph.is_changed:
+        return [SourceSpan(graph.text, 0, graph.text.size)], read_chunks(chunks)
+    from gdsurgeon.wire.text import to_binary, to_text
+
+    written = to_text(read_chunks(chunks))
+    return [written], to_binary(written, output.name)
+
+
+def _check_size(graph: Graph, size: int) -> None:
+    """Raises OutputError where SIZE, in bytes, is more than TensorFlow loads."""
+    if size <= LARGEST:
+        return
+    largest = sorted(graph.nodes(), key=lambda node: node.record.end - node.record.start if node.record else 0)[-5:]
+    details = tuple(
+        f"{printable(node.name)} ({printable(node.op)}): {(node.record.end - node.record.start) / 2**20:,.1f} MiB"
+        for node in reversed(largest)
+        if node.record is not None and node.record.end - node.record.start > 1 << 20
+    )
+    raise OutputError(
+        f"the result would be {size / 2**30:.2f} GiB, and TensorFlow loads no GraphDef of 2 GiB or more; "
+        "the largest nodes:",
+        details=details,
+    )

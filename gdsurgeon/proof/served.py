@@ -1,0 +1,155 @@
+"""Whether ``tf.saved_model.load`` serves what the graph says: it runs functions that the model's objects name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.proof.engine import nothing_to_run
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.plan import plan_with
+from gdsurgeon.proof.progress import Event
+from gdsurgeon.proof.proof import difference
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.trial import EDITED, nodes_of
+from gdsurgeon.runtime.client import Worker
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowMissing
+from gdsurgeon.runtime.protocol import Result
+from gdsurgeon.runtime.signatures import Served as Answers
+from gdsurgeon.runtime.signatures import SignatureCall
+from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.text import named
+
+RTOL, ATOL = 1e-4, 1e-5
+"""By how much floats may differ: functions are compiled and placed in their own way."""
+LOADER = "tf.saved_model.load"
+
+
+class Folders(NamedTuple):
+    """Where a model lies: as it was, and as it is staged."""
+
+    before: str
+    after: str
+
+
+def check_served(executor: Executor, graph: Graph, overrides: Overrides, folders: Folders, keys: Sequence[str]) -> str:
+    """Has tf.saved_model.load serve the signatures KEYS of an edited model, and compares with what its GRAPH gives.
+
+    Args:
+        executor: has loaded GRAPH as the edited one.
+        graph: the edited graph.
+        overrides: what the user says of feeds.
+        folders: of the model.
+        keys: of the signatures whose functions are others; none: it only has to load.
+
+    Returns:
+        What it has shown.
+
+    Raises:
+        ValidationError: it does not load, does not run, or gives something else.
+        NotValidatedError: the graph cannot be run on any feed that can be made.
+    """
+    executor.progress(Event("proving"))
+    with _loader(executor.settings, folders) as ask:
+        runs = [_run(executor, graph, overrides, key) for key in keys]
+        answers = ask(folders.after, [run.call for run in runs])
+        if answers.not_loaded and not ask(folders.before, []).not_loaded:
+            raise ValidationError(f"{LOADER} does not load the result: {printable(answers.not_loaded)}")
+    if answers.not_loaded:
+        return f"does not load the model, before any edit: {printable(answers.not_loaded)}"
+    if answers.refused:
+        key = keys[len(answers.outputs)]
+        raise ValidationError(f"{LOADER} does not run the signature {quoted(key)}: {printable(answers.refused)}")
+    for run, outputs in zip(runs, answers.outputs, strict=True):
+        _compare(executor, run, outputs)
+    if not keys:
+        return "loads it"
+    chance = [run.call.key for run in runs if run.is_random]
+    but = f", but for what is random in {named(chance, 3)}" if chance else ""
+    return f"gives the same for {named(keys, 3)}{but}"
+
+
+class _Run(NamedTuple):
+    """A run of the graph for a signature: its outputs by their names, as they are called in the executor."""
+
+    call: SignatureCall
+    outputs: dict[str, Result]
+    is_random: bool
+
+
+@contextmanager
+def _loader(settings: Settings, folders: Folders) -> Iterator[Callable[[str, Sequence[SignatureCall]], Answers]]:
+    """TensorFlow's Python package in a process of its own, which calls the signatures of a folder.
+
+    Raises:
+        ValidationError: its process has crashed, or does not answer in time.
+        NotValidatedError: there is no such package.
+    """
+    worker = Worker("cpu", settings.op_libraries, runtime="python", verbose=settings.verbose,
+                    allow_ops=settings.allow_ops, reads=tuple(folders))  # fmt: skip
+
+    def ask(folder: str, calls: Sequence[SignatureCall]) -> Answers:
+        return worker.call_signatures(folder, calls).result(settings.timeout)
+
+    try:
+        worker.start()
+        yield ask
+    except TensorFlowMissing as missing:
+        raise NotValidatedError(f"{LOADER} cannot be asked: {missing}", advice="not-loaded") from missing
+    except RuntimeFailure as failure:
+        raise ValidationError(f"{LOADER}: {printable(str(failure))}", advice="longer") from failure
+    finally:
+        worker.close()
+
+
+def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _Run:
+    """Runs GRAPH for the signature KEY, on a feed that is made, from the state in which a loader leaves it."""
+    serving = serving_of(graph)
+    assert serving is not None
+    served = serving.signatures[key]
+    plan = plan_with(executor.settings, graph, nodes_of(served.outputs.values()))
+    tensors = list(dict.fromkeys((*served.inputs.values(), *served.outputs.values())))
+    plan = replace(plan, groups=[tensors], beside=[])
+    known = {name: shape for name, shape in executor.shapes.get(EDITED, {}).items() if name in plan.placeholders}
+    overrides = replace(overrides, shapes={**known, **overrides.shapes})
+    subject = Subject(
+        executor, EDITED, graph, plan=plan, overrides=overrides, options=SubjectOptions(name=f"{LOADER} {key}")
+    )
+    if plan.skipped:
+        raise nothing_to_run(subject, f"the signature {quoted(key)}")
+    executor.load_again(EDITED)
+    subject.initialize()
+    _, begun = subject.start(0, {})
+    subject.wait(begun)
+    results = {tensor: Result(subject.result(0, 0), place) for place, tensor in enumerate(tensors)}
+    inputs = {name: executor.fetched(results[tensor]) for name, tensor in served.inputs.items()}
+    outputs = {name: results[tensor] for name, tensor in served.outputs.items()}
+    return _Run(SignatureCall(key, inputs), outputs, bool(plan.chance))
+
+
+def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
+    """Raises ValidationError where FOUND is not what the graph has given, in RUN; of what is random only the names."""
+    key = quoted(run.call.key)
+    if found.keys() != run.outputs.keys():
+        raise ValidationError(
+            f"{LOADER} gives {named(sorted(found))} for the signature {key}, not {named(sorted(run.outputs))}"
+        )
+    if run.is_random:
+        return
+    names = sorted(found)
+    executor.put(LOADER, [found[name] for name in names])
+    source = run.outputs[names[0]].result_id
+    pairs = [(run.outputs[name].index, place) for place, name in enumerate(names)]
+    comparisons = executor.comparisons(executor.compare(source, LOADER, pairs, rtol=RTOL, atol=ATOL))
+    wrong = [f"{printable(name)}: {difference(c)}" for name, c in zip(names, comparisons, strict=True) if not c.close]
+    if wrong:
+        raise ValidationError(
+            f"{LOADER} gives something else for the signature {key} than its graph does", details=tuple(wrong)
+        )

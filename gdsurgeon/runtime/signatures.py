@@ -1,0 +1,70 @@
+"""The signatures of a SavedModel as ``tf.saved_model.load`` gives them, as Keras and programs in Python have them.
+
+Runs in the worker process, where TensorFlow has been imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import NamedTuple
+
+from gdsurgeon.runtime.tensor import Array, Tensor
+
+
+class SignatureCall(NamedTuple):
+    """A call of the signature KEY with INPUTS, by their names."""
+
+    key: str
+    inputs: Mapping[str, Tensor]
+
+
+class Served(NamedTuple):
+    """What a loaded model has answered.
+
+    Attributes:
+        outputs: of each call, by their names.
+        not_loaded: why it was not loaded; '' where it was.
+        refused: why the call after the last of these was refused; '' where none was.
+    """
+
+    outputs: list[dict[str, Tensor]]
+    not_loaded: str = ""
+    refused: str = ""
+
+
+def call_signatures(
+    tf: ModuleType,
+    folder: str,
+    calls: Sequence[SignatureCall],
+    to_array: Callable[[Tensor], Array],
+    from_array: Callable[[Array, int], Tensor],
+) -> Served:
+    """Loads the SavedModel in FOLDER and calls its signatures in turn; what it keeps goes from call to call.
+
+    Args:
+        tf: the package.
+        folder: of the model.
+        calls: may be none, to see whether it loads.
+        to_array, from_array: between our tensors and its; the second takes a DataType, too.
+    """
+    # The functions are run as they are written, as graphs are by sessions here.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    try:
+        model = tf.saved_model.load(folder)
+    except Exception as error:  # whatever the Python that loads it may raise
+        return Served([], not_loaded=_text(error))
+    answers: list[dict[str, Tensor]] = []
+    for key, inputs in calls:
+        try:
+            fed = {name: tf.constant(to_array(value), dtype=value.dtype) for name, value in inputs.items()}
+            given = model.signatures[key](**fed)
+            answers.append({name: from_array(v.numpy(), v.dtype.as_datatype_enum) for name, v in given.items()})
+        except Exception as error:
+            return Served(answers, refused=_text(error))
+    return Served(answers)
+
+
+def _text(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
