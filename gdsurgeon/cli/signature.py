@@ -48,7 +48,8 @@ def command(
 ) -> None:
     """Rename, remove and add signatures of a SavedModel, or of a MetaGraph, and their inputs and outputs.
 
-    The graph stays as it is. Where the model has the objects of TensorFlow 2, --as-v1 writes it without them.
+    The graph stays as it is. The functions by which TensorFlow 2 serves it
+    follow.
 
     \b
     Examples:

@@ -61,8 +61,11 @@ def node_of(meant: Callable[[str], str], text: str) -> str:
 
 
 def _open(graph: Graph, inputs: Mapping[str, str]) -> Mapping[str, str]:
-    """Those of INPUTS that callers still give: an edit may have made a placeholder a constant."""
-    nodes = {key: graph[parse_tensor(text).node] for key, text in inputs.items()}
+    """Those of INPUTS that callers still give: an edit may have made a placeholder a constant.
+
+    Of an input that is no dense tensor each component stays.
+    """
+    nodes = {key: graph[parse_tensor(text).node] for key, text in inputs.items() if "/" not in key}
     frozen = [key for key, node in nodes.items() if node.op == "Const" and node.op_override is not None]
     return {key: text for key, text in inputs.items() if key not in frozen}
 

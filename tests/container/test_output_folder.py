@@ -277,11 +277,15 @@ def test_killed_at_any_instant(desk: Desk) -> None:
 
 
 def test_what_tensorflow_2_would_not_see(desk: Desk) -> None:
+    """A node of a signature, where the objects have no signatures; one that no signature needs is nobody's matter."""
     put(desk.folder / "model", meta_graph(objects=True))
-    removing = ("remove", "model", "--node", "unused", *QUICK, "-o", "out")
-    check_refused(desk, 4, ("tf.saved_model.load would not see this edit", "--as-v1"), *removing)
-    assert desk.run(*removing, "--as-v1").code == 0
+    removing = ("remove", "model", "--node", "unused", *QUICK, "-o", "unseen")
+    assert desk.run(*removing).code == 0
+    assert read("unseen").meta_graphs[0].HasField("object_graph_def")
+    moving = ("set-device", "model", "--set", "/cpu:0", "--select", "^y$", *QUICK, "-o", "out")
+    check_refused(desk, 4, ("tf.saved_model.load would not see this edit", "--as-v1"), *moving)
+    assert desk.run(*moving, "--as-v1").code == 0
     meta = read("out").meta_graphs[0]
     assert not meta.HasField("object_graph_def")
-    assert "unused" not in [node.name for node in meta.graph_def.node]
+    assert next(node for node in meta.graph_def.node if node.name == "y").device == "/device:CPU:0"
     assert "serving_default" in meta.signature_def
