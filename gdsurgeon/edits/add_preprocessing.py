@@ -8,10 +8,11 @@ from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
 from gdsurgeon.edits.copying.copy_in import copy_in
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.edits.copying.replacing import remove_unread
 from gdsurgeon.edits.naming import naming, of_field, of_nodes
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph, Use
-from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an
 
@@ -25,8 +26,9 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     """Puts PRE in front of the inputs of GRAPH.
 
     Every Placeholder ``P`` of PRE must be a Placeholder of GRAPH, and PRE must hold ``P_preprocessed``. What read
-    ``P`` then reads ``P_preprocessed``; ``P`` keeps its name and takes the dtype and shape that it has in PRE.
-    Control inputs stay on ``P``. All other nodes of PRE are copied; a name that is taken is made unique.
+    ``P`` then reads ``P_preprocessed``; ``P`` keeps its name and takes the dtype and shape that it has in PRE. Its
+    default, if it has one, goes: it is what GRAPH took. Control inputs stay on ``P``. All other nodes of PRE are
+    copied; a name that is taken is made unique.
 
     Args:
         graph: changed in place.
@@ -42,7 +44,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     uses: dict[Binding, list[Use]] = {}
     for binding in bindings:
         node = binding.node
-        if node.op not in UNSET_PLACEHOLDERS:
+        if node.op not in PLACEHOLDERS:
             raise EditError(
                 f"{quoted(node.name)} of {printable(graph.source_name)} is {an(node.op)}, not a Placeholder"
             )
@@ -53,20 +55,25 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     last = max((b.node for b in bindings), key=lambda node: node.record.start if node.record else 0)
     copied = copy_in(graph, pre, replace={b.placeholder: b.node.output for b in bindings}, after=last)
     intent = copied.intent()
+    notes = copied.notes(pre)
+    defaults = [read.node for binding in bindings for read in binding.node.inputs]
     for binding in bindings:
         result = copied.output(binding.result)
         for use in uses[binding]:
             intent.rewired.append(Rewired(use.node.name, use.slot, binding.node.name, result.name))
         graph.reroute(uses[binding], result)
+        if binding.node.inputs:
+            notes.append(f"{quoted(binding.node.name)} has no default any longer: callers feed it")
         if _take_over(graph, binding):
             intent.changed.append(binding.node.name)
+    intent.removed += remove_unread(graph, defaults)  # they would pass for outputs
     claim = Preprocessed(
         pre,
         tuple(
             Interface(b.node.name, b.placeholder.name, b.result.name, copied.output(b.result).name) for b in bindings
         ),
     )
-    return EditResult(intent, (claim,), warnings, copied.notes(pre))
+    return EditResult(intent, (claim,), warnings, notes)
 
 
 def _take_over(graph: Graph, binding: Binding) -> bool:
@@ -77,6 +84,7 @@ def _take_over(graph: Graph, binding: Binding) -> bool:
         return False
     if mine.op != other.op:  # the two kinds of placeholder need different attrs
         graph.set_op(mine, other.op)
+        graph.set_inputs(mine, [])
     for key in keys:
         graph.set_attr(mine, key, other.attr_bytes(key))
     return True

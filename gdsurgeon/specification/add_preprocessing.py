@@ -9,6 +9,7 @@ from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.specification.joining import Bound, Joined, bindings, uses
+from gdsurgeon.specification.sharing import unread
 
 
 def violations(comparison: Comparison, pre: Graph, mapped: Sequence[Bound] = ()) -> Iterator[str]:
@@ -20,6 +21,9 @@ def violations(comparison: Comparison, pre: Graph, mapped: Sequence[Bound] = ())
         new = joined.tensor(result)
         intent.rewired += [Rewired(name, slot, model, new) for name, slot in uses(comparison.before, model)]
         intent.altered.append(Altered(model, "op", pre[raw].op))
+        if comparison.before[model].inputs:
+            intent.altered.append(Altered(model, "inputs", ()))
         for key in ("dtype", "shape", "_output_shapes"):
             intent.altered.append(Altered(model, f"attr {key}", pre[raw].attr_bytes(key)))
+    intent.removed = list(unread(comparison.before, [model for model, _, _ in bound]))
     yield from joined.violations(intent)

@@ -17,8 +17,7 @@ from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import Constant, constant
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
+from gdsurgeon.specification.sharing import unread
 
 
 def violations(comparison: Comparison, values: Mapping[str, object]) -> Iterator[str]:
@@ -36,7 +35,7 @@ def violations(comparison: Comparison, values: Mapping[str, object]) -> Iterator
         found = constant(new)
         if found is not None and not _is(found, value):
             yield f"{quoted(name)} was to be {str(value)[:60]}, and is {str(found.values)[:60]}"
-    intent.removed = list(_unread(before, [name.removesuffix(":0") for name in values]))
+    intent.removed = list(unread(before, [name.removesuffix(":0") for name in values]))
     yield from audit(comparison, intent)
 
 
@@ -79,16 +78,3 @@ def _equal(wanted: object, found: object) -> bool:
         near = abs(found - wanted) <= 2**-7 * abs(wanted)  # as near as the coarsest of float types comes
         return near or struct.pack("<d", found) == struct.pack("<d", wanted) or found != found
     return wanted == found
-
-
-def _unread(before: Graph, names: list[str]) -> Iterator[str]:
-    """What only the defaults of the inputs NAMES were computed with."""
-    gone: set[str] = set(names)
-    pending = [read.node for name in names for read in before[name].inputs]
-    while pending:
-        node: Node = pending.pop()
-        readers = {*before.store.users(node.name), *before.store.colocated(node.name)}
-        if node.name not in gone and not node.op.startswith("Placeholder") and readers <= gone:
-            gone.add(node.name)
-            yield node.name
-            pending += [*(read.node for read in node.inputs), *node.controls]

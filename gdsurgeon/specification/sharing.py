@@ -184,3 +184,16 @@ def names_in_use(graph: Graph, without: Mapping[str, str] | None = None, *, func
 
 def _in_functions(functions: Iterable[FunctionDef]) -> set[str]:
     return {text for function in functions for node in function.node_def if (text := _text(node))}
+
+
+def unread(before: Graph, names: list[str]) -> Iterator[str]:
+    """The nodes that only the defaults of the inputs NAMES were computed with."""
+    gone: set[str] = set(names)
+    pending = [read.node for name in names for read in before[name].inputs]
+    while pending:
+        node: Node = pending.pop()
+        readers = {*before.store.users(node.name), *before.store.colocated(node.name)}
+        if node.name not in gone and not node.op.startswith("Placeholder") and readers <= gone:
+            gone.add(node.name)
+            yield node.name
+            pending += [*(read.node for read in node.inputs), *node.controls]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import statistics
 import sys
@@ -35,10 +36,11 @@ class Contender:
     """One command of a comparison.
 
     `column` is the tool's name in the table, `note` what sets this command apart from others of the
-    tool. `model` and `output`, where given, are files: an output must come out about as large as its
-    model. A slow contender is not warmed up, runs in the first rounds only, and is left out by
-    --no-peers. `status` is the exit status of a good end. `figures`, where given, is a file into which
-    the command writes what it has measured itself, as JSON: `seconds` and `bytes`, instead of the
+    tool. `model` and `output`, where given, are files (an output may be a folder): an output must come
+    out about as large as its model, where that is given. A slow contender is not warmed up, runs in the
+    first rounds only, and is left out by --no-peers. `status` is the exit status of a good end.
+    `figures`, where given, is a file into which the command writes what it has measured itself, as
+    JSON: `seconds` and `bytes`, instead of the
     whole process's. `tree`, where given, is another checkout whose gdsurgeon the command runs.
     """
 
@@ -243,5 +245,7 @@ def own_figures(path: str, sample: Sample) -> Sample:
 
 
 def remove(path: str | None) -> None:
-    if path and os.path.exists(path):
+    if path and os.path.isdir(path):
+        shutil.rmtree(path)
+    elif path and os.path.exists(path):
         os.remove(path)

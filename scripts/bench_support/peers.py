@@ -1,8 +1,10 @@
-"""The same rename done by TensorFlow itself, each way in a process of its own.
+"""The same work done by TensorFlow itself, each way in a process of its own.
 
 peers.py parse MODEL OUT OLD NEW    parse the GraphDef, rename the node and its readers, write
 peers.py import MODEL OUT OLD NEW   as `parse`, and load the result with tf.import_graph_def
 peers.py gtt MODEL OUT OLD NEW      the Graph Transform Tool inside the TensorFlow package
+peers.py freeze-tf1 MODEL OUT y y   freeze a SavedModel whose output is y with freeze_graph
+peers.py freeze-tf2 MODEL OUT y y   the same with convert_variables_to_constants_v2
 """
 
 from __future__ import annotations
@@ -59,10 +61,29 @@ def rename_by_graph_transform_tool(model: str, old: str, new: str) -> bytes:
     return renamed
 
 
+def freeze_of_tensorflow_1(model: str, old: str, new: str) -> bytes:
+    del new
+    from tensorflow.python.tools.freeze_graph import freeze_graph
+
+    frozen = freeze_graph("", "", True, "", old, "", "", "", True, "", input_saved_model_dir=model)
+    return bytes(frozen.SerializeToString())
+
+
+def freeze_of_tensorflow_2(model: str, old: str, new: str) -> bytes:
+    del old, new
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    signature = tf.saved_model.load(model).signatures["serving_default"]
+    return bytes(convert_variables_to_constants_v2(signature).graph.as_graph_def().SerializeToString())
+
+
 WAYS = {
     "parse": rename_by_parsing,
     "import": rename_and_import,
     "gtt": rename_by_graph_transform_tool,
+    "freeze-tf1": freeze_of_tensorflow_1,
+    "freeze-tf2": freeze_of_tensorflow_2,
 }
 
 

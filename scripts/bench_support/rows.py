@@ -326,6 +326,8 @@ def growth_row(shop: Workshop, name: str, middle: Model, large: Model, unit: str
 
 def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Callable[[], Row]]:
     """Every row by name, in the order of the table; a row makes its models when it is called for."""
+    from bench_support import saved_models
+
     big, medium = Model("big", sizes.big), Model("medium", sizes.medium)
     chain, short_chain = Model("chain", sizes.chain), Model("chain", sizes.short_chain)
     mobilenet, resnet = map(Model, KERAS)
@@ -342,6 +344,10 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         "structure-chain": lambda: structure_row(shop, "structure-chain", chain, Target(seconds=3.0)),
         "help": lambda: help_row(shop),
         "list-checkpoint": lambda: checkpoint_row(shop, sizes.checkpoint),
+        "freeze-tf1": lambda: saved_models.freeze_row(shop, "freeze-tf1", "tf1", sizes.checkpoint),
+        "freeze-tf2": lambda: saved_models.freeze_row(shop, "freeze-tf2", "tf2", sizes.checkpoint),
+        "rename-saved": lambda: saved_models.rename_row(shop, sizes.checkpoint),
+        "inspect-saved": lambda: saved_models.inspect_row(shop),
         "structure-tiny": lambda: small_structure_row(shop),
         "proof-tiny": lambda: proof_row(shop, "proof-tiny", TINY, 0.6),
         "proof-mobilenet": lambda: proof_row(shop, "proof-mobilenet", mobilenet, 0.9),

@@ -229,6 +229,17 @@ def test_what_does_not_fit_is_refused(found: Graph, part: Graph, mapped: list[Ma
     refused(words, found, part, *mapped)
 
 
+def test_an_input_with_a_default_loses_it() -> None:
+    """The default is what the model took, and not what PRE takes."""
+    default = node("image", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(-1, 3))
+    found = graph(const("d", [0, 0, 0], FLOAT, (1, 3)), default, identity("y", "image"))
+    result = add_preprocessing(found, pre())
+    assert graphs.ops(found)["image"] == "Placeholder"
+    assert inputs(found)["image"] == []
+    assert result.intent.removed == ["d"]
+    assert any("has no default any longer" in note for note in result.notes)
+
+
 def test_a_mapped_placeholder_with_a_default_is_not_ignored() -> None:
     default = node("raw", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=None)
     part = graph(const("d", [1]), default, placeholder("two", FLOAT), identity("two_preprocessed", "two"),

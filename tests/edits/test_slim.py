@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import loaders
 from support.desk import Desk, check_refused
-from support.loading import LOADERS, by_keras, by_tensorflow_2
 from support.meta_graphs import meta_graph, put, read
 from support.paths import FIXTURES
 from support.renaming import QUICK
@@ -146,9 +146,8 @@ def test_all_loaders(desk: Desk, tf: Any, saved_models: Shipped, name: str) -> N
     for key in serving.called:
         recorded = saved_models.recorded(name, key)
         wanted = {k: v.tolist() for k, v in recorded.outputs.items()}
-        for load in LOADERS:
-            if load is not by_keras or len(recorded.inputs) == 1:
-                assert load(tf, "out", recorded.inputs, key) == wanted, (load, key)
+        for load in loaders.ALL:
+            assert load(tf, "out", key, recorded.inputs) == wanted, (load, key)
 
 
 def test_what_a_signature_does_not_need_of_the_checkpoint(desk: Desk, saved_models: Shipped) -> None:
@@ -169,12 +168,12 @@ def test_objects_that_are_no_longer_loaded(desk: Desk, tf: Any, saved_models: Sh
     (desk.folder / "dense" / "saved_model.pb").write_bytes(saved.SerializeToString())
     recorded = saved_models.recorded("dense")
     with pytest.raises(AttributeError, match="add_slot"):
-        by_tensorflow_2(tf, "dense", recorded.inputs)
+        loaders.by_tensorflow_2(tf, "dense", "serving_default", recorded.inputs)
     ran = desk.run("slim", "dense", "-o", "out")
     assert ran.code == 0, ran.err
     wanted = {k: v.tolist() for k, v in recorded.outputs.items()}
-    for load in LOADERS:
-        assert load(tf, "out", recorded.inputs) == wanted, load
+    for load in loaders.ALL:
+        assert load(tf, "out", "serving_default", recorded.inputs) == wanted, load
 
 
 def test_its_variables_are_those_of_a_model(desk: Desk, tf: Any, saved_models: Shipped) -> None:

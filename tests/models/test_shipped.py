@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from support import loaders
 from support.desk import Desk, check_refused
+from support.graphs import FLOAT, INT32, node, placeholder
 from support.published import ABSENT, FOLDER
 from support.renaming import QUICK
 
@@ -38,8 +42,8 @@ def bytes_of(name: str) -> tuple[bytes, str]:
 def test_a_model_that_was_not_edited_is_written_as_it_was(name: str) -> None:
     model = open_model(str(FOLDER / name))
     assert model.container is not None
-    for node in model.graph.nodes():
-        _ = node.inputs, node.controls, node.colocated, node.attr_keys
+    for item in model.graph.nodes():
+        _ = item.inputs, item.controls, item.colocated, item.attr_keys
     assert read_chunks(model.container.chunks()) == bytes_of(name)[0]
 
 
@@ -71,6 +75,19 @@ def test_a_published_model_is_slimmed(desk: Desk, name: str) -> None:
     assert "bit-identical" in ran.err
     assert desk.run("validate", "out").code == 0
     assert "trouble" not in desk.run("inspect", "out").out.decode()
+
+
+@pytest.mark.tensorflow
+def test_what_is_put_in_front_of_a_published_model_is_seen_by_all(desk: Desk, tf: Any) -> None:
+    """Its input has a default, which goes."""
+    raw, kinds = placeholder("raw", INT32), {"T": INT32, "type": FLOAT}
+    desk.put("pre.pb", raw + node("used", "Bitcast", ["raw"], **kinds))
+    edit = ("add-preprocessing", str(FOLDER / "serving_half_plus_two_tf2_sm"), "pre.pb")
+    ran = desk.run(*edit, "--map", "serving_default/x=raw,used", "--no-v2-check", "-o", "out")
+    assert ran.code == 0, ran.err
+    bits = np.array([4], np.float32).view(np.int32)
+    for load in loaders.ALL:
+        assert load(tf, "out", "serving_default", {"x": bits}) == {"y": [4.0]}, load
 
 
 @pytest.mark.parametrize("name", META)

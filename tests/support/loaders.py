@@ -76,5 +76,7 @@ def by_c_api(tf: Any, path: str, key: str, inputs: Mapping[str, np.ndarray]) -> 
 
 ALL: tuple[Loader, ...] = (by_tensorflow_1, by_c_api, by_tensorflow_2, by_keras)
 """Each loader of signatures."""
+OF_GRAPHS: tuple[Loader, ...] = (by_tensorflow_1, by_c_api)
+"""Those that run the nodes that the signature names."""
 OF_OBJECTS: tuple[Loader, ...] = (by_tensorflow_2, by_keras)
 """Those that run the functions that the objects name."""

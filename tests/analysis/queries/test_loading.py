@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import loaders
 from support.desk import Desk
-from support.loading import LOADERS
 from support.meta_graphs import meta_graph, put, read, saved_model
 from support.paths import FIXTURES
 from support.shipped import Shipped
@@ -189,14 +189,13 @@ def test_the_repair_repairs(desk: Desk, tf: Any, saved_models: Shipped) -> None:
     assert (trouble.loaders, trouble.advice) == (NODES, "slim")
     assert "Could not find variable" in trouble.what
     recorded = saved_models.recorded("keras_saved")
-    for load in LOADERS:
-        if load.__name__ in ("by_tensorflow_1", "by_c_api"):
-            with pytest.raises(Exception, match="Could not find variable"):
-                load(tf, model, recorded.inputs)
+    for load in loaders.OF_GRAPHS:
+        with pytest.raises(Exception, match="Could not find variable"):
+            load(tf, model, "serving_default", recorded.inputs)
     assert desk.run("slim", model, "-o", "out").code == 0
     assert troubles_of("out") == []
     wanted = {k: v.tolist() for k, v in recorded.outputs.items()}
-    assert all(load(tf, "out", recorded.inputs) == wanted for load in LOADERS)
+    assert all(load(tf, "out", "serving_default", recorded.inputs) == wanted for load in loaders.ALL)
 
 
 def test_models_of_which_nothing_is_to_be_said(saved_models: Shipped) -> None:
