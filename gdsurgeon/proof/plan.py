@@ -171,6 +171,7 @@ class Planner:
         self.random: list[int] = []
         self.repeatable: set[int] = set()  # those of them that give equal sessions the same
         self.kept: list[int] = []  # what a run may change for the next one
+        self.writers: list[int] = []  # those of them that change variables, which others may read in the same run
         self._drawing = frozenset(drawing_nodes(graph))
         serving = serving_of(graph)
         runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
@@ -218,6 +219,8 @@ class Planner:
                 return
         if any(map(self._keeps_state, (op, *inside))):
             self.kept.append(number)
+        if any(map(self._writes, (op, *inside))):
+            self.writers.append(number)
         # Seeds inside functions are not looked at: what depends on such a call is run and not compared. A seeded op
         # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
         # from run to run.
@@ -228,7 +231,11 @@ class Planner:
 
     def _keeps_state(self, op: str) -> bool:
         """Whether the op may change something for the next run; variables are fed unless the model is restored."""
-        return keeps_state(op) or (bool(self._restored) and (is_step(op) or changes_variable(op)))
+        return keeps_state(op) or self._writes(op)
+
+    def _writes(self, op: str) -> bool:
+        """Whether the op changes variables that are restored."""
+        return bool(self._restored) and (is_step(op) or changes_variable(op))
 
     def _loads(self, number: int) -> bool:
         """Whether a loader runs the node before anything else: it may read then, and nothing more."""
@@ -338,10 +345,19 @@ class Planner:
         return self.flow.runs_once(number) and is_random(self.top.op(number))
 
     def _groups(self, wanted: list[int]) -> list[list[str]]:
-        """Fetches that can share a run: those that would read one TensorArray in two ways cannot.
+        """Fetches that can share a run.
 
-        A read clears the array, so that a second reader in the same run fails.
+        Those that would read one TensorArray in two ways cannot: a read clears the array, so that a second reader in
+        the same run fails. Nor can those that change variables and others: who reads sees the one value or the other.
         """
+        reached = {writer: self._downstream_with_origin([writer]) for writer in self.writers}
+        by_writers: dict[frozenset[int], list[int]] = {}
+        for number in wanted:
+            by_writers.setdefault(frozenset(w for w in reached if number in reached[w]), []).append(number)
+        return [names for numbers in by_writers.values() for names in self._groups_of_readers(numbers)]
+
+    def _groups_of_readers(self, wanted: list[int]) -> list[list[str]]:
+        """Fetches of which each TensorArray is read in one way."""
         readers = self._contested_readers()
         reached = {reader: self._downstream_with_origin([reader]) for found in readers.values() for reader in found}
         groups: list[tuple[dict[int, set[int]], list[str]]] = []

@@ -15,6 +15,8 @@ from support.renaming import QUICK
 
 import gdsurgeon as gds
 from gdsurgeon.container.load import open_model
+from gdsurgeon.proof.plan import plan_with
+from gdsurgeon.proof.settings import Settings
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
 
@@ -75,6 +77,12 @@ def test_a_published_model_is_slimmed(desk: Desk, name: str) -> None:
     assert "bit-identical" in ran.err
     assert desk.run("validate", "out").code == 0
     assert "trouble" not in desk.run("inspect", "out").out.decode()
+
+
+def test_what_trains_variables_is_run_apart_from_what_reads_them() -> None:
+    plan = plan_with(Settings(), open_model(str(FOLDER / "rust_regression_sm")).graph)
+    by_key = {"b": "StatefulPartitionedCall", "train": "StatefulPartitionedCall_1", "w": "StatefulPartitionedCall_2"}
+    assert plan.groups == [[by_key["b"], by_key["w"]], [by_key["train"]]]
 
 
 @pytest.mark.tensorflow
