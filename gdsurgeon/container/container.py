@@ -13,8 +13,7 @@ from gdsurgeon.container.restoring import initialising, keys_by_objects, restore
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.errors import InputError, Line, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.serving import Key, Serving
-from gdsurgeon.text import near_miss
+from gdsurgeon.graph.serving import Key, Serving, no_signature
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
 from gdsurgeon.wire.source import Source, fields_of
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
@@ -165,8 +164,7 @@ def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: W
     signatures = meta.signatures
     missing = [key for key in wanted.signatures if key not in signatures]
     if missing:
-        near = near_miss(missing[0], signatures)
-        raise InputError(f"{printable(name)} has no signature {quoted(missing[0])}.{near}".rstrip("."))
+        raise InputError(f"{printable(name)} has {no_signature(missing[0], signatures)}")
     restored = restored_keys(meta) if checkpoint else {}
     apart = keys_by_objects(meta, checkpoint, restored) if checkpoint else {}
     keys = restored | apart

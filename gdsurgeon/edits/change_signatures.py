@@ -10,7 +10,7 @@ from gdsurgeon.edits.naming import naming, of_field, of_tensors
 from gdsurgeon.edits.signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.serving import INIT, PREDICT, Served
+from gdsurgeon.graph.serving import INIT, PREDICT, Served, no_signature
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import near_miss
 
@@ -69,7 +69,7 @@ def _found(signatures: Mapping[str, Served], item: str) -> tuple[str, str]:
         return item, ""
     key, slash, name = item.partition("/")
     if not slash or key not in signatures:
-        raise EditError(f"there is no signature {quoted(key)}.{near_miss(key, signatures)}".rstrip("."))
+        raise EditError(f"there is {no_signature(key, signatures)}")
     names = (*signatures[key].inputs, *signatures[key].outputs)
     if name not in names:
         raise EditError(

@@ -9,10 +9,9 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
-from gdsurgeon.graph.serving import Served, Serving
+from gdsurgeon.graph.serving import Served, Serving, no_signature
 from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
-from gdsurgeon.text import near_miss
 
 DEFAULT_KEY = "serving_default"
 
@@ -29,8 +28,7 @@ def signature_of(graph: Graph, serving: Serving, key: str) -> Served:
     """The signature KEY of those that are called. Raises EditError: there is none."""
     found = serving.called.get(key)
     if found is None:
-        near = near_miss(key, serving.called)
-        raise EditError(f"{printable(graph.source_name)} has no signature {quoted(key)}.{near}".rstrip("."))
+        raise EditError(f"{printable(graph.source_name)} has {no_signature(key, serving.called)}")
     return found
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from gdsurgeon.errors import quoted
+from gdsurgeon.text import named, near_miss
 from gdsurgeon.wire.source import Source
 
 if TYPE_CHECKING:
@@ -157,3 +159,11 @@ class Serving(NamedTuple):
         """The signatures that somebody calls, or those of them that are meant."""
         keys = self.meant or [key for key in self.signatures if key != INIT]
         return {key: self.signatures[key] for key in keys if key in self.signatures}
+
+
+def no_signature(key: str, signatures: Collection[str]) -> str:
+    """That there is no signature KEY, with the one that may be meant, or else those that there are."""
+    called = sorted(other for other in signatures if other != INIT)
+    near = near_miss(key, called)
+    there = "" if near or not called else f" There is: {named(called)}."
+    return f"no signature {quoted(key)}.{near or there}".rstrip(".")
