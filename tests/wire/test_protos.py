@@ -23,6 +23,7 @@ ROOTS = {
     "tensorflow.TrackableObjectGraph": protos.TrackableObjectGraph,
     "tensorflow.MetaGraphDef": protos.MetaGraphDef,
     "tensorflow.VariableDef": protos.VariableDef,
+    "tensorflow.WhileContextDef": protos.ContextDef,
     "gdsurgeon.NodeHeaders": protos.NodeColumns,
     "gdsurgeon.NodeBodies": protos.NodeBodies,
 }
