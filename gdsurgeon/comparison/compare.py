@@ -258,7 +258,7 @@ def is_same_attr(old: Node, new: Node, key: str) -> bool:
     return _canonical(was) == _canonical(now)
 
 
-_LONGEST = 16 << 20
+_LONGEST = 1 << 16
 """Bytes of a value that a comparison keeps; of a longer one it keeps a digest."""
 
 

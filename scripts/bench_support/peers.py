@@ -74,7 +74,8 @@ def freeze_of_tensorflow_2(model: str, old: str, new: str) -> bytes:
     import tensorflow as tf
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-    signature = tf.saved_model.load(model).signatures["serving_default"]
+    loaded = tf.saved_model.load(model)  # it holds the variables
+    signature = loaded.signatures["serving_default"]
     return bytes(convert_variables_to_constants_v2(signature).graph.as_graph_def().SerializeToString())
 
 
