@@ -233,7 +233,7 @@ class Spelling(NamedTuple):
                 yield "colocated", *self._colocations(old, new)
                 yield "class", _other_classes(old), _other_classes(new)
             elif not is_same_attr(old, new, key):
-                yield f"attr {key}", _held(old, key), _held(new, key)
+                yield f"attr {key}", _held(old, key, b"before"), _held(new, key, b"after")
         yield "other fields", _other_fields_of(old), _other_fields_of(new)
 
     def _colocations(self, old: Node, new: Node) -> tuple[Value, Value]:
@@ -259,26 +259,16 @@ def is_same_attr(old: Node, new: Node, key: str) -> bool:
 
 
 _LONGEST = 1 << 16
-"""Bytes of a value that a comparison keeps; of a longer one it keeps a digest."""
+"""Bytes of a value that a comparison keeps; of a longer one it keeps that it is another."""
 
 
-def _held(node: Node, key: str) -> bytes | None:
-    """An attr as a fact."""
+def _held(node: Node, key: str, when: bytes) -> bytes | None:
+    """An attr, which is not the same before and after, as a fact; WHEN it is so."""
     if node.record is not None and key in node.header.attrs and key not in node.changed_attrs:
         start, end = node.header.attrs[key]
         if end - start > _LONGEST:
-            return _digest(node.record, start, end)
+            return b"%d bytes, %b" % (end - start, when)
     return _canonical(node.attr_bytes(key))
-
-
-def _digest(record: Record, start: int, end: int) -> bytes:
-    """How long a stretch of the body of a record is, and what it comes to, read piece by piece."""
-    from hashlib import blake2b
-
-    out = blake2b(digest_size=16)
-    for at in range(start, end, _STEP):
-        out.update(record.source.read(record.body + at, min(_STEP, end - at)))
-    return b"%d bytes, %b" % (end - start, out.hexdigest().encode())
 
 
 def _canonical(data: bytes | None) -> bytes | None:

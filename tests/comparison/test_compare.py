@@ -94,7 +94,7 @@ def test_a_name_that_another_node_has_now() -> None:
     assert compared(found) == Facts(altered={"z": {"colocated": (("a",), ())}})
 
 
-def test_of_a_long_value_a_digest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_value_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gigabyte that an edit puts in the place of another is not held in memory to say that it is another."""
     monkeypatch.setattr(compare, "_LONGEST", 16)
     model = graph(const("a", [float(i) for i in range(64)]), identity("y", "a"))
