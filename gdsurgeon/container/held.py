@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.container.objects import ObjectGraph, SignatureFunction
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
@@ -23,8 +23,8 @@ def held_nodes(meta: MetaGraph) -> dict[str, int]:
         if key in meta.signatures and function.name in graph.functions:
             try:
                 out |= held_by(graph, meta.signatures[key], function)
-            except Unlike:
-                pass  # the graph calls the function: what it is given there is known
+            except (Unlike, EditError, InputError):
+                pass  # the graph calls the function, so that what it is given there is known; or it cannot be read
     return out
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.errors import InputError
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
 from gdsurgeon.wire.messages import message
@@ -59,14 +60,14 @@ class ObjectGraph:
     def callables(self) -> list[str]:
         """What the model calls its own functions, beside its signatures."""
         root = self.proto.nodes[0].children if self.proto.nodes else ()
-        return [child.local_name for child in root if self.proto.nodes[child.node_id].WhichOneof("kind") == "function"]
+        return [child.local_name for child in root if self._at(child.node_id).WhichOneof("kind") == "function"]
 
     @property
     def signatures(self) -> dict[str, SignatureFunction]:
         """The function of each signature, by its key."""
         out: dict[str, SignatureFunction] = {}
         for child in self._map().children:
-            name = self.proto.nodes[child.node_id].bare_concrete_function.concrete_function_name
+            name = self._at(child.node_id).bare_concrete_function.concrete_function_name
             if name:
                 out[child.local_name] = SignatureFunction(name, self.bound(name))
         return out
@@ -89,7 +90,15 @@ class ObjectGraph:
 
     def constant(self, place: int) -> str:
         """The Const of the graph whose value the object at PLACE has; '' where it is something else."""
-        return self.proto.nodes[place].constant.operation
+        return self._at(place).constant.operation
+
+    def _at(self, place: int) -> SavedObject:
+        """The object at PLACE. Raises InputError: there is none."""
+        if not 0 <= place < len(self.proto.nodes):
+            raise InputError(
+                f"the model's objects are corrupt: one names object {place:,} of {len(self.proto.nodes):,}"
+            )
+        return self.proto.nodes[place]
 
     def add_constant(self, node: str) -> int:
         """A new object: the value of the Const NODE of the graph."""

@@ -92,16 +92,16 @@ def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str])
     """The keys of variables (by node) that are not RESTORED by the restore op, as tf.saved_model.load finds them.
 
     The model's objects say which of them the nodes stand for, and the checkpoint's own object graph, whose objects have
-    the same numbers, the key of each. What cannot be read of the checkpoint has no key.
+    the same numbers, the key of each. What cannot be read of either has no key.
     """
     graph = model.graph.pristine()
     others = (
         {node.name for node in nodes_of(graph, is_variable) if node.name not in restored} if model.has_objects else ()
     )
-    objects = {name: number for name, number in held_nodes(model).items() if name in others} if others else {}
-    if not objects:
-        return {}
     try:
+        objects = {name: number for name, number in held_nodes(model).items() if name in others} if others else {}
+        if not objects:
+            return {}
         with open_checkpoint(checkpoint) as opened:
             keys = object_graph.variable_keys(opened.tensor(object_graph.KEY).strings()[0])
     except InputError:

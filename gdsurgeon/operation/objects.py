@@ -46,9 +46,9 @@ def objects_after(
     assert serving is not None
     added = _lost(graph, objects)
     keys = [key for key in serving.signatures if key != INIT]
-    was = ObjectGraph(meta.around.object_graph_def).signatures
-    if definitions is None or (not touched and set(keys) == set(was)):
+    if definitions is None:
         return Objects(objects.proto, added) if added else None
+    was = ObjectGraph(meta.around.object_graph_def).signatures
     if not objects.has_signature_map:
         raise EditError(f"{_UNSEEN}the model's objects have no signatures", advice=_ADVICE)
     held = _held_now(graph, held_nodes(meta))

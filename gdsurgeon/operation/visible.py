@@ -87,6 +87,8 @@ def _wrong_objects(meta: MetaGraph, written: MetaGraph, touched: Collection[str]
         for name in sorted(objects.functions)
         if name not in written.graph.functions
     ]
+    if not touched:
+        return faults
     known = {now: place for name, place in held_nodes(meta).items() if (now := node_now(meta.graph, name)) is not None}
     for key in touched:
         function = objects.signatures.get(key)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support import loaders, saved_models
-from support.desk import Desk
+from support.desk import Desk, check_refused
 from support.graphs import FLOAT, INT32, INT64, STRING, const, node, placeholder, scalar
 from support.shipped import Recorded, Shipped
 
 from gdsurgeon.container.load import open_model
+from gdsurgeon.container.objects import SIGNATURE_MAP
 from gdsurgeon.edits.functions import signature
 from gdsurgeon.operation import objects, visible
+from gdsurgeon.wire.messages import message
 
 pytestmark = [pytest.mark.tensorflow]
 
@@ -130,6 +133,22 @@ def test_a_large_constant_is_an_object(desk: Desk, loaded: Any, saved_models: Sh
     assert all(given == loads[0] for given in loads)
     assert list(loads[0]) == list(recorded.outputs)
     assert os.path.getsize("out/saved_model.pb") < 1.2 * table.nbytes
+
+
+def test_objects_that_are_corrupt(desk: Desk, saved_models: Shipped) -> None:
+    """They are told of where they are needed."""
+    shutil.copytree(saved_models.path("dense"), "model")
+    file = Path("model/saved_model.pb")
+    data = message("tensorflow.SavedModel").FromString(file.read_bytes())
+    for item in data.meta_graphs[0].object_graph_def.nodes:
+        if item.user_object.identifier == SIGNATURE_MAP:
+            item.children[0].node_id = 99
+    file.write_bytes(data.SerializeToString())
+    ran(desk, "rename", "model", "serving_default_x=x", "-o", "renamed")
+    put_pre(desk, saved_models.recorded("dense").inputs["x"])
+    edit = ("add-preprocessing", "model", "pre.pb", "--map", f"{KEY}/x=raw,used", "-o", "out")
+    check_refused(desk, 3, ("objects are corrupt", "one names object 99 of 7"), *edit)
+    ran(desk, *edit, "--as-v1")
 
 
 def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
