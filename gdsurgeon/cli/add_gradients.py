@@ -12,6 +12,7 @@ from gdsurgeon.cli.options import edit_options, names_in, tolerance_options
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
+    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
@@ -98,8 +99,6 @@ def command(
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_gradients import add_gradients
-    from gdsurgeon.feeds.given import as_meant
-    from gdsurgeon.feeds.input_spec import given_shapes
 
     _check(request, bool(xs or weights), scope, measure)
     targets, sources, given = names_in(ys, "--ys"), names_in(xs, "--xs"), names_in(grad_ys, "--grad-ys")
@@ -120,7 +119,7 @@ def command(
                 unconnected=unconnected,
                 checkpoints=kept[0] if len(kept) == 1 else kept,
                 budget=budget,
-                shapes=given_shapes(graph, as_meant(request.overrides, graph)),
+                shapes=_shapes(request, graph),
                 threads=threads,
                 measure=measure,
                 rtol=rtol or 0.0,
@@ -147,6 +146,13 @@ def _differentiator(request: Request) -> Differentiator:
     return Differentiator(
         settings.timeout, settings.op_libraries, verbose=settings.verbose, allow_ops=settings.allow_ops
     )
+
+
+def _shapes(request: Request, graph: Graph) -> dict[str, tuple[int, ...]]:
+    from gdsurgeon.feeds.given import as_meant
+    from gdsurgeon.feeds.input_spec import given_shapes
+
+    return given_shapes(graph, as_meant(request.overrides, graph))
 
 
 def _kept(checkpoints: tuple[str, ...], budget: float | None, threads: int | None) -> list[str]:

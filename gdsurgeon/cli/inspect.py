@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.shipped import Contents
     from gdsurgeon.container.container import Container
     from gdsurgeon.container.wanted import Wanted
+    from gdsurgeon.view.inspection import Inspection
 
 
 @click.command("inspect", cls=Command)
@@ -62,12 +63,12 @@ def command(
     from gdsurgeon.analysis.queries.op_usage import op_usage
     from gdsurgeon.analysis.queries.signature import signature
     from gdsurgeon.analysis.queries.strings import baked_strings
-    from gdsurgeon.view import inspection
+    from gdsurgeon.view.inspection import Inspection
 
     graph, container = opened(model, function, wanted)
     findings = check(graph)
     try:
-        found = inspection.Inspection(graph, signature(graph), findings, most=most)
+        found = Inspection(graph, signature(graph), findings, most=most)
         if container is not None:
             found.contents, found.troubles = _shipped(container)
         if with_ops:
@@ -82,16 +83,20 @@ def command(
         if not findings.fault_count:
             raise
         raise broken(graph, findings) from None  # too broken to say more
-    if as_json:
-        import json
-
-        lines = [json.dumps(inspection.as_json(found), indent=2)]
-    else:
-        lines = [worded(line) for line in inspection.lines(found)]
-    terminal.answer("\n".join(lines))
+    terminal.answer(_text(found, as_json=as_json))
     terminal.warn(findings.warnings)
     if findings.fault_count:
         raise broken(graph, findings)
+
+
+def _text(found: Inspection, *, as_json: bool) -> str:
+    from gdsurgeon.view import inspection
+
+    if not as_json:
+        return "\n".join(worded(line) for line in inspection.lines(found))
+    import json
+
+    return json.dumps(inspection.as_json(found), indent=2)
 
 
 def _shipped(container: Container) -> tuple[Contents, list[tuple[Trouble, str]]]:

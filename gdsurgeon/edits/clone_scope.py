@@ -9,6 +9,7 @@ from typing import Literal
 from gdsurgeon.analysis.queries.initialisers import initialisers
 from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.cloning.beside import Beside
 from gdsurgeon.edits.cloning.left_out import LeftOut, left_out
@@ -83,12 +84,17 @@ def clone_scope(
     groups = beside.groups(topology, names)
     copied = plan.apply()
     left.forget(copied)
-    intent = copied.intent()
-    intent.copied = {}  # the originals are no other graph's
+    intent = _intent(copied)
     intent.changed += beside.apply(copied, groups)
     same = _claim(before[:-1], after[:-1], edges.inputs if replace else [], served, copied, replace)
     notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared), *left.notes, *beside.notes]
     return EditResult(intent, (SameOutputs(), same, *beside.claims(copied, served)), warnings, notes)
+
+
+def _intent(copied: NodeCopy) -> Intent:
+    intent = copied.intent()
+    intent.copied = {}  # the originals are no other graph's
+    return intent
 
 
 def _copy_names(
