@@ -263,7 +263,7 @@ def _operate(request: Request, edit: Edit, output: Output, proving: Proving | No
             try:
                 proof = proving.prove(graph, result, what.graph, what.edited if what.edited is not None else staged)
                 if what.served is not None:
-                    proof.served = _served(request, proving, graph, what.served, staged)
+                    proof.served = _served(request, proving, model, what.served, staged)
             except GdsurgeonError as error:
                 error.warnings = (*warnings, *result.warnings)
                 if isinstance(error, DiffersError):
@@ -302,13 +302,15 @@ def _restore_from(graph: Graph, staged: str, proving: Proving) -> None:
         proving.begin_again(restored_from(graph, staged))
 
 
-def _served(request: Request, proving: Proving, graph: Graph, keys: Sequence[str], staged: str) -> str:
+def _served(request: Request, proving: Proving, model: Model, keys: Sequence[str], staged: str) -> str:
     """What tf.saved_model.load makes of the staged model, in which the functions of the signatures KEYS are others."""
     if not request.v2_check or request.dry_run:
         return "was not asked" + (" in a dry run: there is no folder to load" if request.v2_check else "")
     from gdsurgeon.proof.served import Folders
 
-    return proving.check_served(graph, Folders(model_folder(request.model), os.path.dirname(staged)), keys)
+    tags = model.container.meta.tags if model.container is not None and request.form == "model" else ()
+    folders = Folders(model_folder(request.model), os.path.dirname(staged), tuple(sorted(tags)))
+    return proving.check_served(model.graph, folders, keys)
 
 
 def _publish(request: Request, staging: Output, done: Outcome, listener: _Listener) -> None:

@@ -108,7 +108,7 @@ def _held_now(graph: Graph, held: Mapping[str, int]) -> dict[Node, int]:
         now = node_now(graph, name)
         if now is not None:
             out[graph[now]] = place
-            if not is_as_before(graph, graph[now]):
+            if graph[now].op != "Const" and not is_as_before(graph, graph[now]):  # the object is what the Const holds
                 raise EditError(
                     f"{_UNSEEN}it makes {quoted(now)} ({printable(graph[now].op)}) anew from the model's objects",
                     advice=_ADVICE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
@@ -99,6 +99,7 @@ def definitions(meta: MetaGraph, touched: Collection[str]) -> dict[str, Signatur
             part.signature_def[key].CopyFrom(own[same])
         else:
             put_signature(part.signature_def[key], graph.pristine(), served, known)
+            _put_defaults(part.signature_def[key], served, own)
     respell(part, lambda text: tensor_now(graph, text))
     for key in touched:
         if key == INIT:
@@ -106,18 +107,35 @@ def definitions(meta: MetaGraph, touched: Collection[str]) -> dict[str, Signatur
         served, definition = graph.serving.signatures[key], part.signature_def[key]
         for name in set(served.inputs) - set(serving.signatures[key].inputs):
             definition.inputs.pop(name, None)
+            definition.defaults.pop(name, None)
         for named, infos in ((served.inputs, definition.inputs), (served.outputs, definition.outputs)):
-            _renew(graph, named, infos)
+            for name in _renew(graph, named, infos):
+                definition.defaults.pop(name, None)
     return dict(part.signature_def)
 
 
-def _renew(graph: Graph, named: Mapping[str, str], infos: MessageMap[str, TensorInfo]) -> None:
-    """Has INFOS, in today's names, say the types of the tensors NAMED, in those of the file, where they are others."""
+def _put_defaults(definition: SignatureDef, served: Served, own: Mapping[str, SignatureDef]) -> None:
+    """Has DEFINITION, of SERVED, keep what its inputs are by default in the signatures that are there, OWN."""
+    for old in own.values():
+        kept = {
+            plain_tensor(old.inputs[name].name): value for name, value in old.defaults.items() if name in old.inputs
+        }
+        for name, tensor in served.inputs.items():
+            if tensor in kept:
+                definition.defaults[name].CopyFrom(kept[tensor])
+
+
+def _renew(graph: Graph, named: Mapping[str, str], infos: MessageMap[str, TensorInfo]) -> Iterator[str]:
+    """Has INFOS, in today's names, say the types of the tensors NAMED, in those of the file, where they are others.
+
+    Yields the names of these.
+    """
     then = graph.pristine()
     for name, text in named.items():
         now = graph.tensor(tensor_now(graph, text) or text)
         if name in infos and _type(graph, now) != _type(then, then.tensor(text)):
             put_type(infos[name], graph, now)
+            yield name
 
 
 def _type(graph: Graph, tensor: Output) -> tuple[int, Shape]:

@@ -11,7 +11,6 @@ from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quot
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import serving_of
-from gdsurgeon.proof.engine import nothing_to_run
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.progress import Event
@@ -22,8 +21,8 @@ from gdsurgeon.proof.trial import EDITED, nodes_of
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowMissing
 from gdsurgeon.runtime.protocol import Result
+from gdsurgeon.runtime.signatures import ModelFolder, SignatureCall
 from gdsurgeon.runtime.signatures import Served as Answers
-from gdsurgeon.runtime.signatures import SignatureCall
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import named
 
@@ -33,10 +32,11 @@ LOADER = "tf.saved_model.load"
 
 
 class Folders(NamedTuple):
-    """Where a model lies: as it was, and as it is staged."""
+    """Where a model lies, as it was and as it is staged, and the tags of its graph."""
 
     before: str
     after: str
+    tags: tuple[str, ...] = ()
 
 
 def check_served(executor: Executor, graph: Graph, overrides: Overrides, folders: Folders, keys: Sequence[str]) -> str:
@@ -54,26 +54,43 @@ def check_served(executor: Executor, graph: Graph, overrides: Overrides, folders
 
     Raises:
         ValidationError: it does not load, does not run, or gives something else.
-        NotValidatedError: the graph cannot be run on any feed that can be made.
     """
     executor.progress(Event("proving"))
     with _loader(executor.settings, folders) as ask:
-        runs = [_run(executor, graph, overrides, key) for key in keys]
-        answers = ask(folders.after, [run.call for run in runs])
-        if answers.not_loaded and not ask(folders.before, []).not_loaded:
-            raise ValidationError(f"{LOADER} does not load the result: {printable(answers.not_loaded)}")
-    if answers.not_loaded:
-        return f"does not load the model, before any edit: {printable(answers.not_loaded)}"
-    if answers.refused:
-        key = keys[len(answers.outputs)]
-        raise ValidationError(f"{LOADER} does not run the signature {quoted(key)}: {printable(answers.refused)}")
-    for run, outputs in zip(runs, answers.outputs, strict=True):
-        _compare(executor, run, outputs)
-    if not keys:
-        return "loads it"
+        runs, not_run = _runs(executor, graph, overrides, keys)
+        # What a call changes is there in the next: each starts from the model as it is loaded, as the graph does.
+        rounds = [[run] for run in runs] if any(run.keeps_state for run in runs) else [runs]
+        for together in rounds or [[]]:
+            answers = ask(folders.after, [run.call for run in together])
+            if answers.not_loaded:
+                if not ask(folders.before, []).not_loaded:
+                    raise ValidationError(f"{LOADER} does not load the result: {printable(answers.not_loaded)}")
+                return f"does not load the model, before any edit: {printable(answers.not_loaded)}"
+            if answers.refused:
+                key = together[len(answers.outputs)].call.key
+                raise ValidationError(
+                    f"{LOADER} does not run the signature {quoted(key)}: {printable(answers.refused)}"
+                )
+            for run, outputs in zip(together, answers.outputs, strict=True):
+                _compare(executor, run, outputs)
     chance = [run.call.key for run in runs if run.is_random]
     but = f", but for what is random in {named(chance, 3)}" if chance else ""
-    return f"gives the same for {named(keys, 3)}{but}"
+    text = f"gives the same for {named([run.call.key for run in runs], 3)}{but}" if runs else "loads it"
+    return text + "".join(f"; {printable(key)} was not run: {printable(why)}" for key, why in not_run.items())
+
+
+def _runs(
+    executor: Executor, graph: Graph, overrides: Overrides, keys: Sequence[str]
+) -> tuple[list[_Run], dict[str, str]]:
+    """The runs of GRAPH for the signatures KEYS, and why some of these cannot be run."""
+    runs: list[_Run] = []
+    not_run: dict[str, str] = {}
+    for key in keys:
+        try:
+            runs.append(_run(executor, graph, overrides, key))
+        except NotValidatedError as error:
+            not_run[key] = error.message
+    return runs, not_run
 
 
 class _Run(NamedTuple):
@@ -82,6 +99,7 @@ class _Run(NamedTuple):
     call: SignatureCall
     outputs: dict[str, Result]
     is_random: bool
+    keeps_state: bool
 
 
 @contextmanager
@@ -93,10 +111,10 @@ def _loader(settings: Settings, folders: Folders) -> Iterator[Callable[[str, Seq
         NotValidatedError: there is no such package.
     """
     worker = Worker("cpu", settings.op_libraries, runtime="python", verbose=settings.verbose,
-                    allow_ops=settings.allow_ops, reads=tuple(folders))  # fmt: skip
+                    allow_ops=settings.allow_ops, reads=(folders.before, folders.after))  # fmt: skip
 
     def ask(folder: str, calls: Sequence[SignatureCall]) -> Answers:
-        return worker.call_signatures(folder, calls).result(settings.timeout)
+        return worker.call_signatures(ModelFolder(folder, folders.tags), calls).result(settings.timeout)
 
     try:
         worker.start()
@@ -123,7 +141,7 @@ def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _R
         executor, EDITED, graph, plan=plan, overrides=overrides, options=SubjectOptions(name=f"{LOADER} {key}")
     )
     if plan.skipped:
-        raise nothing_to_run(subject, f"the signature {quoted(key)}")
+        raise NotValidatedError(plan.skipped[0].reason)
     executor.load_again(EDITED)
     subject.initialize()
     _, begun = subject.start(0, {})
@@ -131,7 +149,7 @@ def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _R
     results = {tensor: Result(subject.result(0, 0), place) for place, tensor in enumerate(tensors)}
     inputs = {name: executor.fetched(results[tensor]) for name, tensor in served.inputs.items()}
     outputs = {name: results[tensor] for name, tensor in served.outputs.items()}
-    return _Run(SignatureCall(key, inputs), outputs, bool(plan.chance))
+    return _Run(SignatureCall(key, inputs), outputs, bool(plan.chance), plan.keeps_state)
 
 
 def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:

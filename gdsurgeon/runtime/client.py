@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
     from gdsurgeon.runtime.log import Log
     from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
-    from gdsurgeon.runtime.signatures import Served, SignatureCall
+    from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall
     from gdsurgeon.runtime.statistics import Statistics
     from gdsurgeon.runtime.tensor import Tensor
 
@@ -414,7 +414,7 @@ class Worker:
         """Make the nodes of the backward pass of a GraphDef; the worker's runtime must be 'python'."""
         return self.submit("derive", data=data, wanted=wanted)
 
-    def call_signatures(self, folder: str, calls: Sequence[SignatureCall]) -> Pending[Served]:
+    def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Pending[Served]:
         """Load a SavedModel with tf.saved_model.load and call its signatures; the runtime must be 'python'."""
         return self.submit("call_signatures", folder=folder, calls=list(calls))
 

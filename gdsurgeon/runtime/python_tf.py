@@ -19,7 +19,7 @@ from gdsurgeon.runtime.differentiation.modules import GraphOperation, GraphTenso
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
 from gdsurgeon.runtime.library import package_folder
 from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
-from gdsurgeon.runtime.signatures import Served, SignatureCall, call_signatures
+from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall, call_signatures
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 
 
@@ -72,7 +72,7 @@ class PythonRuntime(Runtime):
         with _translated(self._tf):
             return derive(self._tf, data, wanted)
 
-    def call_signatures(self, folder: str, calls: Sequence[SignatureCall]) -> Served:
+    def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Served:
         """See `gdsurgeon.runtime.signatures.call_signatures`."""
         return call_signatures(self._tf, folder, calls, partial(_to_array, self._tf), _from_array)
 

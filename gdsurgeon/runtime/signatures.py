@@ -12,6 +12,13 @@ from typing import NamedTuple
 from gdsurgeon.runtime.tensor import Array, Tensor
 
 
+class ModelFolder(NamedTuple):
+    """A SavedModel, and the tags of its graph that is meant; none where there is one alone."""
+
+    path: str
+    tags: Sequence[str] = ()
+
+
 class SignatureCall(NamedTuple):
     """A call of the signature KEY with INPUTS, by their names."""
 
@@ -35,7 +42,7 @@ class Served(NamedTuple):
 
 def call_signatures(
     tf: ModuleType,
-    folder: str,
+    folder: ModelFolder,
     calls: Sequence[SignatureCall],
     to_array: Callable[[Tensor], Array],
     from_array: Callable[[Array, int], Tensor],
@@ -51,7 +58,7 @@ def call_signatures(
     # The functions are run as they are written, as graphs are by sessions here.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     try:
-        model = tf.saved_model.load(folder)
+        model = tf.saved_model.load(folder.path, tags=list(folder.tags) or None)
     except Exception as error:  # whatever the Python that loads it may raise
         return Served([], not_loaded=_text(error))
     answers: list[dict[str, Tensor]] = []

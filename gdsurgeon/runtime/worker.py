@@ -40,7 +40,7 @@ from gdsurgeon.runtime.protocol import (
     RunSummary,
     WorkerRequest,
 )
-from gdsurgeon.runtime.signatures import SignatureCall
+from gdsurgeon.runtime.signatures import ModelFolder, SignatureCall
 from gdsurgeon.runtime.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ class Child:
         """The Backward pass of the GraphDef in DATA; see `gradients.derive`."""
         return Job(" gradients", lambda: self._python().derive(data, wanted))
 
-    def call_signatures(self, folder: str, calls: Sequence[SignatureCall]) -> Job:
+    def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Job:
         """A Served; see `signatures.call_signatures`."""
         return Job(" signatures", lambda: self._python().call_signatures(folder, calls))
 

@@ -269,6 +269,7 @@ class SignatureDef(Message):
     inputs: MessageMap[str, TensorInfo]
     outputs: MessageMap[str, TensorInfo]
     method_name: str
+    defaults: MessageMap[str, TensorProto]
 
 
 class AssetFileDef(Message):

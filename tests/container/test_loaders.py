@@ -135,6 +135,14 @@ def test_a_large_constant_is_an_object(desk: Desk, loaded: Any, saved_models: Sh
     assert os.path.getsize("out/saved_model.pb") < 1.2 * table.nbytes
 
 
+def test_signatures_that_share_what_they_change(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
+    """Each is asked of the model as it is loaded."""
+    added = ("--output", "again:n=counted/n", "--output", "more:n=counted/n")
+    err = ran(desk, "signature", saved_models.path("several"), *added, "-o", "out")
+    assert "served   tf.saved_model.load gives the same for again, more" in err
+    check_served(loaded, "out", saved_models.recorded("several", "counted"), "more")
+
+
 def test_objects_that_are_corrupt(desk: Desk, saved_models: Shipped) -> None:
     """They are told of where they are needed."""
     shutil.copytree(saved_models.path("dense"), "model")

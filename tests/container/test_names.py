@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.desk import Desk, check_refused
-from support.graphs import FLOAT, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, node, placeholder, scalar
 from support.meta_graphs import meta_graph, put, read, saved_model
 from support.renaming import QUICK
 
@@ -124,3 +124,26 @@ def test_a_signature_stays_with_the_name_that_another_node_takes(desk: Desk) -> 
 
 def post() -> bytes:
     return placeholder("y", FLOAT, (-1, 2)) + node("y_postprocessed", "Mul", ["y", "two"], T=FLOAT)
+
+
+def test_what_an_input_is_by_default_follows_it(desk: Desk) -> None:
+    """A signature says what an input is where a caller does not give it; one that takes another type has none."""
+    meta = meta_graph()
+    default = meta.signature_def["serving_default"].defaults["x"]
+    default.dtype, default.float_val[:] = 1, [2.0, 3.0]
+    put(desk.folder / "model", meta)
+
+    def defaults(folder: str) -> dict[str, Any]:
+        return dict(read(folder).meta_graphs[0].signature_def["serving_default"].defaults)
+
+    renaming = ("signature", "model", "--rename", "serving_default/x=seen", *QUICK, "-o", "renamed")
+    assert desk.run(*renaming).code == 0
+    assert defaults("renamed") == {"seen": default}
+    adding = ("signature", "model", "--output", "serving_default:again=y", *QUICK, "-o", "added")
+    assert desk.run(*adding).code == 0
+    assert defaults("added") == {"x": default}
+    desk.put("pre.pb", placeholder("raw", INT32) + node("used", "Cast", ["raw"], SrcT=INT32, DstT=FLOAT))
+    edit = ("add-preprocessing", "model", "pre.pb", "--map", "x=raw,used", *QUICK, "-o", "cast")
+    ran = desk.run(*edit)
+    assert ran.code == 0, ran.err
+    assert defaults("cast") == {}

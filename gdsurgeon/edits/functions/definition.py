@@ -92,10 +92,11 @@ def make_function(
     args = {output: unique(_arg_name(output)) for output in inputs}
     for output, name in args.items():
         function.signature.input_arg.add(name=name, type=_dtype(output))
-    spelt: dict[Output, str] = dict(args)
+    spelt: dict[Output, str] = {}
     for node in members:
         for index, arg in enumerate(output_args(node)):
             spelt[Output(node, index)] = f"{node.name}:{arg.arg}:{arg.place}"
+    spelt |= args  # one output of a member may be given, and another computed
     for output in outputs:
         name = unique(_arg_name(output) if output not in args else _arg_name(output) + "_out")
         function.signature.output_arg.add(name=name, type=_dtype(output))
