@@ -54,7 +54,7 @@ def objects_after(
     held = _held_now(graph, held_nodes(meta))
     made: dict[str, SignatureFunction] = {}
     for key in keys:
-        if key in touched:
+        if key in touched or key not in was:
             _check_plain(key, definitions[key])
             function, captured = signature_function(graph, key, serving.signatures[key], held)
             for node in captured:

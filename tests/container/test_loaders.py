@@ -143,6 +143,22 @@ def test_signatures_that_share_what_they_change(desk: Desk, loaded: Any, saved_m
     check_served(loaded, "out", saved_models.recorded("several", "counted"), "more")
 
 
+def test_a_signature_that_only_the_graph_has(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
+    """The objects get it with the next that is touched."""
+    shutil.copytree(saved_models.path("several"), "model")
+    file = Path("model/saved_model.pb")
+    data = message("tensorflow.SavedModel").FromString(file.read_bytes())
+    for item in data.meta_graphs[0].object_graph_def.nodes:
+        kept = [child for child in item.children if child.local_name != "scaled"]
+        if item.user_object.identifier == SIGNATURE_MAP:
+            del item.children[:]
+            item.children.extend(kept)
+    file.write_bytes(data.SerializeToString())
+    ran(desk, "signature", "model", "--rename", f"{KEY}=plainly", "-o", "out")
+    check_served(loaded, "out", saved_models.recorded("several", "scaled"), "scaled", loaders.OF_GRAPHS)
+    assert sorted(loaded.saved_model.load("out").signatures) == ["counted", "plainly", "scaled"]
+
+
 def test_objects_that_are_corrupt(desk: Desk, saved_models: Shipped) -> None:
     """They are told of where they are needed."""
     shutil.copytree(saved_models.path("dense"), "model")
