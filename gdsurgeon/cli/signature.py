@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import nodes, paired
 from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options, pair
-from gdsurgeon.cli.to_savedmodel import named
+from gdsurgeon.cli.signature_tensors import named, taking_and_giving
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,22 +22,7 @@ if TYPE_CHECKING:
     "--rename", "renamed", metavar="OLD=NEW", multiple=True, help="KEY=NEW, or KEY/NAME=NEW of an input or output."
 )
 @click.option("--remove", "removed", metavar="KEY[/NAME]", multiple=True, help="A signature, or an input or output.")
-@click.option(
-    "--input",
-    "inputs",
-    metavar="[KEY:]NAME=TENSOR",
-    multiple=True,
-    shell_complete=paired(nodes),
-    help="What a signature takes besides; one that is not there is made.",
-)
-@click.option(
-    "--output",
-    "outputs",
-    metavar="[KEY:]NAME=TENSOR",
-    multiple=True,
-    shell_complete=paired(nodes),
-    help="What it gives besides.",
-)
+@taking_and_giving("What a signature takes besides; one that is not there is made.", "What it gives besides.")
 def command(
     request: Request,
     renamed: tuple[str, ...],
@@ -48,8 +32,7 @@ def command(
 ) -> None:
     """Rename, remove and add signatures of a SavedModel, or of a MetaGraph, and their inputs and outputs.
 
-    The graph stays as it is. The functions by which TensorFlow 2 serves it
-    follow.
+    The graph stays as it is. The functions by which TensorFlow 2 serves it follow.
 
     \b
     Examples:

@@ -8,31 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files, nodes, paired
+from gdsurgeon.cli.complete import files, nodes
 from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options, pair
+from gdsurgeon.cli.signature_tensors import named, taking_and_giving
 
 if TYPE_CHECKING:
-    from gdsurgeon.edits.signatures import Named
     from gdsurgeon.operation.edit import Request
 
 
 @click.command("to-savedmodel", cls=Command)
 @partial(edit_options, out=OUT_BY_LETTER)
-@click.option(
-    "--input",
-    "inputs",
-    metavar="[KEY:]NAME=TENSOR",
-    multiple=True,
-    shell_complete=paired(nodes),
-    help="What a signature takes.  [default: every placeholder, by its name]",
-)
-@click.option(
-    "--output",
-    "outputs",
-    metavar="[KEY:]NAME=TENSOR",
-    multiple=True,
-    shell_complete=paired(nodes),
-    help="What it gives.  [default: every output, by its name]",
+@taking_and_giving(
+    "What a signature takes.  [default: every placeholder, by its name]",
+    "What it gives.  [default: every output, by its name]",
 )
 @click.option("--init", metavar="NODE", multiple=True, shell_complete=nodes, help="A node that a loader runs first.")
 @click.option(
@@ -75,11 +63,3 @@ def command(
         request,
         lambda graph: to_savedmodel(graph, taken, given, init=init, assets=read, unfreeze=unfreeze),
     )
-
-
-def named(text: str, option: str) -> Named:
-    from gdsurgeon.edits.signatures import DEFAULT_KEY, Named
-
-    name, tensor = pair(text, option, form="[KEY:]NAME=TENSOR")
-    key, colon, rest = name.partition(":")
-    return Named(rest, tensor, key) if colon else Named(name, tensor, DEFAULT_KEY)

@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 from support.desk import Desk, check_said, finished
 from support.hostile import HEAVY
+from support.kernel_calls import counted_calls
 from support.renaming import EARLIER, RENAME_TWO, renamed
 
 KILLS = int(os.environ.get("GDSURGEON_KILLS", "6"))
@@ -71,14 +72,11 @@ def calls_on_files(desk: Desk, place: str, trace: Path) -> list[tuple[str, int]]
     names = ",".join(CALLS)
     ran = finished(traced(desk, ["-y", "-o", str(trace), "-e", f"trace={names}"], place))
     assert ran.code == 0, ran
-    counts = dict.fromkeys(CALLS, 0)
-    found = []
-    for line in trace.read_text(errors="replace").splitlines():
-        call = re.match(r"(?:\d+ +)?(\w+)\(", line)
-        if call is not None and call[1] in counts:
-            counts[call[1]] += 1
-            if f"{desk.folder}/" in line or re.search(r'"(\./)?\.?(model|out|report)', line):
-                found.append((call[1], counts[call[1]]))
+    found = [
+        (call, count)
+        for line, call, count in counted_calls(trace, CALLS)
+        if f"{desk.folder}/" in line or re.search(r'"(\./)?\.?(model|out|report)', line)
+    ]
     return found if EACH_CALL else list(dict(found).items())
 
 

@@ -6,7 +6,6 @@ GDSURGEON_EACH_CALL=1 has the process killed at each call, and each call fail; o
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 from support.desk import Desk, check_said, finished
+from support.kernel_calls import counted_calls
 from support.meta_graphs import put, read, saved_model
 from support.renaming import QUICK
 
@@ -53,14 +53,11 @@ def calls_on_the_folder(desk: Desk, place: str, trace: Path) -> list[tuple[str, 
     """The calls of a run that are about the folder: which, and the how-manyeth of its kind it is."""
     begin_anew(desk)
     assert finished(traced(desk, place, "-y", "-o", str(trace), "-e", f"trace={','.join(CALLS)}")).code == 0
-    counts = dict.fromkeys(CALLS, 0)
-    found = []
-    for line in trace.read_text(errors="replace").splitlines():
-        call = re.match(r"(?:\d+ +)?(\w+)\(", line)
-        if call is not None and call[1] in counts:
-            counts[call[1]] += 1
-            if f"{desk.folder}/" in line and (call[1] != "openat" or "O_CREAT" in line):
-                found.append((call[1], counts[call[1]]))
+    found = [
+        (call, count)
+        for line, call, count in counted_calls(trace, CALLS)
+        if f"{desk.folder}/" in line and (call != "openat" or "O_CREAT" in line)
+    ]
     return found if "GDSURGEON_EACH_CALL" in os.environ else list(dict(found).items())
 
 

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from support.saved_models import layers
+
 PREFIX, CLONE, SAID = "model.ckpt", "copy", "said"
 SOURCE, TARGET = "net", "copy"
 X = (np.arange(12, dtype=np.float32).reshape(3, 4) - 5) / 8
@@ -71,16 +73,8 @@ def _builders(tf: Any) -> Mapping[str, Callable[[Any, str], None]]:
 
 def _net(tf: Any, parts: int = 0, resource: bool = False, device: str | None = None) -> tuple[Any, Any]:
     """Two dense layers under ``net``; variables in PARTS where these are asked for."""
-    v1 = tf.compat.v1
-    x = v1.placeholder(tf.float32, [None, 4], "x")
-    part = v1.fixed_size_partitioner(parts) if parts else None
-    v1.set_random_seed(1)
-    with v1.variable_scope("net", use_resource=resource, partitioner=part):
-        draw = v1.random_normal_initializer()
-        w = tf.convert_to_tensor(v1.get_variable("w", [4, 6], initializer=draw))
-        with v1.device(device):
-            b = tf.convert_to_tensor(v1.get_variable("b", [6], initializer=draw))
-        v = tf.convert_to_tensor(v1.get_variable("v", [6, 2], initializer=draw))
+    x, w, b, v = layers(tf, parts, resource, device)
+    with tf.name_scope("net/"):
         return x, tf.identity(tf.nn.sigmoid(x @ w + b) @ v, "out")
 
 

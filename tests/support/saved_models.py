@@ -232,8 +232,8 @@ def _of_nodes(tf: Any, words: str) -> dict[str, Callable[[Any, str], Built]]:
     }
 
 
-def _net(tf: Any, parts: int = 0, resource: bool = False, device: str | None = None) -> Built:
-    """Two dense layers; variables in two PARTS where these are asked for."""
+def layers(tf: Any, parts: int, resource: bool, device: str | None) -> tuple[Any, Any, Any, Any]:
+    """An input and the weights of two dense layers under ``net``; in PARTS where these are asked for."""
     v1 = tf.compat.v1
     x = v1.placeholder(tf.float32, [None, 4], "x")
     part = v1.fixed_size_partitioner(parts) if parts else None
@@ -244,6 +244,12 @@ def _net(tf: Any, parts: int = 0, resource: bool = False, device: str | None = N
         with v1.device(device):
             b = tf.convert_to_tensor(v1.get_variable("b", [6], initializer=draw))
         v = tf.convert_to_tensor(v1.get_variable("v", [6, 2], initializer=draw))
+    return x, w, b, v
+
+
+def _net(tf: Any, parts: int = 0, resource: bool = False, device: str | None = None) -> Built:
+    """Two dense layers; variables in two PARTS where these are asked for."""
+    x, w, b, v = layers(tf, parts, resource, device)
     return {"x": (x, X)}, {"y": tf.identity(tf.nn.relu(x @ w + b) @ v, "y")}
 
 
