@@ -1,0 +1,1 @@
+"""What changed between two graphs: which node became which, names aside."""

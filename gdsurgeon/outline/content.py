@@ -1,0 +1,211 @@
+"""What there is to see of one graph, column by column: no node objects, so that two graphs can be seen as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from gdsurgeon.analysis.queries.attr_text import format_attr
+from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.traversal.order import topological_order
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.errors import GdsurgeonError, InputError
+from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, functions_in, shape_of
+from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
+from gdsurgeon.ops.kinds import ENTER, VARIABLE_READS, is_variable
+from gdsurgeon.outline.flops import flops
+from gdsurgeon.values import Data
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.protos import AttrValue
+
+PLUMBING = frozenset(("_output_shapes", "_class", "value", "_XlaAlreadyClustered"))
+"""Attrs that are shown as something else, or are of no interest to a person."""
+
+
+@dataclass(eq=False, repr=False)
+class Content(Data):
+    """What there is to see of a graph, or of the body of a function: a row a node, in each column.
+
+    Attributes:
+        title: what the graph is called.
+        names: of the nodes.
+        ops: of the nodes.
+        inputs: the data inputs of each: the row of a node and the index of its output; one that leads nowhere is not
+            among them.
+        controls: the rows of the nodes that each waits for.
+        outputs: dtype and shape of what each gives, ``float32 [?,224,224,3]``.
+        attrs: key and value, as people write them, but for `PLUMBING`.
+        devices: where each asks to run, '' for anywhere.
+        calls: the functions that each calls.
+        parameters: how many numbers each holds that training may have set: elements of floating-point and 8-bit
+            constants, and of variables.
+        flops: what each computes; see `outline.flops`.
+        order: the rows, producers first.
+        is_weight: whether the node is a constant, a variable, or only passes one of these on: a picture says it in
+            the node that reads it.
+        faults: what is wrong with a node, by its row.
+    """
+
+    title: str
+    names: list[str]
+    ops: list[str]
+    inputs: list[list[tuple[int, int]]]
+    controls: list[list[int]]
+    outputs: list[list[str]]
+    attrs: list[list[tuple[str, str]]]
+    devices: list[str]
+    calls: list[tuple[str, ...]]
+    parameters: list[int]
+    flops: list[int]
+    order: list[int]
+    is_weight: bytearray
+    faults: dict[int, str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def readers(self) -> list[list[int]]:
+        """For each row those of the nodes that read it, each once, control edges left out."""
+        out: list[list[int]] = [[] for _ in self.names]
+        for row, inputs in enumerate(self.inputs):
+            for producer in dict.fromkeys(producer for producer, _ in inputs):
+                out[producer].append(row)
+        return out
+
+
+def content_of(graph: Graph, title: str) -> Content:
+    """What there is to see of GRAPH; of a broken one, what can be read."""
+    return _Reader(graph).content(title)
+
+
+def tensor_text(dtype: int, shape: Shape) -> str:
+    """``float32 [?,224,224,3]``; a reference is shown as what it refers to."""
+    return f"{dtype_name(base_dtype(dtype))} {format_shape(shape)}" if dtype else "?"
+
+
+class _Reader:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._top = topology_of(graph)
+        self._shapes = infer_shapes(graph)
+        self._texts: dict[bytes, str] = {}  # the same few values again and again
+        self._functions: dict[bytes, tuple[str, ...]] = {}
+
+    def content(self, title: str) -> Content:
+        top = self._top
+        numbers = list(top.numbers())
+        row_of = dict(zip(numbers, range(len(numbers)), strict=True))
+        nodes = [top.node(number) for number in numbers]
+        out = Content(
+            title=title,
+            names=[top.name(number) for number in numbers],
+            ops=[], inputs=[], controls=[], outputs=[], attrs=[], devices=[], calls=[], parameters=[], flops=[],
+            order=_order(top, row_of), is_weight=bytearray(len(numbers)), faults={},
+        )  # fmt: skip
+        for row, (number, node) in enumerate(zip(numbers, nodes, strict=True)):
+            reads = top.reads(number)
+            out.inputs.append([(row_of[p], slot) for p, slot in reads if slot >= 0 and p in row_of])
+            out.controls.append([row_of[p] for p, slot in reads if slot < 0 and p in row_of])
+            if top.reads_missing(number):
+                out.faults[row] = "reads a node that is not there"
+            self._describe(row, node, out)
+        find_weights(out)
+        return out
+
+    def _describe(self, row: int, node: Node, out: Content) -> None:
+        """Enters what NODE says of itself."""
+        try:
+            op, device = node.op, node.device
+            outputs, attrs, calls = self._outputs(node), self._attrs(node), self._calls(node)
+        except GdsurgeonError as error:
+            out.faults[row] = str(error)
+            op, device, outputs, attrs, calls = self._top.op(self._top.id_of(node)), "", [], [], ()
+        out.ops.append(op)
+        out.devices.append(device)
+        out.outputs.append(outputs)
+        out.attrs.append(attrs)
+        out.calls.append(calls)
+        out.parameters.append(self._parameters(op, node) if row not in out.faults else 0)
+        out.flops.append(flops(op, node, self._shapes) if row not in out.faults else 0)
+
+    def _outputs(self, node: Node) -> list[str]:
+        dtypes = node.output_dtypes or ()
+        return [tensor_text(dtype, self._shapes.shape(Output(node, k))) for k, dtype in enumerate(dtypes)]
+
+    def _attrs(self, node: Node) -> list[tuple[str, str]]:
+        return [(key, self._text(node.attr_bytes(key) or b"")) for key in sorted(node.attr_keys) if key not in PLUMBING]
+
+    def _text(self, data: bytes) -> str:
+        found = self._texts.get(data)
+        if found is None:
+            found = self._texts[data] = format_attr(_decoded(data))
+        return found
+
+    def _calls(self, node: Node) -> tuple[str, ...]:
+        """The functions of the library that NODE calls: its op, and those that its attrs name."""
+        library = self._graph.functions
+        if not len(library):
+            return ()
+        named = (name for key in node.attr_keys for name in self._named(node.attr_bytes(key) or b""))
+        return tuple(name for name in dict.fromkeys((node.op, *named)) if name in library)
+
+    def _named(self, data: bytes) -> tuple[str, ...]:
+        if data[:1] not in _FUNCTION_TAGS:
+            return ()
+        found = self._functions.get(data)
+        if found is None:
+            found = self._functions[data] = tuple(func.name for func in functions_in(_decoded(data)))
+        return found
+
+    def _parameters(self, op: str, node: Node) -> int:
+        if op == "Const":
+            header = constant_header(node)
+            return header.elements if header is not None and _can_be_trained(header.dtype) else 0
+        if not is_variable(op):
+            return 0
+        shape, dtype = node.attr("shape"), node.plain_attr("dtype")
+        sizes = shape_of(shape.shape) if shape is not None else None
+        return prod(sizes) if sizes and min(sizes) >= 0 and isinstance(dtype, int) and _can_be_trained(dtype) else 0
+
+
+def _decoded(data: bytes) -> AttrValue:
+    try:
+        return attr_value(data)
+    except decode_error():
+        raise InputError("an attr is corrupt") from None
+
+
+_FUNCTION_TAGS = (b"\x52", b"\x0a")
+"""With what an AttrValue begins that is a function, or a list."""
+
+
+def _can_be_trained(dtype: int) -> bool:
+    """Whether weights are of DTYPE: floating-point numbers, complex ones, or what such are quantised to."""
+    kind = DTYPES.get(base_dtype(dtype))
+    return kind is not None and (kind.is_inexact or kind.is_quantized or (kind.is_integer and kind.size == 1))
+
+
+def _order(top: Topology, row_of: dict[int, int]) -> list[int]:
+    """The rows, producers first; what lies on an illegal cycle comes last."""
+    order = [row_of[number] for number in topological_order(top)]
+    if len(order) < len(row_of):
+        placed = set(order)
+        order += [row for row in range(len(row_of)) if row not in placed]
+    return order
+
+
+def find_weights(content: Content) -> None:
+    """Marks constants, variables, and what only passes one of these on: reads, casts of what is stored smaller."""
+    flags = content.is_weight
+    for row in content.order:
+        op, inputs = content.ops[row], content.inputs[row]
+        if op == "Const" or is_variable(op):
+            flags[row] = not content.controls[row]
+        elif op in _PASSES and len(inputs) == 1 and not content.controls[row] and not content.faults.get(row):
+            flags[row] = flags[inputs[0][0]]
+
+
+_PASSES = VARIABLE_READS | ENTER | {"Cast", "Dequantize"}
