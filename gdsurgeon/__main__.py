@@ -14,15 +14,16 @@ for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
     if _number is not None and _signal.getsignal(_number) != _signal.SIG_IGN:
         _signal.signal(_number, _end)
 
+from gdsurgeon.errors import INTERNAL_FAULT, OutputError, printable  # noqa: E402
 from gdsurgeon.resources import exhausted  # noqa: E402
 
 try:
     from gdsurgeon.cli.main import run
-except Exception as _error:
-    if not exhausted(_error):
-        raise
-    os.write(2, f"Error: {exhausted(_error)}\n".encode())
-    os._exit(6)
+except Exception as _error:  # too little of something, or an installation that is not whole
+    _want = exhausted(_error)
+    _said = _want or f"internal fault ({type(_error).__name__}: {printable(str(_error))})"
+    os.write(2, f"Error: {_said}\n".encode())
+    os._exit(OutputError.exit_code if _want else INTERNAL_FAULT)
 
 if __name__ == "__main__":
     run()

@@ -8,6 +8,9 @@ from typing import TypeAlias
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """What errors and reports tell a machine."""
 
+INTERNAL_FAULT = 70
+"""The exit code of what should not happen: EX_SOFTWARE of sysexits.h. A comparison has 1 for what differs."""
+
 
 class Line(str):
     """A line for a person that names arguments of the library: the command line calls those by its options.
@@ -64,7 +67,7 @@ class GdsurgeonError(Exception):
         warnings: what there was to say before it came to this, a line each.
     """
 
-    exit_code = 1
+    exit_code = INTERNAL_FAULT
     code = "failed"
 
     def __init__(

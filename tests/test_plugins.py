@@ -110,6 +110,38 @@ def test_a_package_that_is_broken_spoils_nothing_else(desk: Desk, monkeypatch: p
     assert b"Usage: gdsurgeon rename" in desk.run("rename", "--help").out
 
 
+@pytest.mark.parametrize(
+    ("leaving", "code", "said"),
+    [
+        ("click.get_current_context().exit(3)", 3, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit(4)", 4, ""),
+        ("sys.exit(256 + 9)", 9, ""),
+        ("sys.exit('no\\nway')", 70, "Error: no\\nway\n"),
+        ("raise click.ClickException('no way')", 2, "Error: no way\n"),
+        ("raise RuntimeError('no way')", 70, "Error: internal fault (RuntimeError: no way)\n"),
+        ("raise click.Abort", 130, "Interrupted\n"),
+    ],
+)
+def test_how_it_may_leave(desk: Desk, monkeypatch: pytest.MonkeyPatch, leaving: str, code: int, said: str) -> None:
+    distribution(desk.folder / "other", "leaving = leaving:command\n")
+    text = f"import sys, click\n@click.command()\ndef command():\n    click.echo('data')\n    {leaving}\n"
+    (desk.folder / "other" / "leaving.py").write_text(text)
+    monkeypatch.syspath_prepend(str(desk.folder / "other"))
+    monkeypatch.delitem(sys.modules, "leaving", raising=False)
+    ran = desk.run("leaving")
+    assert (ran.code, ran.out) == (code, b"data\n")
+    assert ran.err.startswith(said) if said else not ran.err
+
+
+def test_one_that_leaves_when_it_is_loaded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    distribution(desk.folder / "other", "gone = gone_at_once:command\n")
+    (desk.folder / "other" / "gone_at_once.py").write_text("import sys\nsys.exit(1)\n")
+    monkeypatch.syspath_prepend(str(desk.folder / "other"))
+    assert desk.run("gone").code == 2
+    assert desk.run("--help").code == 0
+
+
 def test_a_command_of_ours_does_not_look_at_packages() -> None:
     code = "import sys\nfrom gdsurgeon.cli.main import exit_code\nassert exit_code(sys.argv[1:]) == 0"
     loaded = "\nprint([n for n in ('importlib.metadata', 'gdsurgeon.cli.plugins') if n in sys.modules])"

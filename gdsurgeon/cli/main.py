@@ -16,7 +16,7 @@ import click
 from gdsurgeon.cli.commands import Commands
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.incoming import forget
-from gdsurgeon.errors import GdsurgeonError, UsageError, printable, reason
+from gdsurgeon.errors import INTERNAL_FAULT, GdsurgeonError, OutputError, UsageError, printable, reason
 from gdsurgeon.resources import exhausted
 
 
@@ -46,7 +46,7 @@ def main(context: click.Context) -> None:
 
     \b
     Exit codes: 0 done, 2 usage, 3 bad input, 4 edit refused, 5 validation failed, 6 cannot write,
-    7 could not be validated here.
+    7 could not be validated here, 70 an internal fault.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -89,6 +89,8 @@ def run() -> NoReturn:
         code = 130
     except Terminated as ended:
         code = 128 + ended.number
+    except BaseException as error:  # in what tells of another, or cleans up after it
+        code = _fault(error)
     # What is left needs no cleaning up, and freeing a million nodes takes time.
     os._exit(code)
 
@@ -154,19 +156,24 @@ def exit_code(arguments: list[str]) -> int:
     except Exception as error:
         if terminal.debug:
             show_traceback()
-        want = exhausted(error)
-        if want:
-            terminal.say(f"Error: {want}")
-            return 6
-        if isinstance(error, OSError) and error.filename is None:
+        if isinstance(error, OSError) and error.filename is None and not exhausted(error):
             # Whatever is read or staged says so itself: what is left is standard output.
             terminal.say(f"Error: <stdout> cannot be written: {reason(error)}")
-            return 6
-        terminal.say(f"Error: internal fault ({type(error).__name__}: {printable(str(error))})")
-        terminal.say("Hint: please report it, with what --debug shows")
-        return 1
+            return OutputError.exit_code
+        return _fault(error)
     finally:
         forget()
+
+
+def _fault(error: BaseException) -> int:
+    """Says what ERROR is that nobody has foreseen, or what there was not enough of; returns its exit code."""
+    want = exhausted(error)
+    if want:
+        terminal.say(f"Error: {want}")
+        return OutputError.exit_code
+    terminal.say(f"Error: internal fault ({type(error).__name__}: {printable(str(error))})")
+    terminal.say("Hint: please report it, with what --debug shows")
+    return INTERNAL_FAULT
 
 
 def _signal_behind(error: BaseException) -> BaseException | None:
@@ -199,9 +206,19 @@ def _exit_code(arguments: list[str]) -> int:
             main.invoke(context)
     except click.exceptions.Exit as ended:
         return ended.exit_code
+    except SystemExit as ended:
+        return _left(ended)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "gdsurgeon"
         raise UsageError(error.format_message().rstrip("."), hint=f"{where} --help") from error
     except click.ClickException as error:
         raise UsageError(error.format_message()) from error
     return 0
+
+
+def _left(ended: SystemExit) -> int:
+    """The exit code of a command of another package that leaves by `sys.exit`; a text is what is wrong."""
+    if ended.code is None or isinstance(ended.code, int):
+        return (ended.code or 0) & 0xFF
+    terminal.say(f"Error: {printable(str(ended.code))}")
+    return INTERNAL_FAULT

@@ -55,7 +55,7 @@ def load(plugin: EntryPoint) -> click.Command:
     """
     try:
         found = plugin.load()
-    except Exception as error:  # what another package does wrong, it does in ways of its own
+    except (Exception, SystemExit) as error:  # what another package does wrong, it does in ways of its own
         raise UsageError(
             f"the command {quoted(plugin.name)} ({printable(plugin.value)}) cannot be loaded: "
             f"{type(error).__name__}: {printable(str(error))}"

@@ -16,6 +16,8 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from gdsurgeon.errors import INTERNAL_FAULT, UsageError
+
 PROGRAM = "gdsurgeon"
 
 COMPLETE = "_GDSURGEON_COMPLETE"
@@ -87,6 +89,7 @@ def script(shell: str) -> str:
 def answer(program: click.Command) -> int:
     """Answers the shell that asks in the environment; gives the exit code. What goes wrong has no completions."""
     try:
-        return shell_complete(program, {}, PROGRAM, COMPLETE, os.environ[COMPLETE])
+        failed = shell_complete(program, {}, PROGRAM, COMPLETE, os.environ[COMPLETE])
     except Exception:  # there is nobody to tell: the user is in the middle of a line
-        return 1
+        return INTERNAL_FAULT
+    return UsageError.exit_code if failed else 0
