@@ -84,11 +84,7 @@ def check_node_attrs(definition: OpDef | None, node: NodeDef) -> AttrFindings:
     """Checks the attrs of a node in a function, where one may stand for an attr of the function."""
     check = _Check(definition, node.op, in_function=True)
     for key, value in sorted(node.attr.items()):
-        if value.WhichOneof("value") == "tensor":
-            data = value.SerializeToString()
-            check.read(key, data, 0, len(data))
-        else:
-            check.add_value(key, value)
+        check.add_value(key, value)
     return check.findings(node.attr)
 
 
@@ -136,7 +132,11 @@ class _Check:
         self.add_value(key, value)
 
     def add_value(self, key: str, value: AttrValue) -> None:
-        """Looks at an attr that is no tensor."""
+        """Looks at an attr that has been read."""
+        if value.WhichOneof("value") == "tensor":
+            data = value.tensor.SerializeToString()
+            self._add_tensor(key, read_tensor_header(data, 0, len(data)))
+            return
         self._values[key] = value
         self._functions.extend(func.name for func in functions_in(value))
         if key == COLOCATION_ATTR:
@@ -200,8 +200,8 @@ class _Check:
         return wanted
 
     def _compare_dtypes(self) -> None:
-        """Whether a Const is of the dtype of its tensor."""
-        if {"value", "dtype"} & self._faulty:
+        """Whether a Const is of the dtype of its tensor, where both are said here."""
+        if {"value", "dtype"} & (self._faulty | self._open):
             return
         said, is_ = self._values["dtype"].type, self._tensors["value"].dtype
         if said != is_:
@@ -228,11 +228,11 @@ class _Check:
 
 
 def _tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader | None:
-    """The header of the tensor where the AttrValue is one."""
+    """The header of the tensor where the AttrValue is one, and nothing else."""
     if start == end or buf[start] != TENSOR << 3 | LEN:
         return None
     field = read_field(buf, start, end)
-    return read_tensor_header(buf, field.value, field.end)
+    return read_tensor_header(buf, field.value, field.end) if field.end == end else None
 
 
 def _misfits(op: str, wanted: AttrDef, value: AttrValue) -> Iterator[str]:

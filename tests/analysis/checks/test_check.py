@@ -115,6 +115,12 @@ FAULTS: dict[str, tuple[list[bytes], str]] = {
     "tensor of too many elements": ([node("k", "Const", dtype=FLOAT, value=raw(FLOAT, (1 << 40, 1 << 40)))], "2\\^63"),
     "tensor of unknown rank": ([node("k", "Const", dtype=FLOAT, value=encode_len(8, b"\x08\x01\x12\x02\x18\x01"))],
                                "unknown rank"),
+    "tensor behind a number in one attr": (
+        [node("k", "Const", dtype=INT32, value=b"\x18\x05" + tensor([1], FLOAT))],
+        "dtype attr says int32 and its tensor is float32"),
+    "number behind a tensor in one attr": (
+        [node("k", "Const", dtype=FLOAT, value=tensor([1], FLOAT) + b"\x18\x05")],
+        "attr 'value' is int, and Const wants tensor"),
     "corrupt attr": ([node("k", "MyOp", k=b"\x52\x05ab")], "attr 'k' is corrupt"),
     "corrupt tensor": ([node("k", "Const", dtype=FLOAT, value=encode_len(8, b"\x12\x05a"))], "'value' is corrupt"),
     "missing function": ([C, call("F")], "node 'call' calls the function 'F', which the library has not"),
@@ -274,6 +280,12 @@ SOUND: dict[str, list[bytes]] = {
     "texts": [node("k", "Const", dtype=STRING, value=raw(STRING, (2,), b"\x01\x00a"))],
     "no value for an empty list": [node("q", "FIFOQueueV2", component_types=dtypes(FLOAT), shapes=b"")],
     "attr that each call gives": [C, library(function("F", node("y", "Identity", ["x"], T=encode_len(9, b"T"))))],
+    "constant that each call gives": [
+        C, library(function("F", node("y", "Const", dtype=FLOAT, value=encode_len(9, b"value"))))
+    ],
+    "dtype of a constant that each call gives": [
+        C, library(function("F", node("y", "Const", dtype=encode_len(9, b"T"), value=tensor([1]))))
+    ],
     "attrs of nobody": [
         C, identity("y", "c", _dtype=dtype(999), _shape=(-7,), _list=encode_len(1, b"\x30\x01\x18\x01"))
     ],
