@@ -67,6 +67,13 @@ class Content(Data):
     def __len__(self) -> int:
         return len(self.names)
 
+    def places(self) -> list[int]:
+        """For each row where it stands in the order."""
+        out = [0] * len(self)
+        for place, row in enumerate(self.order):
+            out[row] = place
+        return out
+
     def readers(self) -> list[list[int]]:
         """For each row those of the nodes that read it, each once, control edges left out."""
         out: list[list[int]] = [[] for _ in self.names]
