@@ -149,8 +149,8 @@ def reason(error: OSError) -> str:
 
 def printable(text: str) -> str:
     """TEXT with control characters, newlines and lone surrogates escaped: a node's name is data, not markup."""
-    if isinstance(text, Line):
-        return text  # its facts are printable
+    if isinstance(text, Line) or text.isprintable():
+        return text  # the facts of a line are printable
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
 from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.records import distinct
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Field, encode_len, encode_varint, fields
 from gdsurgeon.wire.messages import decode_error, message
@@ -252,6 +254,35 @@ class FunctionLibrary:
             if chunk is not None:
                 out.append(chunk)
         return out, is_same
+
+
+class Nodes(NamedTuple):
+    """The nodes of a function, column by column.
+
+    Attributes:
+        names: one for each node.
+        inputs: for each node its inputs as they are spelt.
+        forms: what nodes have beside names, inputs and debug info, serialised, each once.
+        form_of: for each node the index of its form.
+    """
+
+    names: list[str]
+    inputs: list[list[str]]
+    forms: list[bytes]
+    form_of: list[int]
+
+
+def nodes_of(function: FunctionDef) -> Nodes:
+    """The nodes of FUNCTION."""
+    copy = message("tensorflow.FunctionDef")()
+    copy.CopyFrom(function)
+    nodes = list(copy.node_def)
+    names, inputs = [node.name for node in nodes], [node.input[:] for node in nodes]
+    for node in nodes:
+        node.ClearField("name")
+        node.ClearField("input")
+        node.ClearField("experimental_debug_info")
+    return Nodes(names, inputs, *distinct([node.SerializeToString(deterministic=True) for node in nodes]))
 
 
 def called_functions(node: NodeDef, library: FunctionLibrary) -> list[str]:

@@ -184,19 +184,19 @@ def _batch(run: Run, *, forms: bool) -> Batch | None:
         return None
     if not forms:
         found = _own(parsed.op, count)
-        return None if found is None else Batch(run, names, inputs, [], *_distinct(found))
+        return None if found is None else Batch(run, names, inputs, [], *distinct(found))
     # What is left is what the message does not know, in the order in which it was read.
     parsed.ClearField("name")
     parsed.ClearField("input")
     rest = parsed.SerializeToString().split(_APART)
     if rest.pop() or len(rest) != count:
         return None
-    distinct, form_of = _distinct(rest)
-    ops = _ops_of(distinct)
-    return None if ops is None else Batch(run, names, inputs, distinct, ops, form_of)
+    all_forms, form_of = distinct(rest)
+    ops = _ops_of(all_forms)
+    return None if ops is None else Batch(run, names, inputs, all_forms, ops, form_of)
 
 
-def _distinct(values: list[_Value]) -> tuple[list[_Value], list[int]]:
+def distinct(values: list[_Value]) -> tuple[list[_Value], list[int]]:
     """VALUES, each once, and for each of them its place among those."""
     places: dict[_Value, int] = defaultdict(counter().__next__)
     place_of = list(map(places.__getitem__, values))

@@ -46,6 +46,11 @@ class AttrDef(NamedTuple):
     texts: tuple[str, ...] = ()
     minimum: int | None = None
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether not every value of its kind is allowed."""
+        return bool(self.allowed or self.texts) or self.minimum is not None
+
 
 class OpDef(NamedTuple):
     """The signature of an op; from the version `removed_in` on GraphDefs cannot have it, unless that is 0."""

@@ -9,7 +9,6 @@ from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import (
     functions_in,
     is_too_deeply_nested,
-    kind_of,
     kinds_in,
     plain,
 )
@@ -20,7 +19,7 @@ from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, Run, arg_runs
 from gdsurgeon.text import listed
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, read_field
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.protos import AttrValue, NodeDef, TensorShapeProto
+from gdsurgeon.wire.protos import AttrValue, TensorShapeProto
 
 MOST_TENSORS = (1 << 31) - 1
 
@@ -72,20 +71,17 @@ def _count(runs: tuple[Run, ...] | None) -> int:
     return -1 if runs is None else min(sum(count for _, count in runs), MOST_TENSORS)
 
 
-def check_attrs(definition: OpDef | None, op: str, buf: Buffer, spans: AttrSpans) -> AttrFindings:
-    """Checks the attrs whose AttrValues lie at SPANS of BUF; big tensors are not read."""
-    check = _Check(definition, op)
+def check_attrs(
+    definition: OpDef | None, op: str, buf: Buffer, spans: AttrSpans, *, in_function: bool = False
+) -> AttrFindings:
+    """Checks the attrs whose AttrValues lie at SPANS of BUF; big tensors are not read.
+
+    IN_FUNCTION: whether one may stand for an attr of a function around the node.
+    """
+    check = _Check(definition, op, in_function=in_function)
     for key, (start, end) in spans.items():
         check.read(key, buf, start, end)
     return check.findings(spans)
-
-
-def check_node_attrs(definition: OpDef | None, node: NodeDef) -> AttrFindings:
-    """Checks the attrs of a node in a function, where one may stand for an attr of the function."""
-    check = _Check(definition, node.op, in_function=True)
-    for key, value in sorted(node.attr.items()):
-        check.add_value(key, value)
-    return check.findings(node.attr)
 
 
 def check_values(definition: OpDef, attrs: Mapping[str, bytes]) -> list[str]:
@@ -129,28 +125,30 @@ class _Check:
             nested = is_too_deeply_nested(data)
             self._fault(key, f"attr {quoted(key)} is {'too deeply nested' if nested else 'corrupt'}")
             return
-        self.add_value(key, value)
+        self._add_value(key, value)
 
-    def add_value(self, key: str, value: AttrValue) -> None:
-        """Looks at an attr that has been read."""
-        if value.WhichOneof("value") == "tensor":
+    def _add_value(self, key: str, value: AttrValue) -> None:
+        which = value.WhichOneof("value")
+        if which == "tensor":
             data = value.tensor.SerializeToString()
             self._add_tensor(key, read_tensor_header(data, 0, len(data)))
             return
         self._values[key] = value
-        self._functions.extend(func.name for func in functions_in(value))
+        if which in ("func", "list"):
+            self._functions.extend(func.name for func in functions_in(value))
         if key == COLOCATION_ATTR:
             self._colocated.extend(colocated_names(value.SerializeToString()))
         wanted = self._wanted(key)
-        faults: list[str] = []
-        if wanted is not None and kind_of(value) == "placeholder":
+        faults: Iterable[str] = ()
+        if wanted is None:
+            if self._definition is None and which in _CHECKED:  # what an op does not know nobody reads
+                faults = _impossible(key, value, which)
+        elif which == "placeholder":
             self._open.add(key)
             if not self._in_function:
                 faults = [f"attr {quoted(key)} stands for one of the function around the node, and there is none"]
-        elif wanted is not None:
-            faults = list(_misfits(self._op, wanted, value)) or list(_limits(wanted, value))
-        elif self._definition is None:  # what an op does not know nobody reads
-            faults = list(_impossible(key, value))
+        elif kinds_in(value) != (wanted.kind,) or which in _CHECKED or wanted.is_limited:
+            faults = list(_misfits(self._op, wanted, value, which)) or _limits(wanted, value, which)
         for fault in faults:
             self._fault(key, fault)
 
@@ -235,8 +233,12 @@ def _tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader | None:
     return read_tensor_header(buf, field.value, field.end) if field.end == end else None
 
 
-def _misfits(op: str, wanted: AttrDef, value: AttrValue) -> Iterator[str]:
-    """Whether a value is of the kind that the op wants, and one of those that there are."""
+_CHECKED = ("type", "shape", "list")
+"""What an AttrValue holds that may be nothing that there is."""
+
+
+def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[str]:
+    """Whether a value, which holds WHICH, is of the kind that the op wants, and one of those that there are."""
     kinds = kinds_in(value)
     # Old files have no value where the list is empty.
     is_empty_list = wanted.kind.startswith("list(") and kinds in ((), ("list()",))
@@ -244,24 +246,25 @@ def _misfits(op: str, wanted: AttrDef, value: AttrValue) -> Iterator[str]:
         what = " and ".join(kinds) or "without a value"
         yield f"attr {quoted(wanted.name)} is {what}, and {op} wants {wanted.kind}"
         return
-    yield from _impossible(wanted.name, value)
-    for dtype in _dtypes_in(value):
+    yield from _impossible(wanted.name, value, which)
+    for dtype in _dtypes_in(value, which):
         if dtype > dtypes.REF and dtypes.is_dtype(dtype):
             yield f"attr {quoted(wanted.name)} is {dtypes.dtype_name(dtype)}, and an attr cannot be a reference"
 
 
-def _limits(wanted: AttrDef, value: AttrValue) -> Iterator[str]:
+def _limits(wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[str]:
     """Whether a value of the right kind is one that the op allows."""
     if wanted.minimum is not None:
         number = value.i if wanted.kind == "int" else _length(value)
         if number < wanted.minimum:
             has = str(number) if wanted.kind == "int" else f"a list of {number}"
             yield f"attr {quoted(wanted.name)} is {has}, and the least is {wanted.minimum}"
-    for dtype in _dtypes_in(value) if wanted.allowed else ():
+    for dtype in _dtypes_in(value, which) if wanted.allowed else ():
         if dtype not in wanted.allowed:
             allowed = listed(map(dtypes.dtype_name, wanted.allowed), 20)
             yield f"attr {quoted(wanted.name)} is {dtypes.dtype_name(dtype)}, and is to be one of {allowed}"
-    for text in _texts_in(value) if wanted.texts else ():
+    for item in ([value.s] if which == "s" else value.list.s) if wanted.texts else ():
+        text = item.decode("utf-8", "surrogateescape")
         if text not in wanted.texts:
             yield f"attr {quoted(wanted.name)} is {quoted(text)}, and is to be one of {listed(wanted.texts, 20)}"
 
@@ -270,21 +273,16 @@ def _length(value: AttrValue) -> int:
     return sum(len(items) for _, items in value.list.ListFields())
 
 
-def _dtypes_in(value: AttrValue) -> Iterable[int]:
-    return [value.type] if kind_of(value) == "type" else value.list.type
+def _dtypes_in(value: AttrValue, which: str | None) -> Iterable[int]:
+    return [value.type] if which == "type" else value.list.type if which == "list" else ()
 
 
-def _texts_in(value: AttrValue) -> Iterator[str]:
-    for text in [value.s] if kind_of(value) == "string" else value.list.s:
-        yield text.decode("utf-8", "surrogateescape")
-
-
-def _impossible(key: str, value: AttrValue) -> Iterator[str]:
+def _impossible(key: str, value: AttrValue, which: str | None) -> Iterator[str]:
     """DataTypes that are none, and shapes that cannot be."""
-    for dtype in _dtypes_in(value):
+    for dtype in _dtypes_in(value, which):
         if not dtypes.is_dtype(dtype):
             yield f"attr {quoted(key)} is DataType {dtype}, which there is not"
-    for shape in [value.shape] if kind_of(value) == "shape" else value.list.shape:
+    for shape in [value.shape] if which == "shape" else value.list.shape if which == "list" else ():
         yield from (f"attr {quoted(key)} is a shape {fault}" for fault in _check_shape(shape))
 
 

@@ -6,106 +6,156 @@ for all the tensors of an argument.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from gdsurgeon.analysis.checks.attrs import AttrFindings, check_node_attrs
+from gdsurgeon.analysis.checks.attrs import AttrFindings, check_attrs
 from gdsurgeon.analysis.traversal.order import producers_first
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.attrs import plain
-from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
+from gdsurgeon.graph.attrs import attr_value, plain
+from gdsurgeon.graph.functions import FunctionLibrary, nodes_of, resolve_op
 from gdsurgeon.graph.names import NAME_RULE, is_valid_name
-from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
+from gdsurgeon.ops.dtypes import dtype_name, is_dtype, is_readable_as
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 from gdsurgeon.ops.op_defs import MOST_LISTED, Run, arg_runs
-from gdsurgeon.wire.protos import ArgDef, FunctionDef, NodeDef
+from gdsurgeon.wire.node_record import read_header
+from gdsurgeon.wire.protos import ArgDef, FunctionDef
 
 Tensors = tuple[Run, ...] | None
 """The tensors that a name stands for; None where that depends on the call, or is not known here."""
 
 
 class Kind(NamedTuple):
-    """What is to be said of all nodes that have the same op and the same attrs.
+    """What is to be said of all nodes that are alike but for their names and inputs.
 
     Attributes:
+        op: their op.
+        is_known: whether that is an op, or a function of the library.
+        calls: the functions that they call or pass on.
         found: the findings on their attrs.
         outputs: the tensors of each output argument, by its name; None where the op says nothing of them.
+        single: of the arguments that are one tensor each, how it is spelt behind a node's name, and its dtype, a byte.
+        wanted: the dtypes of what they read, a byte for each; None where these are not known, or too many.
     """
 
+    op: str
+    is_known: bool
+    calls: tuple[str, ...]
     found: AttrFindings
     outputs: dict[str, Tensors] | None
+    single: tuple[tuple[str, bytes], ...]
+    wanted: bytes | None
 
 
 class Kinds:
-    """The nodes of the functions of LIBRARY by op and attrs: each kind is looked at once."""
+    """The kinds of the nodes in the functions of LIBRARY: each is looked at once."""
 
     _LARGE = 512
-    """Bytes of attrs that are not worth remembering."""
+    """Bytes of a form that are not worth remembering."""
 
     def __init__(self, library: FunctionLibrary) -> None:
+        self._library = library
         self._definition = cache(lambda op: resolve_op(op, library))
-        self._known: dict[tuple[str, tuple[tuple[str, bytes], ...]], Kind] = {}
+        self._known: dict[bytes, Kind] = {}
 
-    def of(self, node: NodeDef) -> Kind:
-        """The kind of NODE."""
-        if node.ByteSize() > self._LARGE:
-            return self._look(node)
-        key = node.op, tuple((name, node.attr[name].SerializeToString()) for name in sorted(node.attr))
-        if key not in self._known:
-            self._known[key] = self._look(node)
-        return self._known[key]
+    def of(self, form: bytes) -> Kind:
+        """The kind of the nodes of FORM."""
+        if len(form) > self._LARGE:
+            return self._look(form)
+        if form not in self._known:
+            self._known[form] = self._look(form)
+        return self._known[form]
 
-    def _look(self, node: NodeDef) -> Kind:
-        definition = self._definition(node.op)
-        found = check_node_attrs(definition, node)
+    def _look(self, form: bytes) -> Kind:
+        header = read_header(form, 0, len(form))
+        op, definition = header.op, self._definition(header.op)
+        found = check_attrs(definition, op, form, header.attrs, in_function=True)
+        calls = (*found.functions, op) if op in self._library else found.functions
         if definition is None or found.gives is None:
-            return Kind(found, None)
+            return Kind(op, definition is not None, calls, found, None, (), _bytes(found.takes))
 
         def read(key: str) -> object:
-            return plain(node.attr[key]) if key in node.attr else None
+            return plain(attr_value(form[slice(*header.attrs[key])])) if key in header.attrs else None
 
-        return Kind(found, {arg.name: tuple(arg_runs((arg,), definition, read)) for arg in definition.outputs})
-
-
-def check_body(function: FunctionDef, kinds: Kinds) -> Iterator[str]:
-    """The faults in the body of a function, a sentence each. Linear in its nodes and edges."""
-    where = f"function {quoted(function.signature.name)}"
-    body = _Body(function, kinds)
-    for node, found in zip(function.node_def, body.found, strict=True):
-        if not is_valid_name("." + node.name[1:] if node.name[:1] == "_" else node.name):  # one may lead, inside
-            yield f"node {quoted(node.name)} of {where} has an illegal name: {NAME_RULE}"
-        yield from (f"node {quoted(node.name)} of {where}: {fault}" for fault in found.faults)
-        yield from (f"node {quoted(node.name)} of {where} {fault}" for fault in body.check_inputs(node, found))
-    yield from (f"{what} of {where} {fault}" for what, fault in body.check_returns())
-    if body.has_cycle():
-        yield f"the nodes of {where} form a cycle outside a while loop"
+        outputs: dict[str, Tensors] = {a.name: tuple(arg_runs((a,), definition, read)) for a in definition.outputs}
+        dtypes = ((f":{arg}:0", _bytes(tensors) or b"") for arg, tensors in outputs.items())
+        single = tuple((spelt, dtype) for spelt, dtype in dtypes if len(dtype) == 1)
+        return Kind(op, True, calls, found, outputs, single, _bytes(found.takes))
 
 
-class _Body:
-    """A function, by the names that its nodes have for tensors."""
+class Body:
+    """The nodes of a function and what it returns, by the names that it has for tensors.
+
+    Attributes:
+        names: of the nodes.
+        kinds: those that there are.
+    """
 
     def __init__(self, function: FunctionDef, kinds: Kinds) -> None:
         self._function = function
-        self._kinds = kinds
+        self._where = f"function {quoted(function.signature.name)}"
+        self.names, self._inputs, forms, self._kind_of = nodes_of(function)
+        self.kinds = list(map(kinds.of, forms))
         self._tensors: dict[str, Tensors] = {arg.name: _of_argument(arg) for arg in function.signature.input_arg}
         self._inside = set(self._tensors)
         self._listed: dict[str, list[int]] = {}  # the dtypes of tensors that are read one by one
         self._unknown: set[str] = set()  # nodes whose op says nothing of their outputs
-        self.found = [self._enter(node) for node in function.node_def]
 
-    def _enter(self, node: NodeDef) -> AttrFindings:
-        """Looks at the attrs of NODE, and puts down what its outputs are called."""
-        kind, name = self._kinds.of(node), node.name
+    def faults(self) -> Iterator[str]:
+        """What is wrong, a sentence each. Linear in nodes and edges."""
+        suspects = self._suspects()
+        for row in suspects:
+            what = f"node {quoted(self.names[row])} of {self._where}"
+            if not _is_valid(self.names[row]):
+                yield f"{what} has an illegal name: {NAME_RULE}"
+            kind = self.kinds[self._kind_of[row]]
+            yield from (f"{what}: {fault}" for fault in kind.found.faults)
+            yield from (f"{what} {fault}" for fault in self._check_inputs(self._inputs[row], kind))
+        yield from (f"{what} of {self._where} {fault}" for what, fault in self._check_returns())
+        if suspects and self._has_cycle(suspects[0]):
+            yield f"the nodes of {self._where} form a cycle outside a while loop"
+
+    def _suspects(self) -> Sequence[int]:
+        """The nodes of which something may be wrong, ascending.
+
+        Of the others the name is legal and there but once, the attrs are as they should be, and what they read is what
+        their op takes, and stands before them: none before the first suspect is on a cycle.
+        """
+        rows = range(len(self.names))
+        nodes = [self.kinds[number] for number in self._kind_of]
+        names = {*self._tensors, *self.names}
+        if len(names) < len(self._tensors) + len(rows) or not all(map(_is_valid, names)):
+            for name, kind in zip(self.names, nodes, strict=True):
+                self._enter(name, kind)
+            return rows
+        read, out = _Read(self), []
+        for row, name, inputs, kind in zip(rows, self.names, self._inputs, nodes, strict=True):
+            if b"".join(map(read.__getitem__, inputs)).rstrip(_CONTROL) != kind.wanted or kind.found.faults:
+                out.append(row)
+            self._enter(name, kind)
+            for spelt, dtype in kind.single:
+                read[name + spelt] = dtype
+        return out
+
+    def _enter(self, name: str, kind: Kind) -> None:
+        """Puts down what the outputs of the node NAME are called."""
         self._inside.add(name)
         if kind.outputs is None:
             self._unknown.add(name)
         elif not kind.outputs:
             self._tensors[name] = ()
         else:
-            self._tensors.update((f"{name}:{arg}", tensors) for arg, tensors in kind.outputs.items())
-        return kind.found
+            for arg, tensors in kind.outputs.items():
+                self._tensors[f"{name}:{arg}"] = tensors
+
+    def read(self, text: str) -> bytes:
+        """What an input spelt TEXT reads of the nodes so far: its dtypes, `_CONTROL`, or something else."""
+        if text[:1] == "^":
+            return _CONTROL if text[1:] in self._inside else _ODD
+        is_there, tensors = self._named(text)
+        return (_bytes(tensors) or _ODD) if is_there else _ODD
 
     def _named(self, text: str) -> tuple[bool, Tensors]:
         """Whether there is what an input or a ret names, and what that is."""
@@ -125,11 +175,11 @@ class _Body:
         dtype = dtypes[int(place)] if int(place) < len(dtypes) else None
         return dtype is not None, None if dtype is None else ((dtype, 1),)
 
-    def check_inputs(self, node: NodeDef, found: AttrFindings) -> Iterator[str]:
-        """Whether there is what NODE reads, as many as its op takes, and of their dtypes."""
+    def _check_inputs(self, inputs: Sequence[str], kind: Kind) -> Iterator[str]:
+        """Whether there are the INPUTS of a node, as many as its op takes, and of their dtypes."""
         given: list[int] | None = []
         is_late = has_control = False
-        for text in node.input:
+        for text in inputs:
             if text[:1] == "^":
                 has_control = True
                 if text[1:] not in self._inside:
@@ -145,17 +195,17 @@ class _Body:
                 given.extend(_listed(tensors))
         if is_late:
             yield "has a control input before a data input"
-        if given is None or found.takes is None:
+        if given is None or kind.found.takes is None:
             return
-        wanted = list(_listed(found.takes))
+        wanted = list(_listed(kind.found.takes))
         if len(given) != len(wanted):
-            yield f"has {len(given)} data inputs, and {node.op} takes {len(wanted)}"
+            yield f"has {len(given)} data inputs, and {kind.op} takes {len(wanted)}"
             return
         for slot, (takes, is_) in enumerate(zip(wanted, given, strict=True)):
             if not is_readable_as(is_, takes):
-                yield f"({node.op}) takes {dtype_name(takes)} as input {slot}, and it reads {dtype_name(is_)}"
+                yield f"({kind.op}) takes {dtype_name(takes)} as input {slot}, and it reads {dtype_name(is_)}"
 
-    def check_returns(self) -> Iterator[tuple[str, str]]:
+    def _check_returns(self) -> Iterator[tuple[str, str]]:
         """Whether there is what the function returns, of the dtypes that it says: what is said before and behind it."""
         function = self._function
         stated = {arg.name: _of_argument(arg) for arg in function.signature.output_arg}
@@ -170,18 +220,52 @@ class _Body:
             if target not in self._inside:
                 yield f"control_ret {quoted(key)}", f"names {quoted(target)}, which it has not"
 
-    def has_cycle(self) -> bool:
-        """Whether nodes wait for each other, other than by way of a loop's next iteration."""
-        nodes = self._function.node_def
-        rows = {node.name: row for row, node in enumerate(nodes)}
+    def _has_cycle(self, first: int) -> bool:
+        """Whether nodes from row FIRST on wait for each other, other than by way of a loop's next iteration."""
+        rows = {name: row for row, name in enumerate(self.names) if row >= first}
+        ops = [self.kinds[number].op for number in self._kind_of]
 
         def producers(row: int) -> Iterator[int]:
-            node = nodes[row]
-            for name in {text.removeprefix("^").split(":")[0] for text in node.input} & rows.keys():
-                if node.op not in MERGE or nodes[rows[name]].op not in NEXT_ITERATION:
+            for name in {text.removeprefix("^").split(":")[0] for text in self._inputs[row]} & rows.keys():
+                if ops[row] not in MERGE or ops[rows[name]] not in NEXT_ITERATION:
                     yield rows[name]
 
-        return len(producers_first(range(len(nodes)), len(nodes), producers)) < len(nodes)
+        return len(producers_first(range(first, len(ops)), len(ops), producers)) < len(ops) - first
+
+
+class _Read(dict[str, bytes]):
+    """What inputs of BODY read, by how they are spelt, and as far as there is such a tensor by now."""
+
+    def __init__(self, body: Body) -> None:
+        super().__init__()
+        self._body = body
+
+    def __missing__(self, text: str) -> bytes:
+        found = self._body.read(text)
+        if found != _ODD:
+            self[text] = found
+        return found
+
+
+_CONTROL, _ODD = b"\xff", b"\xfe"
+"""Among the dtypes of what a node reads: a control input, and what is not there, not known, or many tensors."""
+
+
+def _is_valid(name: str) -> bool:
+    """Whether a node in a function may have NAME: there it may begin with an underscore."""
+    return is_valid_name("." + name[1:] if name[:1] == "_" else name)
+
+
+@lru_cache
+def _bytes(tensors: Tensors) -> bytes | None:
+    """The DataTypes of TENSORS, a byte each; None where they are not known, or many, or one is none."""
+    if tensors is None or sum(count for _, count in tensors) > _MANY:
+        return None
+    return bytes(_listed(tensors)) if all(map(is_dtype, dict(tensors))) else None
+
+
+_MANY = 1 << 10
+"""Tensors of one node that are looked at one by one."""
 
 
 def _of_argument(arg: ArgDef) -> Tensors:

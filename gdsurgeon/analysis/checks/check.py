@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gdsurgeon.analysis.checks.attrs import check_values
 from gdsurgeon.analysis.checks.edges import check_edges
 from gdsurgeon.analysis.checks.findings import Findings
-from gdsurgeon.analysis.checks.functions import check_functions, unknown_ops
+from gdsurgeon.analysis.checks.functions import check_functions
 from gdsurgeon.analysis.checks.nodes import NodePass
 from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -48,10 +48,7 @@ def check(graph: Graph) -> Findings:
     _check_names(table, nodes.misnamed, findings)
     check_edges(table, nodes, findings)
     _check_colocations(table, findings)
-    for fault in check_functions(graph.functions):
-        findings.fault(fault)
-    for op, name in unknown_ops(graph.functions).items():
-        findings.warn(f"op {quoted(op)} (function {quoted(name)}) is not known to this TensorFlow")
+    check_functions(graph.functions, findings)
     for function, row in nodes.functions.items():
         if function not in graph.functions:
             name = quoted(table.names[row])

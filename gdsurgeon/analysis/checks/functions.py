@@ -3,53 +3,51 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gdsurgeon.analysis.checks.bodies import Kinds, check_body
+from gdsurgeon.analysis.checks.bodies import Body, Kinds
+from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.protos import FunctionDef
 
 
-def check_functions(library: FunctionLibrary) -> Iterator[str]:
-    """The faults of the library, a sentence each."""
+def check_functions(library: FunctionLibrary, findings: Findings) -> None:
+    """Notes what is wrong with the functions of LIBRARY, and which ops in them are not known."""
     counts = Counter(function.signature.name for function in library)
     for name, count in counts.items():
         if count > 1:
-            yield f"there are {count} functions named {quoted(name)}"
+            findings.fault(f"there are {count} functions named {quoted(name)}")
         if op_def(name) is not None:
-            yield f"function {quoted(name)} has the name of a TensorFlow op"
-    calls: dict[str, tuple[str, ...]] = {}
+            findings.fault(f"function {quoted(name)} has the name of a TensorFlow op")
+    calls: dict[str, list[str]] = {}
+    unknown: dict[str, str] = {}
     kinds = Kinds(library)
     for function in library:
-        name = function.signature.name
-        yield from _check_signature(function)
-        yield from check_body(function, kinds)
-        called = library.calls(name)
+        name, body = function.signature.name, Body(function, kinds)
+        for fault in (*_check_signature(function, body.names), *body.faults()):
+            findings.fault(fault)
+        called = list(dict.fromkeys(callee for kind in body.kinds for callee in kind.calls))
         for callee in called:
             if callee not in counts:
-                yield f"function {quoted(name)} calls {quoted(callee)}, which the library has not"
+                findings.fault(f"function {quoted(name)} calls {quoted(callee)}, which the library has not")
         calls.setdefault(name, called)
+        for kind in body.kinds:
+            if not kind.is_known:
+                unknown.setdefault(kind.op, name)
     for gradient in library.gradients():
         for callee in (gradient.function_name, gradient.gradient_func):
             if callee not in counts and op_def(callee) is None:
-                yield f"a gradient entry names the function {quoted(callee)}, which the library has not"
-    yield from (f"functions call each other without end: {path}" for path in recursions(calls))
+                findings.fault(f"a gradient entry names the function {quoted(callee)}, which the library has not")
+    for path in recursions(calls):
+        findings.fault(f"functions call each other without end: {path}")
+    for op, name in unknown.items():
+        findings.warn(f"op {quoted(op)} (function {quoted(name)}) is not known to this TensorFlow")
 
 
-def unknown_ops(library: FunctionLibrary) -> dict[str, str]:
-    """The ops inside functions that are neither known nor functions, each with a function that has it."""
-    out: dict[str, str] = {}
-    for function in library:
-        for node in function.node_def:
-            if node.op not in out and node.op not in library and op_def(node.op) is None:
-                out[node.op] = function.signature.name
-    return out
-
-
-def _check_signature(function: FunctionDef) -> Iterator[str]:
-    """Its names, and what it says that it returns."""
+def _check_signature(function: FunctionDef, nodes: Sequence[str]) -> Iterator[str]:
+    """The names of its arguments and NODES, and what it says that it returns."""
     signature = function.signature
     where = f"function {quoted(signature.name)}"
     if not signature.name:
@@ -58,9 +56,10 @@ def _check_signature(function: FunctionDef) -> Iterator[str]:
         ("input", [arg.name for arg in signature.input_arg]),
         ("output", [arg.name for arg in signature.output_arg]),
         ("attr", [attr.name for attr in signature.attr]),
-        ("node", [node.name for node in function.node_def]),
+        ("node", nodes),
     ):
-        yield from (f"{where} has several {what}s named {quoted(n)}" for n, c in Counter(names).items() if c > 1)
+        if len(set(names)) < len(names):
+            yield from (f"{where} has several {what}s named {quoted(n)}" for n, c in Counter(names).items() if c > 1)
     for arg in signature.output_arg:
         if arg.name not in function.ret:
             yield f"{where} has no ret for its output {quoted(arg.name)}"
