@@ -83,6 +83,7 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "inspect": Entry("Look", "Show what a graph takes and gives.", "cli.inspect"),
+    "show": Entry("Look", "Show all that is known of nodes.", "cli.show"),
     "select": Entry("Look", "Print the nodes that a selection picks.", "cli.select", "select.select_nodes"),
     "set-shape": Entry(
         "Inputs and outputs", "Set the shapes that inputs take.", "cli.set_shape", "edits.set_shape.set_shape"

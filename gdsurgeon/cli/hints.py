@@ -38,6 +38,7 @@ OPTIONS: Mapping[str, str] = {
     "regexes": "--select",
     "report": "--report",
     "rtol": "--rtol",
+    "save": "--save",
     "save_feeds": "--save-feeds",
     "save_outputs": "--save-outputs",
     "scopes": "--scope",

@@ -12,8 +12,9 @@ from types import TracebackType
 
 from gdsurgeon.errors import OutputError, UsageError, printable, quoted, reason
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING
+from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 from gdsurgeon.resources import MEMORY, memory_budget
-from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy, numpy_dtype
+from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 from gdsurgeon.text import size
 from gdsurgeon.wire.output import OutputFile
 

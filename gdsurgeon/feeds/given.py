@@ -169,7 +169,7 @@ def packed(dtype: int, flat: Sequence[Any]) -> bytes | list[bytes]:
         return array(codes[dtype], flat).tobytes()
     import numpy as np
 
-    from gdsurgeon.runtime.tensor import numpy_dtype
+    from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 
     data: bytes = np.array(flat).astype(numpy_dtype(dtype)).tobytes()
     return data

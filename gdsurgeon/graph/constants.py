@@ -13,6 +13,8 @@ from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import FIXED32, FIXED64, LEN, VARINT, Buffer, WireError, fields, read_varint
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import AttrValue, TensorProto
+from gdsurgeon.wire.source import BytesSource
+from gdsurgeon.wire.write import SourceSpan
 
 TENSOR = 8
 """Field number of a TensorProto in an AttrValue."""
@@ -139,12 +141,32 @@ def constant_header(node: Node) -> TensorHeader | None:
 
 def _header_in_attr(buf: Buffer, start: int, end: int) -> TensorHeader | None:
     try:
-        for field in fields(buf, start, end):
-            if field.number == TENSOR and field.wire_type == LEN:
-                return read_tensor_header(buf, field.value, field.end)
+        place = _tensor_in_attr(buf, start, end)
+        return None if place is None else read_tensor_header(buf, *place)
     except WireError:
-        pass
+        return None
+
+
+def _tensor_in_attr(buf: Buffer, start: int, end: int) -> tuple[int, int] | None:
+    """Where the TensorProto of an AttrValue lies. Raises WireError: it is corrupt."""
+    for field in fields(buf, start, end):
+        if field.number == TENSOR and field.wire_type == LEN:
+            return field.value, field.end
     return None
+
+
+def constant_span(node: Node) -> SourceSpan | None:
+    """The bytes of the TensorProto that is a Const's value; None where there is none or it is corrupt."""
+    record = node.record
+    try:
+        if record is None or "value" not in node.header.attrs or "value" in node.changed_attrs:
+            data = node.attr_bytes("value")
+            place = None if data is None else _tensor_in_attr(data, 0, len(data))
+            return None if data is None or place is None else SourceSpan(BytesSource(data), *place)
+        place = _tensor_in_attr(record.buffer(), *node.header.attrs["value"])
+    except WireError:
+        return None
+    return None if place is None else SourceSpan(record.source, record.body + place[0], record.body + place[1])
 
 
 Element: TypeAlias = int | float | bytes

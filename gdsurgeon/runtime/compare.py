@@ -8,7 +8,8 @@ from math import isnan
 from struct import unpack_from
 
 from gdsurgeon.ops.dtypes import DTYPES, STRING, dtype_name
-from gdsurgeon.runtime.tensor import Array, Tensor, numpy_dtype
+from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.runtime.tensor import Array, Tensor
 
 _BLOCK = 1 << 20  # elements compared at a time: the float64 copies must not need many times the tensor
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING, dtype_name
+from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,22 +105,6 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor({dtype_name(self.dtype)}, {list(self.shape)}, {self.nbytes} bytes)"
-
-
-def numpy_dtype(number: int) -> np.dtype[np.generic]:
-    """The numpy dtype of DataType NUMBER (see `Tensor.numpy` for what stands in for the small types)."""
-    import numpy as np
-
-    dtype = DTYPES[number]
-    if dtype.kind in ("f", "i", "u") and not NUMBERS[dtype.numpy].code:
-        try:
-            import ml_dtypes
-
-            small: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, dtype.numpy))
-            return small
-        except (ImportError, AttributeError):
-            return np.dtype(f"u{dtype.size}")
-    return np.dtype(dtype.numpy)
 
 
 def from_numpy(array: object, dtype: int | None = None) -> Tensor:

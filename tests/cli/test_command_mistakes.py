@@ -37,7 +37,7 @@ def test_missing_arguments(files: Desk, name: str) -> None:
 @for_each
 def test_unknown_options_and_too_many_arguments(files: Desk, name: str) -> None:
     check_refused(files, 2, ("--nonsense",), *good(name), "--nonsense")
-    if name not in ("rename", "reroute", "freeze-input", "set-attr", "set-shape", "validate"):
+    if name not in ("rename", "reroute", "freeze-input", "set-attr", "set-shape", "show", "validate"):
         check_refused(files, 2, ("surplus",), *good(name), "surplus")
 
 
@@ -104,7 +104,7 @@ def test_a_report_does_not_replace_a_second_graph_that_is_broken(files: Desk, na
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_an_error_is_the_answer_where_json_is_asked_for(files: Desk, name: str) -> None:
-    ran = files.run(name, "gone.pb", "--json")
+    ran = files.run(*good(name, "gone.pb"), "--json")
     error = json.loads(ran.out)["error"]
     assert (ran.code, error["exit"], error["code"]) == (3, 3, "bad-input")
     assert f"Error: {error['message']}" in ran.err and set(error) == {

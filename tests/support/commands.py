@@ -18,7 +18,7 @@ QUICK = ("--validate", "structure")
 EARLIER = b"an earlier output"
 
 
-QUERIES = ("inspect", "select", "validate")
+QUERIES = ("inspect", "select", "show", "validate")
 
 
 THERE = [name for name, entry in COMMANDS.items() if entry.group not in ("This program", "SavedModels and checkpoints")]
@@ -123,6 +123,7 @@ CASES = {
     "reroute": Case((MODEL, "tower/same=tower/scaled"), ((MODEL,),), ((MODEL, "tower/sam=image"), "'tower/same'")),
     "validate": Case((MODEL,), (), ((MODEL, "--outputs", "score"), "'scores'")),
     "select": Case((MODEL, "--op", "Mul"), (), ((MODEL, "--op", "Mull"), "'Mul'")),
+    "show": Case((MODEL, "tower/same"), ((MODEL,),), ((MODEL, "tower/sam"), "'tower/same'")),
     "set-attr": Case(
         (MODEL, "tower/same", "_note:string=hello"),
         ((MODEL,), (MODEL, "tower/same"), (MODEL, "_note:string=hello")),

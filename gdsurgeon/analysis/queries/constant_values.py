@@ -1,0 +1,397 @@
+"""The values of constants, and of variables in a checkpoint: first elements, statistics, all of them, a .npy file.
+
+A value is read when it is asked for, and no more of it than that takes: of a large one the first elements are a few
+bytes, statistics go over it in blocks, and what one element fills is not made to be counted.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from functools import cached_property
+from math import inf, prod, sqrt
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from gdsurgeon.errors import EditError, InputError, printable, quoted
+from gdsurgeon.graph.constants import MOST_ELEMENTS, constant_header, constant_span
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import DTYPES, STRING, DType, dtype_name
+from gdsurgeon.ops.kinds import is_variable
+from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.text import counted
+from gdsurgeon.wire.fields import LEN, WireError, fields, read_varint
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.source import Window
+from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, size_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[np.generic]
+
+Element: TypeAlias = int | float | complex | bool | bytes
+
+BLOCK = 1 << 20
+"""Elements that are looked at in one go: their copies must not need as much as the value."""
+MOST_PADDING = 1 << 20
+"""Bytes that an array of strings, all as long as the longest, may take beyond four times what they are."""
+
+_CONTENT = 4
+_FIELDS = {
+    "float_val": 5, "double_val": 6, "int_val": 7, "string_val": 8, "scomplex_val": 9, "int64_val": 10, "bool_val": 11,
+    "dcomplex_val": 12, "half_val": 13, "uint32_val": 16, "uint64_val": 17, "float8_val": 18,
+}  # fmt: skip
+"""The numbers of the fields of a TensorProto that hold elements."""
+_AS_IN_MEMORY = frozenset(("float_val", "double_val", "scomplex_val", "dcomplex_val", "float8_val"))
+"""Those that hold them as they lie in memory, one by one or many at a time."""
+
+
+class ValueStatistics(NamedTuple):
+    """What the elements of a value are like.
+
+    Attributes:
+        count: how many there are.
+        zeros: how many are 0, False or empty.
+        nan, infinite: how many are NaN (a complex one where a part is), or infinite and not NaN.
+        minimum, maximum: of the finite ones; None where there is none, of complex numbers and strings.
+        mean, std: of the finite ones, as numbers of 64 bits, STD that of the population; None where there is none.
+    """
+
+    count: int  # type: ignore[assignment]  # a tuple's own count() is of no use here
+    zeros: int
+    nan: int = 0
+    infinite: int = 0
+    minimum: float | None = None
+    maximum: float | None = None
+    mean: float | None = None
+    std: float | None = None
+
+
+class ConstantValues:
+    """The value of a constant or a variable.
+
+    Attributes:
+        dtype: of its elements.
+        shape: its dims.
+        stored: how many elements are stored one by one; the others are as the last of these, or 0.
+    """
+
+    def __init__(self, dtype: DType, shape: tuple[int, ...], data: ChunkSource | list[bytes]) -> None:
+        self.dtype, self.shape, self._data = dtype, shape, data
+        self.stored = len(data) if isinstance(data, list) else data.size // dtype.size
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements in memory; of strings those of the texts."""
+        if isinstance(self._data, list):
+            return sum(map(len, self._data)) + len(self._filler) * (self.count - self.stored)
+        return self.count * self.dtype.size
+
+    def first(self, most: int) -> list[Element]:
+        """The first elements row by row, MOST of them or all: numbers, bools, strings as bytes.
+
+        A float is the decimal number as which numpy spells the element: 0.1 for the float32 that is nearest to it.
+        """
+        most = min(most, self.count)
+        if isinstance(self._data, list):
+            return [*self._data[:most], *[self._filler] * (most - self.stored)]
+        size = self.dtype.size
+        found = self._elements(self._data.read(0, min(most * size, self._data.size)))
+        if most > self.stored:
+            found += self._elements(self._filler) * (most - self.stored)
+        return found
+
+    @cached_property
+    def _filler(self) -> bytes:
+        """What fills the elements that are not stored; for numbers as it lies in memory."""
+        if isinstance(self._data, list):
+            return self._data[-1] if self._data else b""
+        size = self.dtype.size
+        return self._data.read(self._data.size - size, size) if self._data.size else bytes(size)
+
+    def _elements(self, data: bytes) -> list[Element]:
+        import numpy as np
+
+        array = np.frombuffer(data, numpy_dtype(self.dtype))
+        if self.dtype.is_float and array.dtype.itemsize < 8:
+            return [float(str(item)) for item in array]  # that is how numpy spells it
+        if array.dtype.kind not in "fiubc":  # int4 and its like are no integers to numpy
+            array = array.astype(np.int64)
+        elements: list[Element] = array.tolist()
+        return elements
+
+    @cached_property
+    def statistics(self) -> ValueStatistics:
+        """What the elements are like; linear in those that are stored, of which a block is in memory at a time."""
+        filled = self.count - self.stored
+        if isinstance(self._data, list):
+            return ValueStatistics(self.count, self._data.count(b"") + (filled if not self._filler else 0))
+        summed = _Summed(self.dtype)
+        for block in self._blocks(self._data):
+            summed.add(block)
+        if filled:
+            summed.add(self._array(self._filler), filled)
+        return summed.statistics()
+
+    def _blocks(self, data: ChunkSource) -> Iterator[Array]:
+        step = BLOCK * self.dtype.size
+        for start in range(0, data.size, step):
+            yield self._array(data.read(start, step))
+
+    def _array(self, data: bytes) -> Array:
+        import numpy as np
+
+        return np.frombuffer(data, numpy_dtype(self.dtype))
+
+    def npy(self) -> list[Chunk]:
+        """The value as a .npy file; of numbers that the file has as they lie in memory, a span of it.
+
+        Types that numpy does not have are words of their size, as numpy itself writes them, and quantised integers
+        plain ones.
+
+        Raises:
+            EditError: no array can hold it: strings that end in zeros, or one among them that is far too long.
+        """
+        if isinstance(self._data, list):
+            return self._npy_of_strings(self._data)
+        own = numpy_dtype(self.dtype)
+        descr = f"|V{own.itemsize}" if own.isbuiltin != 1 else own.newbyteorder("<").str
+        chunks: list[Chunk] = [_npy_header(descr, self.shape)]
+        if self._data.size:
+            chunks.append(SourceSpan(self._data, 0, self._data.size))
+        filled = self.count - self.stored
+        if filled:
+            chunks.append(SourceSpan(_Repeated(self._filler, filled), 0, filled * self.dtype.size))
+        return chunks
+
+    def _npy_of_strings(self, texts: list[bytes]) -> list[Chunk]:
+        filled = self.count - len(texts)
+        width = max(map(len, [*texts, self._filler]), default=0) or 1
+        if any(text.endswith(b"\0") for text in texts):
+            raise EditError("an array of numpy would lose the zeros at the end of its strings")
+        if width * self.count > 4 * self.nbytes + MOST_PADDING:
+            raise EditError(f"an array of numpy would take {width:,} bytes for each of {self.count:,} strings")
+        padded = b"".join(text.ljust(width, b"\0") for text in texts)
+        rest = _Repeated(self._filler.ljust(width, b"\0"), filled)
+        return [_npy_header(f"|S{width}", self.shape), padded, SourceSpan(rest, 0, rest.size)]
+
+
+class _Repeated:
+    """The same bytes again and again, as a source."""
+
+    name = "a value"
+
+    def __init__(self, piece: bytes, count: int) -> None:
+        self._piece = piece
+        self.size = len(piece) * count
+
+    def read(self, offset: int, size: int) -> bytes:
+        at = offset % len(self._piece)
+        size = min(size, self.size - offset)
+        return (self._piece * ((at + size) // len(self._piece) + 1))[at : at + size]
+
+    def fileno(self) -> int | None:
+        return None
+
+    def check_unchanged(self) -> None:
+        """Memory does not change."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
+    from numpy.lib import format as npy
+
+    out = io.BytesIO()
+    npy.write_array_header_1_0(out, {"descr": descr, "fortran_order": False, "shape": shape})
+    return out.getvalue()
+
+
+class _Summed:
+    """Gathers the statistics of numbers block by block.
+
+    Means and sums of squares are put together pairwise (Chan, Golub and LeVeque, 1979), which keeps them exact where a
+    sum of squares would not be.
+    """
+
+    def __init__(self, dtype: DType) -> None:
+        self._dtype = dtype
+        self._readable = not dtype.is_float or numpy_dtype(dtype).kind != "u"  # not without ml_dtypes
+        self._count = self._zeros = self._nan = self._infinite = 0
+        self._lows: list[float] = []
+        self._highs: list[float] = []
+        self._finite = 0
+        self._mean = self._squares = 0.0
+
+    def add(self, block: Array, times: int = 1) -> None:
+        """Takes BLOCK in, TIMES over."""
+        import numpy as np
+
+        self._count += block.size * times
+        if not self._readable:
+            return
+        if self._dtype.is_float:
+            wide: Array = block.astype(np.float64)
+        elif block.dtype.kind not in "iubc":
+            wide = block.astype(np.int64)
+        else:
+            wide = block
+        self._zeros += (wide.size - int(np.count_nonzero(wide))) * times
+        if self._dtype.is_inexact:
+            is_finite = np.isfinite(wide)
+            missing = int(np.count_nonzero(np.isnan(wide)))
+            self._nan += missing * times
+            self._infinite += (wide.size - int(np.count_nonzero(is_finite)) - missing) * times
+            wide = wide if is_finite.all() else wide[is_finite]
+        if wide.size and not self._dtype.is_complex:
+            self._lows.append(wide.min().item())
+            self._highs.append(wide.max().item())
+            self._join(wide, times)
+
+    def _join(self, block: Array, times: int) -> None:
+        import numpy as np
+
+        with np.errstate(all="ignore"):  # sums may be beyond all numbers: then there is no mean
+            numbers = block.astype(np.float64)
+            mean = float(numbers.mean())
+            squares = float(np.square(numbers - mean).sum()) * times
+            count = numbers.size * times
+            total = self._finite + count
+            gap = mean - self._mean
+            self._mean += gap * (count / total)
+            self._squares += squares + gap * gap * (self._finite * (count / total))
+            self._finite = total
+
+    def statistics(self) -> ValueStatistics:
+        """All that was gathered."""
+        found = ValueStatistics(self._count, self._zeros, self._nan, self._infinite)
+        if not self._lows:
+            return found
+        variance = self._squares / self._finite
+        return found._replace(
+            minimum=self._spelt(min(self._lows)),
+            maximum=self._spelt(max(self._highs)),
+            mean=self._mean if -inf < self._mean < inf else None,
+            std=sqrt(variance) if 0 <= variance < inf else None,
+        )
+
+    def _spelt(self, number: float) -> float:
+        """NUMBER as `first` has it."""
+        if not self._dtype.is_float or self._dtype.size == 8:
+            return number
+        return float(str(numpy_dtype(self._dtype).type(number)))
+
+
+def value_of(node: Node) -> ConstantValues | None:
+    """The value of a constant, or of a variable that a checkpoint has; None: the node has none in the files.
+
+    Raises:
+        InputError: there is one, which cannot be read; the message says why.
+    """
+    if node.op == "Const":
+        return values_of(node)
+    graph = node.graph
+    serving = graph.serving if isinstance(graph, Graph) else None
+    name = node.base_name or node.name
+    if serving is None or serving.weights is None or not is_variable(node.op) or name not in serving.keys:
+        return None
+    dtype = node.plain_attr("dtype")
+    try:
+        made = serving.weights({name: (dtype if isinstance(dtype, int) else 0, "")})
+    except EditError as error:
+        raise InputError(error.message) from error
+    return values_of(Graph(made)[name])
+
+
+def values_of(node: Node) -> ConstantValues:
+    """The value of NODE, a Const.
+
+    Raises:
+        InputError: it has none that can be read; the message says why.
+    """
+    header, span = constant_header(node), constant_span(node)
+    if header is None or span is None:
+        raise _unreadable(node, "the attr 'value' holds none, or a corrupt one")
+    dtype, shape = DTYPES.get(header.dtype), header.dims
+    if dtype is None or not dtype.kind:
+        raise _unreadable(node, f"a tensor of {dtype_name(header.dtype)} has no elements outside of TensorFlow")
+    if shape is None or min(shape, default=0) < 0 or prod(shape) >= MOST_ELEMENTS:
+        raise _unreadable(node, "its shape is that of no tensor")
+    count = prod(shape)
+    try:
+        data = _strings(span, count) if dtype == STRING else ChunkSource(_numbers(span, dtype), "a value")
+    except (WireError, decode_error()):
+        raise _unreadable(node, "it is corrupt") from None
+    has_content = header.content_bytes > 0
+    stored = len(data) if isinstance(data, list) else data.size / dtype.size
+    if stored > count or (has_content and stored != count) or stored != int(stored):
+        held = f"{stored:,.0f} elements" if stored == int(stored) else f"{stored:,.2f} elements"
+        raise _unreadable(node, f"it has {held} for {counted(count, 'place')}")
+    return ConstantValues(dtype, shape, data)
+
+
+def _unreadable(node: Node, why: str) -> InputError:
+    return InputError(f"the value of {quoted(node.name)} cannot be read: {printable(why)}")
+
+
+def _numbers(span: SourceSpan, dtype: DType) -> list[Chunk]:
+    """The elements of the TensorProto SPAN as they lie in memory: spans of it, where it has them so."""
+    source, start, _ = span
+    buffer = Window(source, start, span.end)
+    content: list[Chunk] = []
+    single: list[Chunk] = []
+    for field in fields(buffer, 0, len(buffer)):
+        place = SourceSpan(source, start + field.value, start + field.end)
+        if field.number == _CONTENT and field.wire_type == LEN:
+            content = [place]
+        elif field.number == _FIELDS.get(dtype.field):
+            single.append(place)
+    if size_of(content):
+        return content
+    return single if dtype.field in _AS_IN_MEMORY or not single else [_decoded(span, dtype)]
+
+
+def _decoded(span: SourceSpan, dtype: DType) -> bytes:
+    """The elements that a TensorProto has as varints, as they lie in memory."""
+    import numpy as np
+
+    tensor = message("tensorflow.TensorProto").FromString(span.source.read(span.start, span.end - span.start))
+    values = list(getattr(tensor, dtype.field))
+    words = np.array(values, np.uint64 if dtype.field == "uint64_val" else np.int64)
+    return words.astype(f"<u{dtype.size}").tobytes()  # the lower bytes, whatever they stand for
+
+
+def _strings(span: SourceSpan, count: int) -> list[bytes]:
+    """The strings of a TensorProto."""
+    buffer = Window(span.source, span.start, span.end)
+    out: list[bytes] = []
+    for field in fields(buffer, 0, len(buffer)):
+        if field.number == _FIELDS["string_val"] and field.wire_type == LEN:
+            out.append(buffer[field.value : field.end])
+        elif field.number == _CONTENT and field.wire_type == LEN and field.end > field.value:
+            return _packed(buffer[field.value : field.end], count)
+    return out
+
+
+def _packed(data: bytes, count: int) -> list[bytes]:
+    """COUNT strings, whose lengths come first. Raises WireError: they are not that."""
+    lengths: list[int] = []
+    pos = 0
+    while len(lengths) < count:
+        size, pos = read_varint(data, pos, len(data))
+        lengths.append(size)
+    out = []
+    for size in lengths:
+        out.append(data[pos : pos + size])
+        pos += size
+    if pos != len(data):
+        raise WireError("the lengths of strings are of others", pos)
+    return out

@@ -1,0 +1,220 @@
+"""What there is to know of a node without running it: what it reads, who reads it, shapes, devices, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from gdsurgeon.analysis.queries.function_usage import functions_of
+from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
+from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.errors import InputError
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.op_defs import Arg, arg_count
+
+
+@dataclass(frozen=True)
+class InputFacts:
+    """What a node reads.
+
+    Attributes:
+        name: of the tensor, as the file has it where it is no tensor's name.
+        op: of the node that gives it; '' where there is none.
+        dtype, shape: 0 and None where they are not known.
+        argument: what the op calls the input; '' where that is not known.
+        is_there: whether there is such a tensor.
+    """
+
+    name: str
+    op: str
+    dtype: int
+    shape: Shape
+    argument: str
+    is_there: bool
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Data input SLOT of a node that reads an output."""
+
+    node: Node
+    slot: int
+
+
+@dataclass
+class OutputFacts:
+    """What a node gives.
+
+    Attributes:
+        index: of the output.
+        dtype, shape: 0 and None where they are not known.
+        argument: what the op calls it; '' where that is not known.
+        is_there: whether the op has it: a broken graph may read more than that.
+        readers: who reads it, in the order of the file.
+        served: what callers of the model's signatures call it, as ``KEY/name``.
+    """
+
+    index: int
+    dtype: int
+    shape: Shape
+    argument: str
+    is_there: bool = True
+    readers: list[Reader] = field(default_factory=list)
+    served: list[str] = field(default_factory=list)
+
+
+@dataclass
+class NodeFacts:
+    """What is known of a node.
+
+    Attributes:
+        node: itself.
+        end: ``argument`` or ``result``, where it stands for one of the function whose body it is in; else ''.
+        inputs, outputs: in order.
+        controls: what it waits for: names, and the nodes, None where there is none of that name.
+        waiting: the nodes that wait for it.
+        colocated: the names of the nodes that it is to be with, and whether they are there.
+        companions: the nodes that are to be with it.
+        functions: those that it calls or passes on, and how many nodes each has; None: the library has it not.
+    """
+
+    node: Node
+    end: str
+    inputs: list[InputFacts]
+    outputs: list[OutputFacts]
+    controls: list[tuple[str, Node | None]]
+    waiting: list[Node]
+    colocated: list[tuple[str, bool]]
+    companions: list[Node]
+    functions: list[tuple[str, int | None]]
+
+
+def node_facts(graph: Graph, nodes: Iterable[Node]) -> list[NodeFacts]:
+    """What is known of NODES of GRAPH; shapes are inferred once, upstream of them.
+
+    Raises:
+        InputError: the graph is so broken that it cannot be said.
+    """
+    wanted = list(nodes)
+    tensors = [output for node in wanted for output in (*_inputs(node), *node.outputs)]
+    shapes = infer_shapes(graph, wanted=[output for output in tensors if output.node.exists])
+    served = _served(graph)
+    return [_facts(graph, node, shapes, served) for node in wanted]
+
+
+def inferred_shape(output: Output, shapes: Shapes) -> Shape:
+    """The shape of a tensor as far as it is stated, or else as it is inferred."""
+    stated = stated_shape(output)
+    return shapes.shape(output) if stated is None else stated
+
+
+def _facts(graph: Graph, node: Node, shapes: Shapes, served: dict[tuple[str, int], list[str]]) -> NodeFacts:
+    users = sorted(graph.users(node), key=_place(graph))
+    end = "" if node not in graph.ends else "argument" if node.op in PLACEHOLDERS else "result"
+    controls = [] if _is_spelt_wrong(node) else node.controls
+    return NodeFacts(
+        node,
+        end,
+        list(_input_facts(node, shapes)),
+        _output_facts(node, users, shapes, served),
+        [(control.name, control if control.exists else None) for control in controls],
+        [user for user in users if node in user.controls],
+        [(other.name, other.exists) for other in node.colocated],
+        sorted(graph.colocated_with(node), key=_place(graph)),
+        [(name, _node_count(graph, name)) for name in functions_of(node)],
+    )
+
+
+def _place(graph: Graph) -> Callable[[Node], int]:
+    """What sorts nodes as the file has them, those that an edit has added last."""
+    rows = graph.store.table.rows
+    return lambda node: rows.get(node.base_name or "", len(rows))
+
+
+def _node_count(graph: Graph, name: str) -> int | None:
+    function = graph.functions.get(name)
+    return None if function is None else len(function.node_def)
+
+
+def _is_spelt_wrong(node: Node) -> bool:
+    """Whether an input of NODE is no tensor's name."""
+    try:
+        _ = node.inputs
+    except InputError:
+        return True
+    return False
+
+
+def _inputs(node: Node) -> tuple[Output, ...]:
+    return () if _is_spelt_wrong(node) else node.inputs
+
+
+def _input_facts(node: Node, shapes: Shapes) -> Iterator[InputFacts]:
+    definition = node.op_def
+    if _is_spelt_wrong(node):
+        yield from (InputFacts(text, "", 0, None, "", False) for text in node.header.inputs)
+        return
+    arguments = _arguments(node, definition.inputs if definition is not None else (), len(node.inputs))
+    for output, argument in zip(node.inputs, arguments, strict=True):
+        if not output.node.exists:
+            yield InputFacts(output.name, "", 0, None, argument, False)
+            continue
+        count = output.node.output_count
+        is_there = count is None or output.index < count
+        shape = inferred_shape(output, shapes) if is_there else None
+        yield InputFacts(output.name, output.node.op, output.dtype, shape, argument, is_there)
+
+
+def _output_facts(
+    node: Node, users: list[Node], shapes: Shapes, served: dict[tuple[str, int], list[str]]
+) -> list[OutputFacts]:
+    definition = node.op_def
+    count = node.output_count
+    reads = [(read.index, Reader(user, slot)) for user in users for slot, read in _reads(user, node)]
+    last = max((index for index, _ in reads), default=0 if count is None else -1)
+    known = min(last + 1 if count is None else count, MOST_OUTPUTS)
+    arguments = _arguments(node, definition.outputs if definition is not None else (), known)
+    out = {
+        index: OutputFacts(index, output.dtype, inferred_shape(output, shapes), argument)
+        for index, argument in enumerate(arguments)
+        for output in (Output(node, index),)
+    }
+    for index, reader in reads:
+        found = out.setdefault(index, OutputFacts(index, 0, None, "", is_there=count is None or index < count))
+        found.readers.append(reader)
+    for index, facts in out.items():
+        facts.served = served.get((node.name, index), [])
+    return [out[index] for index in sorted(out)]
+
+
+MOST_OUTPUTS = 1 << 16
+"""Outputs that are listed: a count beyond any real node's is a fault of the file."""
+
+
+def _reads(user: Node, node: Node) -> Iterator[tuple[int, Output]]:
+    return ((slot, read) for slot, read in enumerate(user.inputs) if read.node is node)
+
+
+def _arguments(node: Node, args: Iterable[Arg], count: int) -> list[str]:
+    """What the op calls its inputs or outputs ARGS: COUNT names, '' where none is known."""
+    out: list[str] = []
+    for arg in args:
+        tensors = min(arg_count([arg], node.op_def, node.plain_attr), count - len(out))
+        is_list = arg.number_attr or arg.list_attr
+        out += [f"{arg.name}[{i}]" for i in range(tensors)] if is_list else [arg.name] * tensors
+    return out + [""] * (count - len(out))
+
+
+def _served(graph: Graph) -> dict[tuple[str, int], list[str]]:
+    """What callers call the tensors of signatures, by node and index."""
+    out: dict[tuple[str, int], list[str]] = {}
+    serving = serving_of(graph)
+    for called, tensor in serving.tensors.items() if serving is not None else ():
+        ref = parse_tensor(tensor)
+        out.setdefault((ref.node, ref.port), []).append(called)
+    return out

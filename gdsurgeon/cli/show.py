@@ -1,0 +1,154 @@
+"""gdsurgeon show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.bodies import in_body, opened
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, nodes
+from gdsurgeon.cli.hints import worded
+from gdsurgeon.cli.options import query_options
+from gdsurgeon.cli.selection import required, selection_options
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, quoted
+
+if TYPE_CHECKING:
+    from gdsurgeon.analysis.checks.findings import Findings
+    from gdsurgeon.container.wanted import Wanted
+    from gdsurgeon.graph.graph import Graph
+    from gdsurgeon.graph.node import Node
+    from gdsurgeon.select import Selection
+    from gdsurgeon.view.node import ShownNode
+
+
+@click.command("show", cls=Command)
+@query_options
+@in_body
+@selection_options
+@click.argument("names", metavar="[NODE]...", shell_complete=nodes, nargs=-1)
+@click.option("--values", "whole", is_flag=True, help="All elements of constants and variables.")
+@click.option(
+    "--save", metavar="FILE.npy", shell_complete=files, help="Write the value of one constant or variable to FILE."
+)
+def command(
+    model: str,
+    function: str | None,
+    wanted: Wanted,
+    selection: Selection,
+    as_json: bool,
+    verbose: bool,
+    names: tuple[str, ...],
+    whole: bool,
+    save: str | None,
+) -> None:
+    """Show all that is known of nodes: of those named, and of those selected.
+
+    What a node reads, with dtypes and shapes; who reads each output; attrs, device, control edges, functions. Of a
+    constant, or a variable that a checkpoint has, the first elements and what all are like. NODE may be a tensor
+    (node:1), or KEY/name of a signature.
+
+    A graph with structural faults is shown too; the faults go to standard error, and the exit code is 3.
+
+    \b
+    Examples:
+      gdsurgeon show model.pb logits/weights
+      gdsurgeon show model.pb logits/weights --save weights.npy
+      gdsurgeon show model.pb --op Conv2D --json | jq '.nodes[].outputs[0].shape'
+    """
+    del verbose
+    if not names:
+        required(selection)
+    from gdsurgeon.analysis.checks.check import broken, check
+
+    graph = opened(model, function, wanted).graph
+    findings = check(graph)
+    try:
+        shown = _shown(graph, names, selection, findings)
+        for item in shown:
+            item.is_whole = whole
+        if save is not None and not findings.fault_count:
+            _save(model, save, [item.facts.node for item in shown], as_json=as_json)
+        if save != "-" or findings.fault_count:
+            terminal.answer(_text(graph, shown, findings, as_json=as_json))
+    except EditError:
+        raise
+    except GdsurgeonError:
+        if not findings.fault_count:
+            raise
+        raise broken(graph, findings) from None  # too broken to say more
+    if findings.fault_count:
+        raise broken(graph, findings)
+
+
+def _shown(graph: Graph, names: tuple[str, ...], selection: Selection, findings: Findings) -> list[ShownNode]:
+    from gdsurgeon.analysis.queries.node_facts import node_facts
+    from gdsurgeon.select import meant, select_nodes
+    from gdsurgeon.view.node import ShownNode
+
+    marked: dict[Node, set[int]] = {}
+    for name in names:
+        node, index = _named(graph, name)
+        marked.setdefault(node, set()).update(() if index is None else (index,))
+    if not selection.names_nothing:
+        for node in select_nodes(graph, meant(graph, selection)):
+            marked.setdefault(node, set())
+    return [
+        ShownNode(facts, marked[facts.node], [fault for fault in findings.faults if quoted(facts.node.name) in fault])
+        for facts in node_facts(graph, marked)
+    ]
+
+
+def _named(graph: Graph, text: str) -> tuple[Node, int | None]:
+    """The node that TEXT names, and which output of it; None: none in particular."""
+    from gdsurgeon.graph.served import tensor_meant
+
+    found = graph.find(text)
+    if found is not None:
+        return found, None
+    name = text.removeprefix("^")
+    tensor = tensor_meant(graph, name)
+    if tensor == name and ":" not in name:
+        return graph[name], None
+    output = graph.tensor(tensor)
+    return output.node, output.index
+
+
+def _text(graph: Graph, shown: list[ShownNode], findings: Findings, *, as_json: bool) -> str:
+    from gdsurgeon.view import node
+
+    if not as_json:
+        return "\n\n".join("\n".join(worded(line) for line in node.lines(item)) for item in shown)
+    import json
+
+    found = {
+        "file": graph.source_name,
+        "nodes": [node.as_json(item) for item in shown],
+        "faults": findings.faults,
+        "fault_count": findings.fault_count,
+    }
+    return json.dumps(found, indent=2)
+
+
+def _save(model: str, path: str, shown: list[Node], *, as_json: bool) -> None:
+    """Writes the value of the one node that is SHOWN to PATH, whole or not at all."""
+    from gdsurgeon.analysis.queries.constant_values import value_of
+    from gdsurgeon.operation.paths import check_written
+    from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
+
+    if as_json and path in STANDARD_OUTPUT:
+        raise UsageError("--json and --save - would both write to standard output")
+    check_written([("--save", path)], [model])
+    if len(shown) != 1:
+        raise EditError(f"--save writes one value, and {len(shown):,} nodes are meant")
+    value = value_of(shown[0])
+    if value is None:
+        raise EditError(f"{quoted(shown[0].name)} is {quoted(shown[0].op)}, which has no value in the files")
+    with OutputFile(path) as output:
+        if output.is_terminal():
+            raise UsageError("a .npy file is binary and the output is a terminal")
+        terminal.is_settled = lambda: output.has_appeared
+        output.stage(value.npy())
+        output.publish()

@@ -1,0 +1,395 @@
+"""What show prints of nodes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import isfinite, isnan
+from typing import Any
+
+from gdsurgeon.analysis.queries.attr_text import format_attr, format_string
+from gdsurgeon.analysis.queries.constant_values import ConstantValues, Element, value_of
+from gdsurgeon.analysis.queries.node_facts import InputFacts, NodeFacts, OutputFacts
+from gdsurgeon.analysis.shapes.stated import typed
+from gdsurgeon.errors import EditError, InputError, Json, Line, printable, quoted
+from gdsurgeon.graph.attrs import Shape, format_shape, kind_of, shape_of
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
+from gdsurgeon.ops.op_defs import table_version
+from gdsurgeon.text import counted, size
+from gdsurgeon.wire.protos import AttrValue
+
+MOST_LISTED = 20
+"""Lines of one list that are shown to people."""
+WIDEST = 40
+"""Characters that a column is padded to; behind a longer name the next begins where that ends."""
+MOST_FIRST = 8
+"""Elements of a value that are shown where not all are asked for."""
+MOST_VALUES = 10_000_000
+"""Elements of a value that are printed."""
+WIDTH = 80
+"""Columns that lines are kept within, as far as names allow."""
+
+
+@dataclass
+class ShownNode:
+    """A node to be shown.
+
+    Attributes:
+        facts: what is known of it.
+        marked: indices of the outputs that were asked for by name.
+        faults: what is wrong with it.
+        is_whole: whether all of its value is printed.
+    """
+
+    facts: NodeFacts
+    marked: set[int] = field(default_factory=set)
+    faults: Sequence[str] = ()
+    is_whole: bool = False
+
+
+# -- for people ----------------------------------------------------------------------------------------------
+
+
+def lines(shown: ShownNode) -> Iterator[str]:
+    """A node for people: what it is, what it reads and gives, its attrs, its value."""
+    facts = shown.facts
+    node = facts.node
+    head = f"{printable(node.name)}  {printable(node.op)}"
+    yield head + (f"  (stands for {_article(facts.end)} of the function)" if facts.end else "")
+    yield from (f"  broken    {fault}" for fault in shown.faults)
+    if node.op_def is None:
+        yield f"  op        not known to TensorFlow {table_version()}"
+    if node.device:
+        yield f"  device    {printable(node.device)}"
+    yield from _input_lines(facts)
+    yield from _output_lines(facts.outputs, shown.marked)
+    if facts.waiting:
+        yield "  waited for by"
+        yield from _columns([[printable(user.name), printable(user.op)] for user in facts.waiting])
+    yield from _attr_lines(node)
+    yield from _placed(facts)
+    for name, count in facts.functions:
+        there = "which the library has not" if count is None else f"{counted(count, 'node')}"
+        yield f"  calls     {printable(name)}, {there}"
+    yield from _value_lines(node, is_whole=shown.is_whole)
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[:1] in "aeiou" else f"a {word}"
+
+
+def _input_lines(facts: NodeFacts) -> Iterator[str]:
+    rows = [[str(slot), *_input_row(read)] for slot, read in enumerate(facts.inputs)]
+    if rows or facts.controls:
+        yield "  inputs"
+    yield from _columns(rows)
+    yield from _columns([[f"^{printable(name)}", _op(node)] for name, node in facts.controls])
+
+
+def _input_row(read: InputFacts) -> list[str]:
+    if not read.is_there:
+        return [printable(read.argument), "", printable(read.name), "there is no such tensor"]
+    return [printable(read.argument), typed(read.dtype, read.shape), printable(read.name), printable(read.op)]
+
+
+def _op(node: Node | None) -> str:
+    return "there is no such node" if node is None else printable(node.op)
+
+
+def _output_lines(outputs: Sequence[OutputFacts], marked: set[int]) -> Iterator[str]:
+    if outputs:
+        yield "  outputs"
+    for output in outputs:
+        facts = [str(output.index), printable(output.argument), typed(output.dtype, output.shape)]
+        if not output.is_there:
+            facts = [str(output.index), "the op has no such output"]
+        facts += [", ".join(map(printable, output.served))] if output.served else []
+        facts += ["nobody reads it" if not output.readers else f"read {_times(len(output.readers))}"]
+        facts += ["<- asked for"] if output.index in marked else []
+        yield "    " + "  ".join(filter(None, facts))
+        rows = [[f"input {r.slot} of", printable(r.node.name), printable(r.node.op)] for r in output.readers]
+        yield from _columns(rows, "      ")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else counted(count, "time")
+
+
+def _columns(rows: Sequence[Sequence[str]], indent: str = "    ") -> Iterator[str]:
+    """The first of ROWS in columns, and a count of the others; a column without anything is left out."""
+    shown = rows[:MOST_LISTED]
+    width = max(map(len, shown), default=0)
+    cells = [[*row, *[""] * (width - len(row))] for row in shown]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        padded = [cell.ljust(min(size, WIDEST)) for cell, size in zip(row, widths, strict=True) if size]
+        yield (indent + "  ".join(padded)).rstrip()
+    if len(rows) > len(shown):
+        yield f"{indent}and {len(rows) - len(shown):,} more"
+
+
+def _attr_lines(node: Node) -> Iterator[str]:
+    rows = [[printable(key), text] for key, text in _attr_texts(node)]
+    if rows:
+        yield "  attrs"
+    yield from _columns(rows)
+
+
+def _attr_texts(node: Node) -> Iterator[tuple[str, str]]:
+    """The attrs of NODE as text, those left out that stand elsewhere: a constant's value, and colocations."""
+    for key in _attr_keys(node):
+        try:
+            value = node.attr(key)
+        except InputError:
+            yield key, "corrupt"
+            continue
+        assert value is not None
+        yield key, _tensor_text(value) if value.WhichOneof("value") == "tensor" else format_attr(value)
+
+
+def _attr_keys(node: Node) -> Iterator[str]:
+    for key in sorted(node.attr_keys):
+        is_value = key == "value" and node.op == "Const"
+        if not is_value and not (key == COLOCATION_ATTR and node.colocated):
+            yield key
+
+
+def _tensor_text(value: AttrValue) -> str:
+    return f"a tensor: {typed(value.tensor.dtype, shape_of(value.tensor.tensor_shape))}"
+
+
+def _placed(facts: NodeFacts) -> Iterator[str]:
+    if facts.colocated:
+        yield "  colocated with"
+        rows = [[printable(name), "" if there else "there is no such node"] for name, there in facts.colocated]
+        yield from _columns(rows)
+    if facts.companions:
+        yield "  colocated with it"
+        yield from _columns([[printable(node.name), printable(node.op)] for node in facts.companions])
+
+
+# -- values --------------------------------------------------------------------------------------------------
+
+
+def _value_lines(node: Node, *, is_whole: bool) -> Iterator[str]:
+    try:
+        value = value_of(node)
+    except InputError as error:
+        yield f"  no value  {error.message}"
+        return
+    if value is None:
+        return
+    what = f"{value.dtype.name} {format_shape(value.shape)}"
+    yield f"  value     {what}, {counted(value.count, 'element')}, {size(value.nbytes)}"
+    if value.count > 1 and value.stored < value.count:
+        yield f"    stored  {counted(value.stored, 'element')}; the last stands for all the others"
+    if value.count > 1:
+        yield from (f"    {label:<7} {text}" for label, text in _statistics(value))
+    if is_whole:
+        yield from _whole(value)
+    elif value.count:
+        yield f"    {'first' if value.count > MOST_FIRST else 'all':<7} {_first(value)}"
+
+
+def _statistics(value: ConstantValues) -> Iterator[tuple[str, str]]:
+    found = value.statistics
+    if found.minimum is not None and found.maximum is not None:
+        yield "range", f"{_number(found.minimum)} to {_number(found.maximum)}"
+    if found.mean is not None and found.std is not None:
+        yield "mean", f"{found.mean:.6g}, standard deviation {found.std:.6g}"
+    zeros = "empty" if value.dtype == STRING else "zero"
+    counts = ((found.zeros, zeros), (found.nan, "NaN"), (found.infinite, "infinite"))
+    if any(count for count, _ in counts):
+        yield "of them", ", ".join(f"{count:,} {what}" for count, what in counts if count)
+
+
+def _number(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:.6g}"
+
+
+def _first(value: ConstantValues) -> str:
+    """The first elements, as many as a line has room for, at least one."""
+    texts: list[str] = []
+    room = WIDTH - 12 - len(", ...")
+    for element in value.first(MOST_FIRST):
+        text = element_text(element)
+        room -= len(text) + 2
+        if texts and room < 0:
+            break
+        texts.append(text)
+    return ", ".join(texts) + (", ..." if len(texts) < value.count else "")
+
+
+def element_text(element: Element) -> str:
+    """An element for people: a number as it is written in a command, a text in quotes, shortened where it is long."""
+    if isinstance(element, bytes):
+        return format_string(element)
+    if isinstance(element, bool):
+        return "true" if element else "false"
+    if isinstance(element, complex):
+        return str(element).strip("()")
+    return repr(element).removesuffix(".0")
+
+
+def _whole(value: ConstantValues) -> Iterator[str]:
+    """All elements, in brackets as numpy and freeze-input have them, a row a line."""
+    check_printable(value)
+    elements = [_in_full(element) for element in value.first(value.count)]
+    row = value.shape[-1] if value.shape else 1
+    for start in range(0, len(elements), max(row, 1)):
+        opened = closed = 0
+        step = 1
+        for dim in reversed(value.shape):
+            step *= dim
+            opened += start % step == 0
+            closed += (start + row) % step == 0
+        dims = len(value.shape)
+        text = " " * (dims - opened) + "[" * opened + ", ".join(elements[start : start + row]) + "]" * closed
+        yield "    " + text + ("," if closed < dims else "")
+    if not elements:
+        yield "    []"
+
+
+def _in_full(element: Element) -> str:
+    if not isinstance(element, bytes):
+        return element_text(element)
+    try:
+        return quoted(element.decode())
+    except UnicodeDecodeError:
+        return repr(element)
+
+
+def check_printable(value: ConstantValues) -> None:
+    """Raises EditError where VALUE has more elements than anybody wants to have printed."""
+    if value.count > MOST_VALUES:
+        line = "{count} elements are more than can be printed ({most}): {save} writes them to a file"
+        raise EditError(Line(line, count=f"{value.count:,}", most=f"{MOST_VALUES:,}"))
+
+
+# -- for machines ----------------------------------------------------------------------------------------------
+
+
+def as_json(shown: ShownNode) -> dict[str, Json]:
+    """A node for machines: all readers, and elements as JSON has them; what is unknown is null."""
+    facts = shown.facts
+    node = facts.node
+    return {
+        "name": node.name,
+        "op": node.op,
+        "known": node.op_def is not None,
+        "stands_for": facts.end or None,
+        "faults": list(shown.faults),
+        "device": node.device or None,
+        "inputs": [_input_json(read) for read in facts.inputs],
+        "control_inputs": [name for name, _ in facts.controls],
+        "outputs": [_output_json(node, output, shown.marked) for output in facts.outputs],
+        "control_outputs": [user.name for user in facts.waiting],
+        "attrs": {key: _attr_json(node, key) for key in _attr_keys(node)},
+        "colocated_with": [name for name, _ in facts.colocated],
+        "colocated_with_it": [other.name for other in facts.companions],
+        "functions": [{"name": name, "nodes": count} for name, count in facts.functions],
+        "value": _value_json(node, is_whole=shown.is_whole),
+    }
+
+
+def _input_json(read: InputFacts) -> dict[str, Json]:
+    return {
+        "tensor": read.name,
+        "exists": read.is_there,
+        "op": read.op or None,
+        "argument": read.argument or None,
+        "dtype": _dtype_json(read.dtype),
+        "shape": _shape_json(read.shape),
+    }
+
+
+def _output_json(node: Node, output: OutputFacts, marked: set[int]) -> dict[str, Json]:
+    return {
+        "index": output.index,
+        "exists": output.is_there,
+        "argument": output.argument or None,
+        "dtype": _dtype_json(output.dtype),
+        "shape": _shape_json(output.shape),
+        "asked_for": output.index in marked,
+        "called": list(output.served),
+        "readers": [{"node": r.node.name, "op": r.node.op, "input": r.slot} for r in output.readers],
+    }
+
+
+def _dtype_json(dtype: int) -> str | None:
+    return dtype_name(base_dtype(dtype)) if dtype else None
+
+
+def _shape_json(shape: Shape) -> Json:
+    return None if shape is None else [None if dim < 0 else dim for dim in shape]
+
+
+def _attr_json(node: Node, key: str) -> dict[str, Json]:
+    try:
+        value = node.attr(key)
+    except InputError:
+        return {"kind": None, "value": None}
+    assert value is not None
+    which = value.WhichOneof("value")
+    if which != "list":
+        found = None if which is None else _item_json(which, getattr(value, which))
+        return {"kind": kind_of(value) or None, "value": found}
+    items: list[Json] = [_item_json(name.name, item) for name, held in value.list.ListFields() for item in held]
+    return {"kind": kind_of(value), "value": items}
+
+
+def _item_json(which: str, item: Any) -> Json:
+    """What the field WHICH of an AttrValue, or of a list of it, holds."""
+    if which == "type":
+        return dtype_name(item)
+    if which == "shape":
+        return _shape_json(shape_of(item))
+    if which == "func":
+        return str(item.name)
+    if which == "tensor":
+        return {"dtype": _dtype_json(item.dtype), "shape": _shape_json(shape_of(item.tensor_shape))}
+    found: Json = element_json(item)
+    return found
+
+
+def _value_json(node: Node, *, is_whole: bool) -> Json:
+    try:
+        value = value_of(node)
+    except InputError as error:
+        return {"error": error.message}
+    if value is None:
+        return None
+    out: dict[str, Json] = {
+        "dtype": value.dtype.name,
+        "shape": list(value.shape),
+        "bytes": value.nbytes,
+        "stored": value.stored,
+        "statistics": {key: _plain(item) for key, item in value.statistics._asdict().items()},
+        "first": [element_json(element) for element in value.first(MOST_FIRST)],
+    }
+    if is_whole:
+        check_printable(value)
+        out["values"] = [element_json(element) for element in value.first(value.count)]
+    return out
+
+
+def _plain(item: float | None) -> Json:
+    return item if item is None else element_json(item)
+
+
+def element_json(element: Element) -> Json:
+    """An element as JSON has it: ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` as protobuf spells them; complex numbers
+    as two, and what is no text as ``{"base64": ...}``."""
+    if isinstance(element, bytes):
+        try:
+            return element.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(element).decode()}
+    if isinstance(element, complex):
+        return [element_json(element.real), element_json(element.imag)]
+    if isinstance(element, float) and not isfinite(element):
+        return "NaN" if isnan(element) else "Infinity" if element > 0 else "-Infinity"
+    return element

@@ -1,0 +1,289 @@
+"""show on the command line: what a node is, as text and as JSON, its value, and what of a broken graph can be shown."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import graphs, hostile, meta_graphs
+from support.desk import Desk, check_said
+from support.graphs import (
+    FLOAT,
+    INT32,
+    add,
+    const,
+    func,
+    function,
+    graph_bytes,
+    identity,
+    library,
+    node,
+    placeholder,
+    scalar,
+)
+
+HEAD = graph_bytes(
+    placeholder("x", FLOAT, (-1, 4)),
+    const("w", [1, 0, float("nan"), float("inf"), -2.5, 3, 4, 5], shape=(4, 2)),
+    node("h", "MatMul", ["x", "w", "^x"], device="/cpu:0", T=FLOAT, _note="<b>", _class=["loc:@w"]),
+    node("s", "Split", ["axis", "h"], T=FLOAT, num_split=2),
+    scalar("axis", 1, INT32),
+    identity("y", "s:1"),
+    add("z", "s:1", "s:1", "^h"),
+)
+
+
+@pytest.fixture
+def shown(desk: Desk) -> Any:
+    """What is shown of nodes of HEAD, line by line."""
+    desk.put("m.pb", HEAD)
+
+    def show(*words: str, model: str = "m.pb", code: int = 0) -> list[str]:
+        ran = desk.run("show", model, *words)
+        assert ran.code == code, ran.err
+        assert "Traceback" not in ran.err and "internal fault" not in ran.err
+        return ran.out.decode().splitlines()
+
+    return show
+
+
+def one(desk: Desk, *words: str, model: str = "m.pb") -> Any:
+    """The one node that is shown, as JSON."""
+    (found,) = json.loads(desk.run("show", model, *words, "--json").out)["nodes"]
+    return found
+
+
+def test_a_node(shown: Any) -> None:
+    assert shown("h") == [
+        "h  MatMul",
+        "  device    /cpu:0",
+        "  inputs",
+        "    0  a  float32 [?,4]  x  Placeholder",
+        "    1  b  float32 [4,2]  w  Const",
+        "    ^x  Placeholder",
+        "  outputs",
+        "    0  product  float32 [?,2]  read once",
+        "      input 1 of  s  Split",
+        "  waited for by",
+        "    z  AddV2",
+        "  attrs",
+        "    T      float32",
+        "    _note  '<b>'",
+        "  colocated with",
+        "    w",
+    ]
+
+
+def test_a_tensor_is_marked(shown: Any) -> None:
+    assert shown("s:1") == [
+        "s  Split",
+        "  inputs",
+        "    0  split_dim  int32 []       axis  Const",
+        "    1  value      float32 [?,2]  h     MatMul",
+        "  outputs",
+        "    0  output[0]  float32 [?,1]  nobody reads it",
+        "    1  output[1]  float32 [?,1]  read 3 times  <- asked for",
+        "      input 0 of  y  Identity",
+        "      input 0 of  z  AddV2",
+        "      input 1 of  z  AddV2",
+        "  attrs",
+        "    T          float32",
+        "    num_split  2",
+    ]
+
+
+def test_a_constant(shown: Any) -> None:
+    assert shown("w")[-7:] == [
+        "  colocated with it",
+        "    h  MatMul",
+        "  value     float32 [4,2], 8 elements, 32 bytes",
+        "    range   -2.5 to 5",
+        "    mean    1.75, standard deviation 2.54542",
+        "    of them 1 zero, 1 NaN, 1 infinite",
+        "    all     1, 0, nan, inf, -2.5, 3, 4, 5",
+    ]
+    assert shown("w", "--values")[-4:] == ["    [[1, 0],", "     [nan, inf],", "     [-2.5, 3],", "     [4, 5]]"]
+    assert shown("axis", "--values")[-1] == "    1"
+
+
+def test_json(desk: Desk, shown: Any) -> None:
+    found = one(desk, "s:1")
+    assert found["inputs"][1] == {
+        "tensor": "h", "exists": True, "op": "MatMul", "argument": "value", "dtype": "float32", "shape": [None, 2],
+    }  # fmt: skip
+    assert [(o["index"], o["asked_for"], o["shape"], len(o["readers"])) for o in found["outputs"]] == [
+        (0, False, [None, 1], 0), (1, True, [None, 1], 3),
+    ]  # fmt: skip
+    assert found["attrs"] == {"T": {"kind": "type", "value": "float32"}, "num_split": {"kind": "int", "value": 2}}
+    value = one(desk, "w", "--values")["value"]
+    assert value["values"] == value["first"] == [1.0, 0.0, "NaN", "Infinity", -2.5, 3.0, 4.0, 5.0]
+    assert value["statistics"] | {"mean": 0, "std": 0} == {
+        "count": 8, "zeros": 1, "nan": 1, "infinite": 1, "minimum": -2.5, "maximum": 5.0, "mean": 0, "std": 0,
+    }  # fmt: skip
+    assert (one(desk, "h")["control_inputs"], one(desk, "h")["control_outputs"]) == (["x"], ["z"])
+    assert (one(desk, "h")["colocated_with"], one(desk, "w")["colocated_with_it"]) == (["w"], ["h"])
+    assert one(desk, "h")["device"] == "/cpu:0"
+
+
+def test_nodes_that_are_selected(shown: Any) -> None:
+    heads = [line for line in shown("y", "--op", "Const", "--node", "y") if line[:1] not in (" ", "")]
+    assert heads == ["y  Identity", "w  Const", "axis  Const"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "no nodes are selected"),
+        (["hh"], 4, "has no node 'hh' (7 nodes)"),
+        (["axes"], 4, "Did you mean 'axis'?"),
+        (["s:2"], 4, "'s:2': node 's' (Split) has 2 outputs"),
+        (["a:b:c"], 4, "is not the name of a tensor"),
+        (["--op", "Konst"], 4, "matched 0 nodes"),
+        (["h", "--in", "F"], 4, "has no function 'F'"),
+        (["h", "--save", "h.npy"], 4, "'h' is 'MatMul', which has no value in the files"),
+        (["w", "axis", "--save", "h.npy"], 4, "writes one value, and 2 nodes are meant"),
+        (["w", "--save", "m.pb"], 2, "would replace m.pb"),
+        (["w", "--save", "none/w.npy"], 6, "there is no folder"),
+        (["w", "--save", "-", "--json"], 2, "both write to standard output"),
+    ],
+)
+def test_what_is_refused(desk: Desk, words: list[str], code: int, said: str) -> None:
+    desk.put("m.pb", HEAD)
+    before = desk.files()
+    ran = desk.run("show", "m.pb", *words)
+    assert ran.code == code
+    check_said(ran, said)
+    assert desk.files() == before and not desk.temporary_files()
+
+
+def test_many_readers_are_counted(desk: Desk, shown: Any) -> None:
+    desk.put("m.pb", graph_bytes(placeholder("x"), *(identity(f"y{i}", "x") for i in range(30))))
+    lines = shown("x")
+    assert sum(line.startswith("      input 0 of") for line in lines) == 20 and "      and 10 more" in lines
+    assert [reader["node"] for reader in one(desk, "x")["outputs"][0]["readers"]] == [f"y{i}" for i in range(30)]
+
+
+def test_names_are_data(desk: Desk, shown: Any) -> None:
+    name = "a\x1b[31m\n<b>"
+    records = graph_bytes(
+        placeholder("x"), node(name, "Identity", ["x"], device="\x07", T=FLOAT, **{"_\t": "\x1b"}), identity("y", name)
+    )
+    desk.put("m.pb", records)
+    for words in ((name,), ("x",), ("y",)):
+        text = desk.run("show", "m.pb", *words)
+        assert text.code == 3
+        assert not set(text.out.decode()) & set("\x1b\x07\t") and text.out.count(b"\n\x3c") == 0
+    assert "a\\x1b[31m\\n<b>  Identity" in shown(name, code=3)
+    assert one(desk, name)["name"] == name
+
+
+def test_in_a_function(desk: Desk, shown: Any) -> None:
+    inner = function("F", scalar("k", 3), node("y", "Mul", ["x", "k:output:0"], T=FLOAT))
+    records = [placeholder("x"), node("c", "F", ["x"]), identity("out", "c")]
+    desk.put("m.pb", graph_bytes(*records, trailer=library(inner) + graphs.VERSIONS))
+    assert "  calls     F, 2 nodes" in shown("c")
+    assert one(desk, "c")["functions"] == [{"name": "F", "nodes": 2}]
+    assert shown("x", "out", "--in", "F")[0] == "x  Placeholder  (stands for an argument of the function)"
+    assert "out  Identity  (stands for a result of the function)" in shown("out", "--in", "F")
+    assert shown("k", "--in", "F")[-1] == "    all     3"
+
+
+def test_a_function_that_is_not_there(desk: Desk, shown: Any) -> None:
+    desk.put("m.pb", graph_bytes(placeholder("x"), node("c", "PartitionedCall", ["x"], Tin=graphs.dtypes(FLOAT),
+                                                        Tout=graphs.dtypes(FLOAT), f=func("gone"))))  # fmt: skip
+    assert "  calls     gone, which the library has not" in shown("c", code=3)
+
+
+def test_a_loop(desk: Desk, shown: Any) -> None:
+    desk.put("m.pb", hostile.loop() + hostile.VERSIONS)
+    lines = shown("merge", "switch:1")
+    assert "    1  inputs[1]  int32     next   NextIteration" in lines
+    assert any("<- asked for" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("records", "word", "lines"),
+    [
+        (
+            [identity("y", "gone")],
+            "y",
+            ["  broken    node 'y' reads 'gone', and there is no node 'gone'",
+             "    0  input  gone  there is no such tensor"],
+        ),
+        ([placeholder("x"), identity("y", "x:3")], "y", ["    0  input  x:3  there is no such tensor"]),
+        ([placeholder("x"), identity("y", "x:3")], "x", ["    3  the op has no such output  read once"]),
+        ([identity("y", "a:b:c")], "y", ["    0  a:b:c  there is no such tensor"]),
+        ([placeholder("x"), identity("y", "x", "^no")], "y", ["    ^no  there is no such node"]),
+        ([identity("a", "b"), identity("b", "a")], "a", ["    0  input  float32  b  Identity"]),
+        ([placeholder("x"), node("k", "Const", dtype=FLOAT)], "k", ["  no value  the value of 'k' cannot be read: the attr 'value' holds none, or a corrupt one"]),  # noqa: E501
+        ([placeholder("x"), node("y", "Whatever", ["x", "x"])], "y", ["    1  float32  x  Placeholder"]),
+    ],
+)  # fmt: skip
+def test_a_broken_graph(desk: Desk, records: list[bytes], word: str, lines: list[str]) -> None:
+    desk.put("m.pb", graph_bytes(*records))
+    ran = desk.run("show", "m.pb", word)
+    assert ran.code == (0 if b"Whatever" in b"".join(records) else 3)
+    assert "Traceback" not in ran.err and "internal fault" not in ran.err
+    shown = ran.out.decode().splitlines()
+    assert [line for line in lines if line not in shown] == [], ran.out.decode()
+
+
+def test_a_broken_graph_as_json_and_nothing_saved(desk: Desk) -> None:
+    desk.put("m.pb", graph_bytes(scalar("k", 1), identity("y", "gone")))
+    ran = desk.run("show", "m.pb", "y", "--json")
+    found = json.loads(ran.out)
+    assert ran.code == 3 and found["fault_count"] == 1 and found["nodes"][0]["faults"] == found["faults"]
+    assert desk.run("show", "m.pb", "k", "--save", "k.npy").code == 3
+    assert "k.npy" not in desk.files()
+
+
+def test_a_value_that_is_saved(desk: Desk) -> None:
+    desk.put("m.pb", HEAD)
+    desk.put("w.npy", b"earlier")
+    assert desk.run("show", "m.pb", "w", "--save", "w.npy").code == 0
+    expected = np.array([1, 0, np.nan, np.inf, -2.5, 3, 4, 5], np.float32).reshape(4, 2)
+    np.testing.assert_equal(np.load(desk.folder / "w.npy"), expected)
+    out = desk.run("show", "m.pb", "w", "--save", "-").out
+    np.testing.assert_equal(np.load(io.BytesIO(out)), expected)
+
+
+def test_what_is_saved_freezes_and_sets(desk: Desk) -> None:
+    desk.put("m.pb", graph_bytes(const("k", [1, 2]), identity("y", "k")))
+    desk.put("n.pb", graph_bytes(const("k", [5, 6]), identity("y", "k")))
+    assert desk.run("show", "n.pb", "k", "--save", "k.npy").code == 0
+    ran = desk.run("freeze-input", "m.pb", "k=@k.npy", "-o", "o.pb", "--validate", "structure")
+    assert ran.code == 0, ran.err
+    assert one(desk, "k", model="o.pb")["value"]["first"] == [5.0, 6.0]
+
+
+def test_a_variable_of_a_saved_model(desk: Desk) -> None:
+    folder: Path = meta_graphs.put(desk.folder / "sm")
+    found = one(desk, "w", model="sm")
+    assert found["value"]["first"] == [1.5, 2.5]
+    assert one(desk, "serving_default/y", model="sm")["outputs"][0]["called"] == ["ragged/r/0", "serving_default/y"]
+    assert one(desk, "serving_default/y", model="sm")["outputs"][0]["asked_for"]
+    assert desk.run("show", "sm", "w", "--save", "w.npy").code == 0
+    np.save(desk.folder / "v.npy", np.load(desk.folder / "w.npy") * 2)
+    prefix = str(folder / "variables" / "variables")
+    assert desk.run("checkpoint", prefix, "--set", "net/w=@v.npy", "-o", "two").code == 0
+    assert one(desk, "w", "--checkpoint", "two", model="sm")["value"]["first"] == [3.0, 5.0]
+
+
+def test_a_variable_that_the_checkpoint_lacks(desk: Desk) -> None:
+    meta_graphs.put(desk.folder / "sm", values=False)
+    meta_graphs.checkpoint(desk.folder / "sm", "variables/variables", key="other")
+    ran = desk.run("show", "sm", "w")
+    assert ran.code == 0 and b"has no tensor 'net/w'" in ran.out
+    assert one(desk, "w", model="sm")["value"]["error"]
+
+
+def test_of_a_variable_without_a_checkpoint_there_is_no_value(desk: Desk) -> None:
+    meta_graphs.put(desk.folder / "sm", values=False)
+    assert one(desk, "w", model="sm")["value"] is None
+    ran = desk.run("show", "sm", "w", "--save", "w.npy")
+    assert ran.code == 4
+    check_said(ran, "'w' is 'VariableV2', which has no value in the files")
