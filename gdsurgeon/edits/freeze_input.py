@@ -18,7 +18,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
-from gdsurgeon.ops.dtypes import BOOL, NUMBERS, STRING, dtype_name
+from gdsurgeon.ops.dtypes import BOOL, DTYPES, NUMBERS, STRING, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an
@@ -121,7 +121,7 @@ def _filled(node: Node) -> tuple[int, ...]:
 def _from_array(node: Node, dtype: int, array: Any) -> _Frozen:
     texts = array.ravel().tolist() if dtype == STRING else []
     is_text = bool(texts) and all(isinstance(text, bytes) for text in texts)
-    if not is_text and NUMBERS.get(array.dtype.name, 0) != dtype:
+    if not is_text and not _holds(array.dtype, dtype):
         raise EditError(f"the array for {quoted(node.name)} is {array.dtype.name}, not {dtype_name(dtype)}")
     shape = tuple(int(size) for size in array.shape) or _filled(node)
     _check_shape(node, shape)
@@ -129,6 +129,18 @@ def _from_array(node: Node, dtype: int, array: Any) -> _Frozen:
         return _Frozen(node, tensor_value(dtype, shape, texts).SerializeToString(), dtype)
     content = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return _Frozen(node, raw_value(dtype, shape, content).SerializeToString(), dtype)
+
+
+def _holds(kind: Any, dtype: int) -> bool:
+    """Whether an array of KIND, a dtype of numpy, holds elements of DTYPE: as what they are, or as files have them.
+
+    A .npy file has bfloat16 and the like as words of their size, and quantised integers as plain ones.
+    """
+    wanted = DTYPES.get(dtype)
+    if wanted is None or NUMBERS.get(kind.name) == dtype:
+        return wanted is not None
+    is_words = kind.kind == "V" and kind.names is None and kind.itemsize == wanted.size
+    return (is_words and not wanted.code) or (wanted.is_quantized and kind.name == wanted.numpy)
 
 
 def _check_shape(node: Node, shape: tuple[int, ...]) -> None:

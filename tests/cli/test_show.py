@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs, hostile, meta_graphs
+from support.bundles import Drawn, files_of
 from support.desk import Desk, check_said
 from support.graphs import (
     FLOAT,
@@ -25,6 +26,11 @@ from support.graphs import (
     placeholder,
     scalar,
 )
+
+from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.graph.constants import raw_value
+from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.wire.write import read_chunks
 
 HEAD = graph_bytes(
     placeholder("x", FLOAT, (-1, 4)),
@@ -249,6 +255,41 @@ def test_a_value_that_is_saved(desk: Desk) -> None:
     np.testing.assert_equal(np.load(desk.folder / "w.npy"), expected)
     out = desk.run("show", "m.pb", "w", "--save", "-").out
     np.testing.assert_equal(np.load(io.BytesIO(out)), expected)
+
+
+@pytest.mark.parametrize(
+    "name", ["bfloat16", "float8_e5m2", "int4", "qint8", "quint16", "complex64", "bool", "float16"]
+)
+def test_every_type_that_is_saved_freezes_and_sets(desk: Desk, name: str) -> None:
+    dtype = NUMBERS[name]
+    kind, zeros, data = (
+        graphs.dtype(dtype),
+        bytes(2 * dtype.size),
+        (bytes([1, 0, 0, 0, 0, 0, 0, 1]) * 2)[: 2 * dtype.size],
+    )
+    for path, content in (("m.pb", zeros), ("n.pb", data)):
+        value = raw_value(dtype, (2,), content).SerializeToString()
+        desk.put(path, graph_bytes(node("k", "Const", dtype=kind, value=value), identity("y", "k", kind=kind)))
+    assert desk.run("show", "n.pb", "k", "--save", "k.npy").code == 0
+    ran = desk.run("freeze-input", "m.pb", "k=@k.npy", "-o", "o.pb", "--validate", "structure")
+    assert ran.code == 0, ran.err
+    assert one(desk, "k", model="o.pb")["value"] == one(desk, "k", model="n.pb")["value"]
+    drawn = Drawn("k", dtype, (2,), zeros, ((None, 0),))
+    for path, content in files_of([drawn], "ckpt").items():
+        desk.put(str(path), content)
+    ran = desk.run("checkpoint", "ckpt", "--set", "k=@k.npy", "-o", "two")
+    assert ran.code == 0, ran.err
+    with open_checkpoint(str(desk.folder / "two")) as found:
+        assert read_chunks(found.stretch("k").chunks) == data
+
+
+def test_words_of_another_size_are_refused(desk: Desk) -> None:
+    kind = graphs.dtype(NUMBERS["bfloat16"])
+    value = raw_value(NUMBERS["bfloat16"], (2,), bytes(4)).SerializeToString()
+    desk.put("m.pb", graph_bytes(node("k", "Const", dtype=kind, value=value), const("f", [1, 2])))
+    np.save(desk.folder / "k.npy", np.zeros(2, "V4"))
+    for name in ("k", "f"):
+        assert desk.run("freeze-input", "m.pb", f"{name}=@k.npy", "-o", "o.pb", "--validate", "structure").code == 4
 
 
 def test_what_is_saved_freezes_and_sets(desk: Desk) -> None:
