@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -17,6 +18,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ENTER, VARIABLE_READS, is_variable
 from gdsurgeon.outline.flops import flops
+from gdsurgeon.outline.values import value_text
 from gdsurgeon.values import Data
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import AttrValue
@@ -47,6 +49,7 @@ class Content(Data):
         is_weight: whether the node is a constant, a variable, or only passes one of these on: a picture says it in
             the node that reads it.
         faults: what is wrong with a node, by its row.
+        value: gives the value of a small constant as text, by its row; '' of every other node. It is read when asked.
     """
 
     title: str
@@ -63,6 +66,7 @@ class Content(Data):
     order: list[int]
     is_weight: bytearray
     faults: dict[int, str]
+    value: Callable[[int], str] = lambda _: ""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -111,6 +115,7 @@ class _Reader:
             names=[top.name(number) for number in numbers],
             ops=[], inputs=[], controls=[], outputs=[], attrs=[], devices=[], calls=[], parameters=[], flops=[],
             order=_order(top, row_of), is_weight=bytearray(len(numbers)), faults={},
+            value=lambda row: value_text(nodes[row]),
         )  # fmt: skip
         for row, (number, node) in enumerate(zip(numbers, nodes, strict=True)):
             reads = top.reads(number)

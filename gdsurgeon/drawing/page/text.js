@@ -1,0 +1,81 @@
+// Texts, and the elements that hold them. What a model says is only ever text: nothing here reads markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const FONT = 'system-ui, "DejaVu Sans", sans-serif';
+
+// TEXT with control characters, separators other than the space, lone surrogates and what has no glyph escaped, as in
+// the messages of the program: a name must not turn the direction of a line, nor end it.
+function printable(text) {
+  return text.replace(/[\p{C}\p{Z}]/gu, (character) => {
+    if (character === " ") return character;
+    const short = { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[character];
+    if (short) return short;
+    const code = character.codePointAt(0), digits = code.toString(16);
+    if (code < 0x100) return `\\x${digits.padStart(2, "0")}`;
+    return code < 0x10000 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
+  });
+}
+
+// 1234567 as 1.2 M.
+function rounded(number) {
+  for (const [size, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (number >= size) return `${(number / size).toFixed(1)} ${unit}`;
+  }
+  return String(number);
+}
+
+function counted(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+const measure = document.createElement("canvas").getContext("2d");
+const widths = new Map(); // the same few texts again and again
+
+// How wide TEXT is in pixels, as picture.css shows it: of SIZE pixels, bold or not.
+function widthOf(text, size, bold = false) {
+  const font = `${bold ? "600 " : ""}${size}px ${FONT}`, key = font + text;
+  let width = widths.get(key);
+  if (width === undefined) {
+    if (measure.font !== font) measure.font = font;
+    width = measure.measureText(text).width;
+    if (widths.size > 50000) widths.clear();
+    widths.set(key, width);
+  }
+  return width;
+}
+
+// TEXT, shortened so that it takes at most MOST pixels; its end tells names apart better than its middle.
+function shortened(text, most, size, bold = false) {
+  if (text.length < 400 && widthOf(text, size, bold) <= most) return text;
+  const letters = Array.from(text.length > 400 ? `${text.slice(0, 200)}${text.slice(-200)}` : text);
+  let low = 0, high = letters.length;
+  const cut = (kept) => `${letters.slice(0, Math.ceil(kept * 0.6)).join("")}…${
+    letters.slice(letters.length - Math.floor(kept * 0.4)).join("")}`;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (widthOf(cut(middle), size, bold) <= most) low = middle;
+    else high = middle - 1;
+  }
+  return cut(low);
+}
+
+// An HTML element: attributes by name, functions for events, then what is in it: elements and texts.
+function html(name, attributes = {}, ...inside) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(key, value);
+    else if (value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...inside.flat(Infinity).filter((item) => item !== null && item !== undefined && item !== ""));
+  return element;
+}
+
+// An SVG element with ATTRIBUTES, and what is in it.
+function svg(name, attributes = {}, ...inside) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== undefined) element.setAttribute(key, typeof value === "number" ? Math.round(value * 10) / 10 : value);
+  }
+  element.append(...inside);
+  return element;
+}
