@@ -84,6 +84,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "inspect": Entry("Look", "Show what a graph takes and gives.", "cli.inspect"),
     "show": Entry("Look", "Show all that is known of nodes.", "cli.show"),
+    "view": Entry("Look", "Show the scopes of a graph: a tree, or a picture.", "cli.view"),
     "select": Entry("Look", "Print the nodes that a selection picks.", "cli.select", "select.select_nodes"),
     "set-shape": Entry(
         "Inputs and outputs", "Set the shapes that inputs take.", "cli.set_shape", "edits.set_shape.set_shape"

@@ -104,3 +104,13 @@ def near_miss(name: str, names: Iterable[str]) -> str:
     if not found:
         found = [c for c in pool if len(name) > 3 and lowered in c.lower()][:1]
     return f" Did you mean {quoted(found[0])}?" if found else ""
+
+
+def abbreviated(count: int) -> str:
+    """``912``, ``25.6M``: COUNT to three digits, with the letter of the thousands."""
+    value = float(count)
+    for unit in ("", "k", "M", "G", "T"):
+        if abs(value) < 999.5:
+            return f"{value:.0f}{unit}" if not unit or value >= 99.95 else f"{value:.1f}{unit}"
+        value /= 1000
+    return f"{value:,.0f}P"

@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -42,12 +42,13 @@ class Terminal:
 
     def styled(self, text: str, style: str) -> str:
         """TEXT in a colour, where colours are shown."""
-        return _STYLES[style](text) if self._coloured() else text
+        return _STYLES[style](text) if self.colours(sys.stderr) else text
 
-    def _coloured(self) -> bool:
+    def colours(self, stream: TextIO | None) -> bool:
+        """Whether what is written to STREAM has colours."""
         if self.colour != "auto":
             return self.colour == "always"
-        return "NO_COLOR" not in os.environ and sys.stderr is not None and sys.stderr.isatty()
+        return "NO_COLOR" not in os.environ and stream is not None and stream.isatty()
 
     def say(self, line: str) -> None:
         """A line on standard error; nothing happens where that is closed."""

@@ -8,15 +8,14 @@ from math import prod
 
 from gdsurgeon.analysis.queries.attr_text import format_attr
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.traversal.order import topological_order
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import GdsurgeonError, InputError
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, functions_in, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
-from gdsurgeon.ops.kinds import ENTER, VARIABLE_READS, is_variable
+from gdsurgeon.ops.kinds import ENTER, MERGE, NEXT_ITERATION, RESHAPES, VARIABLE_READS, is_variable
 from gdsurgeon.outline.flops import flops
 from gdsurgeon.outline.values import value_text
 from gdsurgeon.values import Data
@@ -97,6 +96,15 @@ def tensor_text(dtype: int, shape: Shape) -> str:
     return f"{dtype_name(base_dtype(dtype))} {format_shape(shape)}" if dtype else "?"
 
 
+def short_tensor(text: str) -> str:
+    """``f32[?,224,224,3]`` for what `tensor_text` says: short, as many stand close together."""
+    dtype, _, shape = text.partition(" ")
+    for name, letter in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")):
+        if dtype.startswith(name):
+            return letter + dtype.removeprefix(name) + shape
+    return dtype + shape
+
+
 class _Reader:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -114,8 +122,7 @@ class _Reader:
             title=title,
             names=[top.name(number) for number in numbers],
             ops=[], inputs=[], controls=[], outputs=[], attrs=[], devices=[], calls=[], parameters=[], flops=[],
-            order=_order(top, row_of), is_weight=bytearray(len(numbers)), faults={},
-            value=lambda row: value_text(nodes[row]),
+            order=[], is_weight=bytearray(len(numbers)), faults={}, value=lambda row: value_text(nodes[row]),
         )  # fmt: skip
         for row, (number, node) in enumerate(zip(numbers, nodes, strict=True)):
             reads = top.reads(number)
@@ -124,6 +131,7 @@ class _Reader:
             if top.reads_missing(number):
                 out.faults[row] = "reads a node that is not there"
             self._describe(row, node, out)
+        out.order = producers_first(out)
         find_weights(out)
         return out
 
@@ -200,24 +208,49 @@ def _can_be_trained(dtype: int) -> bool:
     return kind is not None and (kind.is_inexact or kind.is_quantized or (kind.is_integer and kind.size == 1))
 
 
-def _order(top: Topology, row_of: dict[int, int]) -> list[int]:
-    """The rows, producers first; what lies on an illegal cycle comes last."""
-    order = [row_of[number] for number in topological_order(top)]
-    if len(order) < len(row_of):
-        placed = set(order)
-        order += [row for row in range(len(row_of)) if row not in placed]
+def producers_first(content: Content) -> list[int]:
+    """The rows in the order of a walk from what is read by nobody, depth first, each behind what it reads.
+
+    So what belongs together stays together, and weights stand before what reads them. Edges that close a loop are left
+    out; on an illegal cycle one edge is.
+    """
+    sources = [
+        [p for p, _ in inputs] + controls for inputs, controls in zip(content.inputs, content.controls, strict=True)
+    ]
+    for row, op in enumerate(content.ops):
+        if op in MERGE:
+            sources[row] = [p for p in sources[row] if content.ops[p] not in NEXT_ITERATION]
+    is_read = bytearray(len(content))
+    for found in sources:
+        for source in found:
+            is_read[source] = 1
+    seen = bytearray(len(content))
+    order: list[int] = []
+    for root in sorted(range(len(content)), key=is_read.__getitem__):
+        pending = [] if seen[root] else [(root, 0)]
+        seen[root] = 1
+        while pending:
+            row, at = pending.pop()
+            if at == len(sources[row]):
+                order.append(row)
+                continue
+            pending.append((row, at + 1))
+            source = sources[row][at]
+            if not seen[source]:
+                seen[source] = 1
+                pending.append((source, 0))
     return order
 
 
 def find_weights(content: Content) -> None:
-    """Marks constants, variables, and what only passes one of these on: reads, casts of what is stored smaller."""
+    """Marks constants, variables, and what only passes one on: reads, reshapes, casts of what is stored smaller."""
     flags = content.is_weight
     for row in content.order:
         op, inputs = content.ops[row], content.inputs[row]
         if op == "Const" or is_variable(op):
-            flags[row] = not content.controls[row]
-        elif op in _PASSES and len(inputs) == 1 and not content.controls[row] and not content.faults.get(row):
-            flags[row] = flags[inputs[0][0]]
+            flags[row] = True  # what a constant waits for says in which frame or branch it is, and no more
+        elif op in _PASSES and inputs and not content.controls[row] and row not in content.faults:
+            flags[row] = all(flags[source] for source, _ in inputs)
 
 
-_PASSES = VARIABLE_READS | ENTER | {"Cast", "Dequantize"}
+_PASSES = VARIABLE_READS | ENTER | RESHAPES | {"Cast", "Dequantize"}

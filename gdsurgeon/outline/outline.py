@@ -9,6 +9,7 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.outline.content import Content, content_of
 from gdsurgeon.outline.cuts import group_by_cuts
+from gdsurgeon.outline.gradients import beside
 from gdsurgeon.outline.groups import dissolve_cycles, group_by_names
 from gdsurgeon.outline.kinds import Kinds, set_kinds
 from gdsurgeon.outline.scopes import Scope, scope_of_rows, scope_tree, set_sizes
@@ -24,6 +25,7 @@ class Outline:
         parameters: what its own nodes hold that training may have set.
         scope_of: for each node the innermost scope that it lies in.
         readers: for each node those that read it.
+        place: for each node where it stands in the order.
     """
 
     def __init__(self, content: Content, root: Scope, functions: frozenset[str]) -> None:
@@ -33,6 +35,7 @@ class Outline:
         self.parameters = sum(content.parameters)
         self.scope_of = scope_of_rows(root, len(content))
         self.readers = content.readers()
+        self.place = content.places()
 
 
 class Outlines:
@@ -41,14 +44,16 @@ class Outlines:
     Args:
         graph: whose functions are meant; left as it is.
         content: what is seen of it.
+        beside: have gradients lie beside what they are of; see `gradients.beside`.
 
     Attributes:
         main: the outline of the graph.
         faults: why the body of a function cannot be shown, by its name.
     """
 
-    def __init__(self, graph: Graph, content: Content) -> None:
+    def __init__(self, graph: Graph, content: Content, *, beside: bool = False) -> None:
         self._graph = graph
+        self._beside = beside
         self._bodies: dict[str, Outline | None] = {}
         self._kinds = Kinds(self._kind_of_function)
         self.faults: dict[str, str] = {}
@@ -75,7 +80,7 @@ class Outlines:
         return name if body is None else body.root.kind
 
     def _outline(self, content: Content) -> Outline:
-        root = scope_tree(content.names)
+        root = scope_tree(beside(content.names) if self._beside else content.names)
         group_by_names(root, content)
         set_sizes(root)
         group_by_cuts(root, content, self._kinds)
@@ -98,7 +103,7 @@ class Outlines:
     def _set_totals(self, outline: Outline, functions: Sequence[frozenset[str]]) -> None:
         """Sets how much there is in each scope; FUNCTIONS are those that each node reaches, and count once a scope."""
         content = outline.content
-        place = content.places()
+        place = outline.place
         reached: dict[int, frozenset[str]] = {}
         own: dict[int, int] = {}
         for scope in outline.root.inside_out():
@@ -109,7 +114,10 @@ class Outlines:
             bodies = [body for name in names if (body := self.body(name)) is not None]
             scope.parameters = own[id(scope)] + sum(body.parameters for body in bodies)
             scope.flops = sum(content.flops[row] for row in scope.rows) + sum(c.flops for c in scope.scopes)
-            scope.first = min([place[row] for row in scope.rows] + [child.first for child in scope.scopes], default=0)
+            scope.drawn = sum(not content.is_weight[row] for row in scope.rows) + sum(c.drawn for c in scope.scopes)
+            shown = [place[row] for row in scope.rows if not content.is_weight[row]]
+            shown += [child.first for child in scope.scopes if child.drawn]
+            scope.first = min(shown or [place[row] for row in scope.rows] + [c.first for c in scope.scopes], default=0)
             scope.rows.sort(key=place.__getitem__)
             scope.scopes.sort(key=lambda child: child.first)
 

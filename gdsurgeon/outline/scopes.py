@@ -16,13 +16,15 @@ class Scope:
         is_group: whether it is no scope but a group.
         kind: equal for scopes of the same structure; -1 where it is too small for that to mean anything.
         nodes: how many nodes it holds, scopes within included.
+        drawn: how many of them are no weights.
         parameters: how many numbers they hold that training may have set, those in functions included.
         flops: what they compute, functions included.
-        first: where its first node stands in the order of the graph.
+        first: where its first node that is no weight stands in the order of the graph.
         output: dtype and shape of what it gives; '' where it gives nothing.
     """
 
     __slots__ = (
+        "drawn",
         "first",
         "flops",
         "is_group",
@@ -43,7 +45,7 @@ class Scope:
         self.scopes: list[Scope] = []
         self.rows: list[int] = []
         self.kind = -1
-        self.nodes = self.parameters = self.flops = self.first = 0
+        self.nodes = self.drawn = self.parameters = self.flops = self.first = 0
         self.output = ""
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ QUICK = ("--validate", "structure")
 EARLIER = b"an earlier output"
 
 
-QUERIES = ("inspect", "select", "show", "validate")
+QUERIES = ("inspect", "select", "show", "validate", "view")
 
 
 THERE = [name for name, entry in COMMANDS.items() if entry.group not in ("This program", "SavedModels and checkpoints")]
@@ -124,6 +124,7 @@ CASES = {
     "validate": Case((MODEL,), (), ((MODEL, "--outputs", "score"), "'scores'")),
     "select": Case((MODEL, "--op", "Mul"), (), ((MODEL, "--op", "Mull"), "'Mul'")),
     "show": Case((MODEL, "tower/same"), ((MODEL,),), ((MODEL, "tower/sam"), "'tower/same'")),
+    "view": Case((MODEL, "--scope", "tower"), (), ((MODEL, "--scope", "towr"), "'tower'")),
     "set-attr": Case(
         (MODEL, "tower/same", "_note:string=hello"),
         ((MODEL,), (MODEL, "tower/same"), (MODEL, "_note:string=hello")),

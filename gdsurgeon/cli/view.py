@@ -1,0 +1,127 @@
+"""gdsurgeon view."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.bodies import in_body, opened
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files, scopes
+from gdsurgeon.cli.options import query_options
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from gdsurgeon.container.wanted import Wanted
+    from gdsurgeon.outline.outline import Outlines
+    from gdsurgeon.outline.visible import Item
+
+FORMS = ("html", "svg", "dot", "md")
+"""The forms of pictures, by which files that hold them end."""
+PIPED_WIDTH = 80
+"""Columns where nobody says how wide the terminal is."""
+
+
+@click.command("view", cls=Command)
+@query_options
+@in_body
+@click.option("--depth", type=click.IntRange(1, 100), metavar="N", help="How many levels of scopes are opened.")
+@click.option("--scope", metavar="SCOPE", shell_complete=scopes, help="Look at this scope alone.")
+@click.option(
+    "--gradients",
+    type=click.Choice(["apart", "beside"]),
+    default="apart",
+    help="Gradients in scopes of their own, or beside what they are of.  [default: apart]",
+)
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    metavar="OUT",
+    shell_complete=files,
+    help="Draw a picture: .html, .svg, .dot (Graphviz), .md (Mermaid); '-' with --to.",
+)
+@click.option("--to", "form", type=click.Choice(FORMS), help="The form of the picture.")
+def command(
+    model: str,
+    function: str | None,
+    wanted: Wanted,
+    as_json: bool,
+    verbose: bool,
+    depth: int | None,
+    scope: str | None,
+    gradients: str,
+    out: str | None,
+    form: str | None,
+) -> None:
+    """Show the scopes of a graph: a tree here, or a picture.
+
+    Neighbours of the same structure are one line. Without --depth the tree is as deep as fits a screen.
+
+    \b
+    Examples:
+      gdsurgeon view model.pb
+      gdsurgeon view model.pb --scope block_1 --depth 2
+      gdsurgeon view model.pb -o model.html
+      gdsurgeon view model.pb --depth 2 -o - --to md
+    """
+    del verbose
+    from gdsurgeon.analysis.checks.check import broken, check
+    from gdsurgeon.outline.content import content_of
+    from gdsurgeon.outline.outline import Outlines
+    from gdsurgeon.outline.visible import whole
+    from gdsurgeon.wire.output import OutputFile
+
+    if as_json and (out is not None or form is not None):
+        raise UsageError("--json prints the tree: it goes with neither -o nor --to")
+    drawn = _form(out, form) if out is not None or form is not None else None
+    if drawn == "html" and (scope is not None or depth is not None):
+        raise UsageError("a page shows the whole model: --scope and --depth go with the tree and the other pictures")
+    graph = opened(model, function, wanted).graph
+    findings = check(graph)
+    outlines = Outlines(graph, content_of(graph, os.path.basename(graph.source_name)), beside=gradients == "beside")
+    head = whole(outlines, scope)
+    if drawn is None:
+        terminal.answer(_tree(outlines, head, depth, as_json=as_json))
+    else:
+        from gdsurgeon.drawing.forms import picture
+
+        with OutputFile(out or "-") as output:
+            output.stage([picture(drawn, outlines, head, depth).encode("utf-8", "backslashreplace")])
+            output.publish()
+    terminal.warn(findings.warnings)
+    if findings.fault_count:
+        raise broken(graph, findings)
+
+
+def _form(out: str | None, form: str | None) -> str:
+    """The form that a picture has: what --to says, or the name of the file."""
+    by_name = os.path.splitext(out or "")[1][1:].lower()
+    if form is None and by_name not in FORMS:
+        names = ", ".join(f".{name}" for name in FORMS)
+        raise UsageError(f"-o {printable(out or '')}: a picture is called {names}, or --to says what it is")
+    return form or by_name
+
+
+def _tree(outlines: Outlines, head: Item, depth: int | None, *, as_json: bool) -> str:
+    """The scopes in HEAD as a tree for a person or as JSON, DEPTH levels or as many as fit a screen."""
+    from gdsurgeon.outline.visible import fitting, within
+    from gdsurgeon.view import outline as view
+
+    if depth is None:
+        head.items = fitting(outlines, head, lambda items: view.count(view.folded(items)), view.ENOUGH)
+    else:
+        head.items = within(outlines, head, depth)
+    if as_json:
+        return json.dumps(view.as_json(head), indent=2)
+    lines = view.folded(head.items or (), most_alone=view.MOST_ALONE if depth is None else sys.maxsize)
+    is_shown = sys.stdout.isatty()
+    width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns if is_shown else PIPED_WIDTH
+    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    return view.table(head, lines, width=width, colour=terminal.colours(sys.stdout), ascii_only=ascii_only)

@@ -1,0 +1,238 @@
+"""Where boxes stand that edges connect: in layers, from top to bottom (Sugiyama, Tagawa and Toda, 1981).
+
+Edges that close a cycle are turned round; layers by the longest path; the order within a layer by barycentres; and
+within that order each box as near to its neighbours as the others let it (isotonic regression by pooling adjacent
+violators). But for sorting within layers all is linear in boxes and edges, an edge counting once for each layer that it
+passes, and one that passes more than `LONGEST` layers not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+GAP_X, GAP_Y = 18.0, 28.0
+"""Pixels between boxes, and between layers."""
+LONGEST = 60
+"""Layers that an edge passes at most and still finds a way between boxes; beyond it is a straight line."""
+SWEEPS_ORDER, SWEEPS_PLACE = 8, 12
+
+Point = tuple[float, float]
+
+
+class Layout(NamedTuple):
+    """Where boxes stand, in pixels, y downwards.
+
+    Attributes:
+        centres: of the boxes.
+        lines: for each edge the points that it goes through, from its source to its target.
+        width, height: of all together; the least x and y are 0.
+    """
+
+    centres: list[Point]
+    lines: list[list[Point]]
+    width: float
+    height: float
+
+
+def layered(sizes: Sequence[Point], edges: Sequence[tuple[int, int]]) -> Layout:
+    """A layout of boxes of SIZES (width, height), which EDGES connect from source to target; none to itself."""
+    if not edges:
+        return _grid(sizes)
+    return _Layers(sizes, edges).layout()
+
+
+def _grid(sizes: Sequence[Point]) -> Layout:
+    """Boxes that nothing connects, row by row."""
+    columns = max(1, round(len(sizes) ** 0.5))
+    centres: list[Point] = []
+    width = top = 0.0
+    for start in range(0, len(sizes), columns):
+        row = sizes[start : start + columns]
+        height, left = max(h for _, h in row), 0.0
+        for w, _ in row:
+            centres.append((left + w / 2, top + height / 2))
+            left += w + GAP_X
+        width = max(width, left - GAP_X)
+        top += height + GAP_Y
+    return Layout(centres, [], width, max(0.0, top - GAP_Y))
+
+
+def _downwards(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int, bool]]:
+    """EDGES with those turned round that would close a cycle, and whether they are; found by a depth-first walk."""
+    following: list[list[int]] = [[] for _ in range(count)]
+    is_target = bytearray(count)
+    for number, (source, target) in enumerate(edges):
+        following[source].append(number)
+        is_target[target] = 1
+    state = bytearray(count)  # 1: on the way from the root, 2: done
+    out = [(source, target, False) for source, target in edges]
+    for root in sorted(range(count), key=is_target.__getitem__):
+        pending = [] if state[root] else [(root, 0)]
+        while pending:
+            box, at = pending.pop()
+            state[box] = 1
+            if at == len(following[box]):
+                state[box] = 2
+                continue
+            pending.append((box, at + 1))
+            target = edges[following[box][at]][1]
+            if state[target] == 1:
+                out[following[box][at]] = (target, box, True)
+            elif not state[target]:
+                pending.append((target, 0))
+    return out
+
+
+def _layers(count: int, edges: Sequence[tuple[int, int, bool]]) -> tuple[list[int], list[int]]:
+    """For each box its layer, and the boxes in an order in which edges lead forward."""
+    above: list[list[int]] = [[] for _ in range(count)]
+    below: list[list[int]] = [[] for _ in range(count)]
+    for source, target, _ in edges:
+        above[target].append(source)
+        below[source].append(target)
+    waiting = [len(sources) for sources in above]
+    order = [box for box in range(count) if not waiting[box]]
+    layer = [0] * count
+    for box in order:  # grows while it is walked
+        for target in below[box]:
+            layer[target] = max(layer[target], layer[box] + 1)
+            waiting[target] -= 1
+            if not waiting[target]:
+                order.append(target)
+    for box in reversed(order):  # what is read late stands near its readers
+        if below[box] and len(below[box]) >= len(above[box]):
+            layer[box] = max(layer[box], min(layer[target] for target in below[box]) - 1)
+    return layer, order
+
+
+class _Layers:
+    """Boxes in layers, with a point of no size in each layer that an edge passes."""
+
+    def __init__(self, sizes: Sequence[Point], edges: Sequence[tuple[int, int]]) -> None:
+        self.count = len(sizes)
+        self.edges = _downwards(self.count, edges)
+        self.layer, order = _layers(self.count, self.edges)
+        self.width = [w for w, _ in sizes]
+        self.height = [h for _, h in sizes]
+        self.above: list[list[int]] = [[] for _ in sizes]
+        self.below: list[list[int]] = [[] for _ in sizes]
+        self.passed = [self._enter_edge(source, target) for source, target, _ in self.edges]
+        self.rows: list[list[int]] = [[] for _ in range(max(self.layer) + 1)]
+        self.place = [0] * len(self.layer)
+        self._fill_rows(order)
+        self._sort_rows()
+        self.x = [0.0] * len(self.layer)
+        self._place_rows()
+
+    def _enter_edge(self, source: int, target: int) -> list[int]:
+        """Connects two boxes by way of points in the layers between; gives these."""
+        span = self.layer[target] - self.layer[source]
+        if span > LONGEST:
+            return []
+        points: list[int] = []
+        for layer in range(self.layer[source] + 1, self.layer[target]):
+            points.append(len(self.layer))
+            self.layer.append(layer)
+            self.width.append(4.0)
+            self.height.append(0.0)
+            self.above.append([])
+            self.below.append([])
+        for upper, lower in zip((source, *points), (*points, target), strict=True):
+            self.below[upper].append(lower)
+            self.above[lower].append(upper)
+        return points
+
+    def _fill_rows(self, order: Sequence[int]) -> None:
+        """A first order: depth first from the sources, so that chains stay together."""
+        seen = bytearray(len(self.layer))
+        for root in (*order, *range(len(self.layer))):
+            pending = [root]
+            while pending:
+                box = pending.pop()
+                if not seen[box]:
+                    seen[box] = 1
+                    self.rows[self.layer[box]].append(box)
+                    pending.extend(reversed(self.below[box]))
+        self._number_rows(self.rows)
+
+    def _number_rows(self, rows: Sequence[Sequence[int]]) -> None:
+        for row in rows:
+            for place, box in enumerate(row):
+                self.place[box] = place
+
+    def _sort_rows(self) -> None:
+        """Each row by the mean place of its neighbours, in the row above and in the row below by turns."""
+        for sweep in range(SWEEPS_ORDER):
+            neighbours = self.above if sweep % 2 == 0 else self.below
+            for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
+                wanted = {box: self._mean_place(box, neighbours[box], len(row)) for box in row}
+                row.sort(key=lambda box: (wanted[box], self.place[box]))
+                self._number_rows([row])
+
+    def _mean_place(self, box: int, neighbours: Sequence[int], size: int) -> float:
+        if not neighbours:
+            return self.place[box]
+        shares = (self.place[other] / max(1, len(self.rows[self.layer[other]]) - 1) for other in neighbours)
+        return sum(shares) / len(neighbours) * max(1, size - 1)
+
+    def _place_rows(self) -> None:
+        """Sets x: first side by side, then towards the neighbours, in the row above and in the row below by turns."""
+        for row in self.rows:
+            left = -sum(self.width[box] + GAP_X for box in row) / 2
+            for box in row:
+                self.x[box] = left + self.width[box] / 2
+                left += self.width[box] + GAP_X
+        for sweep in range(SWEEPS_PLACE):
+            near, far = (self.above, self.below) if sweep % 2 == 0 else (self.below, self.above)
+            is_late = sweep >= SWEEPS_PLACE - 4
+            for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
+                wanted, weights = [], []
+                for box in row:
+                    others = near[box] + far[box] if is_late else near[box]
+                    wanted.append(sum(self.x[other] for other in others) / len(others) if others else self.x[box])
+                    weights.append((8.0 if box >= self.count else 1.0 + len(others)) if others else 0.05)
+                self._fit(row, wanted, weights)
+
+    def _fit(self, row: Sequence[int], wanted: Sequence[float], weights: Sequence[float]) -> None:
+        """Has each box of a row stand as near to where it is WANTED as their order and widths let them.
+
+        It is isotonic regression of what is wanted less what stands to the left (Ayer and others, 1955).
+        """
+        offsets: list[float] = []
+        left = 0.0
+        for box in row:
+            offsets.append(left + self.width[box] / 2)
+            left += self.width[box] + GAP_X
+        blocks: list[tuple[float, float, int]] = []  # sum, weight, boxes
+        for target, offset, weight in zip(wanted, offsets, weights, strict=True):
+            total, mass, size = (target - offset) * weight, weight, 1
+            while blocks and blocks[-1][0] / blocks[-1][1] > total / mass:
+                before = blocks.pop()
+                total, mass, size = total + before[0], mass + before[1], size + before[2]
+            blocks.append((total, mass, size))
+        shifts = (total / mass for total, mass, size in blocks for _ in range(size))
+        for box, offset, shift in zip(row, offsets, shifts, strict=True):
+            self.x[box] = offset + shift
+
+    def layout(self) -> Layout:
+        """What has come of it."""
+        tops: list[float] = []
+        top = 0.0
+        heights = [max(self.height[box] for box in row) for row in self.rows]
+        for height in heights:
+            tops.append(top)
+            top += height + GAP_Y
+        least = min(x - w / 2 for x, w in zip(self.x, self.width, strict=True))
+        most = max(x + w / 2 for x, w in zip(self.x, self.width, strict=True))
+        x = [value - least for value in self.x]
+        y = [tops[layer] + heights[layer] / 2 for layer in self.layer[: self.count]]
+        lines: list[list[Point]] = []
+        for (source, target, is_turned), passed in zip(self.edges, self.passed, strict=True):
+            line = [(x[source], y[source] + self.height[source] / 2)]
+            for point in passed:
+                begin = tops[self.layer[point]]
+                line += ((x[point], begin), (x[point], begin + heights[self.layer[point]]))
+            line.append((x[target], y[target] - self.height[target] / 2))
+            lines.append(line[::-1] if is_turned else line)
+        return Layout(list(zip(x, y, strict=False)), lines, most - least, top - GAP_Y)

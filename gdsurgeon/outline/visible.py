@@ -1,0 +1,152 @@
+"""What is seen of a model that is opened down to some depth: scopes and nodes side by side, some of them open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.outline.outline import Outline, Outlines
+from gdsurgeon.outline.scopes import Scope
+from gdsurgeon.text import near_miss
+from gdsurgeon.values import Data
+
+
+@dataclass(eq=False, repr=False)
+class Item(Data):
+    """A scope or a node that is seen.
+
+    Attributes:
+        outline: of the graph, or the body, that it lies in.
+        name: what it is called beside its siblings. A scope that holds nothing but another stands with that for one:
+            ``FeatureExtractor/MobilenetV2``.
+        scope: the scope; None for a node.
+        row: the node; -1 for a scope. A scope in which one node is no weight is that node.
+        items: what is seen in it, a call's body included, in the order of the graph; None where it is closed.
+    """
+
+    outline: Outline
+    name: str
+    scope: Scope | None
+    row: int
+    items: list[Item] | None = None
+
+    @property
+    def op(self) -> str:
+        """The op of a node; '' for a scope."""
+        return self.outline.content.ops[self.row] if self.row >= 0 else ""
+
+    @property
+    def output(self) -> str:
+        """Dtype and shape of what it gives; '' where it gives nothing."""
+        if self.row < 0:
+            return self.scope.output if self.scope is not None else ""
+        return next(iter(self.outline.content.outputs[self.row]), "")
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it stands for."""
+        return self.scope.nodes if self.scope is not None else 1
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers in it training may have set."""
+        return self.scope.parameters if self.scope is not None else self.outline.content.parameters[self.row]
+
+    @property
+    def flops(self) -> int:
+        """What it computes."""
+        return self.scope.flops if self.scope is not None else self.outline.content.flops[self.row]
+
+    @property
+    def kind(self) -> int:
+        """Equal for scopes of the same structure; -1 where that says nothing."""
+        return self.scope.kind if self.scope is not None and self.row < 0 else -1
+
+    @property
+    def path(self) -> str:
+        """The name of the node, or of the scope."""
+        return self.outline.content.names[self.row] if self.row >= 0 or self.scope is None else self.scope.path
+
+    def all(self) -> Iterator[Item]:
+        """It, and what is seen in it."""
+        yield self
+        for item in self.items or ():
+            yield from item.all()
+
+
+DEEPEST = 16
+"""Levels that are opened at most where nobody says how many."""
+
+
+def whole(outlines: Outlines, scope: str | None = None) -> Item:
+    """The graph as one closed item, or the SCOPE of that name.
+
+    Raises:
+        EditError: there is no such scope.
+    """
+    outline = outlines.main
+    if scope is None:
+        return Item(outline, outline.content.title, outline.root, -1)
+    known = {found.path: found for found in outline.root.walk()}
+    found = known.get(scope.rstrip("/"))
+    if found is None:
+        raise EditError(f"there is no scope {quoted(scope)}.{near_miss(scope, known)}".rstrip("."))
+    return Item(outline, found.path, found, -1)
+
+
+def fitting(outlines: Outlines, head: Item, size: Callable[[list[Item]], int], most: int) -> list[Item]:
+    """What is seen in HEAD, opened as deep as its SIZE is at MOST that; one level at least."""
+    best = within(outlines, head, 1) or []
+    for depth in range(2, DEEPEST):
+        items = within(outlines, head, depth) or []
+        if not size(best) < size(items) <= most:
+            break
+        best = items
+    return best
+
+
+def _visible(outlines: Outlines, outline: Outline, scope: Scope, depth: int) -> list[Item]:
+    """What is seen in SCOPE of OUTLINE, with all within opened DEPTH levels down; the innermost are closed."""
+    content = outline.content
+    found = [_item(outline, child) for child in scope.scopes if child.drawn]
+    for row in scope.rows:
+        if not content.is_weight[row]:
+            found.append(Item(outline, content.names[row].rpartition("/")[2], None, row))
+    found.sort(key=lambda item: outline.place[item.row] if item.scope is None else item.scope.first)
+    if depth > 1:
+        for item in found:
+            item.items = within(outlines, item, depth - 1)
+    return found
+
+
+def _item(outline: Outline, scope: Scope) -> Item:
+    """SCOPE as it is seen: with the only scope in it as one, or as the only node in it."""
+    name = scope.name
+    while (inner := next((child for child in scope.scopes if child.drawn), None)) and inner.drawn == scope.drawn:
+        scope = inner
+        name = f"{name}/{scope.name}"
+    row = -1
+    if scope.drawn == 1:
+        row = next(row for row in scope.rows if not outline.content.is_weight[row])
+    return Item(outline, name, scope, row)
+
+
+def within(outlines: Outlines, item: Item, depth: int) -> list[Item] | None:
+    """What is seen in ITEM when it is opened DEPTH levels down: what lies in the scope, or what the node calls.
+
+    None for a node that calls nothing.
+    """
+    if item.row < 0:
+        assert item.scope is not None
+        return _visible(outlines, item.outline, item.scope, depth)
+    names = item.outline.content.calls[item.row]
+    bodies = [body for name in names if (body := outlines.body(name)) is not None]
+    if not bodies:
+        return None
+    if len(bodies) == 1:
+        return _visible(outlines, bodies[0], bodies[0].root, depth)
+    out = [Item(body, body.content.title, body.root, -1) for body in bodies]
+    for function in out if depth > 1 else ():
+        function.items = within(outlines, function, depth - 1)
+    return out

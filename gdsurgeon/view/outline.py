@@ -1,0 +1,163 @@
+"""An outline for people: the scopes of a model as a tree, with what is in each; and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdsurgeon.errors import Json, printable
+from gdsurgeon.outline.content import short_tensor
+from gdsurgeon.outline.visible import Item
+from gdsurgeon.text import abbreviated, ops
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+    from rich.text import Text
+
+ENOUGH = 45
+"""Lines that a tree has at most, if it can, where nobody says how deep it is to be."""
+MOST_ALONE = 2
+"""Nodes in a row that then have a line each; more are counted by op."""
+
+
+class Line(NamedTuple):
+    """A line of the tree.
+
+    Attributes:
+        items: scopes of the same structure, or nodes, one after the other.
+        inner: the lines of what is seen in the first of them.
+    """
+
+    items: Sequence[Item]
+    inner: Sequence[Line]
+
+
+def folded(items: Sequence[Item], *, most_alone: int = MOST_ALONE) -> list[Line]:
+    """ITEMS as lines: neighbours of the same structure are one line, and so are more than MOST_ALONE closed nodes."""
+    out: list[Line] = []
+    for key, group in groupby(items, key=_fold):
+        found = list(group)
+        if (key is None and len(found) > most_alone) or isinstance(key, int):
+            out.append(Line(found, folded(found[0].items or (), most_alone=most_alone)))
+        else:
+            out += (Line([item], folded(item.items or (), most_alone=most_alone)) for item in found)
+    return out
+
+
+def _fold(item: Item) -> int | str | None:
+    """What neighbours have in common that become one line: their kind, or (None) that they are closed nodes."""
+    if item.row >= 0:
+        return None if item.items is None else item.path
+    return item.kind if item.kind >= 0 else item.path
+
+
+def count(lines: Sequence[Line]) -> int:
+    """How many lines there are, with those within."""
+    return sum(1 + count(line.inner) for line in lines)
+
+
+def table(head: Item, lines: Sequence[Line], *, width: int, colour: bool, ascii_only: bool) -> str:
+    """The tree of LINES below HEAD as a table that is at most WIDTH columns wide."""
+    from rich.console import Console
+    from rich.table import Table
+
+    rows = [("", Line([head], ())), *_walk(lines, "", ascii_only)]
+    cells = [(*_numbers(line.items), short_tensor(line.items[-1].output) if guide else "") for guide, line in rows]
+    widths = [max(len(text) for text in column) for column in zip(HEADS, *cells, strict=True)]
+    widths[-1] = min(widths[-1], width // 3)
+    names = max(24, width - sum(widths) - 2 * len(widths))
+    found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", width=width)
+    found.add_column("", no_wrap=True, width=names)
+    for name, size in zip(HEADS, widths, strict=True):
+        justify: JustifyMethod = "left" if name == HEADS[-1] else "right"
+        found.add_column(name, no_wrap=True, overflow="ellipsis", width=size, justify=justify)
+    for (guide, line), texts in zip(rows, cells, strict=True):
+        found.add_row(_text(guide, "dim").append_text(_label(line, names - len(guide))), *map(_plain, texts))
+    sink = StringIO()
+    Console(file=sink, width=width, force_terminal=colour, color_system="standard" if colour else None).print(found)
+    return "\n".join(row.rstrip() for row in sink.getvalue().splitlines())
+
+
+HEADS = ("nodes", "params", "FLOPs", "output")
+
+
+def _walk(lines: Sequence[Line], begin: str, ascii_only: bool) -> Iterator[tuple[str, Line]]:
+    """All lines, each with what leads to it from those above."""
+    branch, last, through = ("|- ", "`- ", "|  ") if ascii_only else ("├─ ", "└─ ", "│  ")
+    for number, line in enumerate(lines, 1):
+        is_last = number == len(lines)
+        yield begin + (last if is_last else branch), line
+        yield from _walk(line.inner, begin + ("   " if is_last else through), ascii_only)
+
+
+def _label(line: Line, width: int) -> Text:
+    """What a line shows, WIDTH columns at most."""
+    first, last = line.items[0], line.items[-1]
+    if first.row >= 0:
+        if len(line.items) > 1:
+            return _text(_ops(line.items, width), "italic")
+        op = "" if first.name == first.op else f"  {printable(first.op)}"
+        return _text(_cut(printable(first.name), width - len(op)), "").append(op, "italic")
+    if len(line.items) == 1:
+        return _text(_cut(printable(first.name), width), "bold")
+    times = f" x {len(line.items)}"
+    names = f"{printable(first.name)} .. {printable(_differing(first.name, last.name))}"
+    return _text(_cut(names, width - len(times)), "bold").append(times, "cyan")
+
+
+def _ops(items: Sequence[Item], width: int) -> str:
+    """The ops of ITEMS, as many of them as fit."""
+    counts = Counter(item.op for item in items)
+    texts = (ops(counts, most) for most in range(6, 0, -1))
+    return next((text for text in texts if len(text) <= width), f"{len(items):,} nodes")
+
+
+def _differing(first: str, last: str) -> str:
+    """LAST without the words with which FIRST begins, too: ``block4_*`` beside ``conv3_block2_*``."""
+    begin = first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
+    return last[max(begin.rfind("_"), begin.rfind("/")) + 1 :]
+
+
+def _cut(text: str, width: int) -> str:
+    """TEXT with what is too much for WIDTH columns left out of its middle."""
+    if len(text) <= width or width < 5:
+        return text
+    kept = width - 2
+    return f"{text[: kept - kept // 2]}..{text[len(text) - kept // 2 :]}"
+
+
+def _numbers(items: Sequence[Item]) -> list[str]:
+    nodes, parameters = sum(item.nodes for item in items), sum(item.parameters for item in items)
+    flops = sum(item.flops for item in items)
+    return [f"{nodes:,}", *(abbreviated(number) if number else "" for number in (parameters, flops))]
+
+
+def _plain(text: str) -> Text:
+    return _text(text, "")
+
+
+def _text(text: str, style: str) -> Text:
+    """TEXT as it is: nothing in it is markup."""
+    from rich.text import Text
+
+    return Text(text, style)
+
+
+def as_json(head: Item) -> dict[str, Json]:
+    """HEAD and all that is seen in it, nothing folded."""
+    found: dict[str, Json] = {"name": head.path, "op": head.op} if head.row >= 0 else {"scope": head.path}
+    found |= {
+        "nodes": head.nodes,
+        "parameters": head.parameters,
+        "flops": head.flops,
+        "output": head.output or None,
+    }
+    if head.row < 0:
+        found["structure"] = head.kind if head.kind >= 0 else None
+        found["group"] = head.scope is not None and head.scope.is_group
+    if head.items is not None:
+        found["items"] = [as_json(item) for item in head.items]
+    return found
