@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 @click.option("--unique", is_flag=True, help="Where DST is in use, take DST_1, DST_2, ... as a whole.")
 @click.option(
     "--variables",
-    type=click.Choice(["clone", "share"]),
+    type=click.Choice(["clone", "share", "all"]),
     default="clone",
     show_default=True,
-    help="Whether the clone gets variables of its own.",
+    help="Which variables the clone gets of its own: SRC's, none, or all that SRC reads.",
 )
 @click.option("--with-slots", is_flag=True, help="Clone what optimisers keep of the variables, too.")
 def command(
@@ -45,7 +45,7 @@ def command(
     inputs: tuple[str, ...],
     share: tuple[str, ...],
     unique: bool,
-    variables: Literal["clone", "share"],
+    variables: Literal["clone", "share", "all"],
     with_slots: bool,
 ) -> None:
     """Copy all that is under the name scope SRC to the scope DST, with its own weights.

@@ -23,6 +23,7 @@ MAIN_OP = "saved_model_main_op"
 """The collection that names what a loader runs first."""
 GRAPH = 2
 """Field number of the GraphDef in a MetaGraphDef."""
+_SAVER = 3
 _SIGNATURES = 5
 _OBJECTS = 7
 """Field number of the object graph, by which tf.saved_model.load finds everything."""
@@ -51,11 +52,13 @@ class Around(NamedTuple):
         signatures: by key; None: those that are there.
         objects: None: those that are there.
         without_objects: whether the objects are left out.
+        saver: the saver, and collections that are not there; None: the one that is there.
     """
 
     signatures: Mapping[str, SignatureDef] | None = None
     objects: Objects | None = None
     without_objects: bool = False
+    saver: MetaGraphDef | None = None
 
 
 AS_IT_IS = Around()
@@ -137,6 +140,7 @@ class MetaGraph:
             signatures = self._signatures_now()
         others = around.without_objects or objects is not None
         replaced = [_OBJECTS] * others + [_SIGNATURES] * (signatures is not None)
+        replaced += [_SAVER] * (around.saver is not None)
         out: list[Chunk] = []
         for field in self._fields:
             if _is_graph(field):
@@ -179,8 +183,10 @@ class MetaGraph:
 
 
 def _replacements(signatures: Mapping[str, SignatureDef], around: Around) -> bytes:
-    """SIGNATURES and objects as fields; without objects what a loader runs first is said as TensorFlow 1 said it."""
+    """SIGNATURES, objects and saver as fields; without objects what a loader runs first is said as TensorFlow 1 did."""
     added = message("tensorflow.MetaGraphDef")()
+    if around.saver is not None:
+        added.CopyFrom(around.saver)
     if around.objects is not None:
         added.object_graph_def.CopyFrom(around.objects.graph)
     for key, definition in signatures.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from typing import Literal
 
@@ -13,6 +13,7 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.cloning.beside import Beside
 from gdsurgeon.edits.cloning.left_out import LeftOut, left_out
+from gdsurgeon.edits.cloning.outside import Outside, variables_outside
 from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
 from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.edits.naming import naming, of_tensors
@@ -37,7 +38,7 @@ def clone_scope(
     inputs: Sequence[tuple[str, str] | tuple[Output, Output]] = (),
     share: Sequence[str] = (),
     unique: bool = False,
-    variables: Literal["clone", "share"] = "clone",
+    variables: Literal["clone", "share", "all"] = "clone",
     with_slots: bool = False,
 ) -> EditResult:
     """Copies everything under the scope SOURCE to the scope TARGET.
@@ -55,39 +56,39 @@ def clone_scope(
         share: regular expressions; constants (and what is computed from constants alone) whose names match are not
             copied: the clone reads the originals.
         unique: where TARGET is in use, take TARGET_1, TARGET_2, ... as a whole, instead of refusing.
-        variables: whether the clone gets variables of its own, or reads and trains the originals.
+        variables: whether the clone gets variables of its own, or reads and trains the originals. Its own are those
+            under SOURCE and those that calls of functions there are given; with ``all`` also those elsewhere that
+            SOURCE reads.
         with_slots: whether the slots of optimisers, and the steps that need them, are cloned.
 
     Raises:
         EditError: there is no such scope or tensor, TARGET is in use, types differ, a tensor of INPUTS is not read
-            under SOURCE, a shared node is not constant, or a while loop lies only in part under SOURCE; a variable is
-            restored by a function, which knows none of its clone; the graph is as it was.
+            under SOURCE, a shared node is not constant, a while loop lies only in part under SOURCE, or functions
+            restore variables, and something else with them; the graph is as it was.
     """
     topology = topology_of(graph)
     nodes = _under(topology, source)
     before, after = scope_prefix(source), _free_scope(graph, source, target, unique)
     shared = _shared(topology, nodes, share)
     left = left_out(topology, nodes, shares=variables == "share", with_slots=with_slots)
-    cloned = [node for node in nodes if node not in shared and node not in left.nodes]
-    if not cloned:
-        raise EditError(f"nothing would be cloned: all under {quoted(source)} is shared or left out")
-    _check_arrays(cloned)
-    assigned = _initialisers(topology, cloned, left)
-    beside = Beside(topology, cloned, left, before, after)
-    warnings: list[str] = []
-    replace = _replacements(graph, cloned, inputs, warnings)
-    names = _copy_names(graph, cloned, [*assigned, *beside.nodes], before, after)
+    cloned = _without(nodes, shared | left.nodes, source)
+    replace, warnings = _replacements(graph, cloned, inputs)
+    outside = variables_outside(topology, cloned, variables, source, replace)
+    own = [*cloned, *outside.nodes]
+    assigned = _initialisers(topology, own, left)
+    beside = Beside(topology, own, left, before, after)
+    names = _copy_names(graph, cloned, [*own, *assigned, *beside.nodes], before, after)
     replaced, respell = replace | beside.replaced, partial(_respell, before=before, after=after)
     plan = plan_copy_nodes(graph, names, names, replace=replaced, respell=respell, topology=topology)
-    edges = boundary(cloned, topology)
-    served = _served(graph, edges)
+    edges = boundary(own, topology)
+    served = _served(graph, edges, frozenset(cloned))
     groups = beside.groups(topology, names)
     copied = plan.apply()
     left.forget(copied)
     intent = _intent(copied)
-    intent.changed += beside.apply(copied, groups)
+    beside.apply(copied, groups, intent)
     same = _claim(before[:-1], after[:-1], edges.inputs if replace else [], served, copied, replace)
-    notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared), *left.notes, *beside.notes]
+    notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared, outside, left, beside)]
     return EditResult(intent, (SameOutputs(), same, *beside.claims(copied, served)), warnings, notes)
 
 
@@ -108,17 +109,20 @@ def _copy_names(
     return names | {node: free(after + node.name.removeprefix(before)) for node in outside}
 
 
-def _served(graph: Graph, edges: Boundary) -> list[Output]:
-    """What nodes are there for: their tensors that others read, and output 0 of those that nobody reads."""
+def _served(graph: Graph, edges: Boundary, nodes: Container[Node]) -> list[Output]:
+    """What NODES are there for: their tensors that others read, and output 0 of those that nobody reads."""
     read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
     return [
         output
         for output in edges.outputs
-        if edges.outer_uses[output]
-        or (
-            output.index == 0
-            and output.node not in read
-            and (output.node in edges.controls_out or not graph.users(output.node))
+        if output.node in nodes
+        and (
+            edges.outer_uses[output]
+            or (
+                output.index == 0
+                and output.node not in read
+                and (output.node in edges.controls_out or not graph.users(output.node))
+            )
         )
     ]
 
@@ -176,6 +180,15 @@ def _initialisers(topology: Topology, nodes: Sequence[Node], left: LeftOut) -> l
     return [topology.node(number) for number in initialisers(topology, inside, left.numbers)]
 
 
+def _without(nodes: Sequence[Node], others: Container[Node], source: str) -> list[Node]:
+    """Those of NODES, under the scope SOURCE, that are cloned, where OTHERS are not."""
+    cloned = [node for node in nodes if node not in others]
+    if not cloned:
+        raise EditError(f"nothing would be cloned: all under {quoted(source)} is shared or left out")
+    _check_arrays(cloned)
+    return cloned
+
+
 def _check_arrays(nodes: Sequence[Node]) -> None:
     """A TensorArray takes each write once, and may be read once: what works on one is cloned with it, or not at all."""
     inside = set(nodes)
@@ -193,9 +206,11 @@ def _check_arrays(nodes: Sequence[Node]) -> None:
 
 
 def _replacements(
-    graph: Graph, nodes: Sequence[Node], pairs: Sequence[tuple[str, str] | tuple[Output, Output]], warnings: list[str]
-) -> dict[Output, Output]:
+    graph: Graph, nodes: Sequence[Node], pairs: Sequence[tuple[str, str] | tuple[Output, Output]]
+) -> tuple[dict[Output, Output], list[str]]:
+    """What the clone reads in place of what NODES do, by PAIRS; and what there is to be warned of."""
     out: dict[Output, Output] = {}
+    warnings: list[str] = []
     read = {output for node in nodes for output in node.inputs} if pairs else set()
     for pair in pairs:
         old, new = (graph.output(item) for item in pair)
@@ -207,7 +222,7 @@ def _replacements(
         if not old.dtype or not new.dtype:
             warnings.append(f"the types of {quoted(old.name)} and {quoted(new.name)} are not both known: not compared")
         out[old] = new
-    return out
+    return out, warnings
 
 
 def _name(name: str, before: str, after: str) -> str:
@@ -249,7 +264,7 @@ def _initialised(copied: NodeCopy, assigned: Sequence[Node]) -> list[str]:
     return [f"to be initialised by {named([copied.nodes[node].name for node in found], 4, quoted)}{cloned}"]
 
 
-def _notes(copied: NodeCopy, shared: set[Node]) -> list[str]:
+def _notes(copied: NodeCopy, shared: set[Node], *others: Outside | LeftOut | Beside) -> list[str]:
     out: list[str] = []
     count = sum(is_variable(node.op) for node in copied.nodes)
     if count:
@@ -260,4 +275,4 @@ def _notes(copied: NodeCopy, shared: set[Node]) -> list[str]:
     out += [f"shared name {quoted(old)} is {quoted(new)} in the clone" for old, new in copied.shared_names.items()]
     out += [f"shared name {quoted(name)} stays common: nodes outside use it, too" for name in copied.common]
     out += [f"function {quoted(old)} is {quoted(new)} in the clone" for old, new in copied.functions.items()]
-    return out
+    return out + [note for other in others for note in other.notes]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import Rewired
@@ -13,6 +12,7 @@ from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.calls import BodyKey, bodies, body_key, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
+from gdsurgeon.edits.functions.unused import drop_left
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, string_value
 from gdsurgeon.graph.body import Body
@@ -72,12 +72,7 @@ def inline(
         number = topology.id_of(node)
         work.inline(node, may_not_run=bool(flow.frames[number] or flow.sides[number]))
     intent = work.finish([node.name for node in calls])
-    library = graph.functions
-    inlined = set(library.reachable((name for name, _ in inlined_bodies), gradients=True))
-    others = {function.signature.name for function in library} - inlined
-    unused = sorted(inlined - used_functions(graph) - set(library.reachable(others, gradients=True)))
-    graph.functions.remove(unused)
-    intent.functions.removed = unused
+    intent.functions.removed = drop_left(graph, (name for name, _ in inlined_bodies))
     loose = (XLA_RTOL, XLA_ATOL) if compiled else (0.0, 0.0)
     claim = SameOutputs(
         rtol=loose[0] if rtol is None else rtol,

@@ -9,7 +9,7 @@ from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.replacing import drop_colocations
-from gdsurgeon.edits.copying.saver import add_restoring, add_saving, free_scope, saver_in
+from gdsurgeon.edits.copying.saver import add_restoring, add_saving, free_scope, restored_once, saver_in
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.signatures import pairs, signature_of, told
 from gdsurgeon.errors import EditError, Line, printable, quoted
@@ -104,21 +104,15 @@ def _in_file(graph: Graph, run: Restoring | None) -> Restoring | None:
 def _keys(
     graph: Graph, serving: Serving, kept: Sequence[Node], topology: Topology, loading: bytearray
 ) -> dict[Node, Key]:
-    """Where the checkpoint has the values of the variables among KEPT; of several nodes for one variable the first.
+    """Where the checkpoint has the values of the variables among KEPT.
 
     Raises:
         EditError: one has no value, and is not among what is run for LOADING either.
     """
-    out: dict[tuple[object, Key], Node] = {}
     for node in kept:
-        if not is_variable(node.op) or node.op in TEMPORARY:
-            continue
-        key = serving.keys.get(node.name)
-        if key is not None:
-            shared = node.plain_attr("container") or b"", node.plain_attr("shared_name") or node.name.encode()
-            out.setdefault((shared, key), node)
-        elif not loading[topology.id_of(node)]:
+        is_kept = is_variable(node.op) and node.op not in TEMPORARY
+        if is_kept and node.name not in serving.keys and not loading[topology.id_of(node)]:
             raise EditError(
                 f"nothing restores or initialises the variable {quoted(node.name)}, which a signature needs"
             )
-    return {node: key for (_, key), node in out.items()}
+    return restored_once(kept, serving.keys)

@@ -117,7 +117,10 @@ class CopiedCheckpoint:
         serving = self._graph.serving
         assert serving is not None and serving.restoring is not None
         feeds = dict.fromkeys(serving.restoring.feeds, prefix)
-        self._graph.serving = serving._replace(restoring=serving.restoring._replace(feeds=feeds))
+        self._graph.serving = serving._replace(
+            restoring=serving.restoring._replace(feeds=feeds),
+            checkpoint=prefix if serving.saver is not None else serving.checkpoint,
+        )
         return self._folder
 
 

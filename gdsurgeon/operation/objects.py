@@ -21,7 +21,8 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import node_now, serving_of
 from gdsurgeon.graph.serving import INIT
 from gdsurgeon.operation.signatures import is_as_before
-from gdsurgeon.text import named
+from gdsurgeon.ops.kinds import is_variable
+from gdsurgeon.text import counted, named
 from gdsurgeon.wire.protos import FunctionDef, SignatureDef
 
 _UNSEEN = "tf.saved_model.load would not see this edit: "
@@ -65,6 +66,15 @@ def objects_after(
     objects.set_signatures(definitions, keys, made)
     replaced = {was[key].name for key in was if key in made or key not in keys}
     return Objects(objects.proto, added, sorted(replaced - objects.functions - used_functions(graph)))
+
+
+def check_no_new_variables(graph: Graph) -> None:
+    """Raises EditError where copies of variables of GRAPH have values of their own: no object stands for these."""
+    copies = graph.serving.copies if graph.serving is not None else ()
+    new = [copy.name for copied in copies if copied.keys for copy in copied.nodes.values() if is_variable(copy.op)]
+    if new:
+        which = f"{counted(len(new), 'new variable')} ({named(new, 3, quoted)})"
+        raise EditError(f"{_UNSEEN}the model's objects have no place for {which}", advice=_ADVICE)
 
 
 def unseen(objects: Objects, touched: Collection[str]) -> list[str]:

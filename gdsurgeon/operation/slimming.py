@@ -12,21 +12,19 @@ from gdsurgeon.checkpoint.edit import Edited, edit, rewritten
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.container.files import ASSETS, CHECKPOINT
 from gdsurgeon.container.load import open_model
-from gdsurgeon.container.mentions import as_variable, respell
+from gdsurgeon.container.mentions import respell
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.errors import EditError, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import serving_of, tensor_now
 from gdsurgeon.graph.serving import INIT, Saver, Serving
-from gdsurgeon.operation.making import TAG, put_initialising, put_saver, spelt
-from gdsurgeon.ops.kinds import RESOURCE_VARIABLES
+from gdsurgeon.operation.making import TAG, put_initialising, put_saver
+from gdsurgeon.operation.saver_around import put_variables
 from gdsurgeon.text import near_miss
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import MetaGraphDef
 from gdsurgeon.wire.source import open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan
-
-_TRAINED = "trainable_variables"
 
 
 class Beside(NamedTuple):
@@ -91,32 +89,8 @@ def around(meta: MetaGraph) -> MetaGraphDef:
     put_initialising(new, serving)
     if serving.saver is not None:
         put_saver(new, serving.saver)
-        _put_variables(new, serving.saver, meta)
+        put_variables(new, serving.saver, meta)
     return new
-
-
-def _put_variables(new: MetaGraphDef, saver: Saver, meta: MetaGraph) -> None:
-    """Lists the variables that SAVER restores, with what META knows of them."""
-    listed = {
-        collection: [found for entry in held.bytes_list.value if (found := as_variable(entry)) is not None]
-        for collection, held in meta.around.collection_def.items()
-    }
-    known = {tensor_now(meta.graph, found.variable_name): found for held in listed.values() for found in held}
-    trained = {tensor_now(meta.graph, found.variable_name) for found in listed.get(_TRAINED, ())}
-    objects = meta.around.object_graph_def.nodes
-    trained |= {item.variable.name for item in objects if item.variable.trainable}  # by the names that they share
-    for saved in saver.variables:
-        node = meta.graph[saved.variable]
-        name = spelt(saved.variable)
-        entry = message("tensorflow.VariableDef")()
-        if name in known:
-            entry.CopyFrom(known[name])
-        entry.trainable = name in trained or (node.text_attr("shared_name") or saved.variable) in trained
-        entry.variable_name, entry.initializer_name = name, saved.assign
-        entry.initial_value_name, entry.snapshot_name = spelt(saved.value), spelt(saved.read)
-        entry.is_resource = node.op in RESOURCE_VARIABLES
-        for collection in ("variables", _TRAINED)[: 1 + entry.trainable]:
-            new.collection_def[collection].bytes_list.value.append(entry.SerializeToString(deterministic=True))
 
 
 def check_beside(folder: str, graph: Graph, wanted: Beside) -> None:

@@ -117,7 +117,9 @@ def copies_faults(container: Container, written: MetaGraph) -> Iterator[str]:
     copies = _copies(container.graph)
     if not copies:
         return
-    before, after = restored_keys(container.meta), restored_keys(written)
+    serving = container.graph.serving
+    before = (serving.before or serving).keys if serving is not None else {}
+    after = restored_keys(written)
     listed = [{*_listed(collection)} for _, collection in sorted(written.around.collection_def.items())]
     for copied in copies:
         for node, copy in copied.nodes.items():

@@ -100,7 +100,8 @@ def _made(model: Model, output: Output, graph: list[Chunk], form: Form) -> Writt
 def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> tuple[list[Chunk], Sequence[str] | None]:
     """What is written of a model that is more than its graph; and see `Written.served`."""
     from gdsurgeon.container.meta_graph import Around
-    from gdsurgeon.operation.objects import objects_after, unseen
+    from gdsurgeon.operation.objects import check_no_new_variables, objects_after, unseen
+    from gdsurgeon.operation.saver_around import saver_around
     from gdsurgeon.operation.signatures import definitions, touched_signatures
     from gdsurgeon.operation.visible import check_restorable, check_written
 
@@ -108,9 +109,14 @@ def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> t
     touched = touched_signatures(meta, result.intent)
     signatures = definitions(meta, touched)
     has_objects = meta.has_objects and not as_v1
+    if has_objects:
+        check_no_new_variables(meta.graph)
     objects = objects_after(meta, touched, signatures) if has_objects else None
     check_restorable(container, result)
-    chunks = container.chunks(Around(signatures, objects, without_objects=as_v1))
+    saver = saver_around(meta)
+    if saver is not None and meta.has_objects:
+        result.notes.append("without the model's objects: all loaders run the graph, and the signatures that it has")
+    chunks = container.chunks(Around(signatures, objects, as_v1, saver))
     check_written(container, chunks, touched)
     if objects is None:
         return chunks, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
@@ -17,8 +18,20 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.serving import Key, Serving
 from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.ops.kinds import ASSIGNMENTS, PLACEHOLDERS, SAVES, TEMPORARY, is_variable
+from gdsurgeon.ops.kinds import (
+    ASSIGNMENTS,
+    CALLS,
+    PASSES_ON,
+    PLACEHOLDERS,
+    RESOURCE_VARIABLES,
+    SAVES,
+    TEMPORARY,
+    VARIABLE_READS,
+    is_variable,
+)
+from gdsurgeon.specification.savers import Saved, each_once, restoring_rows, say_gone, say_saver
 from gdsurgeon.specification.sharing import assignments, called_pairs, names_in_use, sharing_faults
 from gdsurgeon.specification.training import (
     Kept,
@@ -54,13 +67,21 @@ def violations(
     left = _left(before, under, shares=variables == "share", with_slots=with_slots)
     names = {name: copy for name, copy in under.items() if not any(re.search(pattern, name) for pattern in share)}
     names = {name: copy for name, copy in names.items() if name not in left}
-    for name in _initialising(before, names, left):
+    outer = dict.fromkeys(_outside(before, names, variables, {was for was, _ in inputs}), "")
+    for name in dict.fromkeys([*outer, *_initialising(before, names | outer, left)]):
         names[name] = under.get(name) or _made_unique(f"{new}/{name}", facts.added, names)
-    kept = _kept(before, names) if before.serving is not None else []
+    own = _own(before, names)
+    kept = kept_places(before, own, _saver(before)) if before.serving is not None else []
+    new_saver = _needs_saver(before, own, kept)
+    kept = [] if new_saver else kept
     for name in dict.fromkeys(before.store.names[row] for place in kept for row in place.path):
         if name not in names:
             names[name] = under.get(name) or _made_unique(f"{new}/{name}", facts.added, names)
-    saver = Saver(before, kept, lambda key: new + key[len(old) :] if key.startswith(old + "/") else f"{new}/{key}")
+
+    def spelt(key: str) -> str:
+        return new + key[len(old) :] if key.startswith(old + "/") else f"{new}/{key}"
+
+    saver = Saver(before, kept, spelt)
     outside = {was.removesuffix(":0"): now.removesuffix(":0") for was, now in inputs}
     copies = Copies(before, names, outside | saver.restored(), True, left)
     pairs = called_pairs(copies, after)
@@ -72,6 +93,8 @@ def violations(
         copies=[copies],
     )
     saver.say(intent, names)
+    if new_saver:
+        _say_new_saver(before, own, names, spelt, intent)
     yield from _groups(comparison, names, intent)
     yield from audit(comparison, intent)
     if len({mine for mine, _ in pairs}) < len(pairs) or len(set(functions.values())) < len(functions):
@@ -87,7 +110,7 @@ def _left(graph: Graph, under: Collection[str], *, shares: bool, with_slots: boo
     """The nodes that are not cloned: savers, what loaders run; of those UNDER the scope slots, and what is shared."""
     table = graph.store.table
     inside = {table.rows[name] for name in under}
-    fixed = saver_rows(table) | loader_rows(graph)
+    fixed = _saver(graph) | loader_rows(graph)
     gone = useless_rows(table, inside, slot_rows(graph, inside), fixed) if not with_slots else set()
     if shares:
         own = {row for row in inside if is_variable(table.op(row))} - gone
@@ -95,13 +118,78 @@ def _left(graph: Graph, under: Collection[str], *, shares: bool, with_slots: boo
     return {table.names[row] for row in fixed | gone}
 
 
-def _kept(graph: Graph, names: Collection[str]) -> list[Kept]:
-    """Where the saver has the variables among the nodes NAMES that share what they hold with none of the others."""
+def _saver(graph: Graph) -> set[int]:
+    """The nodes of savers, and of what functions there are that do their work."""
+    serving = graph.serving
+    return saver_rows(graph.store.table) | (restoring_rows(graph, serving) if serving is not None else set())
+
+
+def _own(graph: Graph, names: Collection[str]) -> set[int]:
+    """The variables among the nodes NAMES that share what they hold with none of the others."""
     table = graph.store.table
     found = [name for name in names if is_variable(graph[name].op) and graph[name].op not in TEMPORARY]
     common = names_in_use(graph, dict.fromkeys(names, ""), functions=False) if found else set()
-    own = {table.rows[name] for name in found if graph[name].text_attr("shared_name") not in common - {""}}
-    return kept_places(graph, own, saver_rows(table))
+    return {table.rows[name] for name in found if graph[name].text_attr("shared_name") not in common - {""}}
+
+
+def _outside(graph: Graph, names: Collection[str], which: str, replaced: Collection[str]) -> Iterator[str]:
+    """The variables that belong to the nodes NAMES and are none of these, and what stands between."""
+    table = graph.store.table
+    through = PASSES_ON | VARIABLE_READS if which == "all" else PASSES_ON
+    for name in names if which != "share" else ():
+        node = graph[name]
+        if which != "all" and node.op not in CALLS and node.op not in graph.functions:
+            continue
+        for given in node.inputs:
+            path = [given.node] if given.name not in replaced else []
+            while path and path[-1].op in through and path[-1].inputs and path[-1].inputs[0].node not in path:
+                path.append(path[-1].inputs[0].node)
+            end = path[-1].op if path else ""
+            if end in RESOURCE_VARIABLES or (which == "all" and is_variable(end) and end not in TEMPORARY):
+                yield from (found.name for found in path if found.name not in names and found.name in table.rows)
+
+
+def _needs_saver(graph: Graph, own: Collection[int], kept: Iterable[Kept]) -> bool:
+    """Whether a variable of those that are the clone's OWN is restored, and by no node that is KEPT."""
+    serving, table = graph.serving, graph.store.table
+    if serving is None:
+        return False
+    keys = (serving.before or serving).keys
+
+    def called(name: str) -> str:
+        return graph[name].text_attr("shared_name") or name
+
+    restores = {place.path[0] for place in kept if table.op(place.op) == "RestoreV2"}
+    restored = {called(table.names[row]) for row in own if restores.intersection(assignments(table, [row]))}
+    return any(called(table.names[row]) not in restored for row in own if table.names[row] in keys)
+
+
+def _say_new_saver(
+    before: Graph, own: Collection[int], names: Mapping[str, str], spelt: Callable[[str], str], intent: Intent
+) -> None:
+    """Has INTENT say that nodes restore and save all that there is, and the clones of what is their OWN."""
+    serving = before.serving or Serving()
+    serving = serving.before or serving
+    table = before.store.table
+    found = each_once(before, serving, (table.rows[name] for name in serving.keys))
+    taken = {item.key.tensor.encode() for item in found}
+    saved: list[Saved] = []
+    clones: dict[str, list[Saved]] = {}
+    seen: set[Key] = set()
+    for item in found:
+        key = item.key
+        if key in seen:
+            key = key._replace(tensor=_untaken(item.name, taken).decode())
+            taken.add(key.tensor.encode())
+        seen.add(item.key)
+        saved.append(item._replace(key=key))
+        if table.rows[item.name] in own:
+            alike = clones.setdefault(key.tensor, [])
+            its = alike[0].key.tensor if alike else _untaken(spelt(key.tensor), taken).decode()
+            taken.add(its.encode())
+            alike.append(Saved(names[item.name], item.name, key._replace(tensor=its)))
+    say_saver(before, [*saved, *sorted(chain(*clones.values()), key=lambda item: table.rows[item.original])], intent)
+    say_gone(before, restoring_rows(before, serving), intent)
 
 
 class Saver:

@@ -11,7 +11,6 @@ import pytest
 from support import graphs
 from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder
 from support.meta_graphs import strings
-from support.shipped import Shipped
 from support.trained_model import VARIABLES, opened, put
 
 import gdsurgeon as gds
@@ -290,19 +289,6 @@ def test_the_library_proves_it(tmp_path: Path) -> None:
     graph = gds.load(str(put(tmp_path)))
     proof = gds.prove(graph, clone(graph))
     assert proof.statement == "edited(x) = original(x), copy(x) = net(x), net and copy apart"
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("as_v1", [False, True])
-def test_what_a_function_restores_is_not_cloned(saved_models: Shipped, tmp_path: Path, as_v1: bool) -> None:
-    """The objects of TensorFlow 2 name that function, and it restores what it is given."""
-    model = saved_models.path("dense")
-    graph = gds.load(model)
-    (name,) = [node.name for node in graph.nodes() if node.op == "VarHandleOp" and node.text_attr("shared_name") == "w"]
-    request = Request(model, str(tmp_path / "out"), as_v1=as_v1)
-    with pytest.raises(EditError, match="is restored by a function that the model's objects name"):
-        operate(request, lambda graph: clone_scope(graph, name, "copy"))
-    assert list(tmp_path.iterdir()) == []
 
 
 # -- mistakes around the graph -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support import function_savers
 from support.cloning import KEYS, layer, table, variable
 from support.function_defs import X, call, function, neg
 from support.graphs import FLOAT, INT32, add, graph, identity, library, node, placeholder, scalar
@@ -17,6 +18,7 @@ from gdsurgeon.graph.graph import Graph
 CLONE, PLAN, NAMES = "edits.clone_scope", "edits.copying.copy_nodes", "edits.copying.fresh_names"
 COPY = "edits.copying.node_copy"
 BESIDE, GROWTH, LEFT = "edits.cloning.beside", "edits.cloning.growth", "edits.cloning.left_out"
+OUTSIDE, NEW, UNUSED = "edits.cloning.outside", "edits.cloning.new_saver", "edits.functions.unused"
 TRAINING = "analysis.queries.training"
 COPIES, MERGE = "edits.functions.copies", "edits.functions.merge"
 
@@ -79,6 +81,22 @@ def trained_with_slots() -> tuple[Graph, EditResult]:
     return found, clone_scope(found, "net", "copy", with_slots=True)
 
 
+def of_calls() -> tuple[Graph, EditResult]:
+    found = function_savers.model()
+    return found, clone_scope(found, "net", "copy")
+
+
+def of_all() -> tuple[Graph, EditResult]:
+    found = function_savers.model()
+    return found, clone_scope(found, "net", "copy", variables="all")
+
+
+def of_a_saver_that_computes() -> tuple[Graph, EditResult]:
+    """What saves calls the function that the network calls, too."""
+    found = function_savers.model(saving="compute")
+    return found, clone_scope(found, "net", "copy")
+
+
 def with_shared_variables() -> tuple[Graph, EditResult]:
     found = opened()
     return found, clone_scope(found, "net", "copy", variables="share")
@@ -138,10 +156,10 @@ MUTANTS = [
     Mutant("a scope in use is cloned into", CLONE, '    while f"_{number}" in used:\n        number += 1\n',
            '    number += 1 if f"_{number}" in used else 0\n    number += 5\n', in_use),
     Mutant("initialisers outside of the scope are not cloned", CLONE,
-           "    assigned = _initialisers(topology, cloned, left)", "    assigned = []", of_a_table),
+           "    assigned = _initialisers(topology, own, left)", "    assigned = []", of_a_table),
     Mutant("of the initialisers only the assignments are cloned", CLONE,
-           "    assigned = _initialisers(topology, cloned, left)",
-           "    assigned = [n for n in _initialisers(topology, cloned, left) if n.op in ASSIGNMENTS]", of_a_variable),
+           "    assigned = _initialisers(topology, own, left)",
+           "    assigned = [n for n in _initialisers(topology, own, left) if n.op in ASSIGNMENTS]", of_a_variable),
     Mutant("initialisers are found for tables only", "analysis.queries.initialisers",
            "if first == holder and topology.op(user) in ASSIGNMENTS:",
            "if first == holder and topology.op(user) != 'Assign' and topology.op(user) in ASSIGNMENTS:", of_a_variable),
@@ -202,8 +220,8 @@ MUTANTS = [
     Mutant("variables are not shared", LEFT, "if shares:", "if False:", with_shared_variables),
     Mutant("shared variables are initialised twice", LEFT, "gone |= own | first_values(topology, own, inside)",
            "gone |= own", with_shared_variables),
-    Mutant("the saver is cloned", LEFT, "    saver = saver_nodes(topology)\n", "    saver: set[int] = set()\n",
-           trained),
+    Mutant("the saver is cloned", LEFT,
+           "saver_nodes(topology) | (saver_behind(topology, files) if files else set())", "set()", trained),
     Mutant("the clone is restored from the original's key", BESIDE, "self.replaced = given(self._grown)",
            "self.replaced = {}", trained),
     Mutant("the clones are restored from each other's keys", GROWTH,
@@ -211,14 +229,36 @@ MUTANTS = [
            trained),
     Mutant("the clone is saved as the original is", GROWTH, "more = [copied.output(place.held) for place",
            "more = [place.held for place", trained),
-    Mutant("the clone has the original's key", BESIDE, "lambda key: after + key.removeprefix(before)",
-           "lambda key: key", trained),
+    Mutant("the clone has the original's key", BESIDE, "return after + key.removeprefix(before)", "return key",
+           trained),
     Mutant("shapes that are no longer so are stated", GROWTH, "if node.has_attr(STATED_SHAPES):", "if False:", trained),
     Mutant("what restores does not wait for the clone", BESIDE,
            "graph.set_controls(group, [*group.controls, *(copied.nodes[node] for node in originals)])", "pass",
            trained),
     Mutant("what copies a variable into another initialises", BESIDE,
            "any(below[topology.id_of(read.node)] for read in node.inputs[1:])", "False", trained),
+    Mutant("variables that calls are given are shared", OUTSIDE, "if is_call(node.op, topology.graph)]", "if False]",
+           of_calls),
+    Mutant("of what is given to calls all variables are cloned", OUTSIDE,
+           "_above(topology, calls, without, PASSES_ON, RES", "_above(topology, nodes, without, VARIABLE_READS, RES",
+           of_calls),
+    Mutant("variables that are read elsewhere are shared", OUTSIDE, 'if which == "clone":', "if True:", of_all),
+    Mutant("what reads a variable is shared", OUTSIDE, "leads.update((number, found) for number in path)",
+           "leads[path[-1]] = found", of_all),
+    Mutant("variables that nodes outside read are shared", OUTSIDE, "PASSES_ON | VARIABLE_READS, RES",
+           "PASSES_ON, RES", of_all),
+    Mutant("a clone is not restored", NEW, "keys = self._saved | clones", "keys = clones | self._saved", of_calls),
+    Mutant("originals are not restored", NEW, "keys = self._saved | clones",
+           "keys = {n: k for n, k in self._saved.items() if n in self._clones} | clones", of_calls),
+    Mutant("the clone has the key of the original", NEW, "unique(spelt(tensor))", "tensor", of_calls),
+    Mutant("two are saved under one key", NEW, "key.tensor if key not in seen else unique(node.name)", "key.tensor",
+           of_calls),
+    Mutant("slices are forgotten", NEW, "key._replace(tensor=new[tensor])", "Key(new[tensor])", of_all),
+    Mutant("the old saver stays", NEW, "        graph.remove(self._gone)\n", "        intent.removed.clear()\n",
+           of_calls),
+    Mutant("its functions stay", NEW, "= drop_left(graph, functions)", "= []", of_calls),
+    Mutant("functions that are still called go with it", UNUSED, "sorted(lost - used_functions(graph) - ",
+           "sorted(lost - ", of_a_saver_that_computes),
     Mutant("a copy loses its device", "graph.graph", "        node.device_override = original.device_override\n",
            "        node.device_override = ''\n", of_a_layer),
 ]  # fmt: skip

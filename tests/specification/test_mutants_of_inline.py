@@ -12,7 +12,7 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.inline import inline
 from gdsurgeon.graph.graph import Graph
 
-INLINE, HAND = "edits.inline", "edits.copying.replacing"
+INLINE, HAND, UNUSED = "edits.inline", "edits.copying.replacing", "edits.functions.unused"
 
 
 def in_order() -> tuple[Graph, EditResult]:
@@ -125,11 +125,11 @@ MUTANTS = [
            an_output),
     Mutant("constants in the body have no device", INLINE, "device=old.device or call.device, after=call",
            "device='' if old.op == 'Const' else old.device or call.device, after=call", in_order),
-    Mutant("functions that are still called are dropped", INLINE,
-           "sorted(inlined - used_functions(graph) - set(library.reachable(others, gradients=True)))",
-           "sorted(inlined)", nested),
-    Mutant("functions that nobody calls any more stay", INLINE, "    graph.functions.remove(unused)\n",
-           "    unused = []\n", nested),
+    Mutant("functions that are still called are dropped", UNUSED,
+           "sorted(lost - used_functions(graph) - set(library.reachable(others, gradients=True)))",
+           "sorted(lost)", nested),
+    Mutant("functions that nobody calls any more stay", UNUSED, "    library.remove(unused)\n    return unused\n\n\n",
+           "    return []\n\n\n", nested),
     Mutant("the nodes have other names", INLINE, "old.name if self.keep_names else f\"{call.name}/{old.name}\"",
            "f\"{call.name}/{old.name}\"", by_their_names),
 ]  # fmt: skip

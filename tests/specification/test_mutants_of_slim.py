@@ -66,7 +66,7 @@ MUTANTS = [
     Mutant("all signatures are kept", SLIM, KEPT, "for key in serving.called}", one),
     Mutant("what initialises a table is lost", SLIM, CONCERNED, "if False else None", whole),
     Mutant("what initialises any table stays", SLIM, CONCERNED, "if True else None", one),
-    Mutant("a variable is not restored", SLIM, "in out.items()}", "in list(out.items())[1:]}", one),
+    Mutant("a variable is not restored", SAVER, "in out.items()}", "in list(out.items())[1:]}", one),
     Mutant("unused functions stay", SLIM, "intent.functions.removed = drop_unused_functions(graph)", "pass", one),
     Mutant("each is given the first value", SAVER, "Output(read, number)", "Output(read, 0)", one),
     Mutant("slices are forgotten", SAVER, '"slices": [key.slice for key', '"slices": ["" for key', one),

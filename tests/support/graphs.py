@@ -26,7 +26,7 @@ def dtype(number: int) -> bytes:
     return b"\x30" + encode_varint(number)
 
 
-FLOAT, DOUBLE, INT32, UINT8, STRING, INT64, BOOL = (dtype(n) for n in (1, 2, 3, 4, 7, 9, 10))
+FLOAT, DOUBLE, INT32, UINT8, STRING, INT64, BOOL, RESOURCE = (dtype(n) for n in (1, 2, 3, 4, 7, 9, 10, 20))
 
 
 def dtypes(*values: bytes) -> bytes:

@@ -28,7 +28,12 @@ def saver_nodes(topology: Topology) -> set[int]:
             restoring.append(number)
     if not saving and not restoring:
         return set()
-    found = members(forward_walk(topology, [*saving, *restoring], control=True))
+    return saver_behind(topology, [*saving, *restoring])
+
+
+def saver_behind(topology: Topology, files: Iterable[int]) -> set[int]:
+    """The nodes of a saver which is given the names of files by the nodes FILES; functions may do its work."""
+    found = members(forward_walk(topology, files, control=True))
     return {*serving_alone(topology, found, lambda n: topology.op(n) in _MAKES_NAMES, lambda _: True)}
 
 

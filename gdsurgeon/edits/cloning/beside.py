@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import forward_walk
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, OwnVariables
 from gdsurgeon.edits.cloning.growth import Growth, given, grow, places, planned, save_clones
 from gdsurgeon.edits.cloning.left_out import LeftOut
+from gdsurgeon.edits.cloning.new_saver import NewSaver
 from gdsurgeon.edits.copying.fresh_names import shared_name, shared_names_in_use
 from gdsurgeon.edits.copying.node_copy import NodeCopy
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import quoted
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Copied
@@ -24,7 +26,7 @@ class Beside:
 
     Args:
         topology: of the graph.
-        cloned: the nodes under the scope that are cloned.
+        cloned: the nodes that are cloned: those under the scope, and variables that belong to it.
         left: what is not.
         before, after: the scopes, each with a slash at the end.
 
@@ -34,7 +36,7 @@ class Beside:
         notes: what there is to say.
 
     Raises:
-        EditError: a variable is restored, and not by the saver's nodes; or these cannot be extended.
+        EditError: the saver's nodes cannot be extended; or functions do its work, and restore more than variables.
     """
 
     def __init__(self, topology: Topology, cloned: Sequence[Node], left: LeftOut, before: str, after: str) -> None:
@@ -47,16 +49,26 @@ class Beside:
         self._keys: dict[str, str] = {}
         self._variables: list[Node] = []
         self._restored: dict[Node, Node] = {}
+        self._new_saver: NewSaver | None = None
+        self._assigned: list[tuple[str, str]] = []
         self._serving = serving_of(self._graph)
         if self._serving is None:
             return
         self._variables = self._own(topology, cloned)
         found = places(topology, map(topology.id_of, self._variables), left.saver)
         self._restored = {place.variable: place.path[0] for place in found if place.restores}
-        self._check_restored()
-        self._grown, self._keys = planned(found, lambda key: after + key.removeprefix(before))
-        self.nodes = list(dict.fromkeys(node for place in found for node in place.path))
-        self.replaced = given(self._grown)
+
+        def spelt(key: str) -> str:
+            return after + key.removeprefix(before)
+
+        if self._is_restored_by_nodes():
+            self._grown, self._keys = planned(found, spelt)
+            self.nodes = list(dict.fromkeys(node for place in found for node in place.path))
+            self.replaced = given(self._grown)
+        else:
+            self._new_saver = NewSaver(topology, self._serving, self._variables, spelt)
+            self._keys = self._new_saver.keys
+            self.notes.append("nodes restore and save the model's variables, and no longer functions")
         if self._keys:
             names = named(sorted(self._keys), 3, quoted)
             is_there = "added to" if self._serving.checkpoint else "that are to be in"
@@ -74,15 +86,10 @@ class Beside:
         """Whether whoever restores the model gives VARIABLE a value."""
         return self._serving is not None and variable.name in self._serving.variables
 
-    def _check_restored(self) -> None:
+    def _is_restored_by_nodes(self) -> bool:
+        """Whether nodes of the saver restore each of the variables that has a value."""
         names = {shared_name(node) or node.name for node in self._restored}
-        for node in self._variables:
-            if self._has_value(node) and (shared_name(node) or node.name) not in names:
-                raise EditError(
-                    f"the variable {quoted(node.name)} is restored by a function that the model's objects name, and "
-                    "nothing would restore its clone",
-                    hint="frozen, its variables are constants, which are copied",
-                )
+        return all((shared_name(node) or node.name) in names for node in self._variables if self._has_value(node))
 
     def groups(self, topology: Topology, names: Mapping[Node, str]) -> dict[Node, list[Node]]:
         """What runs initialisers together, with those of which it is to run the copies, called NAMES, too."""
@@ -98,10 +105,10 @@ class Beside:
                     out.setdefault(user, []).append(node)
         return out
 
-    def apply(self, copied: NodeCopy, groups: Mapping[Node, Sequence[Node]]) -> list[str]:
-        """Does all of that, once COPIED has been made; returns the names of the nodes that have changed."""
+    def apply(self, copied: NodeCopy, groups: Mapping[Node, Sequence[Node]], intent: Intent) -> None:
+        """Does all of that, once COPIED has been made; INTENT says so."""
         if self._serving is None:
-            return []
+            return
         graph = self._graph
         save_clones(self._grown, copied)
         changed = grow(graph, self._grown)
@@ -109,26 +116,33 @@ class Beside:
             graph.set_controls(group, [*group.controls, *(copied.nodes[node] for node in originals)])
         serving = graph.serving
         assert serving is not None
-        names = {old: new for new, old in self._keys.items()}
-        keys = {
-            copied.nodes[node].name: key._replace(tensor=names[key.tensor])
-            for node in self._variables
-            if (key := serving.keys.get(node.base_name or node.name)) is not None and key.tensor in names
-        }
         note = Copied(*self._scopes, copied.nodes, copied.frames, self._keys)
+        saver = serving.saver
+        if self._new_saver is not None:
+            saver, self._assigned = self._new_saver.apply(graph, copied.nodes, intent)
+            keys = {graph[saved.variable].base_name or saved.variable: saved.key for saved in saver.variables}
+        else:
+            names = {old: new for new, old in self._keys.items()}
+            keys = {
+                copied.nodes[node].name: key._replace(tensor=names[key.tensor])
+                for node in self._variables
+                if (key := serving.keys.get(node.base_name or node.name)) is not None and key.tensor in names
+            }
+            restored = [node for node in self._variables if node in self._restored and self._has_value(node)]
+            assigning = [self._restored[node] for node in restored]
+            self._assigned = [(node.name, copied.nodes[node].name) for node in assigning]
         graph.serving = serving._replace(
-            keys={**serving.keys, **keys}, copies=(*serving.copies, note), before=serving.before or serving
+            keys={**serving.keys, **keys},
+            saver=saver,
+            copies=(*serving.copies, note),
+            before=serving.before or serving,
         )
-        return [node.name for node in (*changed, *groups)]
+        intent.changed += [node.name for node in (*changed, *groups)]
 
     def claims(self, copied: NodeCopy, served: Sequence[Output]) -> list[Claim]:
         """That the cloned variables, where they are restored, are the clone's own."""
-        assigned = [
-            self._restored[node] for node in self._variables if node in self._restored and self._has_value(node)
-        ]
-        if not assigned:
+        if not self._assigned:
             return []
-        pairs = tuple((node.name, copied.nodes[node].name) for node in assigned)
         outputs = tuple((output.name, copied.output(output).name) for output in served)
         source, target = (scope[:-1] for scope in self._scopes)
-        return [OwnVariables(pairs, outputs, f"{source} and {target} apart")]
+        return [OwnVariables(tuple(self._assigned), outputs, f"{source} and {target} apart")]

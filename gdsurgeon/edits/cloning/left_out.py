@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gdsurgeon.analysis.queries.training import first_values, needing, saver_nodes, slots
+from gdsurgeon.analysis.queries.training import first_values, needing, saver_behind, saver_nodes, slots
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.errors import quoted
@@ -48,7 +48,8 @@ def left_out(topology: Topology, nodes: Sequence[Node], *, shares: bool, with_sl
     """
     numbers = [topology.id_of(node) for node in nodes]
     inside = topology.flags(numbers)
-    saver = saver_nodes(topology)
+    files = files_restored(topology)
+    saver = saver_nodes(topology) | (saver_behind(topology, files) if files else set())
     fixed = saver | {*_of_the_loader(topology)}
     gone: set[int] = set()
     notes: list[str] = []
@@ -64,6 +65,13 @@ def left_out(topology: Topology, nodes: Sequence[Node], *, shares: bool, with_sl
             notes.append(f"{counted(len(own), 'variable')} shared with the original")
     everything = fixed | gone
     return LeftOut(saver, everything, frozenset(map(topology.node, everything)), notes)
+
+
+def files_restored(topology: Topology) -> list[int]:
+    """What whoever loads the model tells where its checkpoint is."""
+    serving = serving_of(topology.graph)
+    run = serving.restoring if serving is not None else None
+    return _there(topology, (parse_tensor(tensor).node for tensor in run.feeds)) if run is not None else []
 
 
 def _of_the_loader(topology: Topology) -> Iterator[int]:

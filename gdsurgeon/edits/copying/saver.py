@@ -5,7 +5,7 @@ Source: the graph that tf.compat.v1.train.Saver builds (tensorflow/python/traini
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gdsurgeon.edits.copying.placeholders import add_placeholder
 from gdsurgeon.graph.attrs import type_value, types_value
@@ -14,7 +14,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Key, SavedVariable, Saver
 from gdsurgeon.ops.dtypes import STRING, base_dtype
-from gdsurgeon.ops.kinds import RESOURCE_VARIABLES
+from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, TEMPORARY, is_variable
 
 FILE_NAME, RESTORE, SAVE = "file_name", "restore", "save"
 
@@ -23,6 +23,17 @@ def free_scope(graph: Graph, name: str) -> str:
     """A scope under which no node of GRAPH has its name: NAME, NAME_1, ..."""
     taken = {found.partition("/")[0] for found in graph.names() if found.startswith(name)}
     return next(free for n in range(len(taken) + 1) if (free := f"{name}_{n}" if n else name) not in taken)
+
+
+def restored_once(nodes: Iterable[Node], keys: Mapping[str, Key]) -> dict[Node, Key]:
+    """The variables among NODES that have a key among KEYS, with it; of several nodes for one variable the first."""
+    out: dict[tuple[object, Key], Node] = {}
+    for node in nodes:
+        key = keys.get(node.name) if is_variable(node.op) and node.op not in TEMPORARY else None
+        if key is not None:
+            shared = node.plain_attr("container") or b"", node.plain_attr("shared_name") or node.name.encode()
+            out.setdefault((shared, key), node)
+    return {node: key for (_, key), node in out.items()}
 
 
 def saver_in(scope: str, keys: Mapping[Node, Key]) -> Saver:

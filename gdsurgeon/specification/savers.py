@@ -1,0 +1,97 @@
+"""What a saver consists of that an edit has made, and what of the one goes in whose place it is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.comparison.facts import FunctionChanges
+from gdsurgeon.comparison.intent import Intent, made
+from gdsurgeon.graph.attrs import shape_value, type_value, types_value
+from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.constants import tensor_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.serving import Key, Serving
+from gdsurgeon.ops.dtypes import STRING
+from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, is_variable
+from gdsurgeon.specification.sharing import calling_nodes, named_by_node
+from gdsurgeon.specification.training import with_servants
+
+
+class Saved(NamedTuple):
+    """A variable that a saver has, the one in the file that it is or is a copy of, and where its value is."""
+
+    name: str
+    original: str
+    key: Key
+
+
+def each_once(before: Graph, serving: Serving, rows: Iterable[int]) -> list[Saved]:
+    """Those of ROWS that are variables of which a checkpoint has the value; of what is one variable the first."""
+    table = before.store.table
+    variables: dict[tuple[object, ...], Saved] = {}
+    for row in sorted(rows):
+        name = table.names[row]
+        if is_variable(table.op(row)) and name in serving.keys:
+            node = before[name]
+            identity = node.text_attr("container"), node.text_attr("shared_name") or name, serving.keys[name]
+            variables.setdefault(identity, Saved(name, name, serving.keys[name]))
+    return list(variables.values())
+
+
+def say_saver(before: Graph, saved: Sequence[Saved], intent: Intent) -> None:
+    """Has INTENT say what restores the variables SAVED from their tensors and slices, and saves them."""
+    scopes = {name.partition("/")[0] for name in before.store.table.names}
+    scope = next(free for n in range(len(scopes) + 1) if (free := f"saver_{n}" if n else "saver") not in scopes)
+    path, read, write = f"{scope}/file_name", f"{scope}/RestoreV2", f"{scope}/SaveV2"
+    kinds = [_dtype(before, item.original) for item in saved]
+    string, dtypes = type_value(STRING).SerializeToString(), types_value(kinds).SerializeToString()
+    shape = {"shape": shape_value(()).SerializeToString()}
+    altered = made(path, "Placeholder", attrs={"dtype": string, **shape})
+    for name, texts in (("names", [item.key.tensor for item in saved]), ("slices", [item.key.slice for item in saved])):
+        value = tensor_value(STRING, (len(texts),), [text.encode() for text in texts]).SerializeToString()
+        altered += made(f"{scope}/{name}", "Const", attrs={"dtype": string, "value": value})
+    where = [path, f"{scope}/names", f"{scope}/slices"]
+    altered += made(read, "RestoreV2", where, attrs={"dtypes": dtypes})
+    values = []
+    for number, (item, dtype) in enumerate(zip(saved, kinds, strict=True)):
+        is_resource = before[item.original].op in RESOURCE_VARIABLES
+        kind = type_value(dtype).SerializeToString()
+        op, key = ("AssignVariableOp", "dtype") if is_resource else ("Assign", "T")
+        given = f"{read}:{number}" if number else read
+        altered += made(f"{scope}/Assign_{number}", op, [item.name, given], attrs={key: kind})
+        values.append(f"{scope}/Read_{number}" if is_resource else item.name)
+        if is_resource:
+            altered += made(values[-1], "ReadVariableOp", [item.name], attrs={"dtype": kind})
+    assigned = [f"{scope}/Assign_{number}" for number in range(len(saved))]
+    altered += made(f"{scope}/restore", "NoOp", controls=assigned, attrs={})
+    altered += made(write, "SaveV2", [*where, *values], attrs={"dtypes": dtypes})
+    altered += made(f"{scope}/save", "Identity", [path], [write], attrs={"T": string})
+    intent.altered += altered
+    intent.added += dict.fromkeys(item.node for item in altered)
+
+
+def _dtype(graph: Graph, name: str) -> int:
+    dtype = graph[name].plain_attr("dtype")
+    return dtype if isinstance(dtype, int) else 0
+
+
+def restoring_rows(graph: Graph, serving: Serving) -> set[int]:
+    """What works on the files of GRAPH's checkpoint, functions included."""
+    table = graph.store.table
+    feeds = serving.restoring.feeds if serving.restoring is not None else {}
+    return with_servants(table, closure([table.rows[parse_tensor(tensor).node] for tensor in feeds], table.users))
+
+
+def say_gone(before: Graph, rows: Collection[int], intent: Intent) -> None:
+    """Has INTENT say that ROWS go, and the functions that nobody but them came to call."""
+    table, library = before.store.table, before.functions
+    intent.removed += [table.names[row] for row in sorted(rows)]
+    callers = {node.name: named_by_node(node) for node in calling_nodes(before)}
+    going = set(intent.removed)
+    lost = set(library.reachable((name for node in going for name in callers.get(node, ())), gradients=True))
+    left = [name for node, names in callers.items() if node not in going for name in names]
+    others = [function.signature.name for function in library if function.signature.name not in lost]
+    kept = set(library.reachable([*left, *others], gradients=True))
+    intent.functions = FunctionChanges(added=intent.functions.added, removed=sorted(lost - kept))
