@@ -60,6 +60,7 @@ def command(
     from gdsurgeon.analysis.checks.check import broken, check
     from gdsurgeon.analysis.queries.constant_sizes import constant_sizes
     from gdsurgeon.analysis.queries.function_summary import function_summaries
+    from gdsurgeon.analysis.queries.inferred_signature import inferred_signature
     from gdsurgeon.analysis.queries.op_usage import op_usage
     from gdsurgeon.analysis.queries.signature import signature
     from gdsurgeon.analysis.queries.strings import baked_strings
@@ -68,7 +69,7 @@ def command(
     graph, container = opened(model, function, wanted)
     findings = check(graph)
     try:
-        found = Inspection(graph, signature(graph), findings, most=most)
+        found = Inspection(graph, inferred_signature(graph, signature(graph)), findings, most=most)
         if container is not None:
             found.contents, found.troubles = _shipped(container)
         if with_ops:

@@ -21,7 +21,7 @@ classifier.pb  binary GraphDef, 198.3 KiB, 384 nodes, 15 op types, producer 2474
   inputs
     image  float32 [?,64,64,3]
   outputs
-    classes  int64
+    classes  int64 [?]
   ops       ArgMax, BiasAdd, MatMul, Mean, Mul, AddV2 x 4, Const x 146, Conv2D x 19, DepthwiseConv2dNative x 9, \
 FusedBatchNormV3 x 28, Identity x 151, Relu6 x 19 and 3 other ops
 """,
@@ -30,8 +30,8 @@ control_edges.pb  binary GraphDef, 1.1 KiB, 14 nodes, 11 op types, producer 2474
   inputs
     values  float32 [?,4]
   outputs
-    total    float32
-    swapped  float32
+    total    float32 []
+    swapped  float32 [?,4]
   ops       AddV2, All, Assert, ConcatV2, Identity, IsFinite, NoOp, Placeholder, Split, Sum, Const x 4
 """,
     "decode_jpeg.pb": """\
@@ -39,7 +39,7 @@ decode_jpeg.pb  binary GraphDef, 721 bytes, 9 nodes, 7 op types, producer 2474
   inputs
     image  string []
   outputs
-    image_preprocessed  float32
+    image_preprocessed  float32 [1,64,64,3]
   ops       Cast, DecodeJpeg, ExpandDims, Placeholder, RealDiv, ResizeBilinear, Const x 3
 """,
     "functions_tf2.pb": """\
@@ -55,7 +55,7 @@ label_lookup.pb  binary GraphDef, 383 bytes, 4 nodes, 3 op types, producer 2474
   inputs
     classes  int64 [?]
   outputs
-    classes_postprocessed  string
+    classes_postprocessed  string [?]
   ops       GatherV2, Placeholder, Const x 2
 """,
     "tiny.pbtxt": """\
@@ -63,7 +63,7 @@ tiny.pbtxt  text GraphDef, 836 bytes, 5 nodes, 4 op types, producer 1882
   inputs
     x  float32 [?,3]
   outputs
-    y  float32
+    y  float32 [?,3]
   ops       AddV2, Mul, Placeholder, Const x 2
 """,
     "while_v1.pb": """\
@@ -82,15 +82,15 @@ Tensor = tuple[str, str, list[int | None] | None, str]
 SIGNATURES: dict[str, tuple[list[Tensor], list[Tensor]]] = {
     "classifier.pb": (
         [("image", "float32", [None, 64, 64, 3], "Placeholder")],
-        [("classes", "int64", None, "ArgMax")],
+        [("classes", "int64", [None], "ArgMax")],
     ),
     "control_edges.pb": (
         [("values", "float32", [None, 4], "Placeholder")],
-        [("total", "float32", None, "Sum"), ("swapped", "float32", None, "Identity")],
+        [("total", "float32", [], "Sum"), ("swapped", "float32", [None, 4], "Identity")],
     ),
     "decode_jpeg.pb": (
         [("image", "string", [], "Placeholder")],
-        [("image_preprocessed", "float32", None, "RealDiv")],
+        [("image_preprocessed", "float32", [1, 64, 64, 3], "RealDiv")],
     ),
     "functions_tf2.pb": (
         [("x", "float32", [None, 4], "Placeholder")],
@@ -98,9 +98,9 @@ SIGNATURES: dict[str, tuple[list[Tensor], list[Tensor]]] = {
     ),
     "label_lookup.pb": (
         [("classes", "int64", [None], "Placeholder")],
-        [("classes_postprocessed", "string", None, "GatherV2")],
+        [("classes_postprocessed", "string", [None], "GatherV2")],
     ),
-    "tiny.pbtxt": ([("x", "float32", [None, 3], "Placeholder")], [("y", "float32", None, "AddV2")]),
+    "tiny.pbtxt": ([("x", "float32", [None, 3], "Placeholder")], [("y", "float32", [None, 3], "AddV2")]),
     "while_v1.pb": (
         [("n", "int32", [], "Placeholder")],
         [("while/Exit", "int32", None, "Exit"), ("sum", "int32", None, "Identity")],
@@ -167,7 +167,7 @@ def test_a_broken_graph_is_shown_and_its_faults_are_told(
     assert exit_code(["inspect", "broken.pbtxt"]) == 3
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
-    assert lines[1:6] == ["  inputs", "    x  float32", "  outputs", "    y  float32", "    v  float32"]
+    assert lines[1:6] == ["  inputs", "    x  float32", "  outputs", "    y  float32", "    v  float32 []"]
     assert lines[6] == "  1 variable, whose values are not in the file"
     assert captured.err.startswith("Error: broken.pbtxt is broken: ") and "'nobody'" in captured.err
 

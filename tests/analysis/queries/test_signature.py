@@ -5,6 +5,8 @@ from support import graphs
 from support.graphs import BOOL, FLOAT, INT32, STRING, UINT8, add, const, g8, graph, identity, node, placeholder
 from support.paths import FIXTURES
 
+from gdsurgeon.analysis.queries import inferred_signature as module
+from gdsurgeon.analysis.queries.inferred_signature import inferred_signature
 from gdsurgeon.analysis.queries.signature import TensorInfo, input_nodes, output_nodes, signature
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.graph.attrs import format_shape
@@ -113,3 +115,22 @@ def test_a_join_that_is_there_to_be_waited_for_is_no_output() -> None:
 
 def test_where_there_is_nothing_else_it_is_an_output() -> None:
     assert outputs_of(const("n", [], INT32), LIST) == ["list"]
+
+
+def test_shapes_that_are_not_stated_are_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [
+        placeholder("x", FLOAT, (-1, 3)),
+        placeholder("any"),
+        node("y", "MatMul", ["x", "w"], T=FLOAT),
+        const("w", [1, 2, 3], shape=(3, 1)),
+        node("s", "MyOp", ["x"], _output_shapes=graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto((5,))))),
+        node("other", "MyOp", ["any"]),
+    ]
+    found = graph(*records)
+    stated = signature(found)
+    assert [info.shape for info in stated.outputs] == [None, (5,), None]
+    inferred = inferred_signature(found, stated)
+    assert [(info.name, info.shape) for info in inferred.inputs] == [("x", (-1, 3)), ("any", None)]
+    assert [(info.name, info.shape) for info in inferred.outputs] == [("y", (-1, 1)), ("s", (5,)), ("other", None)]
+    monkeypatch.setattr(module, "MOST_NODES", 5)
+    assert inferred_signature(found, stated) == stated

@@ -1,0 +1,31 @@
+"""Published graphs that are exported again in sixteen ways: nearly every node is found again."""
+
+from __future__ import annotations
+
+import pytest
+from support.published import ABSENT, FOLDER
+from support.re_exports import CHANGES, exported
+
+from gdsurgeon.container.load import load
+from gdsurgeon.difference.match import match
+
+pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
+
+EXACT = [kind for kind in CHANGES if "more" not in kind and "less" not in kind and "front" not in kind]
+
+
+def precision_and_recall(name: str, kind: str) -> tuple[float, float]:
+    graph = load(str(FOLDER / name))
+    other, truth = exported(graph, kind)
+    matching = match(graph, other)
+    names, others = matching.a.names, matching.b.names
+    right = sum(truth.get(names[i]) == others[j] for i, j in matching.pairs())
+    return right / len(matching.evidence), right / len(truth)
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("name", ["kws_ds_cnn_s.pb", "unet_person_08.pb", "mtcnn.pb"])
+def test_nodes_are_found_again(name: str, kind: str) -> None:
+    precision, recall = precision_and_recall(name, kind)
+    assert precision >= (1 if kind in EXACT else 0.99)
+    assert recall >= (1 if kind in EXACT else 0.97)
