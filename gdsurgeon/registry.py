@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from gdsurgeon.graph_editor.view import Subgraph as Subgraph
     from gdsurgeon.operation.checkpoint import CheckpointRequest as CheckpointRequest
     from gdsurgeon.operation.checkpoint import operate_checkpoint as operate_checkpoint
+    from gdsurgeon.operation.convert import ConvertRequest as ConvertRequest
+    from gdsurgeon.operation.convert import operate_convert as operate_convert
     from gdsurgeon.operation.edit import Outcome as Outcome
     from gdsurgeon.operation.library import operate as operate
     from gdsurgeon.operation.library import prove as prove
@@ -150,6 +152,12 @@ COMMANDS = {
         "cli.to_savedmodel",
         "edits.to_savedmodel.to_savedmodel",
     ),
+    "convert": Entry(
+        "SavedModels and checkpoints",
+        "Change a file between binary and text.",
+        "cli.convert",
+        "operation.convert.operate_convert",
+    ),
     "signature": Entry(
         "SavedModels and checkpoints",
         "Rename, remove and add signatures.",
@@ -197,6 +205,7 @@ _OTHERS = (
     "graph_editor.matcher.TreeExpr",
     "graph_editor.view.Subgraph",
     "operation.checkpoint.CheckpointRequest",
+    "operation.convert.ConvertRequest",
     "operation.edit.Outcome",
     "operation.library.operate",
     "operation.library.prove",

@@ -27,7 +27,7 @@ LONGEST_TIMEOUT = 10_000_000
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_OUT = output_option(
+OUT = output_option(
     "-o", "--output", "out", metavar="OUT", shell_complete=files, help="Write to OUT ('-': standard output)."
 )
 OUT_BY_LETTER = output_option("-o", "out", metavar="OUT", shell_complete=files, help="Write to OUT.")
@@ -158,7 +158,7 @@ _MANNERS = (
 )
 
 
-def edit_options(command: F, out: Callable[[F], F] = _OUT) -> F:
+def edit_options(command: F, out: Callable[[F], F] = OUT) -> F:
     """The options of every command that writes a graph; they arrive as one `request`. OUT names the output."""
 
     @functools.wraps(command)

@@ -37,6 +37,7 @@ class OutputFolder:
         path: the output.
         model: the folder that is edited; '' where a new one is made.
         assets: paths of files that a new one holds.
+        graph_file: what its graph is called.
 
     Raises:
         OutputError: PATH is something else than a SavedModel or an empty folder, or in a folder that is not there.
@@ -45,8 +46,9 @@ class OutputFolder:
     is_stream = False
     replaced = ()
 
-    def __init__(self, path: str, model: str, assets: Sequence[str] = ()) -> None:
+    def __init__(self, path: str, model: str, assets: Sequence[str] = (), *, graph_file: str = GRAPH_FILE) -> None:
         self.name = path
+        self._graph_file = graph_file
         self.staged: str | None = None
         self.has_appeared = False
         self._model = model
@@ -79,7 +81,7 @@ class OutputFolder:
             OutputError: it cannot be written; nothing is left behind.
         """
         self.staged = temporary_name(self._target)
-        graph_file = os.path.join(self.staged, GRAPH_FILE)
+        graph_file = os.path.join(self.staged, self._graph_file)
         try:
             os.mkdir(self.staged)
             if self._model:

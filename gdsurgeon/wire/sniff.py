@@ -37,7 +37,12 @@ _MAGIC: tuple[tuple[int, bytes, Foreign], ...] = (
 )
 _MARKUP = rb"(?i)\s*<(!doctype|html|\?xml|head|body|error)"
 _JSON = rb'\s*(\{\s*["}]|\[\s*[\[{"\]])'
-_TEXT_FIELD = rb"(?:\s|#[^\n]*\n)*(node|library|versions?|debug_info)\s*[:{<\[]"
+_TEXT_FIELDS = {
+    "GraphDef": rb"node|library|versions?|debug_info",
+    "MetaGraphDef": rb"(meta_info|graph|saver|collection|signature|asset_file|object_graph)_def",
+    "SavedModel": rb"saved_model_schema_version|meta_graphs",
+}
+"""The fields of each kind of message as text has them, as regular expressions."""
 _NOT_TEXT = rb"[\x00-\x08\x0e-\x1f\x7f]"
 _DATA = r"\.data-\d{5}-of-\d{5}\Z"
 TABLE_END = (0xDB4775248B80FB57).to_bytes(8, "little")
@@ -93,7 +98,15 @@ def is_text(head: bytes) -> bool:
 
 def is_text_graph(head: bytes) -> bool:
     """Whether the text HEAD begins as a text GraphDef does."""
-    return re.match(_TEXT_FIELD, head) is not None
+    return kind_of_text(head) == "GraphDef"
+
+
+def kind_of_text(head: bytes) -> str:
+    """The message whose text form begins as the text HEAD: GraphDef, MetaGraphDef, SavedModel, or ''."""
+    for kind, names in _TEXT_FIELDS.items():
+        if re.match(rb"(?:\s|#[^\n]*\n)*(" + names + rb")\s*[:{<\[]", head) is not None:
+            return kind
+    return ""
 
 
 INDEX = Foreign("the index of a checkpoint (its .index file), not a model", advice="which-models")

@@ -41,8 +41,8 @@ def to_binary(text: bytes, name: str, kind: str = "GraphDef") -> bytes:
     return bytes(graph.SerializeToString(deterministic=True))
 
 
-def to_text(data: bytes) -> bytes:
-    """The text form of the binary GraphDef DATA.
+def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
+    """The text form of the binary GraphDef DATA, or of a message of another KIND.
 
     Raises:
         OutputError: there is none, for DATA is not one, or has fields that no text can name.
@@ -50,7 +50,7 @@ def to_text(data: bytes) -> bytes:
     from google.protobuf import text_format
 
     try:
-        graph = message("tensorflow.GraphDef").FromString(data)
+        graph = message(f"tensorflow.{kind}").FromString(data)
     except decode_error():
         raise OutputError("the graph has no text form: parts of it are corrupt", advice="binary-form") from None
     known = type(graph)()

@@ -1,0 +1,53 @@
+"""gdsurgeon convert."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from gdsurgeon.cli.command import Command, output_option
+from gdsurgeon.cli.options import OUT, answer_options
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import UsageError
+
+
+@click.command("convert", cls=Command)
+@answer_options
+@click.option("--to", "form", type=click.Choice(["binary", "text"]), help="The form.  [default: as OUT is called]")
+@OUT
+@output_option("-n", "--dry-run", is_flag=True, help="Do everything but write.")
+def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str | None, dry_run: bool) -> None:
+    """Change the form of a model's file: binary to text, or text to binary.
+
+    Nothing else of it changes. MODEL is a GraphDef, a MetaGraph, or the folder of a SavedModel, which is written as a
+    folder. Where neither --to nor the suffix of OUT says so, the result is what MODEL is not. Proven by reading it
+    back: it is the same message, field by field.
+
+    \b
+    Examples:
+      gdsurgeon convert model.pb -o model.pbtxt
+      gdsurgeon convert model.pb -o - --to text | grep -c 'op: "Conv2D"'
+      gdsurgeon convert model.pbtxt -o model.pb
+    """
+    del verbose
+    from gdsurgeon.operation.convert import ConvertRequest, operate_convert
+    from gdsurgeon.view import converted
+    from gdsurgeon.wire.output import STANDARD_OUTPUT
+
+    if as_json and (model if out is None else out) in STANDARD_OUTPUT:
+        raise UsageError("--json and the result cannot both go to standard output")
+
+    def publishing(has_appeared: Callable[[], bool]) -> None:
+        terminal.is_settled = has_appeared
+
+    text = None if form is None else form == "text"
+    done = operate_convert(ConvertRequest(model, out, text, dry_run), before_publishing=publishing)
+    terminal.warn(done.warnings)
+    if done.idle:
+        terminal.note(f"{done.idle}; the file is passed on as it is")
+    if as_json:
+        import json
+
+        terminal.answer(json.dumps(converted.as_json(done, model), indent=2))
+    terminal.summary(converted.summary(done, model, dry_run=dry_run))

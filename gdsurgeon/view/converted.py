@@ -1,0 +1,40 @@
+"""What a person reads of a conversion."""
+
+from __future__ import annotations
+
+from gdsurgeon.errors import Json, printable
+from gdsurgeon.operation.convert import Converted
+from gdsurgeon.text import size
+
+
+def summary(done: Converted, model: str, *, dry_run: bool) -> list[str]:
+    """What has been done, a line each; the first names the output."""
+    what = printable(done.out) + (" (dry run: nothing written)" if dry_run else "")
+    return [
+        f"{what}  {_form(done.is_text)} {done.kind}, {size(done.after)}",
+        f"  {'of':<9}{printable(model)}, {_form(done.was_text)}, {size(done.before)}",
+        f"  {'proven':<9}{_proof(done)} ({done.seconds:.1f} s)",
+    ]
+
+
+def _proof(done: Converted) -> str:
+    return "the file is copied" if done.idle else f"read back, it is the same {done.kind}, field by field"
+
+
+def as_json(done: Converted, model: str) -> dict[str, Json]:
+    """The same for machines."""
+    return {
+        "model": model,
+        "output": done.out,
+        "kind": done.kind,
+        "from": _form(done.was_text),
+        "to": _form(done.is_text),
+        "bytes": {"before": done.before, "after": done.after},
+        "idle": done.idle or None,
+        "warnings": done.warnings,
+        "seconds": round(done.seconds, 3),
+    }
+
+
+def _form(is_text: bool) -> str:
+    return "text" if is_text else "binary"
