@@ -58,12 +58,8 @@ def command(
         raise UsageError("--top says how many of --sizes or --strings, and neither is given")
     most = top or 10
     from gdsurgeon.analysis.checks.check import broken, check
-    from gdsurgeon.analysis.queries.constant_sizes import constant_sizes
-    from gdsurgeon.analysis.queries.function_summary import function_summaries
     from gdsurgeon.analysis.queries.inferred_signature import inferred_signature
-    from gdsurgeon.analysis.queries.op_usage import op_usage
     from gdsurgeon.analysis.queries.signature import signature
-    from gdsurgeon.analysis.queries.strings import baked_strings
     from gdsurgeon.view.inspection import Inspection
 
     graph, container = opened(model, function, wanted)
@@ -73,12 +69,20 @@ def command(
         if container is not None:
             found.contents, found.troubles = _shipped(container)
         if with_ops:
+            from gdsurgeon.analysis.queries.op_usage import op_usage
+
             found.op_usage = op_usage(graph)
         if with_sizes:
+            from gdsurgeon.analysis.queries.constant_sizes import constant_sizes
+
             found.sizes = constant_sizes(graph, most)
         if with_functions:
+            from gdsurgeon.analysis.queries.function_summary import function_summaries
+
             found.functions = function_summaries(graph)
         if with_strings:
+            from gdsurgeon.analysis.queries.strings import baked_strings
+
             found.strings = baked_strings(graph)
     except GdsurgeonError:
         if not findings.fault_count:

@@ -5,23 +5,23 @@ Source: what tf.compat.v1.saved_model.load and tf.compat.v1.train.Saver.restore 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from gdsurgeon.checkpoint import object_graph
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.container.held import held_nodes, nodes_of
 from gdsurgeon.container.mentions import entry_of
 from gdsurgeon.container.meta_graph import MAIN_OP, MetaGraph
-from gdsurgeon.errors import EditError, InputError
-from gdsurgeon.graph.body import Body
+from gdsurgeon.errors import InputError
 from gdsurgeon.graph.closure import closure
-from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.constants import Constant, constant, constant_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import INIT, Key, Restoring
 from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, is_variable
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
 INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
 RESTORE = "RestoreV2"
@@ -79,12 +79,12 @@ def restored_keys(model: MetaGraph) -> dict[str, Key]:
     function = _called(node)
     if function is None:
         return _with_shared(graph, dict(_assigned(closure([node], _producers))))
-    try:
-        body = Body(graph, function)
-    except (EditError, InputError):
+    body = graph.functions.get(function)
+    if body is None or any(arg.number_attr or arg.type_list_attr for arg in body.signature.input_arg):
         return {}
-    given = {argument.name: tensor.node.name for argument, tensor in zip(body.arguments, node.inputs, strict=False)}
-    found = dict(_assigned(body.graph.nodes()))
+    arguments = [arg.name for arg in body.signature.input_arg]
+    given = {argument: tensor.node.name for argument, tensor in zip(arguments, node.inputs, strict=False)}
+    found = dict(_assigned_inside(body))
     return _with_shared(graph, {given[argument]: key for argument, key in found.items() if argument in given})
 
 
@@ -134,43 +134,69 @@ def _producers(node: Node) -> list[Node]:
 
 
 def _assigned(nodes: Iterable[Node]) -> Iterator[tuple[str, Key]]:
-    """(variable or argument, key) of each of NODES that assigns to it what a checkpoint holds."""
+    """(variable, key) of each of NODES that assigns to it what a checkpoint holds."""
     texts: dict[Node, list[str]] = {}  # one restore op names the keys of all
     for node in nodes:
         if node.op in ASSIGNMENTS and len(node.inputs) > 1:
-            restored = _restored(node.inputs[1], texts)
-            if restored is not None:
-                yield node.inputs[0].node.name, restored
+            value = origin(node.inputs[1])
+            if value.node.op == RESTORE and len(value.node.inputs) > 2:
+                held = [read.node for read in value.node.inputs[1:3]]
+                texts |= {other: _texts(constant(other)) for other in held if other not in texts}
+                yield from _keyed(node.inputs[0].node.name, value.index, *map(texts.__getitem__, held))
 
 
-def _restored(tensor: Output, texts: dict[Node, list[str]]) -> Key | None:
-    """The key of the tensor of a checkpoint that TENSOR is, passed on and reshaped perhaps; None where it is none.
+def _assigned_inside(function: FunctionDef) -> Iterator[tuple[str, Key]]:
+    """The same of the arguments and nodes of FUNCTION, as that spells them: to make a graph of it takes far longer."""
+    nodes = {node.name: node for node in function.node_def}
+    texts: dict[str, list[str]] = {}
+    for node in function.node_def:
+        if node.op in ASSIGNMENTS and len(node.input) > 1:
+            name, place = _origin_inside(nodes, node.input[1])
+            if name in nodes and nodes[name].op == RESTORE and len(nodes[name].input) > 2:
+                held = [_place(text)[0] for text in nodes[name].input[1:3]]
+                texts |= {other: _texts_inside(nodes.get(other)) for other in held if other not in texts}
+                yield from _keyed(_place(node.input[0])[0], place, *map(texts.__getitem__, held))
 
-    TEXTS are those of the constants that were looked at.
-    """
-    tensor = origin(tensor)
-    node = tensor.node
-    if node.op != RESTORE or len(node.inputs) < 3:
-        return None
-    for slot in (1, 2):
-        held = node.inputs[slot].node
-        if held not in texts:
-            texts[held] = _texts(held)
-    names, slices = (texts[node.inputs[slot].node] for slot in (1, 2))
-    if not tensor.index < min(len(names), len(slices)):
-        return None
-    return Key(names[tensor.index], slices[tensor.index])
+
+def _keyed(variable: str, place: int, names: list[str], slices: list[str]) -> Iterator[tuple[str, Key]]:
+    """VARIABLE with the key of tensor PLACE of a restore op that is given NAMES and SLICES, where it has one."""
+    if place < min(len(names), len(slices)):
+        yield variable, Key(names[place], slices[place])
 
 
 def origin(tensor: Output) -> Output:
     """What TENSOR is, before it was passed on and reshaped."""
-    while tensor.node.op in _PASSED_ON and tensor.node.inputs:
+    passed: set[Node] = set()  # what has not been checked may go round in a circle
+    while tensor.node.op in _PASSED_ON and tensor.node.inputs and tensor.node not in passed:
+        passed.add(tensor.node)
         tensor = tensor.node.inputs[0]
     return tensor
 
 
-def _texts(node: Node) -> list[str]:
+def _origin_inside(nodes: Mapping[str, NodeDef], text: str) -> tuple[str, int]:
+    """The same of a tensor that a function with NODES spells as TEXT: the node or argument, and the place in that."""
+    passed: set[str] = set()
+    name, place = _place(text)
+    while name in nodes and nodes[name].op in _PASSED_ON and nodes[name].input and name not in passed:
+        passed.add(name)
+        name, place = _place(nodes[name].input[0])
+    return name, place
+
+
+def _place(text: str) -> tuple[str, int]:
+    """The node or argument, and the place among its tensors, of what a function spells as TEXT."""
+    name, *at = text.split(":")
+    return name, int(at[-1]) if at and at[-1].isdecimal() else 0
+
+
+def _texts(found: Constant | None) -> list[str]:
     """The strings in a constant; none where it is no constant."""
-    found = constant(node)
     values = found.values if found is not None else ()
     return [item.decode(errors="replace") for item in values if isinstance(item, bytes)]
+
+
+def _texts_inside(node: NodeDef | None) -> list[str]:
+    """The same of a node of a function."""
+    if node is None or node.op != "Const":
+        return []
+    return _texts(constant_in(node.attr["value"].SerializeToString()))

@@ -193,15 +193,23 @@ def constant(node: Node) -> Constant | None:
     """The value of a Const node, or None where it is not one, is big, or of a dtype that Python has not."""
     if node.op != "Const":
         return None
-    header = constant_header(node)
-    if header is None or header.dims is None or min(header.dims, default=0) < 0:
-        return None
-    if header.elements * (dtypes.element_size(header.dtype) or 8) > SMALL or header.content_bytes > SMALL:
-        return None
+    return constant_in(node.attr_bytes("value") or b"") if _is_small(constant_header(node)) else None
+
+
+def constant_in(data: bytes) -> Constant | None:
+    """The value that the serialised AttrValue of a Const holds; None: see `constant`."""
     try:
-        return decode_tensor(attr_value(node.attr_bytes("value") or b"").tensor)
+        return decode_tensor(attr_value(data).tensor) if _is_small(_header_in_attr(data, 0, len(data))) else None
     except decode_error():
         return None
+
+
+def _is_small(header: TensorHeader | None) -> bool:
+    """Whether a tensor is one, of a known shape, that is not too big to be decoded."""
+    if header is None or header.dims is None or min(header.dims, default=0) < 0:
+        return False
+    size = dtypes.element_size(header.dtype) or 8
+    return header.elements * size <= SMALL and header.content_bytes <= SMALL
 
 
 def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -> AttrValue:

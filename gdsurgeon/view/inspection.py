@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-from gdsurgeon.analysis.checks.findings import Findings
-from gdsurgeon.analysis.queries.constant_sizes import ConstantSize, ConstantSizes
-from gdsurgeon.analysis.queries.function_summary import FunctionSummary
-from gdsurgeon.analysis.queries.loading import Trouble
-from gdsurgeon.analysis.queries.op_usage import OpUsage, op_counts
-from gdsurgeon.analysis.queries.shipped import BY_NODES, Contents, ShippedVariable
-from gdsurgeon.analysis.queries.signature import Signature
-from gdsurgeon.analysis.queries.strings import Strings
+from gdsurgeon.analysis.queries.op_usage import op_counts
+from gdsurgeon.analysis.queries.shipped import BY_NODES
 from gdsurgeon.errors import Json, Line, printable, quoted
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
@@ -22,6 +17,16 @@ from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import counted, listed, ops, size
 from gdsurgeon.view.summary import signature_json
+
+if TYPE_CHECKING:
+    from gdsurgeon.analysis.checks.findings import Findings
+    from gdsurgeon.analysis.queries.constant_sizes import ConstantSize, ConstantSizes
+    from gdsurgeon.analysis.queries.function_summary import FunctionSummary
+    from gdsurgeon.analysis.queries.loading import Trouble
+    from gdsurgeon.analysis.queries.op_usage import OpUsage
+    from gdsurgeon.analysis.queries.shipped import Contents, ShippedVariable
+    from gdsurgeon.analysis.queries.signature import Signature
+    from gdsurgeon.analysis.queries.strings import Strings
 
 MOST_ARGUMENTS = 8
 MOST_NAMES = 5

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
-from gdsurgeon.operation.edit import Outcome
 from gdsurgeon.ops.dtypes import dtype_name
-from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
 from gdsurgeon.text import change, counted, listed, named, ops, size
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
+    from gdsurgeon.comparison.intent import Intent
+    from gdsurgeon.operation.edit import Outcome
     from gdsurgeon.proof.models.coverage import Coverage
+    from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
 
 MOST_LINES = 8
 """Outputs, renames and the like that are shown one a line; of the others the number is said."""

@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 import pytest
+from support import graphs
 from support.desk import Desk, check_refused
-from support.graphs import STRING, node
+from support.graphs import FLOAT, STRING, node
 from support.meta_graphs import meta_graph, put, saved_model, strings
 from support.renaming import QUICK
 
@@ -143,3 +144,34 @@ def test_names_of_nodes_that_are_not_there(desk: Desk) -> None:
         assert ran.code in (0, 3, 4), ran
         assert "internal fault" not in ran.err
         assert ran.code == 0 or desk.files() == before
+
+
+def circle(spelt: str = "{}") -> list[bytes]:
+    """Two nodes that read each other; SPELT is how their outputs are."""
+    return [node(a, "Identity", [spelt.format(b)], T=FLOAT) for a, b in (("back", "forth"), ("forth", "back"))]
+
+
+def assigned_in_a_circle() -> Any:
+    meta = restoring_also(*circle(), op="back")
+    (assign,) = (n for n in meta.graph_def.node if n.name == "save/Assign")
+    assign.input[1] = "forth"
+    return meta
+
+
+def assigned_in_a_circle_in_a_function() -> Any:
+    meta = restoring_also(op="call")
+    body = meta.graph_def.library.function.add()
+    body.signature.name = "restore_all"
+    body.signature.input_arg.add(name="w", type=101)
+    body.node_def.extend(graphs.proto(*circle("{}:output:0"), trailer=b"").node)
+    body.node_def.add(name="assign", op="Assign", input=["w", "forth:output:0"]).attr["T"].type = 1
+    call = meta.graph_def.node.add(name="call", op="restore_all", input=["w"])
+    call.attr["f"].func.name = "restore_all"
+    meta.saver_def.restore_op_name = "call"
+    return meta
+
+
+@pytest.mark.parametrize("make", [assigned_in_a_circle, assigned_in_a_circle_in_a_function])
+def test_where_a_value_comes_from_is_not_sought_in_circles(desk: Desk, make: Any) -> None:
+    put(desk.folder / "model", make())
+    check_refused(desk, 3, ("form a cycle",), *RENAME, "--validate", "structure")

@@ -70,7 +70,7 @@ class Contents(NamedTuple):
 
 def contents(container: Container) -> Contents:
     """What CONTAINER holds beside its graph, as it is in its files. Raises InputError: it is corrupt."""
-    graph, serving = container.graph, container.graph.serving or Serving()
+    graph, serving = container.graph.pristine(), container.graph.serving or Serving()
     checkpoint, unreadable = _opened(container.checkpoint)
     collections = container.meta.around.collection_def.items()
     return Contents(
