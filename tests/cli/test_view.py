@@ -166,7 +166,7 @@ def test_gradients_lie_apart_or_beside_what_they_are_of(view: View) -> None:
 
 
 @pytest.mark.parametrize(
-    "form, begin", [("html", "<!doctype html>"), ("svg", "<svg "), ("dot", "digraph "), ("md", "**model.pb**")]
+    "form, begin", [("html", "<!DOCTYPE html>"), ("svg", "<svg "), ("dot", "digraph "), ("md", "**model.pb**")]
 )
 def test_a_picture_is_written_by_its_name_or_as_asked(view: View, tmp_path: Path, form: str, begin: str) -> None:
     ran = view("-o", f"picture.{form}")
