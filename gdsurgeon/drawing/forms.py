@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os.path import basename
 
 from gdsurgeon.drawing.boxes import Box, boxed
 from gdsurgeon.drawing.dot import dot
 from gdsurgeon.drawing.mermaid import mermaid
 from gdsurgeon.drawing.page import page
 from gdsurgeon.drawing.svg import svg
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.outline.content import content_of
 from gdsurgeon.outline.outline import Outlines
-from gdsurgeon.outline.visible import Item, fitting, within
+from gdsurgeon.outline.visible import Item, fitting, whole, within
 
 ENOUGH = 60
 """Boxes that a picture has at most, if it can, where nobody says how deep it is to be."""
@@ -31,3 +34,22 @@ def picture(form: str, outlines: Outlines, head: Item, depth: int | None) -> str
 
     head.items = fitting(outlines, head, boxes, ENOUGH) if depth is None else within(outlines, head, depth)
     return FLAT[form](boxed(head))
+
+
+def view(graph: Graph, form: str = "html", *, scope: str | None = None, depth: int | None = None) -> str:
+    """A picture of GRAPH: its scopes, blocks and shapes; no weights.
+
+    Args:
+        graph: left as it is; a broken one is shown as far as it can be read.
+        form: ``html`` (a page in one file, opened by who looks at it), ``svg``, ``dot`` or ``md`` (Mermaid).
+        scope: show this scope alone; not for a page.
+        depth: how many levels are open; by default as many as can be seen at once.
+
+    Raises:
+        EditError: there is no such scope.
+        ValueError: there is no such form.
+    """
+    if form not in ("html", *FLAT):
+        raise ValueError(f"a picture is html, {', '.join(FLAT)}, and not {form}")
+    outlines = Outlines(graph, content_of(graph, basename(graph.source_name)))
+    return picture(form, outlines, whole(outlines, scope), depth)

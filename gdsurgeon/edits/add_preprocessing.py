@@ -11,7 +11,8 @@ from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.edits.copying.replacing import remove_unread
 from gdsurgeon.edits.naming import naming, of_field, of_nodes
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.graph import Graph, Use
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Use
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an

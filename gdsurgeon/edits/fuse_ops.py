@@ -29,9 +29,9 @@ from gdsurgeon.edits.functions.fusion_body import FusionBody, Hole, bind_body
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_selection, of_tensors
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
-from gdsurgeon.graph.graph import Graph, Use
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.ops.kinds import CONVOLUTIONS, PLACEHOLDERS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected

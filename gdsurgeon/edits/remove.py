@@ -19,9 +19,9 @@ from gdsurgeon.edits.copying.replacing import drop_colocations, remove_unread
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.graph import Graph, Use
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
-from gdsurgeon.graph.node import Node, Output, same_dtype
+from gdsurgeon.graph.node import Node, Output, Use, same_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, NEXT_ITERATION, PASSES_ON, SWITCH
 from gdsurgeon.select import Selection, depends_on_feeds, is_constant, nodes_of
 from gdsurgeon.specification.asked import edit

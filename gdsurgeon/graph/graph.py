@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
 from gdsurgeon.graph.names import UniqueNames, check_name, parse_tensor
-from gdsurgeon.graph.node import UNLOCATED, Node, Output, check_output
+from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
 from gdsurgeon.graph.overlay import Overlay
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
@@ -22,13 +22,6 @@ from gdsurgeon.wire.text import is_text_name, to_text
 from gdsurgeon.wire.write import Chunk, read_chunks
 
 T = TypeVar("T")
-
-
-class Use(NamedTuple):
-    """A place where a tensor is read: data input `slot` of `node`."""
-
-    node: Node
-    slot: int
 
 
 class Graph:
@@ -216,7 +209,7 @@ class Graph:
         """The nodes that have NODE as an input, data or control, each once; in no particular order."""
         candidates = dict.fromkeys(self._base_users(node))
         candidates.update(self._overlay.users.get(node, {}))
-        return [user for user in candidates if self._overlay.has(user) and _reads(user, node)]
+        return [user for user in candidates if self._overlay.has(user) and user.reads(node)]
 
     def uses(self, output: Output) -> list[Use]:
         """The places where OUTPUT is read."""
@@ -486,14 +479,17 @@ class Graph:
             output.stage([to_text(read_chunks(chunks))] if text else chunks)
             output.publish()
 
+    def _repr_html_(self) -> str:
+        """The page of `gds.view`, which notebooks show."""
+        from html import escape
+
+        import gdsurgeon  # the one arrow that points up: a notebook asks what it shows how
+
+        return f'<iframe srcdoc="{escape(gdsurgeon.view(self))}" style="width:100%;height:640px;border:0"></iframe>'
+
 
 def graph_of(item: Node | Output) -> Graph:
     """The graph that a node or tensor is in, for those who mean to change it."""
     graph = (item if isinstance(item, Node) else item.node).graph
     assert isinstance(graph, Graph)
     return graph
-
-
-def _reads(user: Node, node: Node) -> bool:
-    reads = [read.node for read in user.inputs]  # no generator: this is asked for each edge of a graph
-    return node in reads or node in user.controls

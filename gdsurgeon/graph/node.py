@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import Plain, attr_value, plain
@@ -202,6 +202,11 @@ class Node:
         assert self._controls is not None
         return self._controls
 
+    def reads(self, node: Node) -> bool:
+        """Whether NODE is one of the inputs, data or control."""
+        found = [read.node for read in self.inputs]  # no generator: this is asked for each edge of a graph
+        return node in found or node in self.controls
+
     def _resolve_inputs(self) -> None:
         data: list[Output] = []
         controls: list[Node] = []
@@ -376,3 +381,10 @@ def check_output(output: Output) -> None:
 def same_dtype(a: int, b: int) -> bool:
     """Whether DataTypes fit: unknown ones (0) fit all, and a reference can be read as its value."""
     return not a or not b or base_dtype(a) == base_dtype(b)
+
+
+class Use(NamedTuple):
+    """A place where a tensor is read: data input `slot` of `node`."""
+
+    node: Node
+    slot: int

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.reroute import check_acyclic, check_can_replace
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.graph import Graph, Use, graph_of
-from gdsurgeon.graph.node import Node, Output, check_output
+from gdsurgeon.graph.graph import Graph, graph_of
+from gdsurgeon.graph.node import Node, Output, Use, check_output
 from gdsurgeon.graph_editor.lists import check_graphs, get_unique_graph, make_list_of_op, make_list_of_t
 from gdsurgeon.graph_editor.refusal import Refusal, refusals
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view

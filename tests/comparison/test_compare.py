@@ -12,7 +12,8 @@ from gdsurgeon.comparison import compare
 from gdsurgeon.comparison.compare import compare_written
 from gdsurgeon.comparison.facts import Facts, FunctionChanges, Rewired
 from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.graph import Graph, Use
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Use
 
 TYPE = type_value(2).SerializeToString()
 

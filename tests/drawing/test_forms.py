@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import xml.etree.ElementTree as ET
 
@@ -9,6 +10,7 @@ import pytest
 from support import graphs
 from support.graphs import FLOAT, add, const, func, function, library, node, placeholder
 
+import gdsurgeon
 from gdsurgeon.drawing.boxes import boxed
 from gdsurgeon.drawing.forms import FLAT, picture
 from gdsurgeon.outline.content import content_of
@@ -173,3 +175,20 @@ def test_without_a_depth_a_picture_has_as_many_boxes_as_can_be_seen() -> None:
     found = outlines(*records)
     assert picture("dot", found, whole(found), None).count("label=") < 80
     assert picture("dot", found, whole(found), 3).count("subgraph") == 31
+
+
+def test_a_notebook_shows_the_page_of_a_graph() -> None:
+    """In a frame of its own, in which nothing of it is markup of the notebook."""
+    found = graphs.graph(placeholder("x"), node('</iframe>"<b>', "Relu", ["x"], T=FLOAT))
+    shown = found._repr_html_()
+    frame = re.fullmatch('<iframe srcdoc="([^"<>]*)" style="[^"]*"></iframe>', shown)
+    assert frame is not None
+    assert html.unescape(frame[1]) == gdsurgeon.view(found)
+    assert "<!DOCTYPE html>" in gdsurgeon.view(found)
+
+
+def test_the_library_draws_what_the_command_does() -> None:
+    found = graphs.graph(placeholder("x"), *block("net/a", "x"))
+    assert gdsurgeon.view(found, "md", scope="net/a").startswith("**net/a**")
+    with pytest.raises(ValueError, match="a picture is html, svg, dot, md, and not png"):
+        gdsurgeon.view(found, "png")

@@ -14,9 +14,9 @@ from support.paths import FIXTURES
 
 from gdsurgeon.analysis.queries.op_usage import op_counts
 from gdsurgeon.errors import EditError, InputError
-from gdsurgeon.graph.graph import Graph, Use
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
-from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.node import Output, Use
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
 

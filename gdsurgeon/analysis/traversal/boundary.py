@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.graph.graph import Use, graph_of
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.graph import graph_of
+from gdsurgeon.graph.node import Node, Output, Use
 
 
 @dataclass
