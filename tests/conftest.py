@@ -105,15 +105,18 @@ def worker() -> Iterator[Worker]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def one_worker() -> Iterator[None]:
-    """All that the tests of a module run in this process is run by one worker, for which TensorFlow loads once.
-
-    Not for tests of what becomes of the worker itself.
-    """
+@pytest.fixture(scope="session", autouse=True)
+def lent_workers() -> Iterator[None]:
+    """All that tests run in this process is run by few workers, for which TensorFlow loads once."""
     with pytest.MonkeyPatch.context() as patch:
         lend_workers(patch)
         yield
+
+
+@pytest.fixture
+def own_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test runs starts a worker each, as it does where nobody tests: for tests of what becomes of that."""
+    lend_workers(monkeypatch, lend=False)
 
 
 @pytest.fixture(scope="session")
@@ -146,13 +149,10 @@ def saved_models(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
     return make(tmp_path_factory)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def differentiator() -> Iterator[Differentiator]:
-    """A process that differentiates through all tests: they must not kill it."""
-    with pytest.MonkeyPatch.context() as patch:
-        lend_workers(patch, lend=False)
-        started = Differentiator(timeout=120)
-    with started:
+    """A process that differentiates, and lives on."""
+    with Differentiator(timeout=120) as started:
         yield started
 
 
@@ -164,6 +164,5 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Ca
     monkeypatch.chdir(folder)
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    lend_workers(monkeypatch)
     yield Desk(folder, scratch, capfdbinary.readouterr)
     terminal.__init__()  # type: ignore[misc]

@@ -8,7 +8,6 @@ import pytest
 from support.commands import FILES
 from support.desk import Desk
 from support.validating import CLASSIFIER, DECODE, LOOKUP, Bench
-from support.workers import lend_workers
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.wire.messages import message
@@ -28,10 +27,10 @@ def files(desk: Desk) -> Desk:
 
 
 @pytest.fixture
-def own_worker(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A bench whose commands start a worker each, as they do where nobody tests."""
-    lend_workers(monkeypatch, lend=False)
-    return Bench(desk)
+def own_worker(bench: Bench, own_workers: None) -> Bench:
+    """A bench whose commands start a worker each."""
+    del own_workers
+    return bench
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,6 @@ from support.adding_gradients import Lab
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def lab(tf: Any, differentiator: Differentiator) -> Lab:
     return Lab(tf, differentiator)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import cloned_models, workers
+from support import cloned_models
 from support.cloned_models import CHECKPOINTS, CLONE, PREFIX, SAID, SERVED, SOURCE, TARGET
 from support.paths import ROOT
 
@@ -29,7 +29,6 @@ def run(command: str, folder: Path) -> None:
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cloned_models")
-    workers.readable.append(f"{folder}{os.sep}")
     run("make", folder)
     return folder
 

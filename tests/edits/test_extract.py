@@ -35,9 +35,6 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
-
 # -- cutting at outputs --------------------------------------------------------------------------------------
 
 

@@ -33,9 +33,6 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
-
 # -- control edges, colocations, functions ---------------------------------------------------------------------
 
 

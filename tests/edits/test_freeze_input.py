@@ -35,9 +35,6 @@ from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.runtime.client import Worker
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
-
 # -- the node ------------------------------------------------------------------------------------------------
 
 

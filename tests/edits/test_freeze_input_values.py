@@ -27,9 +27,6 @@ from gdsurgeon.edits.freeze_input import freeze_input
 from gdsurgeon.errors import EditError
 from gdsurgeon.runtime.client import Worker
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
-
 INT8, INT16, UINT16, HALF = (graphs.dtype(n) for n in (6, 5, 17, 19))
 
 

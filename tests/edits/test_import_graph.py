@@ -21,9 +21,6 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
-
 # -- names ---------------------------------------------------------------------------------------------------
 
 

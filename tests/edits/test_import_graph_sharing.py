@@ -15,9 +15,6 @@ from support.tf_graphs import Builder, body_node
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.runtime.client import Worker
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
-
 # -- loops ---------------------------------------------------------------------------------------------------
 
 

@@ -22,8 +22,6 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection, select_nodes
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
 
 def halving() -> Builder:
     """A v2 loop: five times ``v -> relu(v) * 0.5``; beside it ``y = -x``."""

@@ -24,8 +24,6 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.client import Worker
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
 
 def refused(found: Graph, tensor: str | Output, body: Graph, words: str, *, scope: str = "") -> EditError:
     """The error of an insertion, after which both graphs are as they were."""

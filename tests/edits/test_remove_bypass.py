@@ -31,8 +31,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.select import Selection
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
 
 @pytest.mark.tensorflow
 def test_bypass_of_one_node(worker: Worker) -> None:

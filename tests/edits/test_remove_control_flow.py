@@ -33,9 +33,6 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.select import Selection
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
-
 # -- control flow --------------------------------------------------------------------------------------------
 
 

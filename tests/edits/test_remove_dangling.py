@@ -24,9 +24,6 @@ from support.removing import chain, named, refused
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.runtime.client import Worker
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
-
 # -- dangling placeholder --------------------------------------------------------------------------------------
 
 

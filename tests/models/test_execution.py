@@ -23,7 +23,6 @@ from gdsurgeon.runtime.tensor import Tensor
 pytestmark = [
     pytest.mark.models,
     pytest.mark.tensorflow,
-    pytest.mark.usefixtures("one_worker"),
     pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
 ]
 

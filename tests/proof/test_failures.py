@@ -23,7 +23,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("no_child_is_left")]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("own_workers", "no_child_is_left")]
 
 
 def one_sentence(error: gds.GdsurgeonError) -> bool:

@@ -137,7 +137,6 @@ def test_an_array_that_is_read_twice_runs(executor: Executor) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.usefixtures("one_worker")
 def test_two_outputs_that_read_one_array_can_both_be_served_otherwise(tmp_path: Path) -> None:
     p = Builder()
     for name in ("y_0", "y_1"):
@@ -229,7 +228,6 @@ def test_a_file_is_read_only_where_that_is_allowed() -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.usefixtures("one_worker")
 def test_a_file_is_read_where_that_is_allowed(tmp_path: Path) -> None:
     file = tmp_path / "content.txt"
     file.write_text("twelve bytes")
@@ -321,7 +319,6 @@ def test_a_table_from_a_file_is_said_to_reach_outside() -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.usefixtures("one_worker")
 def test_a_table_from_a_file_is_read_where_that_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("a\nb\n")
     proof = operated(

@@ -17,7 +17,7 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
+pytestmark = pytest.mark.tensorflow
 
 
 # -- chance ------------------------------------------------------------------------------------------------

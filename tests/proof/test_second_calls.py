@@ -14,7 +14,7 @@ from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.proof import DiffersError
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
+pytestmark = pytest.mark.tensorflow
 
 
 def counter(m: Builder, scope: str, table: bytes) -> str:

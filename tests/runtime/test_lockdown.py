@@ -167,6 +167,7 @@ def test_kernels_are_compiled_as_ever() -> None:
 
 
 @pytest.mark.tensorflow
+@pytest.mark.usefixtures("own_workers")
 def test_the_verdict_says_where_the_kernel_cannot_lock_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_BOOT", UNLOCKED.replace("{missing}", "['no Landlock']"))
     verdict = validate(str(ROOT / "fixtures" / "tiny.pbtxt"))

@@ -17,7 +17,7 @@ from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
-from support import saved_models, workers
+from support import saved_models
 from support.paths import ROOT
 
 SIGNATURES = (
@@ -56,7 +56,6 @@ def make(factory: pytest.TempPathFactory) -> Shipped:
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent
     folder = base / "saved_models"
-    workers.readable.append(f"{base}{os.sep}")
     with open(base / "saved_models.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,9 +64,12 @@ class LentWorker(Worker):
         self.lent = False
 
 
-_workers: dict[tuple[str | None, tuple[str, ...]], list[LentWorker]] = {}
-readable = [f"{MODELS}{os.sep}"]
-"""Folders that workers may read which are lent to whoever reads something there."""
+_workers: dict[tuple[object, ...], list[LentWorker]] = {}
+"""By what is different between them: runtime, what they may read, and what they were told when they were started."""
+_TOLD = ("TF_", "GDSURGEON_")
+"""What the variables of the environment begin with that tell a worker how to be."""
+_readable = (f"{MODELS}{os.sep}", f"{tempfile.gettempdir()}{os.sep}")
+"""Folders that workers may read which are lent to whoever reads something there; tests work in the second."""
 
 
 def lent_worker(
@@ -78,21 +82,28 @@ def lent_worker(
 ) -> Worker:
     """What stands in for Worker: one that is free, or a new one; one of its own where it is to be a special one."""
     is_special = bool(device != "cpu" or op_libraries or verbose or any(opening.values()))
-    is_elsewhere = any(not os.path.abspath(path).startswith(tuple(readable)) for path in reads)
+    is_elsewhere = any(not os.path.abspath(path).startswith(_readable) for path in reads)
     if is_special or is_elsewhere:
         return Worker(device, op_libraries, runtime, verbose, reads=reads, **opening)
     runtime = runtime or os.environ.get("GDSURGEON_RUNTIME")
-    kind = runtime, tuple(readable) if reads else ()
-    workers = _workers[kind] = [worker for worker in _workers.get(kind, ()) if not worker.ended]
+    read = _readable if reads else ()
+    told = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_TOLD))
+    workers = [worker for worker in _workers.get((runtime, read, told), ()) if not worker.ended]
     worker = next((worker for worker in workers if not worker.lent), None)
     if worker is None:
-        worker = LentWorker(*kind)
+        worker = LentWorker(runtime, read)
         workers.append(worker)
+    _workers[runtime, read, told] = workers
     worker.lent = True
     return worker
 
 
+def idle_workers() -> set[int]:
+    """The processes of those that have been given back, and wait for whoever is the next to need one."""
+    return {worker._pid for kind in _workers.values() for worker in kind if worker._pid and not worker.lent}
+
+
 def lend_workers(patch: pytest.MonkeyPatch, *, lend: bool = True) -> None:
     """Has all that is run in this process be run by workers that are lent; or not, where that was so."""
-    for module in ("proof.executor", "runtime.differentiation.differentiator"):
+    for module in ("proof.executor", "proof.served", "runtime.differentiation.differentiator"):
         patch.setattr(f"gdsurgeon.{module}.Worker", lent_worker if lend else Worker)

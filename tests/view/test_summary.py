@@ -19,8 +19,6 @@ from gdsurgeon.text import change, listed, ops, size
 from gdsurgeon.view.summary import chance, proof_entries
 from gdsurgeon.view.verdict import verdict_lines
 
-pytestmark = pytest.mark.usefixtures("one_worker")
-
 LABELS = "ant bee cat dog elk fox gnu hen ibis jay".split()
 
 

@@ -33,7 +33,7 @@ from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
+pytestmark = pytest.mark.tensorflow
 
 
 # -- what is done wrong ----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.executor import Executor
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
+pytestmark = pytest.mark.tensorflow
 
 
 # -- chance ----------------------------------------------------------------------------------------------------

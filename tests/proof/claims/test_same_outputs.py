@@ -38,7 +38,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("one_worker")]
+pytestmark = pytest.mark.tensorflow
 
 
 # -- what is done wrong ----------------------------------------------------------------------------------------
