@@ -92,7 +92,18 @@ def _input_lines(facts: NodeFacts) -> Iterator[str]:
 def _input_row(read: InputFacts) -> list[str]:
     if not read.is_there:
         return [printable(read.argument), "", printable(read.name), "there is no such tensor"]
-    return [printable(read.argument), typed(read.dtype, read.shape), printable(read.name), printable(read.op)]
+    op = printable(read.op) + (f" = {_shortened(read.elements)}" if read.elements else "")
+    return [printable(read.argument), typed(read.dtype, read.shape), printable(read.name), op]
+
+
+def _shortened(elements: Sequence[Element]) -> str:
+    """ELEMENTS, as many of them as there is room for, at least one."""
+    texts: list[str] = []
+    for text in map(element_text, elements):
+        if texts and len(", ".join([*texts, text])) > WIDEST:
+            return ", ".join([*texts, "..."])
+        texts.append(text)
+    return ", ".join(texts)
 
 
 def _op(node: Node | None) -> str:
@@ -303,6 +314,7 @@ def _input_json(read: InputFacts) -> dict[str, Json]:
         "argument": read.argument or None,
         "dtype": _dtype_json(read.dtype),
         "shape": _shape_json(read.shape),
+        "elements": None if read.elements is None else [element_json(element) for element in read.elements],
     }
 
 

@@ -69,7 +69,7 @@ def test_a_node(shown: Any) -> None:
         "  device    /cpu:0",
         "  inputs",
         "    0  a  float32 [?,4]  x  Placeholder",
-        "    1  b  float32 [4,2]  w  Const",
+        "    1  b  float32 [4,2]  w  Const = 1, 0, nan, inf, -2.5, 3, 4, 5",
         "    ^x  Placeholder",
         "  outputs",
         "    0  product  float32 [?,2]  read once",
@@ -88,7 +88,7 @@ def test_a_tensor_is_marked(shown: Any) -> None:
     assert shown("s:1") == [
         "s  Split",
         "  inputs",
-        "    0  split_dim  int32 []       axis  Const",
+        "    0  split_dim  int32 []       axis  Const = 1",
         "    1  value      float32 [?,2]  h     MatMul",
         "  outputs",
         "    0  output[0]  float32 [?,1]  nobody reads it",
@@ -120,6 +120,7 @@ def test_json(desk: Desk, shown: Any) -> None:
     found = one(desk, "s:1")
     assert found["inputs"][1] == {
         "tensor": "h", "exists": True, "op": "MatMul", "argument": "value", "dtype": "float32", "shape": [None, 2],
+        "elements": None,
     }  # fmt: skip
     assert [(o["index"], o["asked_for"], o["shape"], len(o["readers"])) for o in found["outputs"]] == [
         (0, False, [None, 1], 0), (1, True, [None, 1], 3),
@@ -185,6 +186,23 @@ def test_names_are_data(desk: Desk, shown: Any) -> None:
         assert not set(text.out.decode()) & set("\x1b\x07\t") and text.out.count(b"\n\x3c") == 0
     assert "a\\x1b[31m\\n<b>  Identity" in shown(name, code=3)
     assert one(desk, name)["name"] == name
+
+
+def test_small_constants_are_told_with_who_reads_them(desk: Desk, shown: Any) -> None:
+    texts = node("t", "Const", dtype=graphs.STRING, value=meta_graphs.strings("a\n", "b" * 70))
+    desk.put("m.pb", graph_bytes(
+        scalar("f", 0.1), const("nine", range(9), INT32), const("none", []), const("long", [1e-10] * 8), texts,
+        node("y", "Whatever", ["f", "nine", "none", "long", "t"]),
+    ))  # fmt: skip
+    assert shown("y")[3:8] == [
+        "    0  float32 []   f     Const = 0.1",
+        "    1  int32 [9]    nine  Const",
+        "    2  float32 [0]  none  Const",
+        "    3  float32 [8]  long  Const = 1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10, ...",
+        "    4  string [2]   t     Const = 'a\\n', ...",
+    ]
+    found = [read["elements"] for read in one(desk, "y")["inputs"]]
+    assert found == [[0.1], None, [], [1e-10] * 8, ["a\n", "b" * 70]]
 
 
 def test_in_a_function(desk: Desk, shown: Any) -> None:

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from gdsurgeon.analysis.queries.attr_text import format_float
 from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.constants import Element, constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
+from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.ops.op_defs import Arg, arg_count
+
+MOST_ELEMENTS = 8
+"""Elements of a constant that is told with what reads it."""
+MOST_OUTPUTS = 1 << 16
+"""Outputs that are listed: a count beyond any real node's is a fault of the file."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,7 @@ class InputFacts:
         dtype, shape: 0 and None where they are not known.
         argument: what the op calls the input; '' where that is not known.
         is_there: whether there is such a tensor.
+        elements: all of them, where it is a constant of no more than `MOST_ELEMENTS`; else None.
     """
 
     name: str
@@ -36,6 +45,7 @@ class InputFacts:
     shape: Shape
     argument: str
     is_there: bool
+    elements: tuple[Element, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +177,16 @@ def _input_facts(node: Node, shapes: Shapes) -> Iterator[InputFacts]:
         count = output.node.output_count
         is_there = count is None or output.index < count
         shape = inferred_shape(output, shapes) if is_there else None
-        yield InputFacts(output.name, output.node.op, output.dtype, shape, argument, is_there)
+        elements = _elements(output.node)
+        yield InputFacts(output.name, output.node.op, output.dtype, shape, argument, is_there, elements)
+
+
+def _elements(node: Node) -> tuple[Element, ...] | None:
+    header = constant_header(node) if node.op == "Const" else None
+    found = constant(node) if header is not None and header.elements <= MOST_ELEMENTS else None
+    if found is None or found.dtype != FLOAT32:
+        return None if found is None else tuple(found.values)
+    return tuple(float(format_float(float(value))) for value in found.values)
 
 
 def _output_facts(
@@ -190,10 +209,6 @@ def _output_facts(
     for index, facts in out.items():
         facts.served = served.get((node.name, index), [])
     return [out[index] for index in sorted(out)]
-
-
-MOST_OUTPUTS = 1 << 16
-"""Outputs that are listed: a count beyond any real node's is a fault of the file."""
 
 
 def _reads(user: Node, node: Node) -> Iterator[tuple[int, Output]]:
