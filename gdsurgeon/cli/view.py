@@ -80,20 +80,20 @@ def command(
 
     if as_json and (out is not None or form is not None):
         raise UsageError("--json prints the tree: it goes with neither -o nor --to")
-    drawn = _form(out, form) if out is not None or form is not None else None
-    if drawn == "html" and (scope is not None or depth is not None):
+    chosen = _form(out, form) if out is not None or form is not None else None
+    if chosen == "html" and (scope is not None or depth is not None):
         raise UsageError("a page shows the whole model: --scope and --depth go with the tree and the other pictures")
     graph = opened(model, function, wanted).graph
     findings = check(graph)
     outlines = Outlines(graph, content_of(graph, os.path.basename(graph.source_name)), beside=gradients == "beside")
     head = whole(outlines, scope)
-    if drawn is None:
+    if chosen is None:
         terminal.answer(_tree(outlines, head, depth, as_json=as_json))
     else:
-        from gdsurgeon.drawing.forms import picture
+        from gdsurgeon.drawing.forms import drawn
 
         with OutputFile(out or "-") as output:
-            output.stage([picture(drawn, outlines, head, depth).encode("utf-8", "backslashreplace")])
+            output.stage([drawn(chosen, outlines, head, depth).encode("utf-8", "backslashreplace")])
             output.publish()
     terminal.warn(findings.warnings)
     if findings.fault_count:

@@ -21,7 +21,7 @@ ENOUGH = 60
 FLAT: dict[str, Callable[[Box], str]] = {"svg": svg, "dot": dot, "md": mermaid}
 
 
-def picture(form: str, outlines: Outlines, head: Item, depth: int | None) -> str:
+def drawn(form: str, outlines: Outlines, head: Item, depth: int | None) -> str:
     """The picture of HEAD in a FORM, opened DEPTH levels down, or as deep as `ENOUGH` boxes allow.
 
     A page ("html") has all of the model in it, and is opened by who looks at it.
@@ -36,7 +36,7 @@ def picture(form: str, outlines: Outlines, head: Item, depth: int | None) -> str
     return FLAT[form](boxed(head))
 
 
-def view(graph: Graph, form: str = "html", *, scope: str | None = None, depth: int | None = None) -> str:
+def picture(graph: Graph, form: str = "html", *, scope: str | None = None, depth: int | None = None) -> str:
     """A picture of GRAPH: its scopes, blocks and shapes; no weights.
 
     Args:
@@ -52,4 +52,4 @@ def view(graph: Graph, form: str = "html", *, scope: str | None = None, depth: i
     if form not in ("html", *FLAT):
         raise ValueError(f"a picture is html, {', '.join(FLAT)}, and not {form}")
     outlines = Outlines(graph, content_of(graph, basename(graph.source_name)))
-    return picture(form, outlines, whole(outlines, scope), depth)
+    return drawn(form, outlines, whole(outlines, scope), depth)

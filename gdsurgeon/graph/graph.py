@@ -480,12 +480,12 @@ class Graph:
             output.publish()
 
     def _repr_html_(self) -> str:
-        """The page of `gds.view`, which notebooks show."""
+        """The page of `gds.picture`, which notebooks show."""
         from html import escape
 
         import gdsurgeon  # the one arrow that points up: a notebook asks what it shows how
 
-        return f'<iframe srcdoc="{escape(gdsurgeon.view(self))}" style="width:100%;height:640px;border:0"></iframe>'
+        return f'<iframe srcdoc="{escape(gdsurgeon.picture(self))}" style="width:100%;height:640px;border:0"></iframe>'
 
 
 def graph_of(item: Node | Output) -> Graph:

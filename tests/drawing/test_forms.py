@@ -12,7 +12,7 @@ from support.graphs import FLOAT, add, const, func, function, library, node, pla
 
 import gdsurgeon
 from gdsurgeon.drawing.boxes import boxed
-from gdsurgeon.drawing.forms import FLAT, picture
+from gdsurgeon.drawing.forms import FLAT, drawn
 from gdsurgeon.outline.content import content_of
 from gdsurgeon.outline.outline import Outlines
 from gdsurgeon.outline.visible import whole, within
@@ -97,7 +97,7 @@ def test_the_body_of_a_call_has_edges_of_its_own() -> None:
 
 
 def test_svg_shows_every_box_and_edge_once() -> None:
-    root = ET.fromstring(picture("svg", net(), whole(net()), 3).encode())
+    root = ET.fromstring(drawn("svg", net(), whole(net()), 3).encode())
     titles = [element.text for element in root.iter(f"{SVG}title")]
     assert sorted(titles[1:], key=str) == [
         "net", "net/a", "net/a/MatMul", "net/a/Relu", "net/b", "net/b/MatMul", "net/b/Relu", "x", "y",
@@ -111,7 +111,7 @@ def test_svg_shows_every_box_and_edge_once() -> None:
 
 
 def test_open_scopes_lie_around_what_is_in_them() -> None:
-    root = ET.fromstring(picture("svg", net(), whole(net()), 3).encode())
+    root = ET.fromstring(drawn("svg", net(), whole(net()), 3).encode())
     found = {}
     for group in root.iter(f"{SVG}g"):
         rect = group.find(f"{SVG}rect")
@@ -124,7 +124,7 @@ def test_open_scopes_lie_around_what_is_in_them() -> None:
 
 
 def test_dot_has_clusters_and_edges_between_boxes() -> None:
-    text = picture("dot", net(), whole(net()), 3)
+    text = drawn("dot", net(), whole(net()), 3)
     assert text.count("subgraph cluster_") == 3
     assert len(re.findall(r"^\s*b\d+ -> b\d+", text, re.M)) == 6
     assert "ltail=cluster_" in text and "lhead=cluster_" in text
@@ -134,7 +134,7 @@ def test_dot_has_clusters_and_edges_between_boxes() -> None:
 
 
 def test_mermaid_has_subgraphs_and_edges_in_a_fence() -> None:
-    text = picture("md", net(), whole(net()), 3)
+    text = drawn("md", net(), whole(net()), 3)
     assert text.count("subgraph ") == text.count("\n" + "  " * 1 + "end") + text.count("    end") == 3
     assert text.count("-->") == 6
     assert text.startswith("**model.pb**\n\n```mermaid\nflowchart TB\n") and text.endswith("```\n")
@@ -144,7 +144,7 @@ def test_mermaid_has_subgraphs_and_edges_in_a_fence() -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_name_is_markup(form: str, name: str) -> None:
     records = [placeholder("x"), node(name, "Relu", ["x"], T=FLOAT), node(f"s{name}/a", "Neg", [name], T=FLOAT)]
-    text = picture(form, outlines(*records), whole(outlines(*records)), 2)
+    text = drawn(form, outlines(*records), whole(outlines(*records)), 2)
     assert form == "dot" or "<script" not in text
     assert all(c.isprintable() or c == "\n" for c in text)
     if form == "svg":
@@ -161,9 +161,9 @@ def test_a_fault_is_marked() -> None:
     records = [placeholder("x"), node("r", "Relu", ["gone"], T=FLOAT)]
     for form, mark in (("svg", 'class="n f"'), ("dot", "#d12f2f"), ("md", ":::fault")):
         found = outlines(*records)
-        assert mark in picture(form, found, whole(found), 1)
+        assert mark in drawn(form, found, whole(found), 1)
         sound = outlines(records[0], node("r", "Relu", ["x"], T=FLOAT))
-        assert mark not in picture(form, sound, whole(sound), 1)
+        assert mark not in drawn(form, sound, whole(sound), 1)
 
 
 def test_without_a_depth_a_picture_has_as_many_boxes_as_can_be_seen() -> None:
@@ -173,8 +173,8 @@ def test_without_a_depth_a_picture_has_as_many_boxes_as_can_be_seen() -> None:
         records += block(f"net/l{number}", source)
         source = f"net/l{number}/Relu"
     found = outlines(*records)
-    assert picture("dot", found, whole(found), None).count("label=") < 80
-    assert picture("dot", found, whole(found), 3).count("subgraph") == 31
+    assert drawn("dot", found, whole(found), None).count("label=") < 80
+    assert drawn("dot", found, whole(found), 3).count("subgraph") == 31
 
 
 def test_a_notebook_shows_the_page_of_a_graph() -> None:
@@ -183,12 +183,12 @@ def test_a_notebook_shows_the_page_of_a_graph() -> None:
     shown = found._repr_html_()
     frame = re.fullmatch('<iframe srcdoc="([^"<>]*)" style="[^"]*"></iframe>', shown)
     assert frame is not None
-    assert html.unescape(frame[1]) == gdsurgeon.view(found)
-    assert "<!DOCTYPE html>" in gdsurgeon.view(found)
+    assert html.unescape(frame[1]) == gdsurgeon.picture(found)
+    assert "<!DOCTYPE html>" in gdsurgeon.picture(found)
 
 
 def test_the_library_draws_what_the_command_does() -> None:
     found = graphs.graph(placeholder("x"), *block("net/a", "x"))
-    assert gdsurgeon.view(found, "md", scope="net/a").startswith("**net/a**")
+    assert gdsurgeon.picture(found, "md", scope="net/a").startswith("**net/a**")
     with pytest.raises(ValueError, match="a picture is html, svg, dot, md, and not png"):
-        gdsurgeon.view(found, "png")
+        gdsurgeon.picture(found, "png")
