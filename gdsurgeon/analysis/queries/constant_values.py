@@ -134,11 +134,14 @@ class ConstantValues:
         if isinstance(self._data, list):
             return ValueStatistics(self.count, self._data.count(b"") + (filled if not self._filler else 0))
         summed = _Summed(self.dtype)
-        for block in self._blocks(self._data):
-            summed.add(block)
-        if filled:
-            summed.add(self._array(self._filler), filled)
-        return summed.statistics()
+        import numpy as np
+
+        with np.errstate(all="ignore"):  # a NaN that signals is a NaN; sums may be beyond all numbers
+            for block in self._blocks(self._data):
+                summed.add(block)
+            if filled:
+                summed.add(self._array(self._filler), filled)
+            return summed.statistics()
 
     def _blocks(self, data: ChunkSource) -> Iterator[Array]:
         step = BLOCK * self.dtype.size
@@ -259,16 +262,15 @@ class _Summed:
     def _join(self, block: Array, times: int) -> None:
         import numpy as np
 
-        with np.errstate(all="ignore"):  # sums may be beyond all numbers: then there is no mean
-            numbers = block.astype(np.float64)
-            mean = float(numbers.mean())
-            squares = float(np.square(numbers - mean).sum()) * times
-            count = numbers.size * times
-            total = self._finite + count
-            gap = mean - self._mean
-            self._mean += gap * (count / total)
-            self._squares += squares + gap * gap * (self._finite * (count / total))
-            self._finite = total
+        numbers = block.astype(np.float64)
+        mean = float(numbers.mean())
+        squares = float(np.square(numbers - mean).sum()) * times
+        count = numbers.size * times
+        total = self._finite + count
+        gap = mean - self._mean
+        self._mean += gap * (count / total)
+        self._squares += squares + gap * gap * (self._finite * (count / total))
+        self._finite = total
 
     def statistics(self) -> ValueStatistics:
         """All that was gathered."""

@@ -120,6 +120,17 @@ def test_statistics_are_those_of_numpy(name: str, items: list[float], filled: in
     assert found.std == pytest.approx(finite.std(), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.filterwarnings("error")
+def test_no_number_is_warned_of() -> None:
+    signalling = values(1, (2,), tensor_content=b"\x01\x00\x80\x7f\x00\x00\x80\x3f").statistics
+    assert (signalling.nan, signalling.minimum, signalling.mean) == (1, 1.0, 1.0)
+    for name, largest in (("float64", 1.7e308), ("float32", 3.4e38)):
+        data = np.array([largest, largest, -largest, 1e-300], name).tobytes()
+        found = values(NUMBERS[name], (4,), tensor_content=data).statistics
+        assert found.maximum == largest and (found.mean is None) == (name == "float64")
+        assert found.std is None or math.isfinite(found.std)
+
+
 def test_what_one_element_fills_is_not_made() -> None:
     found = values(1, (1 << 40, 2), float_val=[7.0, 2.5])
     assert (found.count, found.stored, found.nbytes) == (1 << 41, 2, 1 << 43)
