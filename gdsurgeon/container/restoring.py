@@ -25,6 +25,8 @@ from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
 INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
 RESTORE = "RestoreV2"
+_TEXTS = {"Restore": (1,), "RestoreSlice": (1, 2), RESTORE: (1, 2)}
+"""Ops that read a checkpoint, and where they are told which tensors, and which slices of them."""
 _PASSED_ON = IDENTITY | {"Reshape", "Cast"}
 
 
@@ -139,8 +141,9 @@ def _assigned(nodes: Iterable[Node]) -> Iterator[tuple[str, Key]]:
     for node in nodes:
         if node.op in ASSIGNMENTS and len(node.inputs) > 1:
             value = origin(node.inputs[1])
-            if value.node.op == RESTORE and len(value.node.inputs) > 2:
-                held = [read.node for read in value.node.inputs[1:3]]
+            slots = _TEXTS.get(value.node.op, ())
+            if slots and len(value.node.inputs) > slots[-1]:
+                held = [value.node.inputs[slot].node for slot in slots]
                 texts |= {other: _texts(constant(other)) for other in held if other not in texts}
                 yield from _keyed(node.inputs[0].node.name, value.index, *map(texts.__getitem__, held))
 
@@ -158,10 +161,10 @@ def _assigned_inside(function: FunctionDef) -> Iterator[tuple[str, Key]]:
                 yield from _keyed(_place(node.input[0])[0], place, *map(texts.__getitem__, held))
 
 
-def _keyed(variable: str, place: int, names: list[str], slices: list[str]) -> Iterator[tuple[str, Key]]:
-    """VARIABLE with the key of tensor PLACE of a restore op that is given NAMES and SLICES, where it has one."""
-    if place < min(len(names), len(slices)):
-        yield variable, Key(names[place], slices[place])
+def _keyed(variable: str, place: int, *held: list[str]) -> Iterator[tuple[str, Key]]:
+    """VARIABLE with the key of tensor PLACE of a restore op that is given names and slices, HELD, where it has one."""
+    if place < min(map(len, held)):
+        yield variable, Key(*(texts[place] for texts in held))
 
 
 def origin(tensor: Output) -> Output:

@@ -116,11 +116,11 @@ class CopiedCheckpoint:
             raise OutputError(f"{printable(prefix)} cannot be written: {reason(error)}") from error
         serving = self._graph.serving
         assert serving is not None and serving.restoring is not None
+        if serving.saver is not None:  # what there was before restores the original from where it was
+            self._graph.serving = serving._replace(checkpoint=prefix)
+            return self._folder
         feeds = dict.fromkeys(serving.restoring.feeds, prefix)
-        self._graph.serving = serving._replace(
-            restoring=serving.restoring._replace(feeds=feeds),
-            checkpoint=prefix if serving.saver is not None else serving.checkpoint,
-        )
+        self._graph.serving = serving._replace(restoring=serving.restoring._replace(feeds=feeds))
         return self._folder
 
 

@@ -90,7 +90,7 @@ def test_a_second_clone() -> None:
 def test_what_functions_restore_besides_variables_is_refused() -> None:
     found = model(TABLE)
     before = found.chunks()
-    with pytest.raises(EditError, match=r"'other' \(MutableHashTableV2\) is restored by a function that"):
+    with pytest.raises(EditError, match=r"'other' \(MutableHashTableV2\) is restored, too"):
         clone_scope(found, "net", "copy")
     assert found.chunks() == before
     clone_scope(found, "net", "copy", variables="share")

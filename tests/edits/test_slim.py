@@ -176,8 +176,14 @@ def test_objects_that_are_no_longer_loaded(desk: Desk, tf: Any, saved_models: Sh
         assert load(tf, "out", "serving_default", recorded.inputs) == wanted, load
 
 
-def test_its_variables_are_those_of_a_model(desk: Desk, tf: Any, saved_models: Shipped) -> None:
-    """Whoever loads it with TensorFlow 2 finds them, and which of them are trained."""
-    assert desk.run("slim", saved_models.path("dense"), "-o", "out").code == 0
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [("dense", {"w:0", "b:0"}), ("keras", {"sequential/dense/kernel_1:0", "sequential/dense/bias_1:0"})],
+)
+def test_its_variables_are_those_of_a_model(
+    desk: Desk, tf: Any, saved_models: Shipped, name: str, variables: set[str]
+) -> None:
+    """Whoever loads it with TensorFlow 2 finds them, and which of them are trained, whatever the objects call them."""
+    assert desk.run("slim", saved_models.path(name), "-o", "out").code == 0
     loaded = tf.saved_model.load("out")
-    assert {(v.name, v.trainable) for v in loaded.variables} == {("w:0", True), ("b:0", True)}
+    assert {(v.name, v.trainable) for v in loaded.variables} == {(variable, True) for variable in variables}

@@ -22,7 +22,7 @@ from support.saved_models import layers
 PREFIX, CLONE, SAID = "model.ckpt", "copy", "said"
 SOURCE, TARGET = "net", "copy"
 X = (np.arange(12, dtype=np.float32).reshape(3, 4) - 5) / 8
-CHECKPOINTS = ("ref", "resource", "part_ref", "part_resource", "sharded", "v1", "loop", "trained_inside")
+CHECKPOINTS = ("ref", "resource", "part_ref", "part_resource", "sharded", "v1", "loop", "trained_inside", "old")
 SERVED = "served"
 """The SavedModel among them."""
 
@@ -67,6 +67,7 @@ def _builders(tf: Any) -> Mapping[str, Callable[[Any, str], None]]:
         "v1": kept({"write_version": v1.train.SaverDef.V1}, parts=2),
         "loop": kept(build=_loop),
         "trained_inside": kept(inside=True),
+        "old": _old(tf),
         SERVED: served,
     }
 
@@ -76,6 +77,37 @@ def _net(tf: Any, parts: int = 0, resource: bool = False, device: str | None = N
     x, w, b, v = layers(tf, parts, resource, device)
     with tf.name_scope("net/"):
         return x, tf.identity(tf.nn.sigmoid(x @ w + b) @ v, "out")
+
+
+def _old(tf: Any) -> Callable[[Any, str], None]:
+    """As a Saver saved and restored before TensorFlow 1.0: an op restores one variable."""
+    v1, ops = tf.compat.v1, tf.raw_ops
+
+    def build(session: Any, path: str) -> None:
+        _trained(tf, session)
+        os.makedirs(path)
+        prefix, variables = os.path.join(path, PREFIX), v1.global_variables()
+        names = [variable.op.name for variable in variables]
+        with v1.name_scope("save"):
+            file = tf.constant("model", name="Const")
+            values = [tf.convert_to_tensor(variable) for variable in variables]
+            saved = ops.SaveSlices(filename=file, tensor_names=names, shapes_and_slices=[""] * len(names), data=values)
+            with v1.control_dependencies([saved]):
+                done = tf.identity(file, "control_dependency")
+            assigned = []
+            for number, (name, variable) in enumerate(zip(names, variables, strict=True)):
+                how = {"file_pattern": file, "tensor_name": name, "dt": variable.dtype.base_dtype}
+                is_slice = number % 2 == 0
+                value = ops.RestoreSlice(shape_and_slice="", **how) if is_slice else ops.Restore(**how)
+                assigned.append(variable.assign(tf.reshape(value, variable.shape), read_value=False))
+            restore = tf.group(*assigned, name="restore_all")
+        session.run(done, {file: prefix})
+        saver = v1.train.SaverDef(
+            filename_tensor_name=file.name, save_tensor_name=done.name, restore_op_name=restore.name, version=1
+        )
+        v1.train.export_meta_graph(f"{prefix}.meta", saver_def=saver)
+
+    return build
 
 
 def _loop(tf: Any) -> tuple[Any, Any]:

@@ -36,7 +36,7 @@ class Beside:
         notes: what there is to say.
 
     Raises:
-        EditError: the saver's nodes cannot be extended; or functions do its work, and restore more than variables.
+        EditError: the saver's nodes cannot be extended; or others than these restore more than variables.
     """
 
     def __init__(self, topology: Topology, cloned: Sequence[Node], left: LeftOut, before: str, after: str) -> None:
@@ -68,7 +68,7 @@ class Beside:
         else:
             self._new_saver = NewSaver(topology, self._serving, self._variables, spelt)
             self._keys = self._new_saver.keys
-            self.notes.append("nodes restore and save the model's variables, and no longer functions")
+            self.notes.append("new nodes restore and save the model's variables, in the place of the old")
         if self._keys:
             names = named(sorted(self._keys), 3, quoted)
             is_there = "added to" if self._serving.checkpoint else "that are to be in"
@@ -87,7 +87,7 @@ class Beside:
         return self._serving is not None and variable.name in self._serving.variables
 
     def _is_restored_by_nodes(self) -> bool:
-        """Whether nodes of the saver restore each of the variables that has a value."""
+        """Whether nodes of the saver that can be extended restore each of the variables that has a value."""
         names = {shared_name(node) or node.name for node in self._restored}
         return all((shared_name(node) or node.name) in names for node in self._variables if self._has_value(node))
 

@@ -1,4 +1,5 @@
-"""A saver of nodes in the place of one that functions are: they know the variables that they were made for."""
+"""A saver in the place of one that cannot be extended: functions, which know the variables that they were made for, or
+ops that restore one tensor each."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ def _check_variables_alone(topology: Topology, serving: Serving) -> None:
         op, name = topology.op(number), topology.name(number)
         if (holds_state(op) or keeps_state(op)) and not (is_variable(op) and name in serving.keys):
             raise EditError(
-                f"{quoted(name)} ({printable(op)}) is restored by a function that restores the model's variables, too, "
-                "and knows none of their clones",
+                f"{quoted(name)} ({printable(op)}) is restored, too, and nodes that restore the variables and their "
+                "clones would not restore it",
                 hint=FROZEN,
             )
