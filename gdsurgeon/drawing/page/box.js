@@ -24,7 +24,7 @@ class Box {
     this.shown = BOX.most;
     this.revealed = new Set(); // keys of children further on that were asked for
     this.x = this.y = this.width = this.height = 0;
-    this.group = null; // its element; see picture.js
+    this.group = this.content = null; // its element, and that of what is in it; see picture.js
     if (parent) this.describe();
   }
 

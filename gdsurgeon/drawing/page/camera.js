@@ -4,6 +4,11 @@ class Camera {
   // Moves WORLD, a <g>, in VIEW, an <svg>.
   constructor(view, world) {
     Object.assign(this, { view, world, x: 0, y: 0, scale: 1, moved: 0 });
+    const { width, height } = view.getBoundingClientRect();
+    this.size = { width, height }; // kept: to ask for it makes the browser lay out what was just drawn
+    new ResizeObserver(([entry]) => {
+      this.size = { width: entry.contentRect.width, height: entry.contentRect.height };
+    }).observe(view);
     view.addEventListener("wheel", (event) => {
       event.preventDefault();
       const { left, top } = view.getBoundingClientRect();
@@ -14,11 +19,6 @@ class Camera {
 
   apply() {
     this.world.setAttribute("transform", `translate(${fixed(this.x)},${fixed(this.y)}) scale(${this.scale.toFixed(4)})`);
-  }
-
-  get size() {
-    const { width, height } = this.view.getBoundingClientRect();
-    return { width, height };
   }
 
   // Zooms by FACTOR around a point of the view, its middle if none is given.

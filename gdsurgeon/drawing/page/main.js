@@ -27,6 +27,7 @@ async function main() {
   element("next-button").hidden = !model.marks.size;
   viewer.start();
   document.documentElement.dataset.state = "ready";
+  performance.mark("ready"); // for who measures
 }
 
 main().catch((error) => {

@@ -11,7 +11,8 @@ class Picture {
     this.overlay = svg("g", { class: "overlay" });
   }
 
-  // Draws BOX anew after it was arranged; of what is in it, what was not drawn yet.
+  // Draws BOX anew after it was arranged; of what is in it, what was not drawn yet. What is drawn already is moved, not
+  // put in anew: a browser would lay out all that is in it once more.
   draw(box) {
     if (!box.parent) {
       this.drawInside(box, this.world);
@@ -20,35 +21,43 @@ class Picture {
     }
     if (!box.group) {
       box.group = svg("g");
+      box.group.append(svg("g"));
       this.boxOf.set(box.group, box);
     }
     box.group.setAttribute("class", this.classOf(box));
-    const parts = [this.frameOf(box)];
-    if (box.isOpen) {
-      const inside = svg("g", { transform: `translate(${BOX.margin},${BOX.head})` });
-      this.drawInside(box, inside);
-      parts.push(inside);
+    box.group.firstChild.replaceWith(this.frameOf(box));
+    if (!box.isOpen) {
+      if (box.content) box.content.remove();
+      return;
     }
-    box.group.replaceChildren(...parts);
+    if (!box.content) box.content = svg("g", { transform: `translate(${BOX.margin},${BOX.head})` });
+    this.drawInside(box, box.content);
+    if (!box.content.parentNode) box.group.append(box.content);
   }
 
+  // Draws what is in BOX into INSIDE: lines, the boxes above them, and above these what lines tell.
   drawInside(box, inside) {
-    const lines = svg("g", { class: "lines" });
-    const texts = svg("g", { class: "texts" });
+    const lines = svg("g", { class: "lines" }), texts = svg("g", { class: "texts" });
     box.paths = new Map(); // by line
     for (const line of box.lines) this.drawLine(box, line, lines, texts);
     for (const child of box.children) this.drawReach(child, lines);
+    if (box.left) {
+      const label = `+ ${counted(box.left, "more node")}: show ${box.left > BOX.more ? `${BOX.more} of them` : "all"}`;
+      texts.append(svg("text", { class: "more", x: box.insideWidth / 2, y: box.insideHeight + 18 }, label));
+    }
+    let boxes = inside.querySelector(":scope > .boxes");
+    if (!boxes) inside.replaceChildren(lines, (boxes = svg("g", { class: "boxes" })), texts);
+    else {
+      inside.querySelector(":scope > .lines").replaceWith(lines);
+      inside.querySelector(":scope > .texts").replaceWith(texts);
+    }
     const groups = box.children.map((child) => {
       if (!child.group) this.draw(child);
       child.group.setAttribute("transform", `translate(${fixed(child.x)},${fixed(child.y)})`);
       return child.group;
     });
-    inside.replaceChildren(lines, ...groups, texts);
-    if (box.left) {
-      const label = `+ ${counted(box.left, "more node")}: show ${box.left > BOX.more ? `${BOX.more} of them` : "all"}`;
-      const y = box.insideHeight + 18;
-      inside.append(svg("text", { class: "more", x: box.insideWidth / 2, y }, label));
-    }
+    const same = groups.length === boxes.childNodes.length && groups.every((group) => group.parentNode === boxes);
+    if (!same) boxes.replaceChildren(...groups);
   }
 
   classOf(box) {

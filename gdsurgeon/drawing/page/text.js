@@ -28,18 +28,22 @@ function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-const measure = document.createElement("canvas").getContext("2d");
-const widths = new Map(); // the same few texts again and again
+const rulers = new Map(); // by font: what measures, and widths: the same few texts come again and again
 
 // How wide TEXT is in pixels, as picture.css shows it: of SIZE pixels, bold or not.
 function widthOf(text, size, bold = false) {
-  const font = `${bold ? "600 " : ""}${size}px ${FONT}`, key = font + text;
-  let width = widths.get(key);
+  const key = bold ? -size : size;
+  let ruler = rulers.get(key);
+  if (!ruler) {
+    ruler = { context: document.createElement("canvas").getContext("2d"), widths: new Map() };
+    ruler.context.font = `${bold ? "600 " : ""}${size}px ${FONT}`;
+    rulers.set(key, ruler);
+  }
+  let width = ruler.widths.get(text);
   if (width === undefined) {
-    if (measure.font !== font) measure.font = font;
-    width = measure.measureText(text).width;
-    if (widths.size > 50000) widths.clear();
-    widths.set(key, width);
+    width = ruler.context.measureText(text).width;
+    if (ruler.widths.size > 20000) ruler.widths.clear();
+    ruler.widths.set(text, width);
   }
   return width;
 }

@@ -123,7 +123,7 @@ class Viewer {
   forget(box) {
     const waiting = [...box.boxes.values()];
     for (const child of waiting) {
-      child.group = null;
+      child.group = child.content = null;
       waiting.push(...child.boxes.values());
     }
   }
