@@ -81,13 +81,15 @@ class Camera {
     this.put(x, y, (size.width - viewWidth) / 2, (size.height - viewHeight) / 2);
   }
 
-  // Moves as little as is needed for the same to be seen.
+  // Moves as little as is needed for the same to be seen; of what is too large, the upper left part.
   follow(x, y, width, height) {
-    const size = this.size, edge = 20;
-    const left = x * this.scale + this.x, top = y * this.scale + this.y;
-    const wide = Math.min(width * this.scale, size.width - 2 * edge), tall = Math.min(height * this.scale, size.height - 2 * edge);
-    this.x += Math.max(0, edge - left) - Math.max(0, left + wide - size.width + edge);
-    this.y += Math.max(0, edge - top) - Math.max(0, top + tall - size.height + edge);
+    const edge = 20;
+    const shift = (begin, extent, most) => {
+      const end = begin + Math.min(extent, most - 2 * edge);
+      return begin < edge ? edge - begin : Math.min(0, most - edge - end);
+    };
+    this.x += shift(x * this.scale + this.x, width * this.scale, this.size.width);
+    this.y += shift(y * this.scale + this.y, height * this.scale, this.size.height);
     this.apply();
   }
 }

@@ -20,7 +20,7 @@ class Picture {
       return;
     }
     if (!box.group) {
-      box.group = svg("g");
+      box.group = svg("g", { "data-name": printable(box.name) });
       box.group.append(svg("g"));
       this.boxOf.set(box.group, box);
     }

@@ -75,7 +75,10 @@ class Viewer {
     const box = group && this.picture.boxOf.get(group);
     if (!box) return this.selectNothing();
     const onTitle = event.target.closest("text") !== null;
-    if (box.canOpen && (!box.isOpen || onTitle)) this.toggle(box);
+    if (box.canOpen && (!box.isOpen || onTitle)) {
+      this.toggle(box);
+      if (box.isOpen) this.follow(box);
+    }
     return this.select(box);
   }
 
