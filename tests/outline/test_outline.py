@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -189,6 +190,53 @@ def test_blocks_without_names_are_found_between_cut_tensors() -> None:
     assert not any(scope.is_group for scope in outlines(*records[:30]).main.root.walk())  # few enough to see
 
 
+def ints(*values: int) -> bytes:
+    """An AttrValue that holds a list of ints."""
+    return encode_len(1, b"".join(b"\x18" + encode_varint(value) for value in values))
+
+
+def bottleneck(name: str, source: str, stride: int, *, projected: bool) -> list[bytes]:
+    """A block of ResNet50 as Keras names it: three convolutions, and one in the way round where PROJECTED."""
+
+    def conv(part: str, source: str, stride: int, *, relu: bool) -> list[bytes]:
+        begin, strides = f"{name}_{part}", ints(1, stride, stride, 1)
+        records = [
+            const(f"{begin}_conv/w", [0.5]),
+            node(
+                f"{begin}_conv/Conv2D",
+                "Conv2D",
+                [source, f"{begin}_conv/w"],
+                T=FLOAT,
+                strides=strides,
+            ),
+            const(f"{begin}_bn/scale", [0.5]),
+            node(f"{begin}_bn/Mul", "Mul", [f"{begin}_conv/Conv2D", f"{begin}_bn/scale"], T=FLOAT),
+        ]
+        return [*records, node(f"{begin}_relu", "Relu", [f"{begin}_bn/Mul"], T=FLOAT)] if relu else records
+
+    records = conv("0", source, stride, relu=False) if projected else []
+    records += conv("1", source, stride, relu=True) + conv("2", f"{name}_1_relu", 1, relu=True)
+    records += conv("3", f"{name}_2_relu", 1, relu=False)
+    records.append(add(f"{name}_add", f"{name}_0_bn/Mul" if projected else source, f"{name}_3_bn/Mul"))
+    return [*records, node(f"{name}_out", "Relu", [f"{name}_add"], T=FLOAT)]
+
+
+def test_the_sixteen_blocks_of_resnet50_are_of_three_kinds() -> None:
+    records, source, wanted = [IMAGE], "x", []
+    for stage, count in ((2, 3), (3, 4), (4, 6), (5, 3)):
+        for number in range(1, count + 1):
+            name = f"conv{stage}_block{number}"
+            stride = 2 if stage > 2 and number == 1 else 1
+            records += bottleneck(name, source, stride, projected=number == 1)
+            wanted.append((stride, number == 1))
+            source = f"{name}_out"
+    by_path = scopes(outlines(*records).main.root)
+    blocks = [scope for path, scope in by_path.items() if re.fullmatch(r"conv\d_block\d_\*", path)]
+    assert len(blocks) == 16
+    assert sorted(Counter(block.kind for block in blocks).values()) == [1, 3, 12]
+    assert len({(block.kind, want) for block, want in zip(blocks, wanted, strict=True)}) == 3
+
+
 def kinds_of(*parts: list[bytes]) -> list[int]:
     """The kinds of the scopes s0, s1, ... that PARTS make."""
     by_path = scopes(outlines(IMAGE, *(record for part in parts for record in part)).main.root)
@@ -312,11 +360,6 @@ def flops_of(*records: bytes) -> int:
     content: Content = content_of(found, "")
     assert flops("Neg", next(found.nodes()), None) == 0  # type: ignore[arg-type]
     return sum(content.flops)
-
-
-def ints(*values: int) -> bytes:
-    """An AttrValue that holds a list of ints."""
-    return encode_len(1, b"".join(b"\x18" + encode_varint(value) for value in values))
 
 
 def convolved(op: str, image: tuple[int, ...], weights: list[int]) -> int:

@@ -1,0 +1,60 @@
+"""view on the published models: every form of every model, and what it says of it."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from support.paths import MODELS
+from support.published import ABSENT
+
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.container.load import load
+from gdsurgeon.drawing.forms import FLAT, drawn
+from gdsurgeon.outline.content import content_of
+from gdsurgeon.outline.outline import Outlines
+from gdsurgeon.outline.visible import whole
+
+pytestmark = [pytest.mark.models, pytest.mark.skipif(not MODELS.exists(), reason=ABSENT)]
+
+BROKEN = {"dl4j_scatter_nd_update_locking_rank1shape_1indices.pb", "model_explorer_foo.pbtxt", "tfjs_iris_fused_raw.pb"}
+"""Those with a structural fault: they are shown, and the exit code is 3."""
+
+
+def models() -> list[Path]:
+    found = sorted(MODELS.iterdir()) if MODELS.exists() else []
+    return [path for path in found if path.suffix != ".md" and not path.name.endswith("_ckpt")]
+
+
+@pytest.mark.parametrize("path", models(), ids=lambda path: path.name)
+def test_every_form_of_every_model(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = 3 if path.name in BROKEN else 0
+    assert exit_code(["view", str(path)]) == code
+    tree = capsys.readouterr().out
+    assert max(map(len, tree.splitlines())) <= 80
+    assert 2 <= len(tree.splitlines()) <= 70
+    graph = load(str(path))
+    outlines = Outlines(graph, content_of(graph, path.name))
+    pictures = {form: drawn(form, outlines, whole(outlines), None) for form in ("html", *FLAT)}
+    ET.fromstring(pictures["svg"].encode())
+    assert len(pictures["html"].encode()) <= 150_000 + 20 * graph.node_count
+    assert pictures["dot"].startswith("digraph") and "```mermaid" in pictures["md"]
+
+
+@pytest.mark.parametrize(
+    "name, parameters, gigaflops",
+    [
+        ("od_hand_ssd_frozen_synth.pb", 4_648_742, 1.28),
+        ("unet_person_08.pb", 486_795, 1.53),
+        ("kws_ds_cnn_s.pb", 24_908, 0.0053),
+    ],
+)
+def test_what_a_model_holds_and_computes(
+    name: str, parameters: int, gigaflops: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(["view", str(MODELS / name), "--json", "--depth", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"] == parameters
+    assert found["flops"] / 1e9 == pytest.approx(gigaflops, rel=0.01)
