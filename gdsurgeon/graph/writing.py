@@ -102,8 +102,10 @@ def _pieces(node: Node) -> list[Piece]:
     if node.record is None:
         attrs = {key: value for key, value in node.changed_attrs.items() if value is not None}
         colocation = _colocation_attr(node)
-        if colocation:
+        if colocation is not None:
             attrs[COLOCATION_ATTR] = colocation
+        else:
+            attrs.pop(COLOCATION_ATTR, None)
         return [encode_node(node.name, node.op, _spelt_inputs(node), node.device, attrs)]
     attrs_now: dict[str, bytes | None] = dict(node.changed_attrs)
     if COLOCATION_ATTR in node.header.attrs or (node.has_resolved_colocations and node.colocated):

@@ -37,6 +37,7 @@ from gdsurgeon.cli.main import exit_code
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.inline import inline
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.wire.messages import message
 
 # -- plain -------------------------------------------------------------------------------------------------
@@ -133,6 +134,16 @@ def test_a_device_is_that_of_the_body_or_else_of_the_call() -> None:
     found = graph(X, call("c", "f", ["x"], F1, F1, device="/cpu:1"), identity("y", "c"), library(placed))
     inline(found)
     assert {n.name: n.device for n in graphs.parsed(found).node if n.device} == {"c/n": "/cpu:0", "c/m": "/cpu:1"}
+
+
+@pytest.mark.parametrize("outside", ["x", "nowhere"])
+def test_colocations_with_what_is_outside_of_a_body(outside: str) -> None:
+    """What restores a table names the table that was there when the function was made."""
+    placed = function("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("m", "a", _class=[f"loc:@{outside}"]))
+    found = graph(X, call("c", "f", ["x"], F1, F1), neg("y", "c"), library(placed))
+    result = inline(found)
+    assert graphs.colocations(found) == {}
+    check_accounted(found, result, found.chunks())
 
 
 def test_colocations_inside_a_body() -> None:

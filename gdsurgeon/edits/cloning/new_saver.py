@@ -23,7 +23,6 @@ from gdsurgeon.ops.kinds import holds_state, is_variable, keeps_state
 
 SCOPE = "saver"
 """Under which names its nodes are put."""
-FROZEN = "frozen, its variables are constants, which are copied"
 
 
 class NewSaver:
@@ -98,5 +97,5 @@ def _check_variables_alone(topology: Topology, serving: Serving) -> None:
             raise EditError(
                 f"{quoted(name)} ({printable(op)}) is restored, too, and nodes that restore the variables and their "
                 "clones would not restore it",
-                hint=FROZEN,
+                advice="inline-first",  # then nodes restore it, which can be extended
             )
