@@ -169,7 +169,7 @@ def _model(context: click.Context, parameter: click.Parameter) -> Graph | None:
     if is_binary_graph(Window(source, 0, source.size)):
         count = 0
         for item in scan(source):
-            count += len(item.bounds) if isinstance(item, Run) else 1
+            count += len(item.sizes) if isinstance(item, Run) else 1
             if count > MOST_NODES:
                 return None
     elif source.size > LARGEST_TEXT:

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import accumulate, chain, islice, repeat
-from operator import ge, sub
+from operator import ge, itemgetter, sub
 from re import finditer
+from struct import pack
 from typing import TypeVar
 
 from gdsurgeon.graph.columns import END, END_OF_NODE, IS_END, KINDS, Near, Rows, little_endian, native, picked, places
@@ -118,21 +119,20 @@ class Table:
         own = dict(zip(names, range(first, first + len(names)), strict=True))
         self.rows.add(own)
         near = Near(self.rows, own)
-        found = list(map(near.__getitem__, batch.inputs))
-        data = little_endian(array("i", found))
+        found = itemgetter("", *batch.inputs)(near)[1:]
+        data = pack(f"<{len(found)}i", *found)
         kinds = data[3::4].translate(KINDS)
         if kinds.count(END_OF_NODE) != len(names):  # a node has an empty input
             for record in batch.records(self.source):
                 self._add_header(record.header(), record)
             return
         self.names += names
-        bounds = array("Q", list(map(batch.run.base.__add__, batch.run.bounds)))
+        bounds = array("Q", pack(f"={len(names) + 1}Q", *accumulate(batch.run.sizes, initial=batch.run.base)))
         self.starts.extend(bounds[:-1])
         self.ends.extend(bounds[1:])
-        self.ops.extend(array("I", picked(self._ids(batch.ops), batch.form_of)))
-        at = len(self.edges)
-        ends = accumulate(map(len, kinds.split(END_OF_NODE)[:-1]), initial=at)
-        self.offsets.extend(array("I", list(islice(ends, 1, None))))
+        self.ops.frombytes(pack(f"={len(names)}I", *picked(self._ids(batch.ops), batch.form_of)))
+        ends = accumulate(map(len, kinds.split(END_OF_NODE)[:-1]), initial=self.offsets.pop())
+        self.offsets.frombytes(pack(f"={len(names) + 1}I", *ends))
         self._kinds += kinds
         readers = accumulate(kinds.translate(IS_END), initial=first)
         self._has_forward = self._has_forward or any(map(ge, found, readers))
@@ -214,8 +214,11 @@ class Table:
     @cached_property
     def op_counts(self) -> dict[str, int]:
         """How many rows each op has."""
-        counts = Counter(self.ops)
-        return {op: counts[i] for i, op in enumerate(self.op_names)}
+        if len(self.op_names) > 256:
+            counts = Counter(self.ops)
+            return {op: counts[i] for i, op in enumerate(self.op_names)}
+        lowest = little_endian(self.ops)[:: self.ops.itemsize]
+        return {op: lowest.count(i) for i, op in enumerate(self.op_names)}
 
     def inputs(self, row: int) -> array[int]:
         """The edge codes of ROW."""
@@ -310,11 +313,11 @@ class Table:
         row = 0
         for item in scanned(self.source):
             if isinstance(item, Run):
-                if item.buf.find(COLOCATION, 0, item.bounds[-1]) >= 0:
+                if item.buf.find(COLOCATION, 0, item.size) >= 0:
                     for start, end in records_with(item, [COLOCATION]):
                         at = row + bisect_right(item.bounds, start) - 1
                         self._note_colocation(out, at, record_at(self.source, item.base + start, item.base + end))
-                row += len(item.bounds) - 1
+                row += len(item.sizes)
             elif is_node(item):
                 self._note_colocation(out, row, Record(self.source, item.start, item.value, item.end))
                 row += 1

@@ -138,15 +138,14 @@ def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
 def records_with(run: Run, needles: Sequence[bytes]) -> list[tuple[int, int]]:
     """The bounds of the records of RUN that hold one of NEEDLES, in file order."""
     rows: set[int] = set()
-    buf, bounds = run.buf, run.bounds
-    limit = bounds[-1]
+    buf, limit = run.buf, run.size
     for needle in needles:
         pos = buf.find(needle, 0, limit)
         while pos >= 0:
-            row = bisect_right(bounds, pos) - 1
+            row = bisect_right(run.bounds, pos) - 1
             rows.add(row)
-            pos = buf.find(needle, bounds[row + 1], limit)
-    return [(bounds[row], bounds[row + 1]) for row in sorted(rows)]
+            pos = buf.find(needle, run.bounds[row + 1], limit)
+    return [(run.bounds[row], run.bounds[row + 1]) for row in sorted(rows)]
 
 
 def parsed_nodes(source: Source) -> Iterator[NodeDef | Record]:
@@ -158,7 +157,7 @@ def parsed_nodes(source: Source) -> Iterator[NodeDef | Record]:
     for item in scanned(source):
         if isinstance(item, Run):
             try:
-                yield from message("tensorflow.GraphDef").FromString(item.buf[: item.bounds[-1]]).node
+                yield from message("tensorflow.GraphDef").FromString(item.buf[: item.size]).node
             except decode_error():
                 yield from _records(source, item)
         elif is_node(item):
@@ -172,7 +171,7 @@ def _records(source: Source, run: Run) -> Iterator[Record]:
 
 def _batch(run: Run, *, forms: bool) -> Batch | None:
     """The nodes of RUN parsed by one call: their bodies concatenated, with an empty field of each kind after each."""
-    count = len(run.bounds) - 1
+    count = len(run.sizes)
     mark = _APART + _MARK if forms else _MARK + _OP_MARK
     columns = message("gdsurgeon.NodeLinks" if forms else "gdsurgeon.NodeHeaders")
     try:

@@ -54,8 +54,8 @@ class Search:
         others: list[Field] = []
         for item in scanned(source):
             if isinstance(item, Run):
-                count += len(item.bounds) - 1
-                end_of_nodes = item.base + item.bounds[-1]
+                count += len(item.sizes)
+                end_of_nodes = item.base + item.size
                 for start, end in records_with(item, needles):
                     hits += 1
                     found._examine(record_at(source, item.base + start, item.base + end))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 from gdsurgeon.wire.fields import LEN, Field, WireError, read_field, read_varint
 from gdsurgeon.wire.messages import decode_error, message
@@ -26,17 +25,30 @@ AT_ONCE = 1 << 16
 _GUESSES = 1000
 
 
-class Run(NamedTuple):
+class Run:
     """Consecutive small node records that are in memory.
 
-    `buf` holds the bytes of the source from `base` on; record i lies, tag included, from `bounds[i]` to
-    `bounds[i + 1]` of it. `cut`: the NodeDefs, where they have been cut out already.
+    Attributes:
+        base: where `buf` begins in the source.
+        buf: bytes of the source that begin with the records.
+        sizes: bytes of each record, its tag and length included.
+        size: bytes of all.
+        cut: the NodeDefs, where they have been cut out already.
     """
 
-    base: int
-    buf: bytes
-    bounds: list[int]
-    cut: list[bytes] | None = None
+    __slots__ = ("_bounds", "base", "buf", "cut", "size", "sizes")
+
+    def __init__(self, base: int, buf: bytes, sizes: list[int], cut: list[bytes] | None = None) -> None:
+        self.base, self.buf, self.sizes, self.cut = base, buf, sizes, cut
+        self.size = sum(sizes)
+        self._bounds: list[int] = []
+
+    @property
+    def bounds(self) -> list[int]:
+        """Where the records begin in `buf`, and the end of the last."""
+        if not self._bounds:
+            self._bounds = list(accumulate(self.sizes, initial=0))
+        return self._bounds
 
     def bodies(self) -> list[bytes]:
         """The NodeDefs, each without its tag and length."""
@@ -62,13 +74,14 @@ def scan(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
     offset, size, chunk = 0, source.size, SMALLEST_CHUNK
     while offset < size:
         buf = source.read(offset, min(chunk, size - offset))
-        bodies, bounds = _cut_at_once(buf) if cut and len(buf) >= AT_ONCE else (None, [0])
+        bodies, sizes = _cut_at_once(buf) if cut and len(buf) >= AT_ONCE else (None, [])
         stop = False
         if bodies is None:
-            bounds, stop = _small_nodes(buf, at_end=offset + len(buf) == size)
-        if len(bounds) > 1:
-            yield Run(offset, buf, bounds, bodies)
-        offset += bounds[-1]
+            sizes, stop = _small_nodes(buf, at_end=offset + len(buf) == size)
+        if sizes:
+            run = Run(offset, buf, sizes, bodies)
+            yield run
+            offset += run.size
         if stop:
             try:
                 found = read_field(Window(source, offset, size), 0, size - offset)
@@ -81,17 +94,17 @@ def scan(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
 
 
 def _small_nodes(buf: bytes, *, at_end: bool) -> tuple[list[int], bool]:
-    """The bounds of the whole small nodes that BUF begins with, and whether something else follows them.
+    """The sizes of the whole small nodes that BUF begins with, and whether something else follows them.
 
     What follows may also be a node that the chunk cuts: then a new chunk begins there, and the answer is False.
     """
     pos, size = 0, len(buf)
-    bounds = [0]
-    append = bounds.append
+    sizes: list[int] = []
+    append = sizes.append
     try:
         while pos < size:
             if buf[pos] != 10:
-                return bounds, True
+                return sizes, True
             length = buf[pos + 1]
             if length < 128:
                 end = pos + 2 + length
@@ -103,19 +116,19 @@ def _small_nodes(buf: bytes, *, at_end: bool) -> tuple[list[int], bool]:
                     length, value = read_varint(buf, pos + 1, size)
                     end = value + length
             if end - pos > LARGE:
-                return bounds, True
+                return sizes, True
             if end > size:
-                return bounds, at_end or pos == 0
-            append(end)
+                return sizes, at_end or pos == 0
+            append(end - pos)
             pos = end
     except (IndexError, WireError):
         # A header cut by the chunk's end: begin a new chunk there, unless this chunk began there or was the last.
-        return bounds, at_end or pos == 0
-    return bounds, False
+        return sizes, at_end or pos == 0
+    return sizes, False
 
 
 def _cut_at_once(buf: bytes) -> tuple[list[bytes] | None, list[int]]:
-    """The NodeDefs of the whole small nodes that BUF begins with and their bounds, as protobuf cuts them.
+    """The NodeDefs of the whole small nodes that BUF begins with and the sizes of their records, as protobuf cuts them.
 
     None where nodes are not all there is. Where the last whole record ends is guessed: a wrong guess is one that
     protobuf cannot parse up to.
@@ -124,13 +137,13 @@ def _cut_at_once(buf: bytes) -> tuple[list[bytes] | None, list[int]]:
     try:
         cut = message("gdsurgeon.NodeBodies").FromString(buf[:end]).node[:]
     except decode_error():
-        return None, [0]
-    sizes = list(map(len, cut))
-    if max(sizes, default=LARGE) > LARGE - 4:
-        return None, [0]
-    bounds = list(accumulate([n + (2 if n < 1 << 7 else 3 if n < 1 << 14 else 4) for n in sizes], initial=0))
+        return None, []
+    bodies = list(map(len, cut))
+    if max(bodies, default=LARGE) > LARGE - 4:
+        return None, []
+    sizes = [n + (2 if n < 1 << 7 else 3 if n < 1 << 14 else 4) for n in bodies]
     # Anything else than nodes, with lengths of as few bytes as can be, takes more room.
-    return (cut, bounds) if bounds[-1] == end else (None, [0])
+    return (cut, sizes) if sum(sizes) == end else (None, [])
 
 
 def _likely_record(buf: bytes) -> int:

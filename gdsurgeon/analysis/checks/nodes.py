@@ -100,10 +100,7 @@ class NodePass:
 
     def _add_batch(self, batch: Batch) -> None:
         first = len(self.outputs)
-        kinds = self._table.kinds(first, first + len(batch.names)).split(END_OF_NODE)
-        seen: dict[tuple[int, bytes], int] = defaultdict(count().__next__)
-        alike = list(map(seen.__getitem__, zip(batch.form_of, kinds, strict=False)))
-        looks = [_Look(self._found(batch.forms[form]), own) for form, own in seen]
+        looks, alike = self._looks(batch, self._table.kinds(first, first + len(batch.names)))
         self.outputs.extend(array("i", picked([look.found.outputs for look in looks], alike)))
         self.first += bytes(picked([look.first for look in looks], alike))
         self.wanted += b"".join(picked([look.wanted for look in looks], alike))
@@ -113,6 +110,16 @@ class NodePass:
                     self._sort_out(first + i, batch.names[i], batch.ops[batch.form_of[i]], look)
         if not _all_valid(batch.names):
             self.misnamed += [first + i for i, name in enumerate(batch.names) if not is_valid_name(name)]
+
+    def _looks(self, batch: Batch, kinds: bytes) -> tuple[list[_Look], list[int]]:
+        """What there is to see of the nodes of BATCH, and for each its place there; KINDS are those of their inputs."""
+        of_forms = [self._found(form) for form in batch.forms]
+        looks = [_Look(found, DATA_INPUT * min(found.inputs, len(kinds))) for found in of_forms]
+        if b"".join(picked([look.kinds + END_OF_NODE for look in looks], batch.form_of)) == kinds:
+            return looks, batch.form_of  # each has what its op takes, and no control input
+        seen: dict[tuple[int, bytes], int] = defaultdict(count().__next__)
+        alike = list(map(seen.__getitem__, zip(batch.form_of, kinds.split(END_OF_NODE), strict=False)))
+        return [_Look(of_forms[form], own) for form, own in seen], alike
 
     def _found(self, form: bytes) -> AttrFindings:
         """The findings on the attrs of a node of FORM; remembered, for others will have the same."""
