@@ -28,10 +28,16 @@ def to_binary(text: bytes, name: str, kind: str = "GraphDef") -> bytes:
     """
     from google.protobuf import text_format
 
+    from gdsurgeon.wire.large_text import literals_aside, put_contents
+
     graph = message(f"tensorflow.{kind}")()
+    short, aside = literals_aside(text)
     try:
         pool: DescriptorPool = graph.DESCRIPTOR.file.pool  # type: ignore[assignment]  # by which what an Any holds is known
-        text_format.Parse(text.decode(), graph, descriptor_pool=pool)
+        text_format.Parse(short.decode(), graph, descriptor_pool=pool)
+        if not put_contents(graph, aside):  # what looked like such a literal is none
+            graph.Clear()
+            text_format.Parse(text.decode(), graph, descriptor_pool=pool)
     except UnicodeDecodeError as error:
         raise InputError(f"{printable(name)} is not a {kind}: neither binary nor UTF-8 text") from error
     except (text_format.ParseError, ValueError) as error:
@@ -49,6 +55,8 @@ def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
     """
     from google.protobuf import text_format
 
+    from gdsurgeon.wire.large_text import contents_aside, with_contents
+
     try:
         graph = message(f"tensorflow.{kind}").FromString(data)
     except decode_error():
@@ -58,4 +66,5 @@ def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
     known.DiscardUnknownFields()
     if known.ByteSize() != graph.ByteSize():
         raise OutputError("the graph has fields that are not known here and that text would lose", advice="binary-form")
-    return bytes(text_format.MessageToString(graph).encode())
+    aside = contents_aside(graph)
+    return with_contents(text_format.MessageToString(graph).encode(), aside)
