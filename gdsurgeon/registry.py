@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.traversal.boundary import boundary as boundary
     from gdsurgeon.checkpoint.open import open_checkpoint as open_checkpoint
     from gdsurgeon.container.load import load as load
+    from gdsurgeon.difference.compare import diff as diff
     from gdsurgeon.drawing.forms import picture as picture
     from gdsurgeon.edits.add_gradients import add_gradients as add_gradients
     from gdsurgeon.edits.add_postprocessing import add_postprocessing as add_postprocessing
@@ -89,6 +90,7 @@ COMMANDS = {
     "show": Entry("Look", "Show all that is known of nodes.", "cli.show"),
     "view": Entry("Look", "Show the scopes of a graph: a tree, or a picture.", "cli.view", "drawing.forms.picture"),
     "select": Entry("Look", "Print the nodes that a selection picks.", "cli.select", "select.select_nodes"),
+    "diff": Entry("Look", "Show what changed between two models.", "cli.diff", "difference.compare.diff"),
     "set-shape": Entry(
         "Inputs and outputs", "Set the shapes that inputs take.", "cli.set_shape", "edits.set_shape.set_shape"
     ),

@@ -111,6 +111,7 @@ HINTS: Mapping[str, str] = {
     "structure-only": "--validate structure does without running",
     "tar-stream": "'-' takes the tar stream of a SavedModel's folder from standard input",
     "unique-scope": "--unique takes a fresh one: the name and a number",
+    "what-changed": "gdsurgeon diff {model} {other} tells what changed",
     "which-models": "MODEL is a GraphDef, the folder of a SavedModel, a .meta file, or the prefix of its checkpoint; "
     "freeze makes a GraphDef of the others",
     "whole-model": "MODEL is {whole}",

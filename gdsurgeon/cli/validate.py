@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, listed, nodes, paired, placeholders
 from gdsurgeon.cli.options import level_option, names_in, pairs, tolerance_options, validate_options
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, UsageError
+from gdsurgeon.errors import GdsurgeonError, UsageError, ValidationError, printable
+from gdsurgeon.wire.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.validate import Verdict
@@ -87,6 +89,9 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
     except UsageError:
         raise
     except GdsurgeonError as error:
+        if other is not None and isinstance(error, ValidationError) and not {model, other} & STANDARD_INPUT:
+            error.advice = (*error.advice, "what-changed")
+            error.facts.update(model=shlex.quote(printable(model)), other=shlex.quote(printable(other)))
         _show(verdict, as_json, error)
         raise
     _show(verdict, as_json, None)

@@ -16,6 +16,7 @@ from gdsurgeon.difference.refinement import refined
 from gdsurgeon.difference.scopes import learnt, renamed
 from gdsurgeon.difference.side import Interner, Side
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 
 def match(a: Graph, b: Graph, *, by_name: bool = True) -> Matching:
@@ -36,6 +37,8 @@ def matched(a: Side, b: Side, numbers: Interner, *, by_name: bool = True) -> Mat
     """See `match`."""
     matching = Matching(a, b, numbers)
     _by_signature(matching)
+    if by_name:
+        _inputs_by_name(matching)
     matching.pair_unique(a.detailed, b.detailed, "weights", Side.has_weights, whatever=True)
     _by_cones(matching, a.detailed, b.detailed, "content")
     _spread(matching)
@@ -49,6 +52,7 @@ def matched(a: Side, b: Side, numbers: Interner, *, by_name: bool = True) -> Mat
     _alike(matching, by_name)
     _spread(matching)
     matching.propagate(a.kind, b.kind, "next to")
+    _in_place(matching)
     if by_name:
         _by_name_and_op(matching)
         matching.propagate(a.kind, b.kind, "next to")
@@ -66,6 +70,17 @@ def _by_signature(matching: Matching) -> None:
         j = b.served.get(key, FREE)
         if j != FREE and a.kind[i] == b.kind[j] and matching.is_free(i, j):
             matching.pair(i, j, "signature")
+
+
+def _inputs_by_name(matching: Matching) -> None:
+    """Pairs the inputs of the same name and structure: by it callers feed them."""
+    a, b = matching.a, matching.b
+    places = {b.names[j]: j for j in b.inner if b.forms[j].op in PLACEHOLDERS}
+    for i in a.inner:
+        if a.forms[i].op in PLACEHOLDERS:
+            j = places.get(a.names[i], FREE)
+            if j != FREE and a.structure[i] == b.structure[j] and matching.is_free(i, j):
+                matching.pair(i, j, "input")
 
 
 def _is_done(matching: Matching) -> bool:
@@ -160,6 +175,26 @@ def _by_name_and_op(matching: Matching) -> None:
             continue
         if a.kind[i] == b.kind[j] or _reads_the_same(matching, i, j):
             matching.pair(i, j, "name")
+
+
+def _in_place(matching: Matching) -> None:
+    """Pairs nodes of other ops of which the one stands just where the other stood: between the same nodes."""
+    a, b, mates = matching.a, matching.b, matching.mates
+    free_a, free_b = matching.free()
+    places: dict[Place, list[int]] = defaultdict(list)
+    for j in free_b:
+        if b.inputs[j] and b.users[j]:
+            places[tuple(b.inputs[j]), tuple(sorted(b.users[j]))].append(j)
+    for i in free_a:
+        if a.inputs[i] and a.users[i]:
+            reads = tuple((mates[u], port) for u, port in a.inputs[i])
+            users = tuple(sorted((mates[v], slot, port) for v, slot, port in a.users[i]))
+            found = places.pop((reads, users), ())
+            if len(found) == 1:
+                matching.pair(i, found[0], "in its place")
+
+
+Place = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int, int], ...]]
 
 
 def _reads_the_same(matching: Matching, i: int, j: int) -> bool:
@@ -271,20 +306,18 @@ def _constants(matching: Matching, by_name: bool) -> None:
     places = {name: j for j, name in enumerate(b.names)} if by_name else {}
     for i, is_constant in enumerate(a.is_constant):
         j = places.get(a.names[i], FREE) if is_constant else FREE
-        if j != FREE and matching.is_free(i, j) and b.is_constant[j] and not a.users[i] and not b.users[j]:
+        if j != FREE and matching.is_free(i, j) and b.is_constant[j] and a.structure[i] == b.structure[j]:
             matching.pair(i, j, "name")
     numbers, mates, back = matching.numbers, matching.mates, matching.back
     free_a = [i for i, is_constant in enumerate(a.is_constant) if is_constant and mates[i] == FREE]
     free_b = [j for j, is_constant in enumerate(b.is_constant) if is_constant and back[j] == FREE]
-    for labels_a, labels_b in ((a.content, b.content), (a.structure, b.structure)):
-        keys_a = {i: numbers["placed", labels_a[i], _order_around(a, i, mates.__getitem__)] for i in free_a}
-        keys_b = {j: numbers["placed", labels_b[j], _order_around(b, j, _partnered(back))] for j in free_b}
-        for nodes, others in _groups(free_a, free_b, keys_a, keys_b):
-            left = [i for i in nodes if mates[i] == FREE]
-            if len(left) == len(others) and (labels_a is a.content or len(left) == 1):
-                for i, j in zip(left, others, strict=True):
-                    if matching.is_free(i, j):
-                        matching.pair(i, j, "value")
+    keys_a = {i: numbers["placed", a.content[i], _order_around(a, i, mates.__getitem__)] for i in free_a}
+    keys_b = {j: numbers["placed", b.content[j], _order_around(b, j, _partnered(back))] for j in free_b}
+    for nodes, others in _groups(free_a, free_b, keys_a, keys_b):
+        is_telling = a.forms[nodes[0]].is_trained or not any(a.users[i] for i in nodes)
+        if len(nodes) == len(others) and is_telling:
+            for i, j in zip(nodes, others, strict=True):
+                matching.pair(i, j, "value")
 
 
 def _partnered(back: Sequence[int]) -> Callable[[int], int]:

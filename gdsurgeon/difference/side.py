@@ -63,7 +63,7 @@ class Side:
         self.names = table.names
         self.size = len(self.names)
         self._check(len(topology.gone) or len(table.unresolved) or len(table.rows) != self.size)
-        self.forms = _forms(graph)
+        self.forms = forms_in(graph)
         self.order = topological_order(topology)
         self._check(len(self.order) != self.size)
         self.written: list[list[Read]] = []
@@ -189,8 +189,8 @@ class _Bodies:
         return known[name]
 
 
-def _forms(graph: Graph) -> list[Form]:
-    """The form of each node."""
+def forms_in(graph: Graph) -> list[Form]:
+    """The form of each node of GRAPH, in the order of its file. Raises InputError where that is corrupt."""
     known: dict[bytes, Form] = {}
     out: list[Form] = []
     try:

@@ -18,7 +18,7 @@ QUICK = ("--validate", "structure")
 EARLIER = b"an earlier output"
 
 
-QUERIES = ("inspect", "select", "show", "validate", "view")
+QUERIES = ("diff", "inspect", "select", "show", "validate", "view")
 
 
 THERE = [name for name, entry in COMMANDS.items() if entry.group not in ("This program", "SavedModels and checkpoints")]
@@ -93,6 +93,7 @@ CASES = {
     "add-preprocessing": Case((MODEL, "pre.pb"), ((MODEL,),), ((MODEL, "wrong.pb"), "'image'")),
     "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "'tower'")),
     "control": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "'guard'")),
+    "diff": Case((MODEL, "./model.pb"), ((MODEL,),), ((MODEL, "./model.pb", "--in", "f"), "'F'")),
     "extract": Case(
         (MODEL, "--inputs", "tower/scaled", "--outputs", "scores"),
         ((MODEL,), (MODEL, "--inputs", "image")),

@@ -108,6 +108,16 @@ class ConstantValues:
             found += self._elements(self._filler) * (most - self.stored)
         return found
 
+    def numbers(self, start: int, count: int) -> Array:
+        """COUNT elements from START on, row by row, as an array; not of strings."""
+        import numpy as np
+
+        assert not isinstance(self._data, list)
+        size = self.dtype.size
+        found = self._array(self._data.read(start * size, min(count, max(0, self.stored - start)) * size))
+        missing = count - found.size
+        return np.concatenate([found, np.repeat(self._array(self._filler), missing)]) if missing else found
+
     @cached_property
     def _filler(self) -> bytes:
         """What fills the elements that are not stored; for numbers as it lies in memory."""

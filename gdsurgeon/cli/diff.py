@@ -1,0 +1,164 @@
+"""gdsurgeon diff."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.bodies import in_body, opened
+from gdsurgeon.cli.command import Command, output_option
+from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.hints import worded
+from gdsurgeon.cli.options import names_in, query_options
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted
+from gdsurgeon.wire.source import STANDARD_INPUT
+
+if TYPE_CHECKING:
+    from gdsurgeon.container.wanted import Wanted
+    from gdsurgeon.difference.difference import Difference
+
+DIFFERENT = 1
+"""The exit code where something differs."""
+GIT_ARGUMENTS = (6, 8)
+"""What git gives an external driver beside the path: the old file, its hash and mode, the new one, its hash and mode;
+and where the path was renamed, the new path and how alike they are."""
+
+
+@click.command("diff", cls=Command)
+@query_options
+@in_body
+@click.argument("others", metavar="[OTHER]", shell_complete=files, nargs=-1)
+@click.option("--stat", is_flag=True, help="How many nodes are what, and no more.")
+@click.option("--markdown", is_flag=True, help="As a comment on a pull request; its first line is always the same.")
+@click.option(
+    "--ignore",
+    "ignored",
+    metavar="WHAT,...",
+    multiple=True,
+    help="What does not count: names, weights (values that training sets), shapes.",
+)
+@click.option("--textconv", is_flag=True, help="Print MODEL as text, a node a line: for git's textconv.")
+@click.option("--git", "is_git", is_flag=True, help="Called by git as an external diff driver: always exits with 0.")
+@output_option("--mapping", metavar="FILE", shell_complete=files, help="Write pairs of names for validate --map-file.")
+@click.pass_context
+def command(
+    context: click.Context,
+    model: str,
+    others: tuple[str, ...],
+    function: str | None,
+    wanted: Wanted,
+    as_json: bool,
+    verbose: bool,
+    stat: bool,
+    markdown: bool,
+    ignored: tuple[str, ...],
+    textconv: bool,
+    is_git: bool,
+    mapping: str | None,
+) -> None:
+    """Show what changed between MODEL and OTHER: the structure, names aside.
+
+    Which node became which is found by what it computes and how it is wired, so that a model that was exported again
+    under other names, trained again, or given a layer more is compared with itself. What is paired and differs, is
+    told; so is what was added, removed, renamed. Nothing is run.
+
+    The exit code is 0 where nothing differs, 1 where something does, and more where there is trouble.
+
+    \b
+    Examples:
+      gdsurgeon diff old.pb new.pb
+      gdsurgeon diff old.pb new.pb --ignore names,weights --stat
+      gdsurgeon diff old.pb new.pb --mapping pairs.txt
+    """
+    del verbose
+    if sum((as_json, stat, markdown, textconv)) > 1:
+        raise UsageError("--json, --stat, --markdown and --textconv are four ways to answer")
+    ignore = _ignored(ignored)
+    if textconv:
+        _print_text(model, others, function, wanted)
+        return
+    if is_git:
+        terminal.answer(_answer_to_git(model, others, wanted, ignore))
+        return
+    if not others:
+        raise UsageError("diff takes two models, and OTHER is missing")
+    if len(others) > 1:
+        raise UsageError(f"diff takes two models, and there is {quoted(others[1])}, too")
+    if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
+        raise UsageError("both models cannot come from standard input")
+    from gdsurgeon.difference.compare import diff
+
+    a, b = (opened(path, function, wanted).graph for path in (model, others[0]))
+    found = diff(a, b, ignore)
+    if mapping is not None:
+        _write_mapping(mapping, found)
+    terminal.answer(_text(found, as_json=as_json, stat=stat, markdown=markdown))
+    if not found.is_empty:
+        context.exit(DIFFERENT)
+
+
+def _ignored(texts: tuple[str, ...]) -> frozenset[str]:
+    from gdsurgeon.difference.difference import IGNORABLE
+
+    found = frozenset(names_in(texts, "--ignore"))
+    unknown = sorted(found.difference(IGNORABLE))
+    if unknown:
+        raise UsageError(f"--ignore {printable(unknown[0])}: it is one of {', '.join(IGNORABLE)}")
+    return found
+
+
+def _text(found: Difference, *, as_json: bool, stat: bool, markdown: bool) -> str:
+    if as_json:
+        import json
+
+        from gdsurgeon.view.difference_json import as_json as made
+
+        return json.dumps(made(found), indent=2)
+    if markdown:
+        from gdsurgeon.view import difference_markdown
+
+        return "\n".join(difference_markdown.lines(found))
+    from gdsurgeon.view import difference
+
+    return "\n".join(difference.lines(found, short=stat))
+
+
+def _print_text(model: str, others: tuple[str, ...], function: str | None, wanted: Wanted) -> None:
+    from gdsurgeon.view.textconv import lines
+
+    if others:
+        raise UsageError("--textconv prints one model")
+    terminal.answer("\n".join(lines(opened(model, function, wanted).graph)))
+
+
+def _answer_to_git(path: str, rest: tuple[str, ...], wanted: Wanted, ignore: frozenset[str]) -> str:
+    """The difference between the two files that git names for PATH; what is wrong with them is the answer, too."""
+    from gdsurgeon.difference.compare import diff
+
+    if not rest:
+        return f"* {printable(path)} is unmerged"
+    if len(rest) not in GIT_ARGUMENTS:
+        raise UsageError("--git is for git, which calls a diff driver with 7 arguments, or 9")
+    old, new, new_path = rest[0], rest[3], rest[6] if len(rest) > 6 else path
+    for file, what, name in ((old, "added", new_path), (new, "deleted", path)):
+        if file == os.devnull:
+            return f"{what} {printable(name)}"
+    try:
+        a, b = (opened(file, None, wanted).graph for file in (old, new))
+        a.source.name, b.source.name = f"a/{path}", f"b/{new_path}"  # git's are those of temporary files
+        return _text(diff(a, b, ignore), as_json=False, stat=False, markdown=False)
+    except GdsurgeonError as error:
+        return f"{printable(path)}: {worded(error.message)}"
+
+
+def _write_mapping(path: str, found: Difference) -> None:
+    """Writes the pairs of other names, one a line, as `validate --map-file` takes them."""
+    from gdsurgeon.wire.output import OutputFile
+
+    pairs = (found.names(i, j) for i, j in found.renamed)
+    with OutputFile(path) as output:
+        output.stage(["".join(f"{old}={new}\n" for old, new in pairs).encode()])
+        output.publish()

@@ -1,0 +1,187 @@
+"""All that is different between two graphs, names aside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.constant_values import value_of
+from gdsurgeon.difference.changes import SHAPE, Change, changes
+from gdsurgeon.difference.distance import Distance, distance
+from gdsurgeon.difference.hunks import Hunks, hunks
+from gdsurgeon.difference.interface import EndChange, SignatureChange, end_changes, signature_changes
+from gdsurgeon.difference.matching import FREE, Matching
+from gdsurgeon.difference.scopes import renaming
+from gdsurgeon.errors import InputError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.kinds import is_variable
+from gdsurgeon.values import Data
+
+NAMES, WEIGHTS, SHAPES = "names", "weights", "shapes"
+IGNORABLE = (NAMES, WEIGHTS, SHAPES)
+"""What may be left out of the question whether two graphs differ."""
+
+
+class ValueChange(NamedTuple):
+    """Partners that hold another value: A's `i` and B's `j`; the distance is None where a value cannot be read."""
+
+    i: int
+    j: int
+    is_weight: bool
+    distance: Distance | None
+
+
+@dataclass(eq=False, repr=False)
+class Difference(Data):
+    """What is different between the graphs A and B.
+
+    Attributes:
+        a, b: the graphs.
+        matching: which node became which; None where both are the same bytes, and nothing is different.
+        changes: partners that differ in more than names and values.
+        renamed: partners that have other names.
+        hunks: what was removed and added.
+        values: constants and variables that hold another value.
+        weights: constants and variables that training may have set, and whose values were compared.
+        unread: variables whose values are in no checkpoint that was found: they were not compared.
+        ends: inputs and outputs that differ.
+        signatures: what differs of signatures.
+        functions: by the names of both the bodies that differ.
+        functions_renamed: functions that have another name.
+        functions_removed, functions_added: those that have no partner.
+        is_opaque: whether these are bodies of functions that cannot be had as graphs, and differ.
+    """
+
+    a: Graph
+    b: Graph
+    matching: Matching | None = None
+    changes: list[Change] = field(default_factory=list)
+    renamed: list[tuple[int, int]] = field(default_factory=list)
+    hunks: list[Hunks] = field(default_factory=list)
+    values: list[ValueChange] = field(default_factory=list)
+    weights: int = 0
+    unread: int = 0
+    ends: list[EndChange] = field(default_factory=list)
+    signatures: list[SignatureChange] = field(default_factory=list)
+    functions: dict[tuple[str, str], Difference] = field(default_factory=dict)
+    functions_renamed: list[tuple[str, str]] = field(default_factory=list)
+    functions_removed: list[str] = field(default_factory=list)
+    functions_added: list[str] = field(default_factory=list)
+    is_opaque: bool = False
+
+    @property
+    def removed(self) -> list[int]:
+        """The nodes of A that are gone."""
+        return [i for i, mate in enumerate(self.matching.mates) if mate == FREE] if self.matching is not None else []
+
+    @property
+    def added(self) -> list[int]:
+        """The nodes of B that are new."""
+        return [j for j, mate in enumerate(self.matching.back) if mate == FREE] if self.matching is not None else []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is different."""
+        return not (
+            self.is_opaque
+            or self.changes
+            or self.renamed
+            or self.hunks
+            or self.values
+            or self.ends
+            or self.signatures
+            or self.functions
+            or self.functions_renamed
+            or self.functions_removed
+            or self.functions_added
+        )
+
+    def names(self, i: int, j: int) -> tuple[str, str]:
+        """What the node I of A and the node J of B are called."""
+        assert self.matching is not None
+        return self.matching.a.names[i], self.matching.b.names[j]
+
+    def renamings(self) -> dict[tuple[str, str], int]:
+        """What names were changed to, by scopes as far as that goes, the most frequent first."""
+        counts: dict[tuple[str, str], int] = {}
+        for i, j in self.renamed:
+            pair = renaming(*self.names(i, j))
+            counts[pair] = counts.get(pair, 0) + 1
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def describe(out: Difference, called: Mapping[str, str], ignore: Collection[str]) -> None:
+    """Fills in what is different about the nodes of OUT, which knows its matching."""
+    matching = out.matching
+    assert matching is not None
+    out.changes = [change for change in (_left(c, ignore) for c in changes(matching, called)) if change.details]
+    if NAMES not in ignore:
+        names, others = matching.a.names, matching.b.names
+        out.renamed = [(i, j) for i, j in matching.pairs() if names[i] != others[j]]
+    out.hunks = hunks(matching)
+    out.values = list(_values(out, ignore))
+    out.ends = [end for end in end_changes(matching) if _counts(end, ignore)]
+    out.signatures = list(signature_changes(matching))
+
+
+def _left(change: Change, ignore: Collection[str]) -> Change:
+    """CHANGE without what does not count."""
+    if SHAPES not in ignore:
+        return change
+    return change._replace(details=tuple(detail for detail in change.details if detail.what != SHAPE))
+
+
+def _counts(end: EndChange, ignore: Collection[str]) -> bool:
+    before, after = end.before, end.after
+    if before is None or after is None:
+        return True
+    has_other_name = before.name != after.name and NAMES not in ignore
+    has_other_shape = before.shape != after.shape and SHAPES not in ignore
+    return has_other_name or has_other_shape or before.dtype != after.dtype
+
+
+def _values(out: Difference, ignore: Collection[str]) -> Iterator[ValueChange]:
+    """The constants and variables whose values differ."""
+    matching = out.matching
+    assert matching is not None
+    a, b = matching.a, matching.b
+    for i, j in matching.pairs():
+        one, other = a.forms[i], b.forms[j]
+        if a.is_constant[i] and b.is_constant[j]:
+            if one.is_trained:
+                out.weights += 1
+            is_same_kind = one.tensor is not None and one.tensor == other.tensor
+            if a.content[i] == b.content[j] or not is_same_kind or (one.is_trained and WEIGHTS in ignore):
+                continue
+            found = _distance(out, i, j)
+            if found is None or found.differing:  # the same elements may be stored in two ways
+                yield ValueChange(i, j, one.is_trained, found)
+        elif is_variable(one.op) and is_variable(other.op) and WEIGHTS not in ignore:
+            yield from _variable(out, i, j)
+
+
+def _variable(out: Difference, i: int, j: int) -> Iterator[ValueChange]:
+    from gdsurgeon.difference.variables import are_stored_alike, has_value
+
+    names = out.names(i, j)
+    if not has_value(out.a, names[0]) or not has_value(out.b, names[1]):
+        out.unread += 1
+        return
+    out.weights += 1
+    if are_stored_alike(out.a, names[0], out.b, names[1]):
+        return
+    found = _distance(out, i, j)
+    if found is None or found.differing:
+        yield ValueChange(i, j, True, found)
+
+
+def _distance(out: Difference, i: int, j: int) -> Distance | None:
+    name, its_name = out.names(i, j)
+    try:
+        one, other = value_of(out.a[name]), value_of(out.b[its_name])
+    except InputError:
+        return None
+    if one is None or other is None or (one.dtype, one.shape) != (other.dtype, other.shape):
+        return None
+    return distance(one, other)

@@ -1,0 +1,66 @@
+"""How far apart the values of two constants or variables are."""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.constant_values import BLOCK, ConstantValues, Element
+from gdsurgeon.ops.dtypes import STRING
+from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+
+SHOWN = 8
+"""Elements up to which a value is shown, and no distance."""
+
+
+class Distance(NamedTuple):
+    """How far apart two values of one dtype and shape are.
+
+    Attributes:
+        relative: the norm of what is between them over the norm of the first (L2); inf where that is 0; None of texts,
+            and of numbers that cannot be read here.
+        largest: the largest difference of two elements, likewise.
+        differing: how many elements differ.
+        count: how many there are.
+        before, after: the elements, where they are few.
+    """
+
+    relative: float | None
+    largest: float | None
+    differing: int
+    count: int  # type: ignore[assignment]  # a tuple's own count() is of no use here
+    before: tuple[Element, ...] = ()
+    after: tuple[Element, ...] = ()
+
+
+def distance(one: ConstantValues, other: ConstantValues) -> Distance:
+    """How far OTHER is from ONE, which are of one dtype and shape; of large ones a block is in memory at a time."""
+    count = one.count
+    is_few = count <= SHOWN
+    shown = (tuple(one.first(count)), tuple(other.first(count))) if is_few else ((), ())
+    if one.dtype == STRING:
+        differing = sum(a != b for a, b in zip(one.first(count), other.first(count), strict=True))
+        return Distance(None, None, differing, count, *shown)
+    if one.dtype.is_float and numpy_dtype(one.dtype).kind == "u":  # not without ml_dtypes
+        return Distance(None, None, count, count, *shown)
+    return _of_numbers(one, other)._replace(before=shown[0], after=shown[1])
+
+
+def _of_numbers(one: ConstantValues, other: ConstantValues) -> Distance:
+    import numpy as np
+
+    wide = np.complex128 if one.dtype.is_complex else np.float64
+    squares = gaps = largest = 0.0
+    differing = 0
+    for start in range(0, one.count, BLOCK):
+        size = min(BLOCK, one.count - start)
+        with np.errstate(all="ignore"):
+            a, b = (values.numbers(start, size).astype(wide) for values in (one, other))
+            gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(b - a))
+            gap[np.isnan(gap)] = inf  # a NaN against a number
+            differing += int(np.count_nonzero(gap))
+            largest = max(largest, float(gap.max(initial=0.0)))
+            gaps += float(np.square(gap).sum())
+            squares += float(np.square(np.abs(a)).sum())
+    relative = 0.0 if not gaps else sqrt(gaps / squares) if 0 < squares < inf else inf
+    return Distance(relative, largest, differing, one.count)

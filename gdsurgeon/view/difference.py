@@ -1,0 +1,285 @@
+"""What diff prints of two graphs, for people."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from textwrap import wrap
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.signature import TensorInfo
+from gdsurgeon.difference.changes import WIRING, Change, Detail
+from gdsurgeon.difference.difference import Difference, ValueChange
+from gdsurgeon.difference.hunks import Hunks
+from gdsurgeon.difference.interface import EndChange, SignatureChange
+from gdsurgeon.difference.matching import FREE
+from gdsurgeon.errors import printable
+from gdsurgeon.text import counted, ops, size
+
+WIDTH = 80
+LONGEST_NAME = 60
+"""Characters of a name that are shown: of a longer one the beginning and the end."""
+MOST_LINES = 8
+"""Lines for each kind of difference; of the others the number is said."""
+MOST_FUNCTIONS = 5
+ARROW = "->"
+
+
+class Counts(NamedTuple):
+    """How many nodes are what; partners that are only renamed are among those that are the same."""
+
+    same: int
+    renamed: int
+    changed: int
+    rewired: int
+    values: int
+    added: int
+    removed: int
+
+
+def counts(difference: Difference) -> Counts:
+    """How many nodes of DIFFERENCE are what."""
+    matching = difference.matching
+    if matching is None:
+        return Counts(difference.a.node_count, 0, 0, 0, 0, 0, 0)
+    rewired = sum(change.is_rewired_only for change in difference.changes)
+    touched = {change.i for change in difference.changes} | {change.i for change in difference.values}
+    same = len(matching.evidence) - len(touched)
+    changed = len(difference.changes) - rewired
+    values = len(difference.values)
+    return Counts(
+        same, len(difference.renamed), changed, rewired, values, len(difference.added), len(difference.removed)
+    )
+
+
+def count_text(found: Counts) -> str:
+    """``2,710 the same, 12 renamed, 3 changed, 7 added``."""
+    parts = [f"{found.same:,} the same"]
+    labels = (
+        ("renamed", found.renamed),
+        ("changed", found.changed),
+        ("rewired", found.rewired),
+        ("with another value", found.values),
+        ("added", found.added),
+        ("removed", found.removed),
+    )
+    return ", ".join(parts + [f"{count:,} {label}" for label, count in labels if count])
+
+
+def lines(difference: Difference, *, short: bool = False) -> list[str]:
+    """What is different: the files, how many nodes are what, and (unless SHORT) what became of them."""
+    a, b = difference.a, difference.b
+    out = [
+        f"{sign} {shown(graph.source_name)}  {size(graph.file_bytes)}, {counted(graph.node_count, 'node')}"
+        for sign, graph in (("---", a), ("+++", b))
+    ]
+    if difference.is_empty:
+        what = "byte for byte the same" if difference.matching is None else "the same"
+        notes = [*wrapped("note", [note for note in [_unread(difference)] if note])]
+        return [*out, f"  {what}", *notes]
+    out += wrapped("nodes", [count_text(counts(difference))])
+    if short:
+        return out
+    for label, texts in sections(difference):
+        out += wrapped(label, texts)
+    return out
+
+
+def wrapped(label: str, texts: Iterable[str]) -> Iterator[str]:
+    """TEXTS under LABEL, which stands before the first."""
+    for place, text in enumerate(texts):
+        head = f"  {label if not place else '':<10}"
+        yield from wrap(
+            text, WIDTH, initial_indent=head, subsequent_indent=" " * 16, break_long_words=False, break_on_hyphens=False
+        )
+
+
+def sections(difference: Difference, most: int = MOST_LINES) -> Iterator[tuple[str, list[str]]]:
+    """What became of the nodes, by label; MOST lines each."""
+    for side in ("input", "output"):
+        ends = [end_text(end) for end in difference.ends if end.side == side]
+        yield side, first(ends, most)
+    yield "signature", first([signature_text(change) for change in difference.signatures], most)
+    yield "renamed", first([_renaming(*item) for item in difference.renamings().items()], most)
+    found = sorted(difference.hunks, key=lambda h: (-len(h.places), -h.added.total() - h.removed.total()))
+    for label in ("replaced", "added", "removed"):
+        yield label, first([hunk_text(difference, hunks) for hunks in found if _label(hunks) == label], most)
+    yield "changed", first(list(_changed(difference)), most)
+    yield "rewired", first(list(_rewired(difference)), most)
+    yield "value", first(list(_small_values(difference)), most)
+    weights = _weights(difference)
+    yield "weights", [text for text in (weights, _unread(difference)) if text]
+    yield "function", first(list(_functions(difference)), most)
+
+
+def first(texts: Sequence[str], most: int) -> list[str]:
+    """The first of TEXTS, and how many more there are."""
+    more = len(texts) - most
+    return [*texts[:most], f"and {more:,} more"] if more > 0 else list(texts)
+
+
+def shown(name: str) -> str:
+    """NAME for people: of a long one the beginning and the end."""
+    text = printable(name)
+    if len(text) <= LONGEST_NAME:
+        return text
+    half = (LONGEST_NAME - 3) // 2
+    return f"{text[:half]}...{text[-half:]}"
+
+
+def _renaming(pair: tuple[str, str], count: int) -> str:
+    old, new = (shown(name) if name else "(top)" for name in pair)
+    return f"{old} {ARROW} {new}" + (f"  ({counted(count, 'node')})" if count > 1 else "")
+
+
+def end_text(end: EndChange) -> str:
+    """An input or output that differs."""
+    before, after = end.before, end.after
+    if before is None or after is None:
+        known = before or after
+        assert known is not None
+        return f"{'-' if after is None else '+'} {_tensor(known)}"
+    names = shown(before.name) + (f" {ARROW} {shown(after.name)}" if before.name != after.name else "")
+    types = before.spelt + (f" {ARROW} {after.spelt}" if before.spelt != after.spelt else "")
+    return f"~ {names}  {types}"
+
+
+def _tensor(info: TensorInfo) -> str:
+    return f"{shown(info.name)}  {info.spelt}"
+
+
+def signature_text(change: SignatureChange) -> str:
+    """What differs of a signature."""
+    if not change.side:
+        return f"{'-' if not change.after else '+'} {shown(change.key)}"
+    what = f"{shown(change.key)} {change.side} {shown(change.name)}"
+    if not change.before or not change.after:
+        return f"{'-' if not change.after else '+'} {what}  {shown(change.before or change.after)}"
+    return f"~ {what}  {shown(change.before)} {ARROW} {shown(change.after)}"
+
+
+def _label(hunks: Hunks) -> str:
+    return "replaced" if hunks.added and hunks.removed else "added" if hunks.added else "removed"
+
+
+def hunk_text(difference: Difference, hunks: Hunks) -> str:
+    """``52 x FusedBatchNormV3 -> AddV2 x 2, Const, ...  e.g. block_1/bn``."""
+    times = f"{len(hunks.places):,} x  " if len(hunks.places) > 1 else ""
+    sides = [ops(counts) for counts in (hunks.removed, hunks.added) if counts]
+    example = "e.g. " if times else ""
+    return f"{times}{f' {ARROW} '.join(sides)}  ({example}{shown(hunk_name(difference, hunks))})"
+
+
+def hunk_name(difference: Difference, hunks: Hunks) -> str:
+    """The name of a node of the first of HUNKS: one that is no constant, where there is one."""
+    matching, hunk = difference.matching, hunks.places[0]
+    assert matching is not None
+    side, nodes = (matching.b, hunk.added) if hunk.added else (matching.a, hunk.removed)
+    return side.names[next((node for node in nodes if not side.is_constant[node]), nodes[0])]
+
+
+def detail_text(detail: Detail) -> str:
+    """``strides: [1,1,1,1] -> [1,2,2,1]``."""
+    what = {"attr": detail.key, "shape": "shape", "dtype": "dtype"}.get(detail.what, detail.what)
+    return f"{printable(what)}: {shown(detail.before)} {ARROW} {shown(detail.after)}"
+
+
+def _changed(difference: Difference) -> Iterator[str]:
+    """What is different about nodes other than what they read, that which is so of many first."""
+    matching = difference.matching
+    groups: dict[tuple[str, tuple[Detail, ...]], list[Change]] = defaultdict(list)
+    for change in difference.changes:
+        details = tuple(detail for detail in change.details if detail.what not in WIRING)
+        if details and matching is not None:
+            groups[matching.b.forms[change.j].op, details].append(change)
+    for (op, details), found in sorted(groups.items(), key=lambda item: -len(item[1])):
+        name = shown(difference.names(found[0].i, found[0].j)[1])
+        what = ", ".join(map(detail_text, details))
+        yield f"{len(found):,} x {op}  {what}  (e.g. {name})" if len(found) > 1 else f"{name} ({op})  {what}"
+
+
+def _rewired(difference: Difference) -> Iterator[str]:
+    for change in difference.changes:
+        for detail in change.details:
+            if detail.what in WIRING:
+                name = shown(difference.names(change.i, change.j)[1])
+                what = f"input {detail.key}" if detail.what == "input" else "waits for"
+                yield f"{name}  {what}: {shown(detail.before)} {ARROW} {shown(detail.after)}"
+
+
+def _small_values(difference: Difference) -> Iterator[str]:
+    """Constants that training has not set, those that have become the same together."""
+    groups: dict[str, list[ValueChange]] = defaultdict(list)
+    for change in difference.values:
+        if not change.is_weight:
+            groups[value_text(change)].append(change)
+    for text, found in sorted(groups.items(), key=lambda item: -len(item[1])):
+        name = shown(difference.names(found[0].i, found[0].j)[1])
+        yield f"{len(found):,} x Const  {text}  (e.g. {name})" if len(found) > 1 else f"{name}  {text}"
+
+
+def value_text(change: ValueChange) -> str:
+    """How far apart two values are, or both where they are small."""
+    found = change.distance
+    if found is None:
+        return "cannot be read here"
+    if found.before:
+        before, after = (", ".join(_element(item) for item in items) for items in (found.before, found.after))
+        return f"{before} {ARROW} {after}"
+    if found.relative is None or found.largest is None:
+        return f"{found.differing:,} of {counted(found.count, 'element')} differ"
+    return f"by {_number(found.relative)} of the norm, at most {_number(found.largest)}"
+
+
+def _element(item: object) -> str:
+    return f"'{printable(item.decode('utf-8', 'replace'))}'" if isinstance(item, bytes) else str(item)
+
+
+def _number(number: float) -> str:
+    return "infinity" if number == inf else f"{number:.2g}"
+
+
+def _weights(difference: Difference) -> str:
+    """How many weights differ, and by how much."""
+    found = [change for change in difference.values if change.is_weight]
+    if not found:
+        return ""
+    text = f"{len(found):,} of {difference.weights:,} differ"
+    far = [(c.distance.relative, c) for c in found if c.distance is not None and c.distance.relative is not None]
+    if not far:
+        return text
+    far.sort(key=lambda item: item[0])
+    low, high = _number(far[0][0]), _number(far[-1][0])
+    span = low if low == high else f"{low} to {high}"
+    last = far[-1][1]
+    return f"{text}, by {span} of their norm (L2); most: {shown(difference.names(last.i, last.j)[1])}"
+
+
+def _unread(difference: Difference) -> str:
+    count = difference.unread
+    return f"the values of {counted(count, 'variable')} are in no checkpoint, and not compared" if count else ""
+
+
+def _functions(difference: Difference) -> Iterator[str]:
+    for name in difference.functions_removed:
+        yield f"- {shown(name)}"
+    for name in difference.functions_added:
+        yield f"+ {shown(name)}"
+    for (name, other), body in difference.functions.items():
+        names = shown(name) + (f" {ARROW} {shown(other)}" if name != other else "")
+        what = "differs, and cannot be looked into" if body.is_opaque else count_text(counts(body))
+        yield f"~ {names}  {what}"
+    renamed = [pair for pair in difference.functions_renamed if pair not in difference.functions]
+    if renamed:
+        old, new = renamed[0]
+        yield f"{len(renamed):,} renamed, and else the same  (e.g. {shown(old)} {ARROW} {shown(new)})"
+
+
+def op_counts(difference: Difference, *, added: bool) -> Counter[str]:
+    """The ops of what was added, or of what was removed."""
+    matching = difference.matching
+    if matching is None:
+        return Counter()
+    side, partners = (matching.b, matching.back) if added else (matching.a, matching.mates)
+    return Counter(side.forms[node].op for node, partner in enumerate(partners) if partner == FREE)

@@ -1,0 +1,79 @@
+"""A graph as text that is made to be compared line by line: a node a line, by name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from gdsurgeon.analysis.queries.attr_text import format_attr
+from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.analysis.shapes.stated import typed
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.difference.forms import Form
+from gdsurgeon.difference.side import forms_in
+from gdsurgeon.errors import EditError, InputError, printable
+from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import format_input
+from gdsurgeon.wire.messages import decode_error
+
+MOST_ELEMENTS = 8
+"""Elements of a constant that are printed; of one with more its digest."""
+LONGEST = 200
+"""Characters of an element that are printed."""
+
+
+def lines(graph: Graph) -> Iterator[str]:
+    """The nodes of GRAPH, then those of its functions: ``name = Op(input, ...) attr=...``, in the order of their names.
+
+    Of a large constant there is its shape and a digest. What follows from the rest is left out: shapes that an exporter
+    has noted, attrs that are as the op has them by default.
+    """
+    yield from _nodes(graph, "")
+    for name in sorted(function.signature.name for function in graph.functions):
+        yield f"function {printable(name)}"
+        try:
+            yield from _nodes(Body(graph, name, lenient=True).graph, "  ")
+        except EditError as error:
+            yield f"  {printable(error.message)}"
+
+
+def _nodes(graph: Graph, indent: str) -> Iterator[str]:
+    topology, forms = topology_of(graph), forms_in(graph)
+    for number in sorted(topology.numbers(), key=topology.name):
+        form, name = forms[number], topology.name(number)
+        reads = [
+            format_input(topology.name(producer), port) if port >= 0 else f"^{topology.name(producer)}"
+            for producer, port in topology.reads(number)
+        ]
+        reads += ["a node that is not there"] * topology.reads_missing(number)
+        inputs = ", ".join(map(printable, reads))
+        what = _constant(graph, name, form) if form.op == "Const" else _attrs(form)
+        device = f" @{printable(form.device)}" if form.device else ""
+        yield f"{indent}{printable(name)} = {printable(form.op)}({inputs}){what}{device}"
+
+
+def _attrs(form: Form) -> str:
+    found = {key: _text(data) for key, data in form.attrs.items()}
+    found |= {key: ",".join(names) for key, names in form.functions.items()}
+    return "".join(f" {printable(key)}={printable(text)}" for key, text in sorted(found.items()))
+
+
+def _text(data: bytes) -> str:
+    try:
+        return format_attr(attr_value(data))
+    except decode_error():
+        return f"{len(data):,} bytes"
+
+
+def _constant(graph: Graph, name: str, form: Form) -> str:
+    kind = typed(*form.tensor) if form.tensor is not None else "nothing that can be read"
+    try:
+        values = values_of(graph[name])
+        if values.count <= MOST_ELEMENTS:
+            return f" {kind} {', '.join(printable(str(item))[:LONGEST] for item in values.first(MOST_ELEMENTS))}"
+    except InputError:
+        pass  # its digest tells as much
+    digest = hashlib.blake2b(repr(form.content).encode(), digest_size=6).hexdigest()
+    return f" {kind} #{digest}"
