@@ -14,9 +14,11 @@ from gdsurgeon.analysis.queries.node_facts import InputFacts, NodeFacts, OutputF
 from gdsurgeon.analysis.shapes.stated import typed
 from gdsurgeon.errors import EditError, InputError, Json, Line, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, kind_of, shape_of
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
+from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import counted, size
 from gdsurgeon.wire.protos import AttrValue
@@ -117,10 +119,10 @@ def _output_lines(outputs: Sequence[OutputFacts], marked: set[int]) -> Iterator[
         facts = [str(output.index), printable(output.argument), typed(output.dtype, output.shape)]
         if not output.is_there:
             facts = [str(output.index), "the op has no such output"]
-        facts += [", ".join(map(printable, output.served))] if output.served else []
         facts += ["nobody reads it" if not output.readers else f"read {_times(len(output.readers))}"]
         facts += ["<- asked for"] if output.index in marked else []
         yield "    " + "  ".join(filter(None, facts))
+        yield from _columns([["called", printable(name)] for name in output.served], "      ")
         rows = [[f"input {r.slot} of", printable(r.node.name), printable(r.node.op)] for r in output.readers]
         yield from _columns(rows, "      ")
 
@@ -143,10 +145,26 @@ def _columns(rows: Sequence[Sequence[str]], indent: str = "    ") -> Iterator[st
 
 
 def _attr_lines(node: Node) -> Iterator[str]:
-    rows = [[printable(key), text] for key, text in _attr_texts(node)]
+    rows = [(printable(key), text) for key, text in _attr_texts(node)]
     if rows:
         yield "  attrs"
-    yield from _columns(rows)
+    width = max((len(key) for key, _ in rows), default=0)
+    for key, text in rows:
+        first, *others = _wrapped(text, WIDTH - width - 6)
+        yield f"    {key:<{width}}  {first}"
+        yield from (f"    {'':<{width}}  {line}" for line in others)
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """A list as lines of no more than ROOM characters, as far as its items allow."""
+    out = [""]
+    for part in text.split(",") if text.startswith("[") else [text]:
+        if out[-1] and len(out[-1]) + len(part) + 1 > room:
+            out[-1] += ","
+            out.append(part)
+        else:
+            out[-1] += f",{part}" if out[-1] else part
+    return out
 
 
 def _attr_texts(node: Node) -> Iterator[tuple[str, str]]:
@@ -192,6 +210,8 @@ def _value_lines(node: Node, *, is_whole: bool) -> Iterator[str]:
         yield f"  no value  {error.message}"
         return
     if value is None:
+        if is_variable(node.op):
+            yield _nowhere(node)
         return
     what = f"{value.dtype.name} {format_shape(value.shape)}"
     yield f"  value     {what}, {counted(value.count, 'element')}, {size(value.nbytes)}"
@@ -203,6 +223,13 @@ def _value_lines(node: Node, *, is_whole: bool) -> Iterator[str]:
         yield from _whole(value)
     elif value.count:
         yield f"    {'first' if value.count > MOST_FIRST else 'all':<7} {_first(value)}"
+
+
+def _nowhere(node: Node) -> str:
+    """That the value of a variable is not there."""
+    if not isinstance(node.graph, Graph) or node.graph.serving is None:
+        return "  no value  that of a variable is not in the file"
+    return Line("  no value  that of a variable is in a checkpoint: {checkpoint} names one")
 
 
 def _statistics(value: ConstantValues) -> Iterator[tuple[str, str]]:

@@ -222,6 +222,22 @@ def test_a_function_that_is_not_there(desk: Desk, shown: Any) -> None:
     assert "  calls     gone, which the library has not" in shown("c", code=3)
 
 
+def test_long_lists_are_wrapped_and_callers_have_lines_of_their_own(desk: Desk, shown: Any) -> None:
+    kinds = graphs.dtypes(*[FLOAT] * 12)
+    desk.put("m.pb", graph_bytes(placeholder("x"), node("y", "Whatever", ["x"], kinds=kinds, label="a, b" * 30)))
+    assert shown("y")[-3:] == [
+        "    kinds  [float32,float32,float32,float32,float32,float32,float32,float32,",
+        "           float32,float32,float32,float32]",
+        "    label  'a, ba, ba, ba, ba, ba, ba, ba, ba, ba, ba, ba, ba, ba, ba, b...'",
+    ]
+    meta_graphs.put(desk.folder / "sm", values=False)
+    lines = shown("y", model="sm")
+    assert lines[lines.index("      called  ragged/r/0") + 1] == "      called  serving_default/y"
+    assert shown("w", model="sm")[-1] == "  no value  that of a variable is in a checkpoint: --checkpoint names one"
+    desk.put("v.pb", graph_bytes(node("v", "VariableV2", dtype=FLOAT, shape=(2,))))
+    assert shown("v", model="v.pb")[-1] == "  no value  that of a variable is not in the file"
+
+
 def test_a_loop(desk: Desk, shown: Any) -> None:
     desk.put("m.pb", hostile.loop() + hostile.VERSIONS)
     lines = shown("merge", "switch:1")
