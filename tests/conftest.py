@@ -125,8 +125,11 @@ def tf() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUDA_VISIBLE_DEVICES", "-1")
         patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+        gc.disable()
         import tensorflow
 
+    gc.freeze()
+    gc.enable()
     return tensorflow
 
 

@@ -13,7 +13,6 @@ import errno
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pathlib import Path
 import pytest
 from support.desk import Desk, check_said, finished
 from support.hostile import HEAVY
-from support.kernel_calls import counted_calls
+from support.kernel_calls import STOPPING_LESS, STRACE, can_trace, counted_calls
 from support.renaming import EARLIER, RENAME_TWO, renamed
 
 KILLS = int(os.environ.get("GDSURGEON_KILLS", "6"))
@@ -48,16 +47,9 @@ PLACES = {
 BEFORE = {"model.pb": HEAVY, "out.pb": EARLIER, "model.pb.bak": EARLIER, "report.json": EARLIER}
 
 
-def can_trace() -> bool:
-    """Whether strace is there and may trace."""
-    if shutil.which("strace") is None:
-        return False
-    return subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True, check=False).returncode == 0
-
-
 def traced(desk: Desk, options: list[str], place: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        ["strace", "-f", *options, sys.executable, "-m", "gdsurgeon", *RENAME_TWO, *PLACES[place]],
+        [*STRACE, *STOPPING_LESS, *options, sys.executable, "-m", "gdsurgeon", *RENAME_TWO, *PLACES[place]],
         env=desk.environment(),
         cwd=desk.folder,
         stdin=subprocess.DEVNULL,

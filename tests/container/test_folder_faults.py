@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from support.desk import Desk, check_said, finished
-from support.kernel_calls import counted_calls
+from support.kernel_calls import STOPPING_LESS, STRACE, can_trace, counted_calls
 from support.meta_graphs import put, read, saved_model
 from support.renaming import QUICK
 
@@ -30,15 +30,8 @@ CALLS = {
 OLD, NEW = {"x", "y"}, {"pixels", "y"}
 
 
-def can_trace() -> bool:
-    """Whether strace is there and may trace."""
-    if shutil.which("strace") is None:
-        return False
-    return subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True, check=False).returncode == 0
-
-
 def traced(desk: Desk, place: str, *options: str) -> subprocess.Popen[bytes]:
-    command = ["strace", "-f", "-qq", *options, sys.executable, "-m", "gdsurgeon", *RENAME, *PLACES[place]]
+    command = [*STRACE, "-qq", *options, sys.executable, "-m", "gdsurgeon", *RENAME, *PLACES[place]]
     how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, env=desk.environment(), cwd=desk.folder, **how)
 
@@ -52,7 +45,8 @@ def begin_anew(desk: Desk) -> None:
 def calls_on_the_folder(desk: Desk, place: str, trace: Path) -> list[tuple[str, int]]:
     """The calls of a run that are about the folder: which, and the how-manyeth of its kind it is."""
     begin_anew(desk)
-    assert finished(traced(desk, place, "-y", "-o", str(trace), "-e", f"trace={','.join(CALLS)}")).code == 0
+    options = (*STOPPING_LESS, "-y", "-o", str(trace), "-e", f"trace={','.join(CALLS)}")
+    assert finished(traced(desk, place, *options)).code == 0
     found = [
         (call, count)
         for line, call, count in counted_calls(trace, CALLS)
@@ -97,7 +91,7 @@ def test_whichever_call_is_the_last_or_fails(desk: Desk, tmp_path: Path, place: 
             continue
         begin_anew(desk)
         inject = f"inject={name}:error={CALLS[name]}:when={at}"
-        ran = finished(traced(desk, place, "-o", os.devnull, "-e", f"trace={name}", "-e", inject))
+        ran = finished(traced(desk, place, *STOPPING_LESS, "-o", os.devnull, "-e", f"trace={name}", "-e", inject))
         is_new = check_whole(desk, place, f"{name} {at} failed")
         assert desk.temporary_files() == [], (name, at, ran)
         assert is_new == (ran.code == 0), (name, at, ran)

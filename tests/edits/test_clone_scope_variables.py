@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support import cloned_models
+from support.aside import ran_aside
 from support.cloned_models import CHECKPOINTS, CLONE, PREFIX, SAID, SERVED, SOURCE, TARGET
-from support.paths import ROOT
 
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.edits.clone_scope import clone_scope
@@ -20,10 +17,8 @@ pytestmark = pytest.mark.tensorflow
 
 
 def run(command: str, folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    line = [sys.executable, "-W", "ignore", "-m", cloned_models.__name__, command, str(folder)]
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
+    said = ran_aside(cloned_models.__name__, command, str(folder))
+    assert not said, said
 
 
 @pytest.fixture(scope="module")

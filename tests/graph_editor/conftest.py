@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.paths import TESTS
+from support.aside import ran_aside
 
 import gdsurgeon as gds
 from gdsurgeon.graph.graph import Graph
@@ -16,11 +14,8 @@ from gdsurgeon.graph.graph import Graph
 def tf1_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The graphs that `tf1_graphs.py` builds."""
     folder = tmp_path_factory.mktemp("tf1_graphs")
-    script = TESTS / "support" / "tf1_graphs.py"
-    done = subprocess.run(
-        [sys.executable, str(script), str(folder)], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    said = ran_aside("support.tf1_graphs", str(folder))
+    assert not said, said
     return folder
 
 

@@ -205,7 +205,6 @@ def attempt(tf: Any, prefix: str) -> None:
 
 
 if __name__ == "__main__":
-    os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     if sys.argv[1] == "make":
         make(sys.argv[2])
     else:

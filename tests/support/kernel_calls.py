@@ -1,10 +1,27 @@
-"""What strace writes of a run."""
+"""Runs under strace, and what it writes of them."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Collection, Iterator
 from pathlib import Path
+
+STRACE = ("strace", "-f")
+STOPPING_LESS = ("--seccomp-bpf",)
+"""Has it stop for the calls alone that are traced; a signal is not injected then."""
+
+
+def can_trace() -> bool:
+    """Whether strace is there and may trace."""
+    if shutil.which("strace") is None:
+        return False
+    return (
+        subprocess.run([*STRACE, *STOPPING_LESS, "-o", os.devnull, "true"], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 def counted_calls(trace: Path, kinds: Collection[str]) -> Iterator[tuple[str, str, int]]:

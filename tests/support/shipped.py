@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +16,7 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 from support import saved_models
-from support.paths import ROOT
+from support.aside import ran_aside
 
 SIGNATURES = (
     *((name, "serving_default") for name in (*saved_models.OBJECTS, *saved_models.NODES, *saved_models.CHECKPOINTS)),
@@ -60,14 +58,7 @@ def make(factory: pytest.TempPathFactory) -> Shipped:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             folder.mkdir()
-            environment = {
-                **os.environ,
-                "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-            }
-            command = [sys.executable, "-W", "ignore", "-m", "support.saved_models", str(folder)]
-            made = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-            (folder / "said").write_text(made.stderr if made.returncode else "")
+            (folder / "said").write_text(ran_aside("support.saved_models", str(folder)))
     said = (folder / "said").read_text()
     assert not said, said
     return Shipped(folder)

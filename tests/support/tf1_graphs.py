@@ -1,15 +1,11 @@
-"""Builds with tf.compat.v1 the graphs that the tests need from TensorFlow itself: tf1_graphs.py FOLDER."""
+"""Builds with tf.compat.v1 the graphs that the tests need from TensorFlow itself. Run with -m, and a FOLDER."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 import tensorflow as tf
 
