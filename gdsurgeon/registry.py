@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from gdsurgeon import graph_editor as graph_editor
     from gdsurgeon.analysis.checks.check import check as check
+    from gdsurgeon.analysis.queries.constant_values import value_of as value_of
     from gdsurgeon.analysis.queries.signature import signature as signature
     from gdsurgeon.analysis.shapes.inference import infer_shapes as infer_shapes
     from gdsurgeon.analysis.traversal.boundary import boundary as boundary
@@ -189,6 +190,7 @@ COMMANDS = {
 
 _OTHERS = (
     "analysis.checks.check.check",
+    "analysis.queries.constant_values.value_of",
     "analysis.queries.signature.signature",
     "analysis.shapes.inference.infer_shapes",
     "edits.in_functions.in_functions",
