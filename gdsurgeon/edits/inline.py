@@ -22,7 +22,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import near_miss
 
-FRAME_NAME = "frame_name"
+FRAME_NAME, STATED_SHAPES = "frame_name", "_output_shapes"
 MOST_NODES = 2_000_000
 """Nodes that inlining may make: functions that call the next one twice, a few dozen deep, would make more than there is
 memory for."""
@@ -257,8 +257,14 @@ class _Inlining:
             self.graph.rename({keeper: name})
 
     def _keeper(self, call: Node, results: Sequence[Output], effects: Sequence[Node]) -> Node:
-        """An Identity with the call's outputs, for a call that is an output of the graph or has effects besides."""
-        return self._node(f"{call.name}/{'results' if results else 'done'}", results, effects, call)
+        """An Identity with the call's outputs, for a call that is an output of the graph or has effects besides.
+
+        What the call states of their shapes may be more than follows from its body.
+        """
+        keeper = self._node(f"{call.name}/{'results' if results else 'done'}", results, effects, call)
+        if results and call.has_attr(STATED_SHAPES):
+            self.graph.set_attr(keeper, STATED_SHAPES, call.attr_bytes(STATED_SHAPES))
+        return keeper
 
     def _done(self, call: Node, users: Sequence[Node], ends: Sequence[Node], own: Container[Node]) -> list[Node]:
         """What to wait for in the place of CALL: a node, where there are several things, that waits for all."""

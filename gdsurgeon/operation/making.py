@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from gdsurgeon.analysis.shapes.call import merge
 from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.shapes.stated import compatible, stated_shape
 from gdsurgeon.container.container import META_GRAPHS
 from gdsurgeon.container.meta_graph import GRAPH, MAIN_OP
-from gdsurgeon.graph.attrs import shape_value
+from gdsurgeon.graph.attrs import Shape, shape_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Output
@@ -103,7 +105,14 @@ def put_signature(
 def put_type(info: TensorInfo, graph: Graph, tensor: Output) -> None:
     """Has INFO say the dtype and the shape of TENSOR of GRAPH, as it is now."""
     info.dtype = base_dtype(tensor.dtype)
-    info.tensor_shape.CopyFrom(shape_value(graph.derived(infer_shapes).shape(tensor)).shape)
+    info.tensor_shape.CopyFrom(shape_value(known_shape(graph, tensor)).shape)
+
+
+def known_shape(graph: Graph, tensor: Output) -> Shape:
+    """The shape of TENSOR of GRAPH: what is inferred, and what an edit has stated of a node that it has made."""
+    inferred = graph.derived(infer_shapes).shape(tensor)
+    stated = stated_shape(tensor) if tensor.node.base_name is None else None
+    return merge(inferred, stated) if compatible(inferred, stated) else inferred
 
 
 def spelt(tensor: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.container.mentions import respell
@@ -16,7 +15,7 @@ from gdsurgeon.graph.names import parse_tensor, plain_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of, tensor_now
 from gdsurgeon.graph.serving import INIT, Served
-from gdsurgeon.operation.making import put_signature, put_type
+from gdsurgeon.operation.making import known_shape, put_signature, put_type
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import SignatureDef, TensorInfo
@@ -139,4 +138,4 @@ def _renew(graph: Graph, named: Mapping[str, str], infos: MessageMap[str, Tensor
 
 
 def _type(graph: Graph, tensor: Output) -> tuple[int, Shape]:
-    return base_dtype(tensor.dtype), graph.derived(infer_shapes).shape(tensor)
+    return base_dtype(tensor.dtype), known_shape(graph, tensor)

@@ -30,7 +30,9 @@ from support.graphs import (
     scalar,
 )
 from support.inlining import F1, LESS_ONE, TWICE, TWO, TWO_CALL, XS, I, functions_of, listed, refused, same
+from support.meta_graphs import read
 from support.patience import within
+from support.shipped import Shipped
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.main import exit_code
@@ -480,3 +482,15 @@ def test_an_attr_that_a_call_gives_is_held_against_the_op(desk: Desk) -> None:
     check_refused(
         desk, 5, ("'c/d'", "'T' is string", "one of"), "inline", "model.pb", "--validate", "structure", "-o", "o"
     )
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", ["branches", "embedding", "several"])
+def test_signatures_keep_the_shapes_that_are_known(desk: Desk, saved_models: Shipped, name: str) -> None:
+    """What follows from a body may be less than its call states."""
+    path = saved_models.path(name)
+    ran = desk.run("inline", path, "--as-v1", "-o", "out", "--validate", "structure")
+    assert ran.code == 0 and "->" not in ran.err, ran.err
+    (before,), (after,) = (read(folder).meta_graphs for folder in (path, "out"))
+    for key, definition in after.signature_def.items():
+        assert definition == before.signature_def[key]
