@@ -210,6 +210,11 @@ def test_the_pane_tells_what_runs_along_a_line(show: Show) -> None:
     shown = show(*net())
     shown.page.locator('g.box[data-name="net"] .lines .line').first.dispatch_event("click")
     assert "1 tensor\nnet/a/act\nfloat32 [?,4]\n→ net/b/MatMul" in shown.pane()
+    shown.press("Escape")
+    assert "1 tensor" not in shown.pane()
+    tail = shown.page.locator('g.box[data-name="tail"] .lines .line').first.bounding_box()
+    shown.page.mouse.click(tail["x"] + 3, tail["y"] + tail["height"] / 2)  # beside it: it is thin
+    assert "1 tensor\ntail/scaled\nfloat32 [?,4]\n→ tail/out" in shown.pane()
 
 
 def test_what_is_wrong_is_marked_and_told(show: Show) -> None:
@@ -421,7 +426,7 @@ def test_the_picture_is_saved_whole(show: Show) -> None:
     assert root.tag == f"{SVG}svg"
     boxes = [group.get("data-name") for group in root.iter(f"{SVG}g") if "box" in (group.get("class") or "").split()]
     assert sorted(map(str, boxes)) == sorted(shown.names())
-    lines = [group for group in root.iter(f"{SVG}g") if group.get("class") == "line"]
+    lines = [path for path in root.iter(f"{SVG}path") if "line" in (path.get("class") or "").split()]
     assert len(lines) == shown.page.locator("#world .line").count() > 0
     style = root.find(f"{SVG}style")
     assert style is not None and style.text and "var(" not in style.text.split("}", 1)[1] and ".edge" in style.text

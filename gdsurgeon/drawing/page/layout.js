@@ -22,6 +22,7 @@ const LAYOUT = {
   longest: 60,   // layers that a line may pass; a longer one runs straight
   sweeps: 8,     // over all layers, for the order
   pulls: 14,     // over all layers, for x; the last six towards both sides
+  bendPull: 0.2, // how much a bend pulls a child towards itself, of what another child does
   portGap: 10,   // between the ends of two lines at the top of a child, at most
 };
 
@@ -218,11 +219,20 @@ function placeAcross(items, settings) {
     for (const row of down ? layers : [...layers].reverse()) {
       const wanted = [], weights = [];
       for (const item of row) {
-        const near = (down ? above : below)[item];
-        const neighbours = both ? near.concat((down ? below : above)[item]) : near;
-        wanted.push(mean(neighbours, x, x[item]));
-        // Long lines are kept straight; what has no neighbour there gives way.
-        weights.push(neighbours.length ? (item >= count ? 8 : 1 + neighbours.length) : 0.05);
+        const near = (down ? above : below)[item], far = (down ? below : above)[item], isBend = item >= count;
+        let sum = 0, weight = 0;
+        for (const neighbours of both ? [near, far] : [near]) {
+          for (const other of neighbours) {
+            // A chain of children stays straight where a line from further away joins it.
+            const pull = isBend || other < count ? 1 : settings.bendPull;
+            sum += pull * x[other];
+            weight += pull;
+          }
+        }
+        wanted.push(weight ? sum / weight : x[item]);
+        // Long lines are kept straight but for their ends; what has no neighbour there gives way.
+        const isEnd = isBend && (near.some((other) => other < count) || (both && far.some((other) => other < count)));
+        weights.push(!weight ? 0.05 : isEnd ? 0.3 : isBend ? 4 : 1 + weight);
       }
       placeRow(row, wanted, weights, widths, x, settings.gapX);
     }
@@ -321,7 +331,9 @@ function packedParts(parts, nodeCount, edgeCount, settings) {
   const most = Math.max(1.4 * Math.sqrt(rest), largest(parts.map((part) => part.width)));
   let shelf = 0, shelfHeight = 0, column = 0, columnWidth = 0, columnHeight = 0, tallest = 0;
   sorted.forEach((part, index) => {
-    const fits = index > 0 && columnHeight + gapY + part.height <= tallest && column + part.width <= most;
+    const isLast = column + columnWidth + gapX + part.width > most; // no column has room behind this one
+    const fits = index > 0 && columnHeight + gapY + part.height <= (isLast ? shelfHeight : tallest)
+      && column + part.width <= most;
     if (index > 0 && !fits) {
       column += columnWidth + gapX;
       columnWidth = columnHeight = 0;

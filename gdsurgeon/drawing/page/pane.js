@@ -10,7 +10,7 @@ class Pane {
 
   show(...content) {
     this.element.replaceChildren(...content.flat(Infinity).filter((item) => item !== null && item !== ""));
-    this.element.scrollTop = 0;
+    requestAnimationFrame(() => { this.element.scrollTop = 0; }); // now it would have the browser lay out everything
   }
 
   section(title, ...content) {

@@ -40,6 +40,8 @@ class Picture {
     const lines = svg("g", { class: "lines" }), texts = svg("g", { class: "texts" });
     box.paths = new Map(); // by line
     for (const line of box.lines) this.drawLine(box, line, lines, texts);
+    lines.append(this.headsOf(box.lines.filter(({ edge }) => edge.data), "head"));
+    lines.append(this.headsOf(box.lines.filter(({ edge }) => !edge.data), "head control"));
     for (const child of box.children) this.drawReach(child, lines);
     if (box.left) {
       const label = `+ ${counted(box.left, "more node")}: show ${box.left > BOX.more ? `${BOX.more} of them` : "all"}`;
@@ -112,18 +114,21 @@ class Picture {
   drawLine(box, line, lines, texts) {
     const { edge, points, text, atReader } = line;
     const turned = points[0][1] > points[points.length - 1][1];
-    const kind = `edge${edge.data ? "" : " control"}${turned ? " back" : ""}`;
+    const kind = `line edge${edge.data ? "" : " control"}${turned ? " back" : ""}`;
     const width = edge.data > 1 ? Math.min(3.5, 1.2 + Math.log2(edge.data) * 0.35) : undefined;
     const path = svg("path", { class: kind, d: curve(points), "stroke-width": width && fixed(width) });
-    const head = svg("path", { class: `head${edge.data ? "" : " control"}`, d: headAt(points[points.length - 1], turned) });
-    const group = svg("g", { class: "line" }, path, head);
-    box.paths.set(line, group);
-    this.lineOf.set(group, { box, line });
-    lines.append(group);
+    box.paths.set(line, path);
+    this.lineOf.set(path, { box, line });
+    lines.append(path);
     if (!text) return;
     const [x, y] = points[atReader ? points.length - 1 : 0];
     const down = (atReader ? -10 : 11) * (turned ? -1 : 1);
     texts.append(svg("text", { class: "shape", x: x + 5, y: y + down + (turned ? 3 : 0) }, text));
+  }
+
+  // The heads of all LINES: one element for all of a kind, as there are as many as lines.
+  headsOf(lines, kind) {
+    return svg("path", { class: kind, d: lines.map(({ points }) => headAt(points)).join("") });
   }
 
   // Short lines at the left of a child that reads from outside of what it lies in, or is read there.
@@ -138,14 +143,25 @@ class Picture {
 
   // Emphasises BOX and its lines; CURVES are the points of lines that are drawn across the frames between two boxes.
   emphasise(box, curves) {
-    for (const element of this.lit) element.classList.remove("selected", "lit");
+    for (const element of this.lit) {
+      if (element.classList.contains("head")) element.remove();
+      else element.classList.remove("selected", "lit");
+    }
     this.lit = [];
     this.overlay.replaceChildren(...curves.map((points) => svg("path", { class: "across", d: curve(points) })));
     if (!box || !box.group) return;
     this.light(box.group, "selected");
-    for (const [line, group] of box.parent.paths) {
-      if (line.edge.from === box.key || line.edge.to === box.key) this.light(group, "lit");
+    for (const line of box.parent.lines) {
+      if (line.edge.from === box.key || line.edge.to === box.key) this.emphasiseLine(box.parent, line);
     }
+  }
+
+  // Emphasises a LINE in BOX, with a head of its own.
+  emphasiseLine(box, line) {
+    const path = box.paths.get(line), head = this.headsOf([line], "head lit");
+    this.light(path, "lit");
+    this.lit.push(head);
+    path.parentNode.append(head);
   }
 
   light(element, name) {
@@ -167,6 +183,8 @@ function curve(points) {
   return d;
 }
 
-function headAt([x, y], upwards) {
-  return upwards ? `M${fixed(x)} ${fixed(y)}l-3.5 7h7z` : `M${fixed(x)} ${fixed(y)}l-3.5 -7h7z`;
+// The head of a line through POINTS, at their end.
+function headAt(points) {
+  const [x, y] = points[points.length - 1], upwards = points[0][1] > y;
+  return `M${fixed(x)} ${fixed(y)}l-3.5 ${upwards ? 7 : -7}h7z`;
 }

@@ -16,7 +16,7 @@ function styleWithoutVariables() {
 function svgText(world, width, height, title) {
   const edge = 16, picture = world.cloneNode(true);
   picture.removeAttribute("transform");
-  picture.querySelectorAll(".overlay, .more").forEach((element) => element.remove());
+  picture.querySelectorAll(".overlay, .more, .head.lit, path title").forEach((element) => element.remove());
   picture.querySelectorAll(".selected, .lit").forEach((element) => element.classList.remove("selected", "lit"));
   const size = { width: Math.ceil(width + 2 * edge), height: Math.ceil(height + 2 * edge) };
   const root = svg("svg", { ...size, viewBox: `${-edge} ${-edge} ${size.width} ${size.height}` });

@@ -69,17 +69,27 @@ class Viewer {
 
   click(event) {
     if (this.camera.moved >= 4 || !(event.target instanceof Element)) return;
-    const group = event.target.closest(".box"), line = event.target.closest(".line");
-    if (event.target.closest(".more")) return this.showMore(group ? this.picture.boxOf.get(group) : this.root);
-    if (line) return this.selectLine(this.picture.lineOf.get(line));
-    const box = group && this.picture.boxOf.get(group);
-    if (!box) return this.selectNothing();
+    const group = event.target.closest(".box"), box = group && this.picture.boxOf.get(group);
     const onTitle = event.target.closest("text") !== null;
+    if (event.target.closest(".more")) return this.showMore(box || this.root);
+    const line = !box || (box.isOpen && !onTitle) ? this.lineNear(event) : null;
+    if (line) return this.selectLine(this.picture.lineOf.get(line));
+    if (!box) return this.selectNothing();
     if (box.canOpen && (!box.isOpen || onTitle)) {
       this.toggle(box);
       if (box.isOpen) this.follow(box);
     }
     return this.select(box);
+  }
+
+  // The line that was hit, or just missed: they are thin.
+  lineNear({ target, clientX, clientY }) {
+    if (target.closest(".line")) return target.closest(".line");
+    for (const [x, y] of [[-2, 0], [2, 0], [0, -2], [0, 2], [-4, 0], [4, 0], [0, -4], [0, 4]]) {
+      const found = document.elementFromPoint(clientX + x, clientY + y);
+      if (found && found.closest(".line")) return found.closest(".line");
+    }
+    return null;
   }
 
   showMore(box) {
@@ -176,7 +186,7 @@ class Viewer {
   selectLine({ box, line }) {
     this.selected = null;
     this.emphasise();
-    this.picture.light(box.paths.get(line), "lit");
+    this.picture.emphasiseLine(box, line);
     this.pane.edge(box.inside.graph, box.inside.scope, line.edge);
   }
 
