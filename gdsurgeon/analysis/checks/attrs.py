@@ -26,6 +26,9 @@ MOST_TENSORS = (1 << 31) - 1
 OUTPUT_SHAPES = "_output_shapes"
 """The attr by which an exporter says which shapes the outputs have: an importer holds it to be true."""
 
+TEXT = 2
+"""Field number of a string in an AttrValue."""
+
 AttrSpans = Mapping[str, tuple[int, int]]
 
 
@@ -69,6 +72,46 @@ class AttrFindings(NamedTuple):
 def _count(runs: tuple[Run, ...] | None) -> int:
     # Beyond any real node's: the number is a fault of the file, and must fit what it is kept in.
     return -1 if runs is None else min(sum(count for _, count in runs), MOST_TENSORS)
+
+
+class AttrChecks:
+    """`check_attrs` of many nodes: of those that are alike it is remembered what there is to say.
+
+    What a string attr holds is all the same, unless the op allows some texts only.
+    """
+
+    _LARGE = 512
+    """Bytes of attrs that are not worth remembering."""
+    _MOST = 20_000
+    """Findings that are remembered before all are forgotten: where each node has its own, that is of no use."""
+
+    def __init__(self, *, in_function: bool = False) -> None:
+        self._in_function = in_function
+        self._known: dict[tuple[str, tuple[tuple[str, bytes | None], ...]], AttrFindings] = {}
+
+    def findings(self, definition: OpDef | None, op: str, buf: bytes, spans: AttrSpans) -> AttrFindings:
+        """The findings of `check_attrs`; of one OP the DEFINITION is always the same."""
+        if len(buf) > self._LARGE:
+            return check_attrs(definition, op, buf, spans, in_function=self._in_function)
+        attrs = {} if definition is None else definition.attrs
+        limited = {key for key in spans if key in attrs and attrs[key].texts}
+        values = [
+            None if key not in limited and _is_text(buf, start, end) else buf[start:end]
+            for key, (start, end) in spans.items()
+        ]
+        alike = op, tuple(zip(spans, values, strict=True))
+        found = self._known.get(alike)
+        if found is None:
+            found = check_attrs(definition, op, buf, spans, in_function=self._in_function)
+            if len(self._known) >= self._MOST:
+                self._known.clear()
+            self._known[alike] = found
+        return found
+
+
+def _is_text(buf: bytes, start: int, end: int) -> bool:
+    """Whether the AttrValue from START to END of BUF is plainly a string, of less than 128 bytes, and nothing else."""
+    return end - start > 1 and buf[start] == TEXT << 3 | LEN and buf[start + 1] == end - start - 2 < 128
 
 
 def check_attrs(

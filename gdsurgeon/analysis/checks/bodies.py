@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from gdsurgeon.analysis.checks.attrs import AttrFindings, check_attrs
+from gdsurgeon.analysis.checks.attrs import AttrChecks, AttrFindings
 from gdsurgeon.analysis.traversal.order import producers_first
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value, plain
@@ -50,28 +50,18 @@ class Kind(NamedTuple):
 
 
 class Kinds:
-    """The kinds of the nodes in the functions of LIBRARY: each is looked at once."""
-
-    _LARGE = 512
-    """Bytes of a form that are not worth remembering."""
+    """The kinds of the nodes in the functions of LIBRARY."""
 
     def __init__(self, library: FunctionLibrary) -> None:
         self._library = library
         self._definition = cache(lambda op: resolve_op(op, library))
-        self._known: dict[bytes, Kind] = {}
+        self._attrs = AttrChecks(in_function=True)
 
     def of(self, form: bytes) -> Kind:
         """The kind of the nodes of FORM."""
-        if len(form) > self._LARGE:
-            return self._look(form)
-        if form not in self._known:
-            self._known[form] = self._look(form)
-        return self._known[form]
-
-    def _look(self, form: bytes) -> Kind:
         header = read_header(form, 0, len(form))
         op, definition = header.op, self._definition(header.op)
-        found = check_attrs(definition, op, form, header.attrs, in_function=True)
+        found = self._attrs.findings(definition, op, form, header.attrs)
         calls = (*found.functions, op) if op in self._library else found.functions
         if definition is None or found.gives is None:
             return Kind(op, definition is not None, calls, found, None, (), _bytes(found.takes))

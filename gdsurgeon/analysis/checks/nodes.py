@@ -10,7 +10,7 @@ from operator import itemgetter
 from re import search
 from typing import NamedTuple
 
-from gdsurgeon.analysis.checks.attrs import AttrFindings, check_attrs
+from gdsurgeon.analysis.checks.attrs import AttrChecks, AttrFindings, check_attrs
 from gdsurgeon.analysis.checks.findings import MOST_FAULTS, Findings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.columns import END_OF_NODE, picked
@@ -22,11 +22,6 @@ from gdsurgeon.ops.op_defs import Run, op_def
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import read_header
 from gdsurgeon.wire.scan import LARGE
-
-_MEMO_BYTES = 512
-"""Bytes of attrs of which it is remembered what there is to say."""
-_MEMO_SIZE = 20_000
-"""Attrs that are remembered before all are forgotten: where each node has its own, that is of no use."""
 
 
 class NodePass:
@@ -59,7 +54,7 @@ class NodePass:
         self._outdated: list[tuple[int, str, int]] = []  # and so do the versions
         self._faults = _Sentences()
         self._warnings = _Sentences()
-        self._memo: dict[bytes, AttrFindings] = {}
+        self._attrs = AttrChecks()
 
     def add(self, item: Item) -> None:
         """Looks at what comes next in the source, and is in the table already."""
@@ -122,16 +117,9 @@ class NodePass:
         return [_Look(of_forms[form], own) for form, own in seen], alike
 
     def _found(self, form: bytes) -> AttrFindings:
-        """The findings on the attrs of a node of FORM; remembered, for others will have the same."""
-        found = self._memo.get(form)
-        if found is None:
-            header = read_header(form, 0, len(form))
-            found = check_attrs(op_def(header.op), header.op, form, header.attrs)
-            if len(form) <= _MEMO_BYTES:
-                if len(self._memo) >= _MEMO_SIZE:
-                    self._memo.clear()
-                self._memo[form] = found
-        return found
+        """The findings on the attrs of a node of FORM."""
+        header = read_header(form, 0, len(form))
+        return self._attrs.findings(op_def(header.op), header.op, form, header.attrs)
 
     def _add_record(self, record: Record) -> None:
         header, row = record.header(), len(self.outputs)

@@ -159,6 +159,16 @@ FAULTS: dict[str, tuple[list[bytes], str]] = {
         [placeholder("q"),
          node("p", "MaxPool", ["q"], T=FLOAT, ksize=ints(1, 1, 1, 1), strides=ints(1, 1, 1, 1), padding="ODD")],
         "attr 'padding' is 'ODD', and is to be one of SAME, VALID"),
+    "text that the op does not take, behind one that it takes": (
+        [placeholder("q"), *(
+            node(name, "MaxPool", ["q"], T=FLOAT, ksize=ints(1, 1, 1, 1), strides=ints(1, 1, 1, 1), padding=padding)
+            for name, padding in (("p", "SAME"), ("r", "VALI"))
+        )],
+        "node 'r': attr 'padding' is 'VALI', and is to be one of SAME, VALID"),
+    "number behind a text in one attr": (
+        [node(name, "VarHandleOp", dtype=FLOAT, shape=(1,), shared_name=value)
+         for name, value in (("v", b"\x12\x01a"), ("w", b"\x12\x01a\x18\x05"))],
+        "node 'w': attr 'shared_name' is int, and VarHandleOp wants string"),
     "number below the least": ([node("y", "AddN", [], T=FLOAT, N=0)], "attr 'N' is 0, and the least is 1"),
     "negative number": ([C, node("y", "AddN", ["c"], T=FLOAT, N=-1)], "attr 'N' is -1, and the least is 1"),
     "list below the least": ([node("y", "IdentityN", [], T=encode_len(1, b""))],
