@@ -8,19 +8,27 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constant_values import value_of
 from gdsurgeon.difference.changes import SHAPE, Change, changes
-from gdsurgeon.difference.distance import Distance, distance
+from gdsurgeon.difference.distance import Distance, distance, distance_of_few
+from gdsurgeon.difference.forms import Form
 from gdsurgeon.difference.hunks import Hunks, hunks
 from gdsurgeon.difference.interface import EndChange, SignatureChange, end_changes, signature_changes
 from gdsurgeon.difference.matching import FREE, Matching
 from gdsurgeon.difference.scopes import renaming
 from gdsurgeon.errors import InputError
+from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.constants import decode_tensor
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, INT32, INT64
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.values import Data
 
 NAMES, WEIGHTS, SHAPES = "names", "weights", "shapes"
 IGNORABLE = (NAMES, WEIGHTS, SHAPES)
 """What may be left out of the question whether two graphs differ."""
+
+
+MOST_FEW = 64
+"""Elements up to which numbers are compared one by one."""
 
 
 class ValueChange(NamedTuple):
@@ -154,7 +162,7 @@ def _values(out: Difference, ignore: Collection[str]) -> Iterator[ValueChange]:
             is_same_kind = one.tensor is not None and one.tensor == other.tensor
             if a.content[i] == b.content[j] or not is_same_kind or (one.is_trained and WEIGHTS in ignore):
                 continue
-            found = _distance(out, i, j)
+            found = _of_few(one, other) or _distance(out, i, j)
             if found is None or found.differing:  # the same elements may be stored in two ways
                 yield ValueChange(i, j, one.is_trained, found)
         elif is_variable(one.op) and is_variable(other.op) and WEIGHTS not in ignore:
@@ -174,6 +182,16 @@ def _variable(out: Difference, i: int, j: int) -> Iterator[ValueChange]:
     found = _distance(out, i, j)
     if found is None or found.differing:
         yield ValueChange(i, j, True, found)
+
+
+def _of_few(one: Form, other: Form) -> Distance | None:
+    """How far apart two small constants of numbers are; None where they are none."""
+    if not one.value or not other.value:
+        return None
+    a, b = (decode_tensor(attr_value(form.value).tensor) for form in (one, other))
+    if a is None or b is None or a.dtype not in (FLOAT32, FLOAT64, INT32, INT64) or len(a.values) > MOST_FEW:
+        return None
+    return distance_of_few(a, b)
 
 
 def _distance(out: Difference, i: int, j: int) -> Distance | None:

@@ -6,6 +6,7 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constant_values import BLOCK, ConstantValues, Element
+from gdsurgeon.graph.constants import Constant
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 
@@ -44,6 +45,25 @@ def distance(one: ConstantValues, other: ConstantValues) -> Distance:
     if one.dtype.is_float and numpy_dtype(one.dtype).kind == "u":  # not without ml_dtypes
         return Distance(None, None, count, count, *shown)
     return _of_numbers(one, other)._replace(before=shown[0], after=shown[1])
+
+
+def distance_of_few(one: Constant, other: Constant) -> Distance:
+    """The same of a few numbers, which need no arrays."""
+    values, others = one.values, other.values
+    squares = gaps = largest = 0.0
+    differing = 0
+    for a, b in zip(values, others, strict=True):
+        assert not isinstance(a, bytes) and not isinstance(b, bytes)
+        if a != b and (a == a or b == b):
+            gap = abs(b - a)
+            gap = gap if gap == gap else inf  # a NaN against a number
+            differing += 1
+            largest = max(largest, gap)
+            gaps += gap * gap
+        squares += a * a
+    relative = 0.0 if not gaps else sqrt(gaps / squares) if 0 < squares < inf else inf
+    shown = (tuple(values), tuple(others)) if len(values) <= SHOWN else ((), ())
+    return Distance(relative, largest, differing, len(values), *shown)
 
 
 def _of_numbers(one: ConstantValues, other: ConstantValues) -> Distance:

@@ -65,6 +65,7 @@ class Form(NamedTuple):
         structure: equal where two nodes are but for what training changes, and what versions of TensorFlow add.
         kind: equal where their ops are, in whichever version.
         is_trained: whether it is a constant of several elements that are no structure.
+        value: of a small constant the serialised AttrValue.
     """
 
     op: str
@@ -76,6 +77,7 @@ class Form(NamedTuple):
     structure: Hashable
     kind: str
     is_trained: bool = False
+    value: bytes = b""
 
 
 def form_in(data: bytes) -> Form:
@@ -131,20 +133,22 @@ def _constant(header: Header, data: Buffer) -> Form:
     start, end = header.attrs.get("value", (0, 0))
     tensor = _tensor(data, start, end)
     is_counted = tensor is not None and tensor.dtype in _COUNTED and prod(tensor.shape or ()) <= MOST_COUNTED
-    counted = _counted(bytes(data[start:end])) if is_counted else None
+    small = bytes(data[start:end]) if end - start <= _SMALL else b""
+    counted = _counted(small) if is_counted and small else None
     value = counted if counted is not None else _digest(data, start, end)
     content = ("Const", tuple(sorted(attrs.items())), tensor, value)
     is_trained = counted is None and tensor is not None and prod(tensor.shape or ()) > 1
-    return Form("Const", header.device, attrs, {}, tensor, content, ("Const", tensor, counted), "Const", is_trained)
+    structure = ("Const", tensor, counted)
+    return Form("Const", header.device, attrs, {}, tensor, content, structure, "Const", is_trained, small)
 
 
 def _counted(data: bytes) -> Hashable:
     """The elements of a small constant, however they are stored; None where they cannot be read."""
-    constant = decode_tensor(attr_value(data).tensor) if len(data) <= _SMALL else None
+    constant = decode_tensor(attr_value(data).tensor)
     return None if constant is None else tuple(constant.values)
 
 
-_SMALL, _PIECE = 1 << 12, 1 << 22
+_SMALL, _PIECE = 1 << 10, 1 << 22
 
 
 def _tensor(data: Buffer, start: int, end: int) -> Tensor | None:

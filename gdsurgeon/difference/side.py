@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property
+from itertools import pairwise
 
 from gdsurgeon.analysis.checks.check import require_sound
-from gdsurgeon.analysis.traversal.order import topological_order
+from gdsurgeon.analysis.traversal.order import has_forward_edges, topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.difference.forms import Form, form_in, form_of
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.records import Batch, Record, batches
 from gdsurgeon.ops.kinds import IDENTITY
@@ -64,15 +66,10 @@ class Side:
         self.size = len(self.names)
         self._check(len(topology.gone) or len(table.unresolved) or len(table.rows) != self.size)
         self.forms = forms_in(graph)
-        self.order = topological_order(topology)
+        # In a file whose edges all lead forward, loops aside, as nearly all do, its order will do.
+        self.order = topological_order(topology) if has_forward_edges(topology) else list(range(self.size))
         self._check(len(self.order) != self.size)
-        self.written: list[list[Read]] = []
-        self.controls: list[list[int]] = []
-        for number in range(self.size):
-            reads = topology.reads(number)
-            data = [read for read in reads if read[1] >= 0]
-            self.written.append(data)
-            self.controls.append([p for p, port in reads if port < 0] if len(data) < len(reads) else [])
+        self._read_edges(table)
         self._look_through()
         self.users: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
         for number, reads in enumerate(self.inputs):
@@ -82,15 +79,27 @@ class Side:
         for number, producers in enumerate(self.controls):
             for producer in producers:
                 self.waiting[producer].append(number)
-        self.is_constant = [form.op == "Const" for form in self.forms]
         self.rank = [0] * self.size
         for place, number in enumerate(self.order):
             self.rank[number] = place
-        self.inner = [n for n in self.order if not self.is_constant[n] and n not in self.passed]
+        passed = self.passed
+        self.inner = [n for n in self.order if not self.is_constant[n] and n not in passed]
+        places: dict[int, int] = {}
+        self._form_of = [places.setdefault(id(form), len(places)) for form in self.forms]
+        self._distinct = list({id(form): form for form in self.forms}.values())
         bodies = _Bodies(graph)
         self.content = self._by_form(lambda form: (form.content, bodies.content(form)))
         self.structure = self._by_form(lambda form: ("structure", form.structure, bodies.structure(form)))
         self.kind = self._by_form(lambda form: ("kind", form.kind))
+
+    def _read_edges(self, table: Table) -> None:
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        reads = [(code >> bits, code & control) for code in table.edges]
+        self.written: list[list[Read]] = [reads[start:end] for start, end in pairwise(table.offsets)]
+        self.controls: list[list[int]] = [[] for _ in range(self.size)]
+        for number in {table.reader(at) for at in table.odd_edges if reads[at][1] == control}:
+            self.controls[number] = [producer for producer, port in self.written[number] if port == control]
+            self.written[number] = [read for read in self.written[number] if read[1] != control]
 
     def _check(self, is_broken: object) -> None:
         if is_broken:
@@ -103,14 +112,13 @@ class Side:
             data or [(producer, -1) for producer in controls]
             for data, controls in zip(self.written, self.controls, strict=True)
         ]
-        sources: dict[int, int] = {}
-        for number in self.order:
-            op, reads = self.forms[number].op, self.written[number]
-            if op == "Const":
-                sources[number] = number
-            elif op in _PASSES and len(reads) == 1 and not self.controls[number] and reads[0][0] in sources:
-                source = sources[number] = sources[reads[0][0]]
-                self.passed[number] = source
+        forms = self.forms
+        self.is_constant = [form.op == "Const" for form in forms]
+        sources = {number: number for number, is_constant in enumerate(self.is_constant) if is_constant}
+        for number in [n for n in self.order if forms[n].op in _PASSES]:
+            reads = self.written[number]
+            if len(reads) == 1 and not self.controls[number] and reads[0][0] in sources:
+                self.passed[number] = sources[number] = sources[reads[0][0]]
         if self.passed:
             seen = self.passed
             self.inputs = [[(seen.get(u, u), port) for u, port in reads] for reads in self.inputs]
@@ -118,14 +126,9 @@ class Side:
                 self.inputs[number] = []
 
     def _by_form(self, label: Callable[[Form], Hashable]) -> list[int]:
-        known: dict[int, int] = {}
-        out: list[int] = []
-        for form in self.forms:
-            number = known.get(id(form))
-            if number is None:
-                number = known[id(form)] = self._numbers[label(form)]
-            out.append(number)
-        return out
+        """A number for each node, of the LABEL of its form."""
+        labels = [self._numbers[label(form)] for form in self._distinct]
+        return [labels[place] for place in self._form_of]
 
     @cached_property
     def served(self) -> dict[tuple[str, str, str], int]:
@@ -142,7 +145,7 @@ class Side:
     def has_weights(self, node: int) -> bool:
         """Whether a node reads a constant that training may have made."""
         forms = self.forms
-        return any(self.is_constant[u] and forms[u].is_trained for u, _ in self.inputs[node])
+        return any([forms[producer].is_trained for producer, _ in self.inputs[node]])
 
     @cached_property
     def detailed(self) -> list[int]:
