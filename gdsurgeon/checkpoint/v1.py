@@ -16,7 +16,7 @@ from gdsurgeon.checkpoint.stored import Checkpoint, Part, StoredTensor
 from gdsurgeon.checkpoint.strings import encode_strings
 from gdsurgeon.checkpoint.table import Table
 from gdsurgeon.errors import InputError, printable, quoted
-from gdsurgeon.ops.dtypes import DTYPES, STRING, DType, dtype_name
+from gdsurgeon.ops.dtypes import AS_IN_MEMORY, CONTENT, DTYPES, ELEMENT_FIELDS, STRING, DType, dtype_name
 from gdsurgeon.wire.fields import LEN, Buffer, Field, WireError, fields, read_varint
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.source import BytesSource, Source, Window, open_source
@@ -24,14 +24,6 @@ from gdsurgeon.wire.write import SourceSpan
 
 _DATA, _TENSOR = 2, 3
 """Fields: the SavedSlice of a SavedTensorSlices, and the TensorProto of that."""
-_CONTENT = 4
-"""The field of a TensorProto that holds the elements as they are in memory."""
-_ELEMENTS = {
-    "float_val": 5, "double_val": 6, "int_val": 7, "string_val": 8, "scomplex_val": 9, "int64_val": 10, "bool_val": 11,
-    "dcomplex_val": 12, "half_val": 13, "uint32_val": 16, "uint64_val": 17, "float8_val": 18,
-}  # fmt: skip
-_AS_IN_MEMORY = frozenset(("float_val", "double_val", "scomplex_val", "dcomplex_val", "float8_val"))
-"""Fields whose elements stand there as in memory, one behind the other; others hold varints."""
 
 
 class _Meta(NamedTuple):
@@ -167,15 +159,15 @@ def _elements(record: SourceSpan, dtype: DType, count: int) -> SourceSpan:
     window = Window(record.source, record.start, record.end)
     slot = _find(window, 0, len(window), _DATA)
     tensor = _find(window, slot.value, slot.end, _TENSOR)
-    number = _ELEMENTS.get(dtype.field, 0)
-    found = [f for f in fields(window, tensor.value, tensor.end) if f.number in (_CONTENT, number)]
+    number = ELEMENT_FIELDS.get(dtype.field, 0)
+    found = [f for f in fields(window, tensor.value, tensor.end) if f.number in (CONTENT, number)]
     start = record.start
     if dtype == STRING:
         strings = [window[field.value : field.end] for field in found if field.number == number]
         if len(strings) != count:
             raise WireError(f"{len(strings):,} strings where {count:,} are announced", start)
         return _decoded(encode_strings(strings)[0], record.source)
-    if len(found) == 1 and (found[0].number == _CONTENT or dtype.field in _AS_IN_MEMORY) and found[0].wire_type == LEN:
+    if len(found) == 1 and (found[0].number == CONTENT or dtype.field in AS_IN_MEMORY) and found[0].wire_type == LEN:
         span = SourceSpan(record.source, start + found[0].value, start + found[0].end)
     else:
         span = _decoded(b"".join(_unpacked(window, field, dtype) for field in found), record.source)
@@ -198,7 +190,7 @@ def _decoded(data: bytes, source: Source) -> SourceSpan:
 def _unpacked(window: Buffer, field: Field, dtype: DType) -> bytes:
     """The elements of a field that holds varints, packed or one alone; or what one holds that is as in memory."""
     data = window[field.value : field.end]
-    if dtype.field in _AS_IN_MEMORY or field.number == _CONTENT:
+    if dtype.field in AS_IN_MEMORY or field.number == CONTENT:
         return data
     mask = (1 << 8 * dtype.size) - 1
     return b"".join((number & mask).to_bytes(dtype.size, "little") for number in _varints(data))

@@ -19,7 +19,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Key, Saver
-from gdsurgeon.ops.dtypes import DTYPES, FLOATING
+from gdsurgeon.ops.dtypes import CONTENT, DTYPES, FLOATING
 from gdsurgeon.select import compiled, matching_ends
 from gdsurgeon.wire.fields import LEN, fields
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
@@ -27,7 +27,6 @@ from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 SCOPE = "save"
 LARGEST_LIST = 1 << 28
 """Bytes of a constant that is not written as its bytes lie in memory: it is decoded whole."""
-_CONTENT = 4
 
 
 class Unfrozen(NamedTuple):
@@ -146,9 +145,9 @@ def _content(node: Node) -> list[Chunk]:
     for attr in fields(buffer, *value):
         if attr.number == TENSOR and attr.wire_type == LEN:
             for field in fields(buffer, attr.value, attr.end):
-                if field.number == _CONTENT and field.wire_type == LEN and record.data is None:
+                if field.number == CONTENT and field.wire_type == LEN and record.data is None:
                     return [SourceSpan(record.source, record.body + field.value, record.body + field.end)]
-                if field.number == _CONTENT and field.wire_type == LEN:
+                if field.number == CONTENT and field.wire_type == LEN:
                     return [buffer[field.value : field.end]]
     return []
 

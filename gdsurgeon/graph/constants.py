@@ -96,6 +96,22 @@ def _has_texts(buf: Buffer, start: int, end: int, count: int) -> bool:
     return count > SMALL or start + pos + lengths == end
 
 
+def packed_strings(data: bytes, count: int) -> list[bytes]:
+    """The COUNT strings of a tensor's content, their lengths first. Raises WireError: there are others."""
+    lengths: list[int] = []
+    pos = 0
+    while len(lengths) < count:
+        size, pos = read_varint(data, pos, len(data))
+        lengths.append(size)
+    out = []
+    for size in lengths:
+        out.append(data[pos : pos + size])
+        pos += size
+    if pos != len(data):
+        raise WireError("the lengths of strings are of others", pos)
+    return out
+
+
 def _count(buf: Buffer, number: int, wire_type: int, start: int, end: int) -> int:
     """How many values a field of values holds."""
     size = _VALUE_FIELDS[number]

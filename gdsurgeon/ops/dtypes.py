@@ -112,6 +112,16 @@ NUMBERS: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES.values()}
 REF = 100
 """A reference to a tensor of dtype n has the DataType 100 + n."""
 
+CONTENT = 4
+"""The field of a TensorProto that holds all elements as they lie in memory, strings behind their lengths."""
+ELEMENT_FIELDS = {
+    "float_val": 5, "double_val": 6, "int_val": 7, "string_val": 8, "scomplex_val": 9, "int64_val": 10, "bool_val": 11,
+    "dcomplex_val": 12, "half_val": 13, "uint32_val": 16, "uint64_val": 17, "float8_val": 18,
+}  # fmt: skip
+"""The numbers of its fields that hold elements one by one: see `DType.field`."""
+AS_IN_MEMORY = frozenset(("float_val", "double_val", "scomplex_val", "dcomplex_val", "float8_val"))
+"""Those of them in which elements lie as in memory, one by one or many at a time; in the others they are varints."""
+
 FLOATING = frozenset(dtype for dtype in DTYPES.values() if dtype.is_float and dtype.size > 1)
 """The floating-point types in which models are computed and learn."""
 

@@ -13,14 +13,14 @@ from math import inf, prod, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from gdsurgeon.errors import EditError, InputError, printable, quoted
-from gdsurgeon.graph.constants import MOST_ELEMENTS, constant_header, constant_span
+from gdsurgeon.graph.constants import MOST_ELEMENTS, constant_header, constant_span, packed_strings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import DTYPES, STRING, DType, dtype_name
+from gdsurgeon.ops.dtypes import AS_IN_MEMORY, CONTENT, DTYPES, ELEMENT_FIELDS, STRING, DType, dtype_name
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 from gdsurgeon.text import counted
-from gdsurgeon.wire.fields import LEN, WireError, fields, read_varint
+from gdsurgeon.wire.fields import LEN, WireError, fields
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.source import Window
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, size_of
@@ -37,15 +37,6 @@ BLOCK = 1 << 20
 """Elements that are looked at in one go: their copies must not need as much as the value."""
 MOST_PADDING = 1 << 20
 """Bytes that an array of strings, all as long as the longest, may take beyond four times what they are."""
-
-_CONTENT = 4
-_FIELDS = {
-    "float_val": 5, "double_val": 6, "int_val": 7, "string_val": 8, "scomplex_val": 9, "int64_val": 10, "bool_val": 11,
-    "dcomplex_val": 12, "half_val": 13, "uint32_val": 16, "uint64_val": 17, "float8_val": 18,
-}  # fmt: skip
-"""The numbers of the fields of a TensorProto that hold elements."""
-_AS_IN_MEMORY = frozenset(("float_val", "double_val", "scomplex_val", "dcomplex_val", "float8_val"))
-"""Those that hold them as they lie in memory, one by one or many at a time."""
 
 
 class ValueStatistics(NamedTuple):
@@ -362,13 +353,13 @@ def _numbers(span: SourceSpan, dtype: DType) -> list[Chunk]:
     single: list[Chunk] = []
     for field in fields(buffer, 0, len(buffer)):
         place = SourceSpan(source, start + field.value, start + field.end)
-        if field.number == _CONTENT and field.wire_type == LEN:
+        if field.number == CONTENT and field.wire_type == LEN:
             content = [place]
-        elif field.number == _FIELDS.get(dtype.field):
+        elif field.number == ELEMENT_FIELDS.get(dtype.field):
             single.append(place)
     if size_of(content):
         return content
-    return single if dtype.field in _AS_IN_MEMORY or not single else [_decoded(span, dtype)]
+    return single if dtype.field in AS_IN_MEMORY or not single else [_decoded(span, dtype)]
 
 
 def _decoded(span: SourceSpan, dtype: DType) -> bytes:
@@ -386,24 +377,8 @@ def _strings(span: SourceSpan, count: int) -> list[bytes]:
     buffer = Window(span.source, span.start, span.end)
     out: list[bytes] = []
     for field in fields(buffer, 0, len(buffer)):
-        if field.number == _FIELDS["string_val"] and field.wire_type == LEN:
+        if field.number == ELEMENT_FIELDS["string_val"] and field.wire_type == LEN:
             out.append(buffer[field.value : field.end])
-        elif field.number == _CONTENT and field.wire_type == LEN and field.end > field.value:
-            return _packed(buffer[field.value : field.end], count)
-    return out
-
-
-def _packed(data: bytes, count: int) -> list[bytes]:
-    """COUNT strings, whose lengths come first. Raises WireError: they are not that."""
-    lengths: list[int] = []
-    pos = 0
-    while len(lengths) < count:
-        size, pos = read_varint(data, pos, len(data))
-        lengths.append(size)
-    out = []
-    for size in lengths:
-        out.append(data[pos : pos + size])
-        pos += size
-    if pos != len(data):
-        raise WireError("the lengths of strings are of others", pos)
+        elif field.number == CONTENT and field.wire_type == LEN and field.end > field.value:
+            return packed_strings(buffer[field.value : field.end], count)
     return out

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.checks.check import debug_infos
 from gdsurgeon.errors import InputError
-from gdsurgeon.graph.constants import SMALL, TENSOR, read_tensor_header
+from gdsurgeon.graph.constants import SMALL, TENSOR, packed_strings, read_tensor_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.records import Record, parsed_nodes
@@ -25,9 +25,6 @@ LONGEST = 4096
 """Bytes of a string that are looked at."""
 MOST_TEXTS = 20
 """Texts of one place that are kept; paths are kept all."""
-
-STRING_VAL, CONTENT = 8, 4
-"""Field numbers of TensorProto."""
 
 
 @dataclass
@@ -198,14 +195,14 @@ def _add_tensor(found: Strings, buf: Buffer, start: int, end: int) -> None:
     if _dtype(buf, start, end) % dtypes.REF != dtypes.STRING:
         return
     for field_ in fields(buf, start, end):
-        if field_.number == STRING_VAL and field_.wire_type == LEN:
+        if field_.number == dtypes.ELEMENT_FIELDS["string_val"] and field_.wire_type == LEN:
             found.add(_beginning(buf, field_.value, field_.end))
-        elif field_.number == CONTENT and field_.wire_type == LEN:
+        elif field_.number == dtypes.CONTENT and field_.wire_type == LEN:
             if field_.end - field_.value > SMALL:
                 found.unread_bytes += field_.end - field_.value
             else:
                 count = read_tensor_header(buf, start, end).elements
-                for item in _packed_strings(buf[field_.value : field_.end], count):
+                for item in packed_strings(buf[field_.value : field_.end], count):
                     found.add(item)
 
 
@@ -214,15 +211,3 @@ def _dtype(buf: Buffer, start: int, end: int) -> int:
         if field_.number == 1 and field_.wire_type == 0:
             return read_varint(buf, field_.value, field_.end)[0]
     return 0
-
-
-def _packed_strings(data: bytes, count: int) -> Iterator[bytes]:
-    """The strings of a tensor that are packed into one: COUNT lengths as varints, then the bytes."""
-    pos = 0
-    lengths: list[int] = []
-    while len(lengths) < count and pos < len(data):
-        length, pos = read_varint(data, pos, len(data))
-        lengths.append(length)
-    for length in lengths:
-        yield data[pos : pos + length]
-        pos += length
