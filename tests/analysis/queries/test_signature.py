@@ -125,12 +125,18 @@ def test_shapes_that_are_not_stated_are_inferred(monkeypatch: pytest.MonkeyPatch
         const("w", [1, 2, 3], shape=(3, 1)),
         node("s", "MyOp", ["x"], _output_shapes=graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto((5,))))),
         node("other", "MyOp", ["any"]),
+        identity("said", "any", _output_shapes=graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto((7,))))),
     ]
     found = graph(*records)
     stated = signature(found)
-    assert [info.shape for info in stated.outputs] == [None, (5,), None]
+    assert [info.shape for info in stated.outputs] == [None, (5,), None, (7,)]
     inferred = inferred_signature(found, stated)
     assert [(info.name, info.shape) for info in inferred.inputs] == [("x", (-1, 3)), ("any", None)]
-    assert [(info.name, info.shape) for info in inferred.outputs] == [("y", (-1, 1)), ("s", (5,)), ("other", None)]
+    assert [(info.name, info.shape) for info in inferred.outputs] == [
+        ("y", (-1, 1)),
+        ("s", (5,)),
+        ("other", None),
+        ("said", (7,)),
+    ]
     monkeypatch.setattr(module, "MOST_NODES", 5)
     assert inferred_signature(found, stated) == stated
