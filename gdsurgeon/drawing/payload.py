@@ -89,6 +89,7 @@ class _Writer:
             "parameters": _sparse(order, lambda row: content.parameters[row]),
             "flops": _sparse(order, lambda row: content.flops[row]),
             "values": _sparse(order, content.value),
+            "statistics": _sparse(order, content.statistics),
             "faults": _sparse(order, lambda row: content.faults.get(row)),
         }
         return out | self._names(outline) | self._edges(content)

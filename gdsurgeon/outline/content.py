@@ -17,7 +17,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ENTER, MERGE, NEXT_ITERATION, RESHAPES, VARIABLE_READS, is_variable
 from gdsurgeon.outline.flops import flops
-from gdsurgeon.outline.values import value_text
+from gdsurgeon.outline.values import Statistics, value_text
 from gdsurgeon.values import Data
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import AttrValue
@@ -49,6 +49,7 @@ class Content(Data):
             the node that reads it.
         faults: what is wrong with a node, by its row.
         value: gives the value of a small constant as text, by its row; '' of every other node. It is read when asked.
+        statistics: the same of a large constant: what its numbers are like.
     """
 
     title: str
@@ -66,6 +67,7 @@ class Content(Data):
     is_weight: bytearray
     faults: dict[int, str]
     value: Callable[[int], str] = lambda _: ""
+    statistics: Callable[[int], str] = lambda _: ""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -122,7 +124,8 @@ class _Reader:
             title=title,
             names=[top.name(number) for number in numbers],
             ops=[], inputs=[], controls=[], outputs=[], attrs=[], devices=[], calls=[], parameters=[], flops=[],
-            order=[], is_weight=bytearray(len(numbers)), faults={}, value=lambda row: value_text(nodes[row]),
+            order=[], is_weight=bytearray(len(numbers)), faults={},
+            value=lambda row: value_text(nodes[row]), statistics=Statistics(nodes),
         )  # fmt: skip
         for row, (number, node) in enumerate(zip(numbers, nodes, strict=True)):
             reads = top.reads(number)

@@ -85,6 +85,7 @@ class Graph {
   device(row) { return this.raw.device[row] || ""; }
   calls(row) { return this.raw.calls[row] || []; }
   value(row) { return this.raw.values[row] || ""; }
+  statistics(row) { return this.raw.statistics[row] || ""; }
   fault(row) { return this.raw.faults[row] || ""; }
   parameters(row) { return this.raw.parameters[row] || 0; }
   flops(row) { return this.raw.flops[row] || 0; }

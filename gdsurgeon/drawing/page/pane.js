@@ -86,7 +86,7 @@ class Pane {
       mark ? html("p", {}, html("span", { class: `mark ${MARK_CLASSES[mark]}` }, `${mark} ${printable(model.legend[mark] || "")}`)) : "",
       model.note(graph, row) ? html("pre", { class: "note" }, printableLines(model.note(graph, row))) : "",
       fault ? html("p", { class: "fault" }, `⚠ ${printable(fault)}`) : "",
-      this.section("value", graph.value(row) ? html("div", { class: "item" }, code(graph.value(row))) : ""),
+      this.section("value", [graph.value(row), graph.statistics(row)].filter(Boolean).map((text) => html("div", { class: "item" }, code(text)))),
       this.section("outputs", graph.outputs(row).map((tensor, slot) => html("div", { class: "item" }, `${slot}: `, code(tensor)))),
       this.section(`inputs (${inputs.length + controls.length})`, inputs.slice(0, PANE.listed).map(input),
         controls.slice(0, PANE.listed).map((producer) => this.link({ graph, row: producer }, `^${printable(graph.name(producer))}`)),
