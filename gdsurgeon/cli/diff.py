@@ -42,6 +42,9 @@ and where the path was renamed, the new path and how alike they are."""
 )
 @click.option("--textconv", is_flag=True, help="Print MODEL as text, a node a line: for git's textconv.")
 @click.option("--git", "is_git", is_flag=True, help="Called by git as an external diff driver: always exits with 0.")
+@output_option(
+    "-o", "--output", "out", metavar="OUT.html", shell_complete=files, help="Write a page that shows both as one graph."
+)
 @output_option("--mapping", metavar="FILE", shell_complete=files, help="Write pairs of names for validate --map-file.")
 @click.pass_context
 def command(
@@ -57,6 +60,7 @@ def command(
     ignored: tuple[str, ...],
     textconv: bool,
     is_git: bool,
+    out: str | None,
     mapping: str | None,
 ) -> None:
     """Show what changed between MODEL and OTHER: the structure, names aside.
@@ -71,6 +75,7 @@ def command(
     Examples:
       gdsurgeon diff old.pb new.pb
       gdsurgeon diff old.pb new.pb --ignore names,weights --stat
+      gdsurgeon diff old.pb new.pb -o difference.html
       gdsurgeon diff old.pb new.pb --mapping pairs.txt
     """
     del verbose
@@ -89,12 +94,16 @@ def command(
         raise UsageError(f"diff takes two models, and there is {quoted(others[1])}, too")
     if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
         raise UsageError("both models cannot come from standard input")
+    if out == "-":
+        raise UsageError("-o names a file: standard output has the answer")
     from gdsurgeon.difference.compare import diff
 
     a, b = (opened(path, function, wanted).graph for path in (model, others[0]))
     found = diff(a, b, ignore)
     if mapping is not None:
-        _write_mapping(mapping, found)
+        _write(mapping, found.mapping())
+    if out is not None:
+        _write(out, _page(found))
     terminal.answer(_text(found, as_json=as_json, stat=stat, markdown=markdown))
     if not found.is_empty:
         context.exit(DIFFERENT)
@@ -154,11 +163,22 @@ def _answer_to_git(path: str, rest: tuple[str, ...], wanted: Wanted, ignore: fro
         return f"{printable(path)}: {worded(error.message)}"
 
 
-def _write_mapping(path: str, found: Difference) -> None:
-    """Writes the pairs of other names, one a line, as `validate --map-file` takes them."""
+def _page(found: Difference) -> str:
+    """A page that shows both graphs as one, with marks on what differs."""
+    from gdsurgeon.difference.union import union
+    from gdsurgeon.drawing.page import page
+    from gdsurgeon.outline.content import content_of
+    from gdsurgeon.outline.outline import Outlines
+    from gdsurgeon.view.difference import notes
+
+    before, after = (content_of(graph, os.path.basename(graph.source_name)) for graph in (found.a, found.b))
+    both = union(found, before, after)
+    return page(Outlines(found.b, both.content), marks=both.marks, notes=notes(found))
+
+
+def _write(path: str, text: str) -> None:
     from gdsurgeon.wire.output import OutputFile
 
-    pairs = (found.names(i, j) for i, j in found.renamed)
     with OutputFile(path) as output:
-        output.stage(["".join(f"{old}={new}\n" for old, new in pairs).encode()])
+        output.stage([text.encode("utf-8", "backslashreplace")])
         output.publish()

@@ -110,6 +110,11 @@ class Difference(Data):
         assert self.matching is not None
         return self.matching.a.names[i], self.matching.b.names[j]
 
+    def mapping(self) -> str:
+        """The pairs of other names, one a line, as `validate --map-file` takes them."""
+        pairs = (self.names(i, j) for i, j in self.renamed)
+        return "".join(f"{old}={new}\n" for old, new in pairs)
+
     def renamings(self) -> dict[tuple[str, str], int]:
         """What names were changed to, by scopes as far as that goes, the most frequent first."""
         counts: dict[tuple[str, str], int] = {}

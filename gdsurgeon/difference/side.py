@@ -145,7 +145,7 @@ class Side:
     def has_weights(self, node: int) -> bool:
         """Whether a node reads a constant that training may have made."""
         forms = self.forms
-        return any([forms[producer].is_trained for producer, _ in self.inputs[node]])
+        return any(forms[producer].is_trained for producer, _ in self.inputs[node])
 
     @cached_property
     def detailed(self) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from textwrap import wrap
@@ -13,7 +13,6 @@ from gdsurgeon.difference.changes import WIRING, Change, Detail
 from gdsurgeon.difference.difference import Difference, ValueChange
 from gdsurgeon.difference.hunks import Hunks
 from gdsurgeon.difference.interface import EndChange, SignatureChange
-from gdsurgeon.difference.matching import FREE
 from gdsurgeon.errors import printable
 from gdsurgeon.text import counted, ops, size
 
@@ -276,10 +275,16 @@ def _functions(difference: Difference) -> Iterator[str]:
         yield f"{len(renamed):,} renamed, and else the same  (e.g. {shown(old)} {ARROW} {shown(new)})"
 
 
-def op_counts(difference: Difference, *, added: bool) -> Counter[str]:
-    """The ops of what was added, or of what was removed."""
-    matching = difference.matching
-    if matching is None:
-        return Counter()
-    side, partners = (matching.b, matching.back) if added else (matching.a, matching.mates)
-    return Counter(side.forms[node].op for node, partner in enumerate(partners) if partner == FREE)
+def notes(difference: Difference) -> dict[int, str]:
+    """What is to be said of nodes of B, by row: what differs about them."""
+    out: dict[int, list[str]] = defaultdict(list)
+    for i, j in difference.renamed:
+        out[j].append(f"was {printable(difference.names(i, j)[0])}")
+    for change in difference.changes:
+        for detail in change.details:
+            what = f"input {detail.key}" if detail.what == "input" else detail.what
+            name = detail.key if detail.what == "attr" else what
+            out[change.j].append(f"{printable(name)}: {printable(detail.before)} {ARROW} {printable(detail.after)}")
+    for value in difference.values:
+        out[value.j].append(f"value {value_text(value)}")
+    return {row: "; ".join(texts) for row, texts in out.items()}

@@ -44,6 +44,7 @@ def test_the_exit_code_tells_whether_something_differs(two: Desk) -> None:
         ["a.pb", "b.pb", "--stat", "--json"],
         ["a.pb", "b.pb", "--textconv"],
         ["a.pb", "b.pb", "--git"],
+        ["a.pb", "b.pb", "-o", "-"],
     ],
 )
 def test_what_makes_no_sense_is_said_in_one_line(two: Desk, words: list[str]) -> None:
@@ -81,6 +82,11 @@ def test_one_of_both_comes_from_standard_input(two: Desk) -> None:
 def test_the_mapping_is_what_validate_takes(two: Desk) -> None:
     two.run("diff", "a.pb", "c.pb", "--mapping", "pairs.txt")
     assert (two.folder / "pairs.txt").read_text() == "conv=layer\n"
+
+
+def test_a_page_shows_both(two: Desk) -> None:
+    assert two.run("diff", "a.pb", "b.pb", "-o", "d.html").code == 1
+    assert "a.pb → b.pb" in (two.folder / "d.html").read_text()
 
 
 @pytest.mark.tensorflow
