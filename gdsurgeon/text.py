@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from gdsurgeon.errors import printable, quoted
 
 MIB = 1 << 20
+
+Item = TypeVar("Item")
 
 
 def size(count: int) -> str:
@@ -66,14 +69,56 @@ def listed(items: Iterable[str], most: int = 6) -> str:
 
 def named(names: Sequence[str], most: int = 6, show: Callable[[str], str] = printable) -> str:
     """`listed`, of names that are made printable first: those that are shown, of however many."""
-    more = len(names) - most
-    return ", ".join(map(show, names[:most])) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(map(show, names[:most])) + and_more(len(names) - most)
 
 
-def first_lines(lines: Sequence[str], most: int, others: str = "more") -> tuple[str, ...]:
-    """The first of LINES, and behind them a line that says how many OTHERS there are."""
-    more = len(lines) - most
-    return (*lines[:most], f"and {more:,} {others}") if more > 0 else tuple(lines)
+def and_more(count: int, others: str = "more") -> str:
+    """`` and 12 more``; nothing where there are no OTHERS."""
+    return f" and {count:,} {others}" if count > 0 else ""
+
+
+def first_lines(
+    items: Sequence[Item], most: int, others: str = "more", show: Callable[[Item], str] = str
+) -> tuple[str, ...]:
+    """The first of ITEMS, a line each, and behind them a line that says how many OTHERS there are."""
+    more = and_more(len(items) - most, others)
+    return (*map(show, items[:most]), *((more[1:],) if more else ()))
+
+
+def renaming(names: tuple[str, str]) -> str:
+    """``old  ->  new``."""
+    return "  ->  ".join(map(printable, names))
+
+
+def columns(
+    rows: Sequence[Sequence[str]], indent: str = "    ", right: Collection[int] = (), widest: int = 0
+) -> Iterator[str]:
+    """ROWS of as many cells each as a table, a line each; a column without anything is left out.
+
+    Args:
+        rows: the cells, row by row.
+        indent: what stands before each line.
+        right: the columns that are set to the right.
+        widest: characters that a column is padded to at most; after a longer cell the next begins where it ends. 0 for
+            no limit.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [min(width, widest or width) for width in widths]
+    for row in rows:
+        cells = [
+            c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)) if w
+        ]
+        yield (indent + "  ".join(cells)).rstrip()
+
+
+def labelled(entries: Iterable[tuple[str, str]]) -> list[str]:
+    """Texts under a head, a line each, with their labels before them."""
+    return [f"  {label:<9}{text}" for label, text in entries]
+
+
+def shortened(text: str, most: int) -> str:
+    """TEXT, or the first MOST characters of it with dots behind them."""
+    return text if len(text) <= most else text[:most] + "..."
 
 
 def or_nothing(names: Iterable[str]) -> str:

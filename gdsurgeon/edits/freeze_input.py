@@ -21,7 +21,7 @@ from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, NUMBERS, STRING, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import an
+from gdsurgeon.text import an, shortened
 
 MOST_SHOWN = 60
 """Characters of a value that a message repeats."""
@@ -109,8 +109,7 @@ def _literal(value: object, dtype: int) -> Literal:
 
 
 def _shortened(value: object) -> str:
-    text = value if isinstance(value, str) else str(value)
-    return quoted(text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "...")
+    return quoted(shortened(str(value), MOST_SHOWN))
 
 
 def _filled(node: Node) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Selection, one_node, select_nodes
 from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import listed
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_NOTES = 8
@@ -139,9 +140,8 @@ class _Placed:
         counts = self.counts + self.inner_counts
         if not counts:
             return "no node asks for a device"
-        shown = [f"{quoted(device)} ({n:,})" for device, n in counts.most_common(MOST_DEVICES)]
-        more = f" and {len(counts) - MOST_DEVICES:,} more" if len(counts) > MOST_DEVICES else ""
-        return f"the devices are {', '.join(shown)}{more}"
+        shown = (f"{quoted(device)} ({n:,})" for device, n in counts.most_common())
+        return f"the devices are {listed(shown, MOST_DEVICES)}"
 
 
 def _differ(old: str, new: str) -> bool:

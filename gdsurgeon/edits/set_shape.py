@@ -184,8 +184,7 @@ def _not_looked_at(graph: Graph, nodes: Iterable[Node]) -> list[str]:
     loops = [node.name for node in nodes if node.op in ENTER]
     for names, what in ((calls, "functions, called by"), (loops, "while loops, entered by")):
         if names:
-            more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-            out.append(f"not looked into: {what} {quoted(names[0])}{more}")
+            out.append(f"not looked into: {what} {named(names, 1, quoted)}")
     return out
 
 
@@ -199,12 +198,11 @@ def _notes(stale: Sequence[Node], fixes: Sequence[Fix]) -> list[str]:
     if stale:
         names = named([node.name for node in stale], MOST_SHOWN)
         out.append(f"{STALE} taken from {counted(len(stale), 'node')}: {names}")
-    for item in fixes[:MOST_SHOWN]:
-        old, new = format_target(item.old), format_target(item.new)
-        out.append(f"{printable(item.node.name)} reshapes to {new} instead of {old}")
-    if len(fixes) > MOST_SHOWN:
-        out.append(f"and {len(fixes) - MOST_SHOWN:,} other Reshapes likewise")
-    return out
+    return [*out, *first_lines(fixes, MOST_SHOWN, "other Reshapes likewise", _reshaped)]
+
+
+def _reshaped(fix: Fix) -> str:
+    return f"{printable(fix.node.name)} reshapes to {format_target(fix.new)} instead of {format_target(fix.old)}"
 
 
 # The constants of Reshapes.

@@ -15,7 +15,7 @@ from gdsurgeon.ops.dtypes import FLOATING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.base import TensorSpec
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import and_more, near_miss
 from gdsurgeon.wire.protos import GraphDef
 
 _SMALL = frozenset((("FusedBatchNormV3", 5),))
@@ -100,8 +100,7 @@ def _not_counted(definition: GraphDef) -> list[str]:
     callers = [n for n in definition.node if n.op in library or any(map(functions_in, n.attr.values()))]
     if not callers:
         return []
-    more = f" and {len(callers) - 1:,} more" if len(callers) > 1 else ""
-    called = f"{quoted(callers[0].name)} ({printable(callers[0].op)}){more}"
+    called = f"{quoted(callers[0].name)} ({printable(callers[0].op)}){and_more(len(callers) - 1)}"
     return [f"the plan does not count what is computed inside functions: {called}"]
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from gdsurgeon.checkpoint.slices import spell
 from gdsurgeon.errors import Json, printable
-from gdsurgeon.text import counted, named, size
+from gdsurgeon.graph.attrs import format_shape
+from gdsurgeon.text import columns, counted, first_lines, labelled, named, renaming, size
 
 if TYPE_CHECKING:
     from gdsurgeon.checkpoint.stored import Checkpoint, StoredTensor
@@ -20,11 +21,12 @@ MOST_LINES = 8
 
 def lines(checkpoint: Checkpoint) -> Iterator[str]:
     """A tensor a line: its key, dtype and shape; of how many slices it is stored, if it is."""
-    widest = max((len(printable(key)) for key in checkpoint.keys), default=0)
-    for key in checkpoint.keys:
-        tensor = checkpoint.tensor(key)
-        slices = f"  {counted(len(tensor.slices), 'slice')}" if tensor.slices else ""
-        yield f"{printable(key):<{widest}}  {tensor.dtype.name} {_shape(tensor.shape)}{slices}"
+    return columns([(printable(key), _told(checkpoint.tensor(key))) for key in checkpoint.keys], indent="")
+
+
+def _told(tensor: StoredTensor) -> str:
+    slices = f"  {counted(len(tensor.slices), 'slice')}" if tensor.slices else ""
+    return f"{tensor.dtype.name} {format_shape(tensor.shape)}{slices}"
 
 
 def as_json(checkpoint: Checkpoint) -> dict[str, Json]:
@@ -40,10 +42,6 @@ def _described(tensor: StoredTensor) -> dict[str, Json]:
         "shape": list(tensor.shape),
         "slices": [spell(part) for part in tensor.slices],
     }
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return f"[{','.join(map(str, shape))}]"
 
 
 def verified(checkpoint: Checkpoint, found: Verified) -> str:
@@ -71,14 +69,12 @@ def summary(outcome: CheckpointOutcome, *, dry_run: bool) -> list[str]:
     compared = outcome.compared
     what += f"  {counted(compared.tensors, 'tensor')}, {counted(outcome.shards, 'shard')}"
     head = f"{what}, {size(outcome.written)} written"
-    return [head, *(f"  {label:<9}{text}" for label, text in _entries(outcome))]
+    return [head, *labelled(_entries(outcome))]
 
 
 def _entries(outcome: CheckpointOutcome) -> Iterator[tuple[str, str]]:
-    for old, new in list(outcome.renamed.items())[:MOST_LINES]:
-        yield "renamed", f"{printable(old)}  ->  {printable(new)}"
-    if len(outcome.renamed) > MOST_LINES:
-        yield "renamed", f"and {len(outcome.renamed) - MOST_LINES:,} more"
+    for line in first_lines(list(outcome.renamed.items()), MOST_LINES, show=renaming):
+        yield "renamed", line
     if outcome.dropped:
         yield "dropped", f"{counted(len(outcome.dropped), 'tensor')}: {named(outcome.dropped)}"
     if outcome.valued:

@@ -14,14 +14,13 @@ from gdsurgeon.difference.difference import Difference, ValueChange
 from gdsurgeon.difference.hunks import Hunks
 from gdsurgeon.difference.interface import EndChange, SignatureChange
 from gdsurgeon.errors import printable
-from gdsurgeon.text import counted, ops, size
+from gdsurgeon.text import counted, first_lines, ops, size
 
 WIDTH = 80
 LONGEST_NAME = 60
 """Characters of a name that are shown: of a longer one the beginning and the end."""
 MOST_LINES = 8
 """Lines for each kind of difference; of the others the number is said."""
-MOST_FUNCTIONS = 5
 ARROW = "->"
 
 
@@ -94,28 +93,22 @@ def wrapped(label: str, texts: Iterable[str]) -> Iterator[str]:
         )
 
 
-def sections(difference: Difference, most: int = MOST_LINES) -> Iterator[tuple[str, list[str]]]:
+def sections(difference: Difference, most: int = MOST_LINES) -> Iterator[tuple[str, Sequence[str]]]:
     """What became of the nodes, by label; MOST lines each."""
     for side in ("input", "output"):
         ends = [end_text(end) for end in difference.ends if end.side == side]
-        yield side, first(ends, most)
-    yield "signature", first([signature_text(change) for change in difference.signatures], most)
-    yield "renamed", first([_renaming(*item) for item in difference.renamings().items()], most)
+        yield side, first_lines(ends, most)
+    yield "signature", first_lines([signature_text(change) for change in difference.signatures], most)
+    yield "renamed", first_lines([_renaming(*item) for item in difference.renamings().items()], most)
     found = sorted(difference.hunks, key=lambda h: (-len(h.places), -h.added.total() - h.removed.total()))
     for label in ("replaced", "added", "removed"):
-        yield label, first([hunk_text(difference, hunks) for hunks in found if _label(hunks) == label], most)
-    yield "changed", first(list(_changed(difference)), most)
-    yield "rewired", first(list(_rewired(difference)), most)
-    yield "value", first(list(_small_values(difference)), most)
+        yield label, first_lines([hunk_text(difference, hunks) for hunks in found if _label(hunks) == label], most)
+    yield "changed", first_lines(list(_changed(difference)), most)
+    yield "rewired", first_lines(list(_rewired(difference)), most)
+    yield "value", first_lines(list(_small_values(difference)), most)
     weights = _weights(difference)
     yield "weights", [text for text in (weights, _unread(difference)) if text]
-    yield "function", first(list(_functions(difference)), most)
-
-
-def first(texts: Sequence[str], most: int) -> list[str]:
-    """The first of TEXTS, and how many more there are."""
-    more = len(texts) - most
-    return [*texts[:most], f"and {more:,} more"] if more > 0 else list(texts)
+    yield "function", first_lines(list(_functions(difference)), most)
 
 
 def shown(name: str) -> str:

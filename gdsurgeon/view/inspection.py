@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.ops.op_defs import table_version
-from gdsurgeon.text import counted, listed, ops, size
+from gdsurgeon.text import and_more, columns, counted, listed, ops, size
 from gdsurgeon.view.summary import signature_json
 
 if TYPE_CHECKING:
@@ -78,9 +78,8 @@ def lines(inspection: Inspection) -> list[str]:
     head += f", producer {graph.store.producer}" if graph.store.producer else ""
     out = [head]
     for label, tensors in (("inputs", inspection.signature.inputs), ("outputs", inspection.signature.outputs)):
-        width = max((len(printable(t.name)) for t in tensors), default=0)
         out.append(f"  {label}" + ("" if tensors else "  none"))
-        out.extend(f"    {printable(t.name):<{width}}  {t.spelt}" for t in tensors)
+        out += columns([(printable(tensor.name), tensor.spelt) for tensor in tensors])
     out += _signature_lines(graph.serving) if graph.serving is not None else ()
     if inspection.variables:
         where = _restored(graph.serving) or "whose values are not in the file"
@@ -126,7 +125,7 @@ def _restored(serving: Serving | None) -> str:
 def _contents_lines(contents: Contents) -> Iterator[str]:
     """Variables, those first that signatures need; assets; collections."""
     variables = sorted(contents.variables, key=lambda variable: not variable.signatures)
-    yield from _table([_variable_row(variable, contents.signatures) for variable in variables[:MOST_VARIABLES]], [])
+    yield from columns([_variable_row(variable, contents.signatures) for variable in variables[:MOST_VARIABLES]])
     if len(variables) > MOST_VARIABLES:
         yield Line("    and {more} more ({as_json} has all)", more=f"{len(variables) - MOST_VARIABLES:,}")
     if contents.assets:
@@ -155,17 +154,6 @@ def _trouble_lines(troubles: Sequence[tuple[Trouble, str]]) -> Iterator[str]:
             yield f"      {repair}"
 
 
-def _table(rows: Sequence[Sequence[str]], numbers: Iterable[int], indent: str = "    ") -> Iterator[str]:
-    """ROWS in columns; those of NUMBERS to the right."""
-    if not rows:
-        return
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    right = set(numbers)
-    for row in rows:
-        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        yield (indent + "  ".join(cells)).rstrip()
-
-
 def _op_lines(usage: Sequence[OpUsage]) -> Iterator[str]:
     inner = any(op.inner_nodes for op in usage)
     head = ["op", "nodes", *(["in functions"] if inner else []), ""]
@@ -174,7 +162,7 @@ def _op_lines(usage: Sequence[OpUsage]) -> Iterator[str]:
         known = "" if op.is_known else "a function" if op.is_function else f"not known to TensorFlow {table_version()}"
         rows.append([printable(op.op), f"{op.nodes:,}", *([f"{op.inner_nodes:,}"] if inner else []), known])
     yield "  ops"
-    yield from _table(rows, range(1, len(head) - 1))
+    yield from columns(rows, right=range(1, len(head) - 1))
 
 
 def _size_lines(sizes: ConstantSizes) -> Iterator[str]:
@@ -182,7 +170,7 @@ def _size_lines(sizes: ConstantSizes) -> Iterator[str]:
         yield "  constants  none"
         return
     yield f"  constants  {sizes.count:,}, {size(sizes.bytes)}"
-    yield from _table([_size_row(constant) for constant in sizes.largest], [0])
+    yield from columns([_size_row(constant) for constant in sizes.largest], right=[0])
     more = sizes.count - len(sizes.largest)
     if more:
         rest = sizes.bytes - sum(constant.bytes for constant in sizes.largest)
@@ -239,9 +227,7 @@ def _string_lines(found: Sequence[Strings], most: int) -> Iterator[str]:
         if places:
             count = sum(len(place.paths) if label == "paths" else place.count for place in places)
             yield f"  {label}  {count:,} in {counted(len(places), 'place')}"
-            rows = [_string_row(place) for place in places[:most]]
-            width = min(max(len(where) for where, _ in rows), WIDEST_PLACE)
-            yield from (f"    {where:<{width}}  {text}" for where, text in rows)
+            yield from columns([_string_row(place) for place in places[:most]], widest=WIDEST_PLACE)
             if len(places) > most:
                 yield Line("    and {more} ({top})", more=counted(len(places) - most, "more place"))
     if others:
@@ -261,9 +247,7 @@ def _place(strings: Strings) -> str:
 def _string_row(strings: Strings) -> tuple[str, str]:
     shown = strings.paths or strings.texts
     count = len(strings.paths) if strings.paths else strings.count
-    text = ", ".join(map(_shortened, shown[:MOST_STRINGS]))
-    if count > MOST_STRINGS:
-        text += f" and {count - MOST_STRINGS:,} more"
+    text = ", ".join(map(_shortened, shown[:MOST_STRINGS])) + and_more(count - MOST_STRINGS)
     where = _place(strings)
     return where if strings.is_tensor or not strings.node else f"{where}  {printable(strings.attr)}", text
 

@@ -20,7 +20,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.ops.op_defs import table_version
-from gdsurgeon.text import counted, size
+from gdsurgeon.text import columns, counted, size
 from gdsurgeon.wire.protos import AttrValue
 
 MOST_LISTED = 20
@@ -135,11 +135,7 @@ def _columns(rows: Sequence[Sequence[str]], indent: str = "    ") -> Iterator[st
     """The first of ROWS in columns, and a count of the others; a column without anything is left out."""
     shown = rows[:MOST_LISTED]
     width = max(map(len, shown), default=0)
-    cells = [[*row, *[""] * (width - len(row))] for row in shown]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        padded = [cell.ljust(min(size, WIDEST)) for cell, size in zip(row, widths, strict=True) if size]
-        yield (indent + "  ".join(padded)).rstrip()
+    yield from columns([[*row, *[""] * (width - len(row))] for row in shown], indent, widest=WIDEST)
     if len(rows) > len(shown):
         yield f"{indent}and {len(rows) - len(shown):,} more"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.ops.dtypes import dtype_name
-from gdsurgeon.text import change, counted, listed, named, ops, size
+from gdsurgeon.text import change, counted, first_lines, labelled, listed, named, ops, renaming, size
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
@@ -31,9 +31,7 @@ def summary(outcome: Outcome) -> list[str]:
     head = f"{what}  {size(outcome.size)}, {counted(after.nodes, 'node')}{change(before.nodes, after.nodes)}"
     if before.ops is not None and after.ops is not None:
         head += f", {counted(len(after.ops), 'op type')}{change(len(before.ops), len(after.ops))}"
-    lines = [head]
-    lines += [f"  {label:<9}{text}" for label, text in _entries(outcome)]
-    return lines
+    return [head, *labelled(_entries(outcome))]
 
 
 def _entries(outcome: Outcome) -> Iterator[tuple[str, str]]:
@@ -95,10 +93,8 @@ def _gained(outcome: Outcome) -> dict[str, int] | None:
 
 
 def _names_and_nodes(intent: Intent, gained: dict[str, int] | None = None) -> Iterator[tuple[str, str]]:
-    for old, new in list(intent.renamed.items())[:MOST_LINES]:
-        yield "renamed", f"{printable(old)}  ->  {printable(new)}"
-    if len(intent.renamed) > MOST_LINES:
-        yield "renamed", f"and {len(intent.renamed) - MOST_LINES:,} more"
+    for line in first_lines(list(intent.renamed.items()), MOST_LINES, show=renaming):
+        yield "renamed", line
     if intent.added:
         are_all = gained is not None and sum(gained.values()) == len(intent.added)
         what = ops(gained) if gained is not None and are_all else named(intent.added)
@@ -111,7 +107,7 @@ def _names_and_nodes(intent: Intent, gained: dict[str, int] | None = None) -> It
 
 def _tensors(intent: Intent) -> Iterator[tuple[str, str]]:
     for old, new in list(intent.moved.items())[:MOST_LINES]:
-        yield "moved", f"{printable(old)}  ->  {printable(new)}"
+        yield "moved", renaming((old, new))
     if len(intent.moved) > MOST_LINES:
         yield "moved", f"and {counted(len(intent.moved) - MOST_LINES, 'other tensor')}"
     rewired = [slot for slot in intent.rewired if slot.old != slot.new]  # not what only has another node of the name

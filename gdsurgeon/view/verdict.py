@@ -11,7 +11,7 @@ from gdsurgeon.proof.models.divergence import Divergence, Guilty
 from gdsurgeon.proof.models.profile import Profile
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.runtime.statistics import Statistics
-from gdsurgeon.text import counted, listed, size
+from gdsurgeon.text import counted, labelled, listed, size
 from gdsurgeon.view.summary import (
     MOST_LINES,
     chance,
@@ -29,8 +29,7 @@ def verdict_lines(verdict: Verdict, error: GdsurgeonError | None = None) -> list
     lines = [
         f"{printable(graph.name)}  {size(graph.bytes)}, {counted(graph.nodes, 'node')}" for graph in verdict.graphs
     ]
-    lines += [f"  {label:<9}{text}" for label, text in _entries(verdict, error)]
-    return lines
+    return [*lines, *labelled(_entries(verdict, error))]
 
 
 def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[str, str]]:

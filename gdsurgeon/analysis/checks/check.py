@@ -17,6 +17,7 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import NAME_RULE
 from gdsurgeon.graph.records import batches
 from gdsurgeon.ops.op_defs import arg_count, graph_def_version, table_version
+from gdsurgeon.text import and_more
 from gdsurgeon.wire.fields import LEN
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import GraphDebugInfo, VersionDef
@@ -75,8 +76,8 @@ def broken(graph: Graph, findings: Findings) -> InputError:
     name = printable(graph.source_name)
     if findings.fault_count == 1:
         return InputError(f"{name} is broken: {findings.faults[0]}", advice="repair")
-    more = findings.fault_count - len(findings.faults)
-    details = (*findings.faults, *((f"and {more:,} more",) if more else ()))
+    more = and_more(findings.fault_count - len(findings.faults))
+    details = (*findings.faults, *((more[1:],) if more else ()))
     return InputError(f"{name} is broken in {findings.fault_count:,} places:", advice="repair", details=details)
 
 

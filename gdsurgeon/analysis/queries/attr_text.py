@@ -12,7 +12,7 @@ from functools import cache
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, func_value, shape_of, shape_value
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import and_more, near_miss
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 
@@ -218,9 +218,7 @@ def format_attr(value: AttrValue) -> str:
         return _format(which)(getattr(value, which))
     for field, items in value.list.ListFields():
         shown = [_format(field.name)(item) for item in items[:MOST_SHOWN]]
-        return (
-            "[" + ",".join(shown) + (f" and {len(items) - MOST_SHOWN:,} more" if len(items) > MOST_SHOWN else "") + "]"
-        )
+        return f"[{','.join(shown)}{and_more(len(items) - MOST_SHOWN)}]"
     return "[]"
 
 

@@ -14,6 +14,7 @@ from gdsurgeon.feeds.make.numbers import INTEGERS
 from gdsurgeon.graph.attrs import shape_of
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.ops import dtypes
+from gdsurgeon.text import listed
 
 MOST_WRAPPINGS = 4
 """Texts inside texts that are followed."""
@@ -148,9 +149,7 @@ def _example(step: Step, depth: int) -> Content:
 
 def _keys(features: tuple[Feature, ...]) -> str:
     """The keys of FEATURES, the first few of them."""
-    names = [feature.key for feature in features]
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return (", ".join(names[:5]) + more) or "nothing"
+    return listed((feature.key for feature in features), 5) or "nothing"
 
 
 def _behind(outlet: Outlet, dtype: int, depth: int) -> Content:

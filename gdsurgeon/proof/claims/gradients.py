@@ -31,7 +31,7 @@ from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Tria
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 from gdsurgeon.runtime.differentiation.gradients import Derivation
 from gdsurgeon.specification.asked import Asked
-from gdsurgeon.text import named, told_apart
+from gdsurgeon.text import and_more, named, told_apart
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
 
@@ -131,7 +131,7 @@ def _compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
     facts = {
         "name": printable(left[0]),
         "reason": printable(reasons.get(left[0], "not run")),
-        "more": f" and {len(left) - 1:,} more" if len(left) > 1 else "",
+        "more": and_more(len(left) - 1),
     }
     if len(left) == len(claim.names):
         raise NotValidatedError(

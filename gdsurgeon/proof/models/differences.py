@@ -9,6 +9,7 @@ from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.facts import Value
 from gdsurgeon.errors import Json, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, plain
+from gdsurgeon.text import listed, shortened
 from gdsurgeon.wire.messages import decode_error
 
 EQUAL, DIFFERENT = "equal", "different"
@@ -44,8 +45,7 @@ class GraphDifference:
     def text(self) -> str:
         """It as a line."""
         where = f" in the function {quoted(self.where)}" if self.where else ""
-        more = f" and {len(self.what) - 3} more" if len(self.what) > 3 else ""
-        return f"{quoted(self.name)}{where}: {', '.join(self.what[:3])}{more}{f' ({self.why})' if self.why else ''}"
+        return f"{quoted(self.name)}{where}: {listed(self.what, 3)}{f' ({self.why})' if self.why else ''}"
 
     def as_json(self) -> dict[str, Json]:
         """For reports."""
@@ -126,7 +126,7 @@ def _attr(data: Value) -> str:
     simple = plain(value)
     text = simple.decode("utf-8", "replace") if isinstance(simple, bytes) else str(simple)
     text = text if simple is not None else " ".join(str(value).split())
-    return printable(text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "...")
+    return printable(shortened(text, MOST_SHOWN))
 
 
 def summed_up(differences: list[GraphDifference]) -> Iterator[str]:

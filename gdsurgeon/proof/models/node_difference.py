@@ -9,7 +9,7 @@ from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.writing import node_def
-from gdsurgeon.text import an
+from gdsurgeon.text import an, shortened
 from gdsurgeon.wire.protos import AttrValue
 
 MOST_SHOWN = 60
@@ -49,7 +49,7 @@ def _attr(a: Node, b: Node, key: str) -> str:
 
 def _text(value: AttrValue | None) -> str:
     text = " ".join(str(value).split())
-    return printable(text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "...")
+    return printable(shortened(text, MOST_SHOWN))
 
 
 def _bodies(a: Node, b: Node) -> list[str]:
