@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from gdsurgeon.container.mentions import CONTEXTS, as_variable, contexts_in, entry_of, respell_context, respelt_entry
+from gdsurgeon.container.mentions import (
+    CONTEXTS,
+    RUNNERS,
+    SAVERS,
+    as_variable,
+    contexts_in,
+    entry_of,
+    respell_context,
+    respelt_entry,
+)
 from gdsurgeon.graph.serving import Copied
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import CollectionDef, ContextDef, MetaGraphDef
@@ -46,7 +55,9 @@ def _add(key: str, collection: CollectionDef, copied: Copied, spell: Spell) -> N
         entries = list(collection.bytes_list.value)
         if key in CONTEXTS:
             collection.bytes_list.value[:] = _with_contexts(key, entries, copied, spell)
-        else:
+        elif key == RUNNERS:
+            collection.bytes_list.value.extend(_runners(entries, spell))
+        elif key != SAVERS:
             collection.bytes_list.value.extend(_variables(entries, copied, spell))
 
 
@@ -62,6 +73,16 @@ def _variables(entries: Iterable[bytes], copied: Copied, spell: Spell) -> Iterat
             name = copy.save_slice_info_def.full_name
             copy.save_slice_info_def.full_name = keys.get(name) or copied.spelt(name)
         yield copy.SerializeToString(deterministic=True)
+
+
+def _runners(entries: Iterable[bytes], spell: Spell) -> Iterator[bytes]:
+    """What fills the copies of queues: what fills the originals, where that was copied."""
+    for entry in entries:
+        found = entry_of(RUNNERS, message("tensorflow.QueueRunnerDef"), entry)
+        filling = [name for name in found.enqueue_op_name if spell(name) != name]
+        if filling and spell(found.queue_name) != found.queue_name:
+            found.enqueue_op_name[:] = filling
+            yield respelt_entry(RUNNERS, found.SerializeToString(), spell) or b""
 
 
 def _with_contexts(key: str, entries: Iterable[bytes], copied: Copied, spell: Spell) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """Every place around a graph that holds the name of a node of it.
 
 Facts: saver_def, signature_def, asset_file_def, the collections (names of nodes, VariableDefs, contexts of loops and
-conditionals, assets in an Any), and the constants of the object graph.
+conditionals, runners of queues, savers, assets in an Any), and the constants of the object graph.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ CONTEXTS: Mapping[str, Literal["tensorflow.WhileContextDef", "tensorflow.CondCon
     "cond_context": "tensorflow.CondContextDef",
 }
 """The collections of the contexts of loops and of conditionals."""
+RUNNERS, SAVERS = "queue_runners", "savers"
+"""The collections of what fills queues, and of savers."""
 _SAVER = {"filename_tensor_name": "the saver's file name", "save_tensor_name": "saving", "restore_op_name": "restoring"}
 _CONTEXT = ("pred_name", "pivot_name", "pivot_for_pred_name", "pivot_for_body_name", "maximum_iterations_name")
+_RUNNER = ("queue_name", "close_op_name", "cancel_op_name")
 _VARIABLE = ("variable_name", "initial_value_name", "initializer_name", "snapshot_name")
 
 
@@ -117,17 +120,26 @@ def respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
         context = entry_of(key, message(CONTEXTS[key]), entry)
         respell_context(context, spell)
         return context.SerializeToString(deterministic=True)
+    if key == RUNNERS:
+        runner = entry_of(key, message("tensorflow.QueueRunnerDef"), entry)
+        runner.enqueue_op_name[:] = list(_left(list(runner.enqueue_op_name), spell))
+        return _respelt(runner, _RUNNER, spell) if runner.enqueue_op_name else None
+    if key == SAVERS:
+        return _respelt(entry_of(key, message("tensorflow.SaverDef"), entry), tuple(_SAVER), spell)
     found = as_variable(entry)
-    if found is None:
-        return entry
-    for field in _VARIABLE:
-        text = getattr(found, field)
+    return _respelt(found, _VARIABLE, spell) if found is not None else entry
+
+
+def _respelt(entry: Message, fields: Iterable[str], spell: Spell) -> bytes | None:
+    """ENTRY, with FIELDS as SPELL names nodes; None where one of these is gone."""
+    for field in fields:
+        text = getattr(entry, field)
         if text:
             now = spell(text)
             if now is None:
                 return None
-            setattr(found, field, now)
-    return found.SerializeToString(deterministic=True)
+            setattr(entry, field, now)
+    return entry.SerializeToString(deterministic=True)
 
 
 def as_variable(entry: bytes) -> VariableDef | None:

@@ -74,9 +74,9 @@ _OF_MODELS = frozenset(
     f"tensorflow.{name}"
     for name in (
         "AssetFileDef", "BundleEntryProto", "BundleHeaderProto", "CollectionDef", "CondContextDef", "MetaGraphDef",
-        "SavedBareConcreteFunction", "SavedConcreteFunction", "SavedModel", "SavedObject", "SavedObjectGraph",
-        "SavedTensorSlices", "SaverDef", "SignatureDef", "TensorInfo",
-        "TrackableObjectGraph", "VariableDef", "WhileContextDef",
+        "QueueRunnerDef", "SavedBareConcreteFunction", "SavedConcreteFunction", "SavedModel", "SavedObject",
+        "SavedObjectGraph", "SavedTensorSlices", "SaverDef", "SignatureDef", "TensorInfo", "TrackableObjectGraph",
+        "VariableDef", "WhileContextDef",
     )
 )  # fmt: skip
 """The messages that are not needed for a GraphDef."""
@@ -108,6 +108,10 @@ def message(name: Literal["tensorflow.AssetFileDef"]) -> type[protos.AssetFileDe
 def message(name: Literal["tensorflow.MetaGraphDef"]) -> type[protos.MetaGraphDef]: ...
 @overload
 def message(name: Literal["tensorflow.WhileContextDef", "tensorflow.CondContextDef"]) -> type[protos.ContextDef]: ...
+@overload
+def message(name: Literal["tensorflow.QueueRunnerDef"]) -> type[protos.QueueRunnerDef]: ...
+@overload
+def message(name: Literal["tensorflow.SaverDef"]) -> type[protos.SaverDef]: ...
 @overload
 def message(name: Literal["tensorflow.SavedBareConcreteFunction"]) -> type[protos.SavedBareConcreteFunction]: ...
 @overload

@@ -307,6 +307,13 @@ class SaverDef(Message):
     version: int
 
 
+class QueueRunnerDef(Message):
+    queue_name: str
+    enqueue_op_name: Scalars[str]
+    close_op_name: str
+    cancel_op_name: str
+
+
 class MetaInfo(Message):
     tags: Scalars[str]
     tensorflow_version: str

@@ -106,6 +106,10 @@ def test_what_is_gone_leaves_lists(desk: Desk) -> None:
     assert desk.run("remove", "model", "--node", "unused", *QUICK, "-o", "out").code == 0
     wanted = meta_graph()
     del wanted.collection_def["losses"].node_list.value[0]
+    (entry,) = wanted.collection_def["queue_runners"].bytes_list.value
+    runner = message("tensorflow.QueueRunnerDef").FromString(entry)
+    assert runner.enqueue_op_name.pop() == "unused"
+    wanted.collection_def["queue_runners"].bytes_list.value[0] = runner.SerializeToString()
     del wanted.graph_def.node[6]
     assert plainly(read("out")) == saved_model(wanted)
 

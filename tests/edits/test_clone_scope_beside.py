@@ -157,6 +157,10 @@ def test_the_collections_list_the_copies(tmp_path: Path) -> None:
         assert (w.snapshot_name, w.save_slice_info_def.full_name) == ("copy/w/read:0", "copy/of_old/w")
     assert meta.collection_def["losses"].node_list.value == ["net/y:0", "out:0", "copy/y:0"]
     assert meta.collection_def["train_op"].node_list.value == ["net/train"]
+    _, entry = meta.collection_def["queue_runners"].bytes_list.value
+    runner = message("tensorflow.QueueRunnerDef").FromString(entry)
+    assert (runner.queue_name, list(runner.enqueue_op_name)) == ("copy/mul", ["copy/w/read"])
+    assert (runner.close_op_name, runner.cancel_op_name) == ("copy/y", "x")
     contexts = meta.collection_def["while_context"].bytes_list.value
     own, copy, around = (message("tensorflow.WhileContextDef").FromString(entry) for entry in contexts)
     assert (own.context_name, copy.context_name, around.context_name) == ("net/loop", "copy/loop", "around")

@@ -109,6 +109,14 @@ def _fill_collections(collections: Any, at: Spell, asset: Any) -> None:
     choice.pred_name, choice.pivot_name = at("w/initial") + ":0", at("y") + ":0"
     choice.values_def.values.append(at("y") + ":0")
     collections["while_context"].bytes_list.value.append(loop.SerializeToString(deterministic=True))
+    runner = message("tensorflow.QueueRunnerDef")()
+    runner.queue_name, runner.close_op_name, runner.cancel_op_name = at("asset"), at("init"), at("save/all")
+    runner.enqueue_op_name.extend([at("w/Assign"), at("unused")])
+    collections["queue_runners"].bytes_list.value.append(runner.SerializeToString())
+    saver = message("tensorflow.SaverDef")()
+    saver.filename_tensor_name, saver.restore_op_name = at("save/file") + ":0", at("save/all")
+    saver.save_tensor_name = at("save/saved") + ":0"
+    collections["savers"].bytes_list.value.append(saver.SerializeToString())
     collections["cond_context"].bytes_list.value.append(choice.SerializeToString(deterministic=True))
 
 

@@ -120,6 +120,10 @@ def meta_graph() -> Any:
     around = message("tensorflow.WhileContextDef")(context_name="around", pivot_name="x:0")
     around.values_def.values.extend(["net/y:0", "x:0"])
     around.nested_contexts.add().while_ctxt.CopyFrom(loop)
+    runner = message("tensorflow.QueueRunnerDef")(
+        queue_name="net/mul", enqueue_op_name=["net/w/read", "x"], close_op_name="net/y", cancel_op_name="x"
+    )
+    out.collection_def["queue_runners"].bytes_list.value.append(runner.SerializeToString())
     out.collection_def["while_context"].bytes_list.value.extend([loop.SerializeToString(), around.SerializeToString()])
     return out
 

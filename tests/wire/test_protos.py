@@ -22,6 +22,7 @@ ROOTS = {
     "tensorflow.SavedTensorSlices": protos.SavedTensorSlices,
     "tensorflow.TrackableObjectGraph": protos.TrackableObjectGraph,
     "tensorflow.MetaGraphDef": protos.MetaGraphDef,
+    "tensorflow.QueueRunnerDef": protos.QueueRunnerDef,
     "tensorflow.VariableDef": protos.VariableDef,
     "tensorflow.WhileContextDef": protos.ContextDef,
     "gdsurgeon.NodeHeaders": protos.NodeColumns,
