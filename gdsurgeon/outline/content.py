@@ -133,19 +133,19 @@ class _Reader:
             out.controls.append([row_of[p] for p, slot in reads if slot < 0 and p in row_of])
             if top.reads_missing(number):
                 out.faults[row] = "reads a node that is not there"
-            self._describe(row, node, out)
+            self._describe(row, number, node, out)
         out.order = producers_first(out)
         find_weights(out)
         return out
 
-    def _describe(self, row: int, node: Node, out: Content) -> None:
-        """Enters what NODE says of itself."""
+    def _describe(self, row: int, number: int, node: Node, out: Content) -> None:
+        """Enters what NODE, that NUMBER has, says of itself."""
         try:
             op, device = node.op, node.device
             outputs, attrs, calls = self._outputs(node), self._attrs(node), self._calls(node)
         except GdsurgeonError as error:
             out.faults[row] = str(error)
-            op, device, outputs, attrs, calls = self._top.op(self._top.id_of(node)), "", [], [], ()
+            op, device, outputs, attrs, calls = self._top.op(number), "", [], [], ()  # a node is not found by an illegal name
         out.ops.append(op)
         out.devices.append(device)
         out.outputs.append(outputs)

@@ -411,6 +411,13 @@ def test_a_corrupt_attr_is_a_fault_of_its_node() -> None:
     assert list(found.main.content.faults) == [1]
 
 
+@pytest.mark.parametrize("name", ["", "a:b", "^c"])
+def test_a_node_that_no_input_can_name_is_a_fault(name: str) -> None:
+    content = outlines(IMAGE, node(name, "NoOp"), relu("r", "x")).main.content
+    assert (content.names, content.ops) == (["x", name, "r"], ["Placeholder", "NoOp", "Relu"])
+    assert list(content.faults) == [1]
+
+
 def test_a_cycle_is_seen() -> None:
     found = outlines(IMAGE, add("a/p", "x", "a/q"), relu("a/q", "a/p"))
     assert scopes(found.main.root)["a"].nodes == 2
