@@ -122,14 +122,19 @@ def op_names() -> list[str]:
     return [line.partition("\t")[0] for line in _table().splitlines()[1:]]
 
 
+@cache
+def _head() -> list[str]:
+    return _table().partition("\n")[0].split("\t")
+
+
 def table_version() -> str:
     """The TensorFlow version that the table was made from."""
-    return _table().split("\n", 1)[0].split("\t")[1]
+    return _head()[1]
 
 
 def graph_def_version() -> int:
     """The version of GraphDefs of that TensorFlow: of which it may be said that it must not read a file."""
-    return int(_table().split("\n", 1)[0].split("\t")[2])
+    return int(_head()[2])
 
 
 MOST_LISTED = 1 << 20

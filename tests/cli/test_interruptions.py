@@ -165,7 +165,7 @@ class Validation:
         wait_for(lambda: [name for name in desk.files() if name.startswith(".out.pb.gdsurgeon-")])
         (self.child,) = children(self.process.pid)
         # Longer than TensorFlow takes to load: it is in the loop, or about to be.
-        wait_for(lambda: not is_running(self.child) or processor_ticks(self.child) > 100)
+        wait_for(lambda: not is_running(self.child) or processor_ticks(self.child) > 70)
 
     def finished(self) -> Ran:
         ran = finished(self.process)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,9 @@ def keras_application(name: str) -> Any:
 
     tf.keras.backend.clear_session()
     tf.keras.utils.set_random_seed(SEED)
-    architecture = getattr(tf.keras.applications, name)(weights=None, input_shape=(IMAGE, IMAGE, 3)).get_config()
-    for layer in architecture["layers"]:
-        layer.pop("build_config", None)
-        if "filters" in layer["config"]:
-            layer["config"]["filters"] //= THINNER
-    model = tf.keras.Model.from_config(architecture)
+    thinner = {"alpha": 1 / THINNER} if name.startswith("MobileNet") else {}
+    with contextlib.nullcontext() if thinner else thin_convolutions():
+        model = getattr(tf.keras.applications, name)(weights=None, input_shape=(IMAGE, IMAGE, 3), **thinner)
     image = tf.TensorSpec([None, IMAGE, IMAGE, 3], tf.float32, name="image")
     function = tf.function(lambda image: model(image, training=False)).get_concrete_function(image)
     frozen = convert_variables_to_constants_v2(function).graph.as_graph_def()
@@ -39,6 +37,21 @@ def keras_application(name: str) -> Any:
         tf.graph_util.import_graph_def(frozen, name="")
         tf.compat.v1.placeholder(tf.float32, [None, 1000], name="grad_ys")
     return graph.as_graph_def()
+
+
+@contextlib.contextmanager
+def thin_convolutions() -> Iterator[None]:
+    """Has each convolution that is made meanwhile give a part of the channels that it is asked for."""
+    whole = tf.keras.layers.Conv2D.__init__
+
+    def thin(layer: Any, filters: int, *arguments: Any, **named: Any) -> None:
+        whole(layer, filters // THINNER, *arguments, **named)
+
+    tf.keras.layers.Conv2D.__init__ = thin
+    try:
+        yield
+    finally:
+        tf.keras.layers.Conv2D.__init__ = whole
 
 
 def transformer() -> None:
