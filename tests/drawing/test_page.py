@@ -9,6 +9,7 @@ import re
 import xml.etree.ElementTree as ET
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,51 @@ def test_many_children_are_shown_in_parts(show: Show) -> None:
     shown.press("Escape", "0")
     more.click()
     assert len(shown.names()) == 500 and not more.count()
+
+
+LAYOUTS = """(source) => {
+    const layout = new Function(`${source}; return layout`)();
+    let seed = 7;
+    const random = (below) => (seed = (seed * 16807) % 2147483647) % below;
+    const wrong = [];
+    for (let round = 0; round < 60; round++) {
+        const count = 1 + random(40), pairs = new Set();
+        const sizes = Array.from({ length: count }, () => [20 + random(200), 20 + random(80)]);
+        for (let left = random(2 * count); left; left--) {
+            const [from, to] = [random(count), random(count)];  // cycles too
+            if (from !== to) pairs.add(`${from},${to}`);
+        }
+        const edges = [...pairs].map((pair) => pair.split(",").map(Number));
+        const found = layout(sizes, edges), again = layout(sizes, edges);
+        if (JSON.stringify(found) !== JSON.stringify(again)) wrong.push(`${round}: not the same again`);
+        const near = (a, b) => Math.abs(a - b) < 0.01;
+        sizes.forEach(([width, height], a) => {
+            const inside = (middle, extent, most) => middle - extent / 2 > -0.01 && middle + extent / 2 < most + 0.01;
+            if (!inside(found.x[a], width, found.width) || !inside(found.y[a], height, found.height)) {
+                wrong.push(`${round}: ${a} is outside`);
+            }
+            for (let b = 0; b < a; b++) {
+                const apartX = Math.abs(found.x[a] - found.x[b]) - (width + sizes[b][0]) / 2;
+                const apartY = Math.abs(found.y[a] - found.y[b]) - (height + sizes[b][1]) / 2;
+                if (apartX < -0.01 && apartY < -0.01) wrong.push(`${round}: ${a} lies on ${b}`);
+            }
+        });
+        edges.forEach(([from, to], at) => {
+            const line = found.lines[at], [x, y] = line[0], [toX, toY] = line[line.length - 1];
+            const touches = (node, px, py) => Math.abs(px - found.x[node]) <= sizes[node][0] / 2
+                && near(Math.abs(py - found.y[node]), sizes[node][1] / 2);
+            if (!touches(from, x, y) || !touches(to, toX, toY)) wrong.push(`${round}: the line ${at} ends elsewhere`);
+        });
+    }
+    return wrong;
+}"""
+
+
+def test_layouts_of_any_graph_are_sound_and_always_the_same(chromium: Any) -> None:
+    source = files("gdsurgeon.drawing").joinpath("page").joinpath("layout.js").read_text(encoding="utf-8")
+    blank = chromium.new_page()
+    assert blank.evaluate(LAYOUTS, source) == []
+    blank.close()
 
 
 # -- what is told of it --------------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ class Pane {
   node(graph, row) {
     const { model } = this, mark = model.mark(graph, row), fault = graph.fault(row);
     const inputs = graph.inputs(row), controls = graph.controls(row), readers = graph.readers(row);
+    const outputs = graph.outputs(row);
     const code = (text) => html("code", {}, printable(text));
     const input = ([producer, slot]) =>
       this.link({ graph, row: producer }, slot ? `${printable(graph.name(producer))}:${slot}` : "", " ",
@@ -87,7 +88,8 @@ class Pane {
       model.note(graph, row) ? html("pre", { class: "note" }, printableLines(model.note(graph, row))) : "",
       fault ? html("p", { class: "fault" }, `⚠ ${printable(fault)}`) : "",
       this.section("value", [graph.value(row), graph.statistics(row)].filter(Boolean).map((text) => html("div", { class: "item" }, code(text)))),
-      this.section("outputs", graph.outputs(row).map((tensor, slot) => html("div", { class: "item" }, `${slot}: `, code(tensor)))),
+      this.section("outputs", outputs.slice(0, PANE.listed).map((tensor, slot) => html("div", { class: "item" }, `${slot}: `, code(tensor))),
+        this.rest(outputs.length - PANE.listed)),
       this.section(`inputs (${inputs.length + controls.length})`, inputs.slice(0, PANE.listed).map(input),
         controls.slice(0, PANE.listed).map((producer) => this.link({ graph, row: producer }, `^${printable(graph.name(producer))}`)),
         this.rest(Math.max(0, inputs.length - PANE.listed) + Math.max(0, controls.length - PANE.listed))),
