@@ -107,6 +107,7 @@ HINTS: Mapping[str, str] = {
     "replace-model": "-i replaces MODEL",
     "replace-path": "-o PATH replaces PATH",
     "same-feeds": "--feeds FILE.npz has it fed what --save-feeds has kept, where seed and samples are not the same",
+    "share-variables": "--variables share has the clone read those that there are",
     "slim": "gdsurgeon slim {model} -o OUT writes it for all loaders",
     "structure-only": "--validate structure does without running",
     "tar-stream": "'-' takes the tar stream of a SavedModel's folder from standard input",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -26,6 +26,9 @@ from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, TENSOR_ARRAYS, is_variab
 from gdsurgeon.select import compiled, is_constant, matching_ends, scopes, under_scope
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, named, near_miss
+
+_MOST_PAIRS = 8
+"""Names that are told one by one."""
 
 
 @naming(inputs=of_tensors)
@@ -271,8 +274,16 @@ def _notes(copied: NodeCopy, shared: set[Node], *others: Outside | LeftOut | Bes
         out.append(f"{counted(count, 'variable')} cloned")
     if shared:
         out.append(f"{counted(len(shared), 'node')} shared with the original")
-    out += [f"while loop {quoted(old)} runs as {quoted(new)} in the clone" for old, new in copied.frames.items()]
-    out += [f"shared name {quoted(old)} is {quoted(new)} in the clone" for old, new in copied.shared_names.items()]
+    out += _pairs("while loop", "runs as", copied.frames)
+    out += _pairs("shared name", "is", copied.shared_names)
     out += [f"shared name {quoted(name)} stays common: nodes outside use it, too" for name in copied.common]
-    out += [f"function {quoted(old)} is {quoted(new)} in the clone" for old, new in copied.functions.items()]
+    out += _pairs("function", "is", copied.functions)
     return out + [note for other in others for note in other.notes]
+
+
+def _pairs(what: str, verb: str, names: Mapping[str, str]) -> list[str]:
+    """A line for each of the NAMES of WHAT in the original, with that in the clone; one for all where they are many."""
+    pairs = [f"{quoted(old)} {verb} {quoted(new)}" for old, new in names.items()]
+    if len(pairs) <= _MOST_PAIRS:
+        return [f"{what} {pair} in the clone" for pair in pairs]
+    return [f"{counted(len(pairs), what)} are others in the clone: {named(pairs, 2)}"]

@@ -74,7 +74,8 @@ def check_no_new_variables(graph: Graph) -> None:
     new = [copy.name for copied in copies if copied.keys for copy in copied.nodes.values() if is_variable(copy.op)]
     if new:
         which = f"{counted(len(new), 'new variable')} ({named(new, 3, quoted)})"
-        raise EditError(f"{_UNSEEN}the model's objects have no place for {which}", advice=_ADVICE)
+        advice = (_ADVICE, "share-variables")
+        raise EditError(f"{_UNSEEN}the model's objects have no place for {which}", advice=advice)
 
 
 def unseen(objects: Objects, touched: Collection[str]) -> list[str]:

@@ -87,6 +87,16 @@ def test_a_second_clone() -> None:
     assert texts(found, "saver/names")[3:] == [b"copy/w", b"third/w"]
 
 
+def test_many_names_are_one_line() -> None:
+    names = [f"v{number}" for number in range(9)]
+    body = function("f", dict.fromkeys(names, RESOURCE), {"y": (FLOAT, "r:value:0")},
+                    node("r", "ReadVariableOp", ["v0"], dtype=FLOAT))  # fmt: skip
+    handles = [node(name, "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name=name) for name in names]
+    found = graph(*handles, call("s/call", "f", names, [RESOURCE] * 9, [FLOAT]), neg("y", "s/call"), library(body))
+    notes = clone_scope(found, "s", "t").notes
+    assert "9 shared names are others in the clone: 'v0' is 't/v0', 'v1' is 't/v1' and 7 more" in notes
+
+
 def test_what_functions_restore_besides_variables_is_refused() -> None:
     found = model(TABLE)
     before = found.chunks()
