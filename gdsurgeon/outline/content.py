@@ -145,7 +145,8 @@ class _Reader:
             outputs, attrs, calls = self._outputs(node), self._attrs(node), self._calls(node)
         except GdsurgeonError as error:
             out.faults[row] = str(error)
-            op, device, outputs, attrs, calls = self._top.op(number), "", [], [], ()  # a node is not found by an illegal name
+            # By its number, as a node that has an illegal name is not found by that.
+            op, device, outputs, attrs, calls = self._top.op(number), "", [], [], ()
         out.ops.append(op)
         out.devices.append(device)
         out.outputs.append(outputs)
