@@ -215,7 +215,7 @@ def _ops_of(forms: list[bytes]) -> list[str] | None:
 def _own(column: Scalars[str], count: int) -> list[str] | None:
     """Those of COUNT nodes in a COLUMN with an empty one after each; None where one is missing, empty or doubled."""
     own = column[::2]  # slices of what was parsed are lists; to iterate over it takes longer
-    return own if len(column) == 2 * count and column[1::2] == [""] * count and all(own) else None
+    return own if len(column) == 2 * count and not any(column[1::2]) and all(own) else None
 
 
 def input_kind(text: str) -> bytes:
