@@ -19,10 +19,13 @@ PACKAGE = Path(gdsurgeon.__file__).parent
 ADVICE = re.compile(r"(?:advice=|advice = |advice \+= |DO_WITHOUT = |HOW_TO_PAIR = |Obstacle\()([^\n]*)")
 
 
-def below() -> Iterator[tuple[Path, str]]:
+def modules() -> Iterator[tuple[Path, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
-        if "cli" not in path.relative_to(PACKAGE).parts:
-            yield path, path.read_text()
+        yield path, path.read_text()
+
+
+def below() -> Iterator[tuple[Path, str]]:
+    return ((path, text) for path, text in modules() if "cli" not in path.relative_to(PACKAGE).parts)
 
 
 def test_the_text_of_an_error_is_all_of_it() -> None:
@@ -55,7 +58,7 @@ def test_an_argument_of_another_package_is_called_what_it_is() -> None:
 
 
 def test_every_advice_has_words_and_all_words_are_used() -> None:
-    lines = [line.partition("facts=")[0] for _, text in below() for line in ADVICE.findall(text)]
+    lines = [line.partition("facts=")[0] for _, text in modules() for line in ADVICE.findall(text)]
     used = {code for line in lines for code in re.findall(r'"([a-z][a-z-]+)"', line)}
     assert used == set(HINTS)
 

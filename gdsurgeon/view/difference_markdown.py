@@ -22,7 +22,7 @@ def lines(difference: Difference) -> list[str]:
     for line in _lines(difference):
         length += len(line) + 1
         if length > LONGEST:
-            return [*out, "", "... and more: `gdsurgeon diff --json` has all"]
+            return [*out, "", "... and more; JSON has all"]
         out.append(line)
     return out
 

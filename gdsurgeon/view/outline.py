@@ -23,7 +23,7 @@ MOST_ALONE = 2
 """Nodes in a row that then have a line each; more are counted by op."""
 
 
-class Line(NamedTuple):
+class Branch(NamedTuple):
     """A line of the tree.
 
     Attributes:
@@ -32,18 +32,18 @@ class Line(NamedTuple):
     """
 
     items: Sequence[Item]
-    inner: Sequence[Line]
+    inner: Sequence[Branch]
 
 
-def folded(items: Sequence[Item], *, most_alone: int = MOST_ALONE) -> list[Line]:
+def folded(items: Sequence[Item], *, most_alone: int = MOST_ALONE) -> list[Branch]:
     """ITEMS as lines: neighbours of the same structure are one line, and so are more than MOST_ALONE closed nodes."""
-    out: list[Line] = []
+    out: list[Branch] = []
     for key, group in groupby(items, key=_fold):
         found = list(group)
         if (key is None and len(found) > most_alone) or isinstance(key, int):
-            out.append(Line(found, folded(found[0].items or (), most_alone=most_alone)))
+            out.append(Branch(found, folded(found[0].items or (), most_alone=most_alone)))
         else:
-            out += (Line([item], folded(item.items or (), most_alone=most_alone)) for item in found)
+            out += (Branch([item], folded(item.items or (), most_alone=most_alone)) for item in found)
     return out
 
 
@@ -54,17 +54,17 @@ def _fold(item: Item) -> int | str | None:
     return item.kind if item.kind >= 0 else item.path
 
 
-def count(lines: Sequence[Line]) -> int:
+def count(lines: Sequence[Branch]) -> int:
     """How many lines there are, with those within."""
     return sum(1 + count(line.inner) for line in lines)
 
 
-def table(head: Item, lines: Sequence[Line], *, width: int, colour: bool, ascii_only: bool) -> str:
+def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, ascii_only: bool) -> str:
     """The tree of LINES below HEAD as a table that is at most WIDTH columns wide."""
     from rich.console import Console
     from rich.table import Table
 
-    rows = [("", Line([head], ())), *_walk(lines, "", ascii_only)]
+    rows = [("", Branch([head], ())), *_walk(lines, "", ascii_only)]
     cells = [(*_numbers(line.items), short_tensor(line.items[-1].output) if guide else "") for guide, line in rows]
     widths = [max(len(text) for text in column) for column in zip(HEADS, *cells, strict=True)]
     widths[-1] = min(widths[-1], width // 3)
@@ -84,7 +84,7 @@ def table(head: Item, lines: Sequence[Line], *, width: int, colour: bool, ascii_
 HEADS = ("nodes", "params", "FLOPs", "output")
 
 
-def _walk(lines: Sequence[Line], begin: str, ascii_only: bool) -> Iterator[tuple[str, Line]]:
+def _walk(lines: Sequence[Branch], begin: str, ascii_only: bool) -> Iterator[tuple[str, Branch]]:
     """All lines, each with what leads to it from those above."""
     branch, last, through = ("|- ", "`- ", "|  ") if ascii_only else ("├─ ", "└─ ", "│  ")
     for number, line in enumerate(lines, 1):
@@ -93,7 +93,7 @@ def _walk(lines: Sequence[Line], begin: str, ascii_only: bool) -> Iterator[tuple
         yield from _walk(line.inner, begin + ("   " if is_last else through), ascii_only)
 
 
-def _label(line: Line, width: int) -> Text:
+def _label(line: Branch, width: int) -> Text:
     """What a line shows, WIDTH columns at most."""
     first, last = line.items[0], line.items[-1]
     if first.row >= 0:
