@@ -92,7 +92,7 @@ class _Writer:
             "statistics": _sparse(order, content.statistics),
             "faults": _sparse(order, lambda row: content.faults.get(row)),
         }
-        return out | self._names(outline) | self._edges(content)
+        return out | self._names(outline, scopes) | self._edges(content)
 
     def _scopes(self, scopes: Sequence[Scope], number: Mapping[int, int]) -> Json:
         return {
@@ -105,23 +105,20 @@ class _Writer:
             "output": [self._string(scope.output) for scope in scopes],
         }
 
-    def _names(self, outline: Outline) -> dict[str, Json]:
+    def _names(self, outline: Outline, scopes: Iterable[Scope]) -> dict[str, Json]:
         """Names without the scopes that they lie in; -1 for what is called like its scope, whole ones of exceptions."""
         names = outline.content.names
-        paths: dict[int, str] = {}
+        paths = _paths_of_nodes(scopes)
         leaves: list[int] = []
         whole: dict[int, str] = {}
         for place, row in enumerate(outline.content.order):
-            name, scope = names[row], outline.scope_of[row]
-            path = paths.get(id(scope))
-            if path is None:
-                path = paths[id(scope)] = _path_of_nodes(scope)
+            name, path = names[row], paths[id(outline.scope_of[row])]
             leaf = name.rpartition("/")[2]
             if name == path:
                 leaves.append(-1)
                 continue
             leaves.append(self._string(leaf))
-            if name != (f"{path}/{leaf}" if path else leaf):
+            if name != (leaf if path is None else f"{path}/{leaf}"):
                 whole[place] = name
         return {"leaf": leaves, "names": whole}
 
@@ -143,14 +140,17 @@ class _Writer:
         }
 
 
-def _path_of_nodes(scope: Scope | None) -> str:
-    """What the names of nodes begin with that lie in SCOPE: the names of the scopes, but for groups."""
-    names: list[str] = []
-    while scope is not None and scope.parent is not None:
-        if not scope.is_group:
-            names.append(scope.name)
-        scope = scope.parent
-    return "/".join(reversed(names))
+def _paths_of_nodes(scopes: Iterable[Scope]) -> dict[int, str | None]:
+    """What the names of nodes begin with that lie in each of SCOPES, by its id: groups are in no name; None: nothing.
+
+    Each of SCOPES comes behind the one that it lies in.
+    """
+    paths: dict[int, str | None] = {}
+    for scope in scopes:
+        above = None if scope.parent is None else paths[id(scope.parent)]
+        is_named = scope.parent is not None and not scope.is_group
+        paths[id(scope)] = (scope.name if above is None else f"{above}/{scope.name}") if is_named else above
+    return paths
 
 
 def _sparse(order: Sequence[int], value: Callable[[int], Json]) -> Json:

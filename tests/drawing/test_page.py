@@ -544,6 +544,38 @@ def test_names_are_never_markup(show: Show) -> None:
     assert {printable(f"{name}/in") for name in names} <= saved
 
 
+def test_names_of_any_form_come_back_as_they_are(show: Show) -> None:
+    odd = [
+        "/a",
+        "//b",
+        "c//d",
+        "c/",
+        "c",
+        "e/f/",
+        "e/f",
+        "e",
+        "conv1_x",
+        "conv1_y",
+        "conv2_x",
+        "conv2_y",
+        "net/conv1_x",
+    ]
+    names = [*odd, *(f"net/conv{number}_{letter}" for number in range(2, 9) for letter in "xyz")]
+    shown = show(*(placeholder(name) for name in names))
+    shown.page.locator("#search").fill("^Placeholder$")
+    assert sorted(shown.matches()) == sorted(names)
+    assert "net/conv8_*" in shown.names()  # a group is in no name
+
+
+def test_a_model_without_nodes_and_one_of_deep_scopes_are_shown(show: Show) -> None:
+    assert show().names() == []
+    deep = "/".join(["s"] * 3000)
+    shown = show(placeholder("x"), relu(f"{deep}/a", "x"), relu(f"{deep}/b", f"{deep}/a"), relu("s/s/c", "x"))
+    shown.page.locator("#search").fill("s/b$")
+    shown.press("Enter")
+    assert shown.selected() == f"{deep}/b"
+
+
 def test_lone_surrogates_are_escaped(show: Show) -> None:
     shown = show(placeholder("x"), relu("a", "x"), renamed={"a": "a\ud800b"})
     assert "a\\ud800b" in shown.names()

@@ -195,7 +195,7 @@ class Box {
     const room = new Map();
     for (const { edge, text, atReader } of this.lines) {
       if (!text) continue;
-      const key = atReader ? edge.to : edge.from, wanted = 2 * (widthOf(text, SIZES.edge) + 8 - LAYOUT.gapX);
+      const key = atReader ? edge.to : edge.from, wanted = 2 * (widthOf(text, SIZES.edge) + 8 - BOX.margin);
       room.set(key, Math.max(room.get(key) || 0, wanted));
     }
     return this.children.map((box) => room.get(box.key) || 0);

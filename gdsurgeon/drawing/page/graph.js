@@ -19,7 +19,6 @@ class Graph {
     this.readEdges();
     this.hideWeights();
     this.countNodes();
-    this.paths = new Map();
   }
 
   // Inputs of all nodes in a row: those of `row` stand from inputsFrom[row] to inputsFrom[row + 1].
@@ -128,27 +127,27 @@ class Graph {
     if (whole !== undefined) return whole;
     const path = this.nodesPath(this.scopeOf[row]), leaf = this.raw.leaf[row];
     if (leaf < 0) return path;
-    return path ? `${path}/${this.strings[leaf]}` : this.strings[leaf];
+    return path === null ? this.strings[leaf] : `${path}/${this.strings[leaf]}`;
   }
 
-  // What the names of nodes begin with that lie in SCOPE: groups are in no name.
+  // What the names of nodes begin with that lie in SCOPE: groups are in no name; null: nothing.
   nodesPath(scope) {
-    let path = this.paths.get(scope);
-    if (path === undefined) {
-      const parent = this.parentOf[scope], above = parent < 0 ? "" : this.nodesPath(parent);
-      if (parent < 0) path = "";
-      else if (this.isGroup.has(scope)) path = above;
-      else path = parent > 0 && (above || this.depthOf[scope] > 1) ? `${above}/${this.scopeName(scope)}` : this.scopeName(scope);
-      this.paths.set(scope, path);
+    if (!this.paths) {
+      this.paths = [null];
+      for (let inner = 1; inner < this.scopes; inner++) { // each behind the one that it lies in
+        const above = this.paths[this.parentOf[inner]];
+        this.paths.push(this.isGroup.has(inner) ? above : this.joined(above, inner));
+      }
     }
-    return path;
+    return this.paths[scope];
   }
+
+  joined(above, scope) { return above === null ? this.scopeName(scope) : `${above}/${this.scopeName(scope)}`; }
 
   // What SCOPE is called; of a group, what its name adds to the scope around it.
   path(scope) {
-    if (!this.isGroup.has(scope)) return this.nodesPath(scope);
-    const above = this.nodesPath(scope);
-    return above ? `${above}/${this.scopeName(scope)}` : this.scopeName(scope);
+    const path = this.nodesPath(scope);
+    return this.isGroup.has(scope) ? this.joined(path, scope) : path || "";
   }
 
   // The ids of what is drawn in SCOPE, in the order of the graph.
