@@ -29,6 +29,7 @@ from gdsurgeon.ops.kinds import (
     SAVES,
     TEMPORARY,
     VARIABLE_READS,
+    VARIABLES,
     is_variable,
 )
 from gdsurgeon.specification.savers import Saved, each_once, restoring_rows, say_gone, say_saver
@@ -67,7 +68,7 @@ def violations(
     left = _left(before, under, shares=variables == "share", with_slots=with_slots)
     names = {name: copy for name, copy in under.items() if not any(re.search(pattern, name) for pattern in share)}
     names = {name: copy for name, copy in names.items() if name not in left}
-    outer = dict.fromkeys(_outside(before, names, variables, {was for was, _ in inputs}), "")
+    outer = dict.fromkeys(_outside(before, names, variables, {was.removesuffix(":0") for was, _ in inputs}), "")
     for name in dict.fromkeys([*outer, *_initialising(before, names | outer, left)]):
         names[name] = under.get(name) or _made_unique(f"{new}/{name}", facts.added, names)
     own = _own(before, names)
@@ -136,17 +137,23 @@ def _outside(graph: Graph, names: Collection[str], which: str, replaced: Collect
     """The variables that belong to the nodes NAMES and are none of these, and what stands between."""
     table = graph.store.table
     through = PASSES_ON | VARIABLE_READS if which == "all" else PASSES_ON
-    for name in names if which != "share" else ():
-        node = graph[name]
-        if which != "all" and node.op not in CALLS and node.op not in graph.functions:
-            continue
-        for given in node.inputs:
-            path = [given.node] if given.name not in replaced else []
-            while path and path[-1].op in through and path[-1].inputs and path[-1].inputs[0].node not in path:
-                path.append(path[-1].inputs[0].node)
-            end = path[-1].op if path else ""
-            if end in RESOURCE_VARIABLES or (which == "all" and is_variable(end) and end not in TEMPORARY):
-                yield from (found.name for found in path if found.name not in names and found.name in table.rows)
+    variables = of_op(table, *RESOURCE_VARIABLES, *(VARIABLES - TEMPORARY if which == "all" else ()))
+    if which == "share" or not variables:
+        return
+
+    def passing(row: int) -> list[int]:
+        return [user for user in table.users(row) if table.op(user) in through and read(table, user)[:1] == [row]]
+
+    given = closure(variables, passing)
+    starts: set[int] = set()
+    for row in (table.rows[name] for name in names):
+        if which == "all" or table.op(row) in CALLS or table.op(row) in graph.functions:
+            ports = [(code >> Table.PORT_BITS, code & Table.CONTROL_PORT) for code in table.inputs(row) if code >= 0]
+            data = [(above, port) for above, port in ports if above in given and port != Table.CONTROL_PORT]
+            starts |= {above for above, port in data if format_input(table.names[above], port) not in replaced}
+    for row in closure(starts, lambda row: read(table, row)[:1] if table.op(row) in through else []):
+        if table.names[row] not in names:
+            yield table.names[row]
 
 
 def _needs_saver(graph: Graph, own: Collection[int], kept: Iterable[Kept]) -> bool:

@@ -10,7 +10,7 @@ from gdsurgeon.edits.functions.calls import is_call
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.kinds import PASSES_ON, RESOURCE_VARIABLES, VARIABLE_READS, VARIABLES, is_variable
+from gdsurgeon.ops.kinds import PASSES_ON, RESOURCE_VARIABLES, TEMPORARY, VARIABLE_READS, VARIABLES, is_variable
 from gdsurgeon.text import counted, named
 
 
@@ -41,10 +41,11 @@ def variables_outside(
             read; else none.
         replaced: tensors in whose place others will be read.
     """
-    inside, without = topology.flags(map(topology.id_of, nodes)), {topology.code(output) for output in replaced}
-    if which == "share":
+    if which == "share" or not any(map(is_variable, topology.ops())):
         return Outside([], [])
-    found = everything = _above(topology, nodes, without, PASSES_ON | VARIABLE_READS, RESOURCE_VARIABLES | VARIABLES)
+    inside, without = topology.flags(map(topology.id_of, nodes)), {topology.code(output) for output in replaced}
+    variables = RESOURCE_VARIABLES | VARIABLES - TEMPORARY
+    found = everything = _above(topology, nodes, without, PASSES_ON | VARIABLE_READS, variables)
     if which == "clone":
         calls = [node for node in nodes if is_call(node.op, topology.graph)]
         found = _above(topology, calls, without, PASSES_ON, RESOURCE_VARIABLES)
