@@ -19,6 +19,8 @@ from gdsurgeon.text import counted, first_lines, ops, size
 WIDTH = 80
 LONGEST_NAME = 60
 """Characters of a name that are shown: of a longer one the beginning and the end."""
+LONGEST_PATH = 46
+"""The same of the path of a model, behind which its size stands."""
 MOST_LINES = 8
 """Lines for each kind of difference; of the others the number is said."""
 ARROW = "->"
@@ -69,7 +71,8 @@ def lines(difference: Difference, *, short: bool = False) -> list[str]:
     """What is different: the files, how many nodes are what, and (unless SHORT) what became of them."""
     a, b = difference.a, difference.b
     out = [
-        f"{sign} {shown(graph.source_name)}  {size(graph.file_bytes)}, {counted(graph.node_count, 'node')}"
+        f"{sign} {shown(graph.source_name, LONGEST_PATH)}  {size(graph.file_bytes)}, "
+        f"{counted(graph.node_count, 'node')}"
         for sign, graph in (("---", a), ("+++", b))
     ]
     if difference.is_empty:
@@ -111,12 +114,12 @@ def sections(difference: Difference, most: int = MOST_LINES) -> Iterator[tuple[s
     yield "function", first_lines(list(_functions(difference)), most)
 
 
-def shown(name: str) -> str:
-    """NAME for people: of a long one the beginning and the end."""
+def shown(name: str, most: int = LONGEST_NAME) -> str:
+    """NAME for people: of one of more than MOST characters the beginning and the end."""
     text = printable(name)
-    if len(text) <= LONGEST_NAME:
+    if len(text) <= most:
         return text
-    half = (LONGEST_NAME - 3) // 2
+    half = (most - 3) // 2
     return f"{text[:half]}...{text[-half:]}"
 
 
