@@ -131,7 +131,7 @@ def _inputs(matching: Matching, i: int, j: int) -> Iterator[Detail]:
 
 def _are_equal_constants(matching: Matching, u: int, v: int) -> bool:
     a, b = matching.a, matching.b
-    return a.is_constant[u] and b.is_constant[v] and a.content[u] == b.content[v]
+    return a.forms[u].op == b.forms[v].op == "Const" and a.content[u] == b.content[v]
 
 
 def _controls(matching: Matching, i: int, j: int) -> Iterator[Detail]:

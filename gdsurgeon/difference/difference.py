@@ -19,7 +19,6 @@ from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.constants import decode_tensor
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, INT32, INT64
-from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.values import Data
 
 NAMES, WEIGHTS, SHAPES = "names", "weights", "shapes"
@@ -161,7 +160,7 @@ def _values(out: Difference, ignore: Collection[str]) -> Iterator[ValueChange]:
     a, b = matching.a, matching.b
     for i, j in matching.pairs():
         one, other = a.forms[i], b.forms[j]
-        if a.is_constant[i] and b.is_constant[j]:
+        if one.op == other.op == "Const":
             if one.is_trained:
                 out.weights += 1
             is_same_kind = one.tensor is not None and one.tensor == other.tensor
@@ -170,19 +169,20 @@ def _values(out: Difference, ignore: Collection[str]) -> Iterator[ValueChange]:
             found = _of_few(one, other) or _distance(out, i, j)
             if found is None or found.differing:  # the same elements may be stored in two ways
                 yield ValueChange(i, j, one.is_trained, found)
-        elif is_variable(one.op) and is_variable(other.op) and WEIGHTS not in ignore:
+        elif one.tensor is not None and other.tensor is not None and WEIGHTS not in ignore:
             yield from _variable(out, i, j)
 
 
 def _variable(out: Difference, i: int, j: int) -> Iterator[ValueChange]:
+    """Of a variable, and what is one or a constant, the values."""
     from gdsurgeon.difference.variables import are_stored_alike, has_value
 
-    names = out.names(i, j)
-    if not has_value(out.a, names[0]) or not has_value(out.b, names[1]):
+    name, its_name = out.names(i, j)
+    if not has_value(out.a, name) or not has_value(out.b, its_name):
         out.unread += 1
         return
     out.weights += 1
-    if are_stored_alike(out.a, names[0], out.b, names[1]):
+    if are_stored_alike(out.a, name, out.b, its_name):
         return
     found = _distance(out, i, j)
     if found is None or found.differing:

@@ -7,11 +7,12 @@ from collections.abc import Hashable, Mapping
 from math import prod
 from typing import NamedTuple
 
-from gdsurgeon.graph.attrs import attr_value, functions_in, plain
+from gdsurgeon.graph.attrs import attr_value, functions_in, plain, shape_of
 from gdsurgeon.graph.constants import TENSOR, decode_tensor, read_tensor_header
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.records import Record
 from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, STRING
+from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.ops.op_defs import OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields
 from gdsurgeon.wire.messages import decode_error
@@ -57,10 +58,10 @@ class Form(NamedTuple):
     Attributes:
         op: the op.
         device: what it asks for, or ''.
-        attrs: serialised AttrValues by key, without `NOTES`, functions, those that the op has by default, and a
-            constant's value.
+        attrs: serialised AttrValues by key, without `NOTES`, functions, those that the op has by default, and what
+            `tensor` tells and a constant's value.
         functions: the functions that each of the other attrs names.
-        tensor: of a constant; None: it is none, or cannot be read.
+        tensor: of a constant or a variable; None: it is none, or cannot be read.
         content: equal where two nodes are, attrs and values included.
         structure: equal where two nodes are but for what training changes, and what versions of TensorFlow add.
         kind: equal where their ops are, in whichever version.
@@ -78,6 +79,12 @@ class Form(NamedTuple):
     kind: str
     is_trained: bool = False
     value: bytes = b""
+
+    def frozen(self) -> Form:
+        """A variable as the constant that a frozen graph has in its place, but for its value; all else as it is."""
+        if not is_variable(self.op):
+            return self
+        return self._replace(structure=("Const", self.tensor, None), kind="Const")
 
 
 def form_in(data: bytes) -> Form:
@@ -113,6 +120,8 @@ def _form(header: Header, data: Buffer) -> Form:
             if key in STRUCTURAL:
                 given.add(key)
                 structure.append((key, raw))
+    if is_variable(header.op):
+        return _variable(header, data, attrs)
     content = (header.op, tuple(attrs.items()), tuple(functions))
     return Form(header.op, header.device, attrs, functions, None, content, tuple(structure), kind)
 
@@ -124,6 +133,16 @@ def _is_default(definition: OpDef | None, key: str, value: AttrValue) -> bool:
     if isinstance(default, str) and isinstance(given, bytes):
         return default.encode() == given
     return default is not None and given is not None and given == default
+
+
+def _variable(header: Header, data: Buffer, attrs: dict[str, bytes]) -> Form:
+    """The form of a variable, of which `Form.frozen` makes what a frozen graph has in its place."""
+    spans = {key: header.attrs.get(key, (0, 0)) for key in ("dtype", "shape")}
+    values = {key: attr_value(bytes(data[start:end])) for key, (start, end) in spans.items()}
+    tensor = Tensor(values["dtype"].type, shape_of(values["shape"].shape))
+    attrs = {key: raw for key, raw in attrs.items() if key not in spans}
+    content = (header.op, tensor)
+    return Form(header.op, header.device, attrs, {}, tensor, content, content, header.op)
 
 
 def _constant(header: Header, data: Buffer) -> Form:

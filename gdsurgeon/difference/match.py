@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.difference.alignment import surely_aligned
 from gdsurgeon.difference.cones import both, downstream, upstream
 from gdsurgeon.difference.matching import FREE, Matching
@@ -16,7 +17,7 @@ from gdsurgeon.difference.refinement import refined
 from gdsurgeon.difference.scopes import learnt, renamed
 from gdsurgeon.difference.side import Interner, Side
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
 
 
 def match(a: Graph, b: Graph, *, by_name: bool = True) -> Matching:
@@ -30,7 +31,13 @@ def match(a: Graph, b: Graph, *, by_name: bool = True) -> Matching:
         InputError: one of them is broken.
     """
     numbers = Interner()
-    return matched(Side(a, numbers), Side(b, numbers), numbers, by_name=by_name)
+    # A model and what it is frozen to are compared as if both were frozen.
+    frozen = _has_variables(a) != _has_variables(b)
+    return matched(Side(a, numbers, frozen=frozen), Side(b, numbers, frozen=frozen), numbers, by_name=by_name)
+
+
+def _has_variables(graph: Graph) -> bool:
+    return any(map(is_variable, topology_of(graph).ops()))
 
 
 def matched(a: Side, b: Side, numbers: Interner, *, by_name: bool = True) -> Matching:
@@ -311,13 +318,18 @@ def _constants(matching: Matching, by_name: bool) -> None:
     numbers, mates, back = matching.numbers, matching.mates, matching.back
     free_a = [i for i, is_constant in enumerate(a.is_constant) if is_constant and mates[i] == FREE]
     free_b = [j for j, is_constant in enumerate(b.is_constant) if is_constant and back[j] == FREE]
-    keys_a = {i: numbers["placed", a.content[i], _order_around(a, i, mates.__getitem__)] for i in free_a}
-    keys_b = {j: numbers["placed", b.content[j], _order_around(b, j, _partnered(back))] for j in free_b}
-    for nodes, others in _groups(free_a, free_b, keys_a, keys_b):
-        is_telling = a.forms[nodes[0]].is_trained or not any(a.users[i] for i in nodes)
-        if len(nodes) == len(others) and is_telling:
-            for i, j in zip(nodes, others, strict=True):
-                matching.pair(i, j, "value")
+    for labels_a, labels_b in ((a.content, b.content), (a.structure, b.structure)):
+        keys_a = {i: numbers["placed", labels_a[i], _order_around(a, i, mates.__getitem__)] for i in free_a}
+        keys_b = {j: numbers["placed", labels_b[j], _order_around(b, j, _partnered(back))] for j in free_b}
+        for group, others in _groups(free_a, free_b, keys_a, keys_b):
+            nodes = [i for i in group if mates[i] == FREE]
+            are_unread = not any(a.users[i] for i in nodes) and not any(b.users[j] for j in others)
+            is_telling = are_unread or (labels_a is a.content and a.forms[group[0]].is_trained)
+            is_sure = labels_a is a.content or len(nodes) == 1
+            if len(nodes) == len(others) and is_telling and is_sure:
+                for i, j in zip(nodes, others, strict=True):
+                    if matching.is_free(i, j):
+                        matching.pair(i, j, "value")
 
 
 def _partnered(back: Sequence[int]) -> Callable[[int], int]:

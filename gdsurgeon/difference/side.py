@@ -16,11 +16,11 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.records import Batch, Record, batches
-from gdsurgeon.ops.kinds import IDENTITY
+from gdsurgeon.ops.kinds import VARIABLE_READS
 from gdsurgeon.wire.fields import WireError
 
-_PASSES = IDENTITY | {"PreventGradient", "Snapshot", "StopGradient"}
-"""Ops that exporters put behind a constant, or leave out: they are looked through."""
+_PASSES = VARIABLE_READS | {"PreventGradient", "Snapshot", "StopGradient"}
+"""Ops that exporters put behind a constant or a variable, or leave out: they are looked through."""
 
 Read = tuple[int, int]
 """A node, and which of its outputs is read."""
@@ -37,6 +37,11 @@ class Interner(dict[Hashable, int]):
 class Side:
     """A graph as integers, as it is in its file.
 
+    Args:
+        graph: the graph.
+        numbers: for what both sides have in common.
+        frozen: whether variables are to be taken for the constants that they would be in a frozen graph.
+
     Attributes:
         graph: the graph.
         names: the name of each node.
@@ -48,7 +53,7 @@ class Side:
         users: for each node who reads it: (the reader, its input, the output that it reads).
         order, rank: the nodes, producers first; the place of each in that order.
         passed: the nodes that pass on a constant, and are looked through: the constant of each.
-        is_constant: whether each is a constant.
+        is_constant: whether each is a constant (FROZEN: or a variable).
         inner: the nodes that are neither, producers first.
         content, structure, kind: a number for each node, of its form alone; see `Form`.
         detailed, shaped: a number for each node, of its content or structure and that of the constants that it reads.
@@ -57,7 +62,7 @@ class Side:
         InputError: the graph is corrupt, or broken so that it cannot be walked.
     """
 
-    def __init__(self, graph: Graph, numbers: Interner) -> None:
+    def __init__(self, graph: Graph, numbers: Interner, *, frozen: bool = False) -> None:
         self.graph = graph
         self._numbers = numbers
         topology = topology_of(graph)
@@ -66,6 +71,8 @@ class Side:
         self.size = len(self.names)
         self._check(len(topology.gone) or len(table.unresolved) or len(table.rows) != self.size)
         self.forms = forms_in(graph)
+        if frozen:
+            self._freeze()
         # In a file whose edges all lead forward, loops aside, as nearly all do, its order will do.
         self.order = topological_order(topology) if has_forward_edges(topology) else list(range(self.size))
         self._check(len(self.order) != self.size)
@@ -101,6 +108,10 @@ class Side:
             self.controls[number] = [producer for producer, port in self.written[number] if port == control]
             self.written[number] = [read for read in self.written[number] if read[1] != control]
 
+    def _freeze(self) -> None:
+        frozen = {id(form): form.frozen() for form in self.forms}
+        self.forms = [frozen[id(form)] for form in self.forms]
+
     def _check(self, is_broken: object) -> None:
         if is_broken:
             require_sound(self.graph)
@@ -113,7 +124,7 @@ class Side:
             for data, controls in zip(self.written, self.controls, strict=True)
         ]
         forms = self.forms
-        self.is_constant = [form.op == "Const" for form in forms]
+        self.is_constant = [form.kind == "Const" for form in forms]
         sources = {number: number for number, is_constant in enumerate(self.is_constant) if is_constant}
         for number in [n for n in self.order if forms[n].op in _PASSES]:
             reads = self.written[number]

@@ -9,8 +9,10 @@ from gdsurgeon.graph.graph import Graph
 
 
 def has_value(graph: Graph, name: str) -> bool:
-    """Whether a checkpoint has the value of the variable NAME."""
+    """Whether NAME is a constant, or a variable of which a checkpoint has the value."""
     serving = graph.serving
+    if graph[name].op == "Const":
+        return True
     return serving is not None and name in serving.keys and serving.keys[name].tensor in _checkpoint(graph)
 
 
@@ -25,7 +27,8 @@ def are_stored_alike(a: Graph, name: str, b: Graph, other: str) -> bool:
 
 def _stored(graph: Graph, name: str) -> StoredTensor | None:
     serving = graph.serving
-    assert serving is not None
+    if serving is None or name not in serving.keys:
+        return None
     key = serving.keys[name]
     try:
         return None if key.slice else _checkpoint(graph).tensor(key.tensor)

@@ -57,7 +57,8 @@ def _nodes(graph: Graph, indent: str) -> Iterator[str]:
 def _attrs(form: Form) -> str:
     found = {key: _text(data) for key, data in form.attrs.items()}
     found |= {key: ",".join(names) for key, names in form.functions.items()}
-    return "".join(f" {printable(key)}={printable(text)}" for key, text in sorted(found.items()))
+    kind = f" {typed(*form.tensor)}" if form.tensor is not None else ""
+    return kind + "".join(f" {printable(key)}={printable(text)}" for key, text in sorted(found.items()))
 
 
 def _text(data: bytes) -> str:
