@@ -96,6 +96,10 @@ def command(
         raise UsageError("both models cannot come from standard input")
     if out == "-":
         raise UsageError("-o names a file: standard output has the answer")
+    if mapping is not None:
+        from gdsurgeon.operation.paths import check_written
+
+        check_written([("--mapping", mapping)], [model, others[0]])
     from gdsurgeon.difference.compare import diff
 
     a, b = (opened(path, function, wanted).graph for path in (model, others[0]))

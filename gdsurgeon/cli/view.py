@@ -83,6 +83,10 @@ def command(
     chosen = _form(out, form) if out is not None or form is not None else None
     if chosen == "html" and (scope is not None or depth is not None):
         raise UsageError("a page shows the whole model: --scope and --depth go with the tree and the other pictures")
+    if out is not None:
+        from gdsurgeon.operation.paths import check_written
+
+        check_written([("-o", out)], [model])
     graph = opened(model, function, wanted).graph
     findings = check(graph)
     outlines = Outlines(graph, content_of(graph, os.path.basename(graph.source_name)), beside=gradients == "beside")

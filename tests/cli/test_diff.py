@@ -34,6 +34,15 @@ def test_the_exit_code_tells_whether_something_differs(two: Desk) -> None:
     assert two.run("diff", "a.pb", "missing.pb").code == 3
 
 
+@pytest.mark.parametrize("read", ["a.pb", "b.pb"])
+def test_pairs_do_not_replace_a_model(two: Desk, read: str) -> None:
+    ran = two.run("diff", "a.pb", "b.pb", "--mapping", read)
+    assert ran.code == 2
+    assert f"would replace {read}, which is read" in ran.err
+    assert (two.folder / "a.pb").read_bytes() == model()
+    assert (two.folder / "b.pb").read_bytes() == model("VALID")
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -195,6 +195,15 @@ def test_mistakes(view: View, tmp_path: Path, options: list[str], text: str) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.pb"]
 
 
+def test_a_picture_does_not_replace_its_model(view: View, tmp_path: Path) -> None:
+    (tmp_path / "link.svg").symlink_to("model.pb")
+    for options in (["-o", "model.pb", "--to", "svg"], ["-o", "link.svg"]):
+        ran = view(*options)
+        assert ran.code == 2
+        assert "would replace model.pb, which is read" in ran.err
+        assert (tmp_path / "model.pb").read_bytes() == graphs.graph_bytes(*NET)
+
+
 def test_a_broken_graph_is_shown_and_its_faults_are_told(view: View, tmp_path: Path) -> None:
     ran = view(records=[placeholder("x"), node("r", "Relu", ["gone"], T=FLOAT)])
     assert ran.code == 3
