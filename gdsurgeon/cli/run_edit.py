@@ -73,11 +73,11 @@ def report_failure(request: Request, command: str, error: GdsurgeonError) -> Non
     """Writes the report of an edit that has come to nothing, unless that is done or would replace what is read."""
     if request.report is None or error.exit_code not in REPORTED:
         return
-    from gdsurgeon.operation.paths import check_written
+    from gdsurgeon.operation.paths import check_replaces_nothing
 
     kept = [request.model, *request.others, *([request.out] if request.out is not None else [])]
     try:
-        check_written([("--report", request.report)], kept)
+        check_replaces_nothing([("--report", request.report)], kept)
         _write(
             request.report,
             {

@@ -135,12 +135,12 @@ def _text(graph: Graph, shown: list[ShownNode], findings: Findings, *, as_json: 
 def _save(model: str, path: str, shown: list[Node], *, as_json: bool) -> None:
     """Writes the value of the one node that is SHOWN to PATH, whole or not at all."""
     from gdsurgeon.analysis.queries.constant_values import value_of
-    from gdsurgeon.operation.paths import check_written
+    from gdsurgeon.operation.paths import check_replaces_nothing
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 
     if as_json and path in STANDARD_OUTPUT:
         raise UsageError("--json and --save - would both write to standard output")
-    check_written([("--save", path)], [model])
+    check_replaces_nothing([("--save", path)], [model])
     if len(shown) != 1:
         raise EditError(f"--save writes one value, and {len(shown):,} nodes are meant")
     value = value_of(shown[0])

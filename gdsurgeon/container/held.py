@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.container.objects import ObjectGraph, SignatureFunction
@@ -15,8 +15,14 @@ from gdsurgeon.graph.serving import Served
 from gdsurgeon.ops.kinds import CALLS
 
 
-def held_nodes(meta: MetaGraph) -> dict[str, int]:
+def held_nodes(meta: MetaGraph) -> Mapping[str, int]:
     """The objects that nodes of META's file stand for, by the nodes' names."""
+    if meta.held is None:
+        meta.held = _held_nodes(meta)
+    return meta.held
+
+
+def _held_nodes(meta: MetaGraph) -> dict[str, int]:
     graph, objects = meta.graph.pristine(), ObjectGraph(meta.around.object_graph_def)
     out = objects.held(nodes_of(graph, CALLS.__contains__))
     for key, function in objects.signatures.items():

@@ -73,6 +73,7 @@ class MetaGraph:
 
     Attributes:
         graph: its graph, over a part of SOURCE.
+        held: what `held_nodes` says of it; None until somebody asks.
 
     Raises:
         InputError: it is corrupt, or has no graph.
@@ -89,6 +90,7 @@ class MetaGraph:
         place = graphs[0]
         piece = SourceSlice(source, start + place.value, start + place.end)
         self.graph = Graph(piece, file_bytes=source.size)
+        self.held: Mapping[str, int] | None = None
 
     def _bytes(self, field: Field) -> bytes:
         return self._source.read(self._start + field.start, field.end - field.start)

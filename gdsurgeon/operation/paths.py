@@ -87,7 +87,7 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
             )
 
 
-def check_written(written: Sequence[tuple[str, str]], read: Sequence[str]) -> None:
+def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[str]) -> None:
     """Sees to it that no file that is written (argument, path) is one that is read, or is written twice.
 
     Raises:

@@ -10,7 +10,7 @@ from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.copying.parts import Mapped
 from gdsurgeon.errors import Line, UsageError, joined
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.operation.paths import check_written
+from gdsurgeon.operation.paths import check_replaces_nothing
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.server import parse_target
@@ -128,7 +128,7 @@ def check_request(request: ValidateRequest) -> None:
     if len(streams) > 1:
         raise UsageError(Line("{names} cannot all go to standard output", names=joined(" and ", streams)))
     read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
-    check_written(written, [path for path in read if path != "-"])
+    check_replaces_nothing(written, [path for path in read if path != "-"])
     if request.settings.target:
         try:
             parse_target(request.settings.target)
