@@ -1,6 +1,8 @@
-"""What classes of data share."""
+"""What classes share: of data, and of what is closed."""
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 
 class Data:
@@ -17,3 +19,20 @@ class Data:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
+
+
+class Closing:
+    """What is closed at the end of a ``with`` block, however that ends."""
+
+    def __enter__(self: Own) -> Own:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives up what it holds."""
+        raise NotImplementedError
+
+
+Own = TypeVar("Own", bound=Closing)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 
 from gdsurgeon.checkpoint.bundle import Bundle, index_path, shard_path
 from gdsurgeon.checkpoint.write import Item, build_bundle
 from gdsurgeon.errors import OutputError, printable, reason
+from gdsurgeon.values import Closing
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import Source, open_source
 from gdsurgeon.wire.write import Chunk
@@ -20,7 +20,7 @@ Shard = str | Sequence[Chunk]
 """A shard that is to be: a file that is there already, or what is to be written."""
 
 
-class BundleOutput:
+class BundleOutput(Closing):
     """A TensorBundle that is being written: staged, perhaps read, then published.
 
     Its shards get their names first, none of which anything has; then the index does, and with that the bundle is
@@ -102,15 +102,11 @@ class BundleOutput:
         """Whether the bundle is there by now."""
         return self.index.has_appeared
 
-    def __enter__(self) -> BundleOutput:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """What has not appeared is gone."""
         for _, _, output in self._shards:
-            output.discard()
-        self.index.discard()
+            output.close()
+        self.index.close()
 
 
 def write_bundle(prefix: str, items: Iterable[Item]) -> None:

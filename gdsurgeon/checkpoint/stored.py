@@ -7,7 +7,6 @@ import os
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import NamedTuple
 
 from gdsurgeon.checkpoint.slices import Extents, Slice, extents, sizes, whole
@@ -16,6 +15,7 @@ from gdsurgeon.checkpoint.strings import decode_strings
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import STRING, DType
 from gdsurgeon.text import near_miss
+from gdsurgeon.values import Closing
 from gdsurgeon.wire.fields import WireError
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
@@ -98,7 +98,7 @@ class StoredTensor(ABC):
         return self.parts[0].strings()
 
 
-class Checkpoint(ABC):
+class Checkpoint(Closing, ABC):
     """An opened checkpoint. Use as a context manager, or `close` it.
 
     Attributes:
@@ -178,11 +178,3 @@ class Checkpoint(ABC):
         """Whether it has a tensor KEY."""
         at = bisect_left(self.keys, key)
         return at < len(self.keys) and self.keys[at] == key
-
-    def __enter__(self) -> Checkpoint:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

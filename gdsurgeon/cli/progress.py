@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.terminal import terminal
@@ -29,9 +28,7 @@ class ProgressLine:
         self._timer.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         with self._lock:
             self._is_due = False

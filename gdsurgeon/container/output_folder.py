@@ -7,12 +7,12 @@ import errno
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 
 from gdsurgeon.checkpoint.bundle import index_path
 from gdsurgeon.checkpoint.publish import Shard
 from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE
 from gdsurgeon.errors import OutputError, printable, reason
+from gdsurgeon.values import Closing
 from gdsurgeon.wire.output import Output, OutputFile, link_or_copy, sync_folder, temporary_name
 from gdsurgeon.wire.write import Chunk
 
@@ -22,7 +22,7 @@ _EXCHANGE = 2
 _HERE = -100
 
 
-class OutputFolder:
+class OutputFolder(Closing):
     """Where a SavedModel is written: staged beside its target, perhaps proven, then published by a rename.
 
     What the model has beside its graph (checkpoint, assets, ...) is linked, or copied where links are not possible. An
@@ -66,14 +66,6 @@ class OutputFolder:
         """Whether what is written would appear on a terminal."""
         return False
 
-    def __enter__(self) -> OutputFolder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.discard()
-
     def stage(self, chunks: Iterable[Chunk]) -> str:
         """Writes the folder with CHUNKS as its graph under a name of its own; returns the path of the graph's file.
 
@@ -94,10 +86,10 @@ class OutputFolder:
                 shutil.copymode(self._model, self.staged)
             sync_folder(self.staged)
         except OSError as error:
-            self.discard()
+            self.close()
             raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
         except BaseException:
-            self.discard()
+            self.close()
             raise
         return graph_file
 
@@ -142,10 +134,10 @@ class OutputFolder:
             sync_folder(os.path.dirname(self._target))
         except OSError as error:
             raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
-        self.discard()  # what was exchanged for it
+        self.close()  # what was exchanged for it
         self.staged = None
 
-    def discard(self) -> None:
+    def close(self) -> None:
         """Removes what was staged and not published, or what the published folder has replaced."""
         if self.staged is not None:
             shutil.rmtree(self.staged, ignore_errors=True)
@@ -255,9 +247,7 @@ class FolderBackup:
         else:
             exchange(self._staged, self._backup)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is not None and not self._output.has_appeared:
                 self._swap()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 
 from gdsurgeon.checkpoint.publish import Shard
 from gdsurgeon.container.files import ASSETS, GRAPH_FILE
 from gdsurgeon.container.output_folder import REPLACED, OutputFolder, tree
 from gdsurgeon.container.tar import packed
 from gdsurgeon.errors import OutputError, reason
+from gdsurgeon.values import Closing
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan
@@ -19,7 +19,7 @@ from gdsurgeon.wire.write import Chunk, SourceSpan
 File = tuple[str, list[Chunk] | None]
 
 
-class OutputTar:
+class OutputTar(Closing):
     """Standard output, to which a SavedModel is written as a tar stream of what is in its folder.
 
     Where somebody has to read it first it is staged as a folder in that for temporary files.
@@ -51,12 +51,8 @@ class OutputTar:
         """Whether what is written would appear on a terminal."""
         return self._stream.is_terminal()
 
-    def __enter__(self) -> OutputTar:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """The folder in which it is put together is gone."""
         self._stack.close()
 
     def stage(self, chunks: Iterable[Chunk]) -> str:

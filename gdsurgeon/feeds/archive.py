@@ -8,7 +8,6 @@ import struct
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from types import TracebackType
 
 from gdsurgeon.errors import OutputError, UsageError, printable, quoted, reason
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING
@@ -16,6 +15,7 @@ from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 from gdsurgeon.resources import MEMORY, memory_budget
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 from gdsurgeon.text import size
+from gdsurgeon.values import Closing
 from gdsurgeon.wire.output import OutputFile
 
 _SAMPLE = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
@@ -114,7 +114,7 @@ def load(path: str, what: str = "the feeds") -> list[dict[str, Tensor | Array]]:
     return out
 
 
-class Archive:
+class Archive(Closing):
     """The values in the .npz file PATH; each is read when it is asked for. Use as a context manager.
 
     Attributes:
@@ -145,14 +145,6 @@ class Archive:
 
     def _belongs_to_another(self, key: str) -> bool:
         return any(key.endswith(end) and key.removesuffix(end) in self._entries for end in (_LENGTH, _DTYPE))
-
-    def __enter__(self) -> Archive:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the file."""

@@ -6,7 +6,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable
-from types import TracebackType
 
 from gdsurgeon.checkpoint.bundle import Bundle, index_path, shard_path
 from gdsurgeon.checkpoint.compare import check_identical
@@ -20,13 +19,14 @@ from gdsurgeon.container.output_folder import OutputFolder
 from gdsurgeon.container.output_tar import OutputTar
 from gdsurgeon.errors import EditError, Line, OutputError, UsageError, printable, quoted, reason
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.values import Closing
 from gdsurgeon.wire.output import Earlier, Output
 from gdsurgeon.wire.write import Chunk
 
 SUFFIX = ".meta"
 
 
-class CopiedCheckpoint:
+class CopiedCheckpoint(Closing):
     """The checkpoint of the model that GRAPH is part of, with the keys of the variables that were copied.
 
     Use as a context manager.
@@ -48,12 +48,8 @@ class CopiedCheckpoint:
             self.checkpoint.close()
             raise
 
-    def __enter__(self) -> CopiedCheckpoint:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Closes the checkpoint; what of it stood in for another is gone."""
         self.checkpoint.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -141,7 +137,7 @@ def _with_copies(checkpoint: Checkpoint, graph: Graph) -> dict[str, StoredTensor
     return tensors
 
 
-class WithCheckpoint:
+class WithCheckpoint(Closing):
     """A MetaGraph's output with the checkpoint beside it: the checkpoint appears first, or neither does.
 
     Args:
@@ -166,14 +162,10 @@ class WithCheckpoint:
         """Whether what is written would appear on a terminal."""
         return False
 
-    def __enter__(self) -> WithCheckpoint:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bundle.__exit__(kind, value, trace)
-        self._file.__exit__(kind, value, trace)
+    def close(self) -> None:
+        """What has not appeared is gone."""
+        self._bundle.close()
+        self._file.close()
 
     def stage(self, chunks: Iterable[Chunk]) -> str:
         """Writes both where nobody takes them for the output; returns the path of the MetaGraph.

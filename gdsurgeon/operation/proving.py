@@ -6,7 +6,6 @@ And while the modules are loaded by which the edit is proven: here is imported w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gdsurgeon.edits.claims import EditResult
@@ -18,13 +17,14 @@ from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.settings import Settings
+from gdsurgeon.values import Closing
 from gdsurgeon.wire.write import Chunk, read_chunks
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.served import Folders
 
 
-class Proving:
+class Proving(Closing):
     """A worker process for one operation, as a context manager.
 
     Args:
@@ -45,9 +45,8 @@ class Proving:
         self._executor.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Ends the process."""
         self._executor.close()
 
     def begin(self, graph: Graph) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from gdsurgeon.errors import (
@@ -40,6 +40,7 @@ from gdsurgeon.runtime.failures import (
 )
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.values import Closing
 from gdsurgeon.wire.write import read_chunks
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Refused(Exception):
         super().__init__(self.text)
 
 
-class Executor:
+class Executor(Closing):
     """A worker process and the graphs in it. Starting it costs nothing here: TensorFlow loads over there meanwhile.
 
     Failures of the process itself (a crash, a hang, no TensorFlow) are raised as errors for people; what TensorFlow
@@ -113,11 +114,6 @@ class Executor:
 
     def __enter__(self) -> Executor:
         return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the process, whatever it is doing."""

@@ -20,6 +20,7 @@ from gdsurgeon.runtime.failures import (
     WorkerUnavailable,
 )
 from gdsurgeon.runtime.process import above_standard, environment, kill, module_path, port_of
+from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
@@ -102,7 +103,7 @@ class Pending(Generic[T]):
         return cast(T, self._value)
 
 
-class Worker:
+class Worker(Closing):
     """TensorFlow in a process of its own. Not for several threads at once.
 
     Requests are methods that return at once with a `Pending`. They may be sent without waiting for each
@@ -213,9 +214,6 @@ class Worker:
 
     def __enter__(self) -> Worker:
         return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def log_tail(self, max_bytes: int = _TAIL_BYTES) -> str:
         """The last of what TensorFlow and Python printed in the child; '' if it was VERBOSE, and shown therefore."""

@@ -7,10 +7,10 @@ import os
 import stat
 import sys
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Protocol
 
 from gdsurgeon.errors import OutputError, printable, reason
+from gdsurgeon.values import Closing
 from gdsurgeon.wire.source import FileSource, open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of, write_chunks
 
@@ -46,13 +46,14 @@ class Output(Protocol):
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Writes CHUNKS straight to a stream. Raises OutputError."""
 
+    def close(self) -> None:
+        """What is staged and has not appeared is gone. Idempotent."""
+
     def __enter__(self) -> Output: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
-class OutputFile:
+class OutputFile(Closing):
     """Where a graph is written: staged, perhaps proven, then published.
 
     A regular file is staged beside its target, symbolic links resolved, under a name of its own
@@ -127,14 +128,6 @@ class OutputFile:
         self._mode, self._group = stat.S_IMODE(found.st_mode), found.st_gid
         return False
 
-    def __enter__(self) -> OutputFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.discard()
-
     def stage(self, chunks: Iterable[Chunk]) -> str:
         """Writes CHUNKS to a temporary file, down to the disk, and returns its path.
 
@@ -153,7 +146,7 @@ class OutputFile:
             finally:
                 os.close(fd)
         except OSError as error:
-            self.discard()
+            self.close()
             raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
         assert self.staged is not None
         return self.staged
@@ -212,7 +205,7 @@ class OutputFile:
                 self.stream([SourceSpan(source, 0, source.size)])
             finally:
                 source.close()
-                self.discard()
+                self.close()
             return
         try:
             self._renamed = True
@@ -251,7 +244,7 @@ class OutputFile:
         """Whether the staged file has its name by now, though a signal may have come before anybody could note it."""
         return self._renamed and (self.staged is None or not os.path.lexists(self.staged))
 
-    def discard(self) -> None:
+    def close(self) -> None:
         """Removes what was staged and not published."""
         if self.staged is not None:
             try:
@@ -292,9 +285,7 @@ class Earlier:
             raise OutputError(f"{printable(self._path)} cannot be replaced: {reason(error)}") from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self._path:
             return
         try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from gdsurgeon.errors import EditError, NotValidatedError, ValidationError, printable
 from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
+from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import TensorSpec
@@ -22,7 +22,7 @@ _AT = r" at '\1', whose inputs are "
 """TensorFlow names the node by a text that only its developers need."""
 
 
-class Differentiator:
+class Differentiator(Closing):
     """Only TensorFlow's Python package knows the gradients of its ops: it takes some two seconds to come up.
 
     A context manager. The process starts with `start`, with `with`, or when it is first asked.
@@ -60,11 +60,6 @@ class Differentiator:
 
     def __enter__(self) -> Differentiator:
         return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def derive(self, data: bytes, wanted: Derivation) -> Backward:
         """The nodes that compute the gradients; see `gdsurgeon.runtime.differentiation.gradients.derive`.
