@@ -45,7 +45,7 @@ def change_signatures(
     for item in removed:
         _remove(after, item)
     for old, new in renamed:
-        _rename(after, before, old, new)
+        _rename(after, old, new)
     for key in dict.fromkeys(item.key for item in (*inputs, *outputs)):
         after[key] = with_added(after.get(key, Served({}, {}, PREDICT)), key, inputs, outputs)
     if after == before:
@@ -90,7 +90,7 @@ def _remove(signatures: dict[str, Served], item: str) -> None:
     )
 
 
-def _rename(signatures: dict[str, Served], before: Mapping[str, Served], old: str, new: str) -> None:
+def _rename(signatures: dict[str, Served], old: str, new: str) -> None:
     key, name = _found(signatures, old)
     if not name:
         if new in signatures:

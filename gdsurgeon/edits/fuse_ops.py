@@ -36,7 +36,6 @@ from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.ops.kinds import CONVOLUTIONS, PLACEHOLDERS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import an
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import FunctionDef
 
@@ -180,9 +179,8 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     else:
         place = _check_control_flow(topology, members, exported)
     check_name(name)
+    topology.graph.check_free(name, members)
     holder = topology.graph.find(name)
-    if holder is not None and holder not in members:
-        raise EditError(f"the name {quoted(name)} is taken by {an(holder.op)} node")
     if holder in kept and not _is_first(holder, outputs):
         raise EditError(f"the call cannot have the name of {quoted(name)}, whose outputs keep it: give it another one")
     for output in (*edges.inputs, *outputs):

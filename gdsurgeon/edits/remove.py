@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.analysis.shapes.stated import describe, may_be_one
 from gdsurgeon.analysis.traversal.boundary import boundary
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Sides, control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
@@ -21,7 +21,7 @@ from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
-from gdsurgeon.graph.node import Node, Output, Use, same_dtype
+from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, NEXT_ITERATION, PASSES_ON, SWITCH
 from gdsurgeon.select import Selection, depends_on_feeds, is_constant, nodes_of
 from gdsurgeon.specification.asked import edit
@@ -160,7 +160,7 @@ class _Bypass:
         """For each of OUTPUTS what takes its place. Raises EditError where nothing can."""
         out = {output: self._end(output) for output in outputs}
         for output, new in out.items():
-            if not same_dtype(output.dtype, new.dtype) or not compatible(stated_shape(output), stated_shape(new)):
+            if not may_be_one(output, new):
                 raise EditError(
                     f"{quoted(output.name)} ({describe(output)}) cannot be bypassed: its input {quoted(new.name)} "
                     f"is {describe(new)}"

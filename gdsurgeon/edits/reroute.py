@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.analysis.shapes.stated import describe, may_be_one
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.facts import Rewired
@@ -108,7 +108,7 @@ def _check_types(old: Output, new: Output, warnings: list[str]) -> None:
 
 def check_can_replace(old: Output, new: Output) -> None:
     """Raises EditError where the dtypes of two tensors, or their stated shapes, differ: as far as they are known."""
-    if not same_dtype(old.dtype, new.dtype) or not compatible(stated_shape(old), stated_shape(new)):
+    if not may_be_one(old, new):
         raise EditError(
             f"{quoted(old.name)} ({describe(old)}) cannot give way to {quoted(new.name)} ({describe(new)}): "
             f"{'dtypes' if not same_dtype(old.dtype, new.dtype) else 'shapes'} differ"

@@ -56,7 +56,7 @@ def slim(graph: Graph, *, signatures: Sequence[str] = ()) -> EditResult:
     loading = topology.upstream(first)
     for number in members(loading):
         kept[number] = 1
-    keys = _keys(graph, serving, [topology.node(n) for n in members(kept)], topology, loading)
+    keys = _keys(serving, [topology.node(n) for n in members(kept)], topology, loading)
     scope = free_scope(graph, SCOPE)
 
     going = [topology.node(number) for number in topology.numbers() if not kept[number]]
@@ -101,9 +101,7 @@ def _in_file(graph: Graph, run: Restoring | None) -> Restoring | None:
     return run._replace(feeds={text: path for text, path in run.feeds.items() if tensor_now(graph, text) is not None})
 
 
-def _keys(
-    graph: Graph, serving: Serving, kept: Sequence[Node], topology: Topology, loading: bytearray
-) -> dict[Node, Key]:
+def _keys(serving: Serving, kept: Sequence[Node], topology: Topology, loading: bytearray) -> dict[Node, Key]:
     """Where the checkpoint has the values of the variables among KEPT.
 
     Raises:

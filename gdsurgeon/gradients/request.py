@@ -16,7 +16,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, check_name
 from gdsurgeon.graph.node import Output, same_dtype
 from gdsurgeon.ops.dtypes import COMPLEX64, COMPLEX128, FLOATING, base_dtype, dtype_name
-from gdsurgeon.text import an
 
 COMPLEX = frozenset((COMPLEX64, COMPLEX128))
 SCOPE = "gradients"
@@ -160,8 +159,7 @@ def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Itera
         check_name(name)
         if name in taken:
             raise EditError(f"the name {quoted(name)} is given twice")
-        if name in graph:
-            raise EditError(f"the name {quoted(name)} is taken by {an(graph[name].op)} node")
+        graph.check_free(name)
         taken.add(name)
         yield name
     unique = UniqueNames(lambda name: name in taken or name in graph)

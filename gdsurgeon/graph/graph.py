@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TypeVar
 
@@ -307,9 +307,13 @@ class Graph:
             if name in given:
                 raise EditError(f"{quoted(given[name].name)} and {quoted(node.name)} cannot both become {quoted(name)}")
             given[name] = node
-            holder = self.find(name)
-            if holder is not None and holder not in names:
-                raise EditError(f"the name {quoted(name)} is taken by {an(holder.op)} node")
+            self.check_free(name, names)
+
+    def check_free(self, name: str, besides: Container[Node] = ()) -> None:
+        """Raises EditError where a node that is not one of BESIDES has the name NAME."""
+        holder = self.find(name)
+        if holder is not None and holder not in besides:
+            raise EditError(f"the name {quoted(name)} is taken by {an(holder.op)} node")
 
     def _adopt(self, node: Node) -> None:
         """Has those read NODE who read its new name in the file, where no node had it."""

@@ -14,7 +14,7 @@ from gdsurgeon.container.load import meta_of, model_folder
 from gdsurgeon.container.output_folder import OutputFolder
 from gdsurgeon.errors import InputError, OutputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.graph.load import LARGEST_TEXT, from_source
-from gdsurgeon.operation.paths import check_apart, output_path
+from gdsurgeon.operation.paths import check_apart, check_outside, output_path
 from gdsurgeon.text import size
 from gdsurgeon.wire import sniff
 from gdsurgeon.wire.messages import decode_error, message
@@ -183,8 +183,7 @@ def _out(request: ConvertRequest, folder: str, path: str, *, is_text: bool) -> s
     becomes = ".converted" if folder else ".pbtxt" if is_text else ".pb"
     out = output_path(model, request.out, in_place=False, backup=None, dry_run=request.dry_run, becomes=becomes)
     check_apart(out, None, None, model, ())
-    if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):
-        raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})")
+    check_outside(out, folder)
     return out
 
 

@@ -20,12 +20,11 @@ from gdsurgeon.errors import (
     NothingToDo,
     UsageError,
     ValidationError,
-    printable,
     quoted,
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.paths import backed_up, check_apart, output_path
+from gdsurgeon.operation.paths import backed_up, check_apart, check_outside, output_path
 from gdsurgeon.operation.written import Form, written
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
@@ -192,8 +191,7 @@ def _output(request: Request, out: str) -> Output:
     is_made = request.form in ("saved_model", "slim")
     if request.in_place and request.form != "model" and not (folder and request.form == "slim"):
         raise UsageError(Line("{in_place} would have something of another kind replace MODEL: {out} names it"))
-    if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):
-        raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})")
+    check_outside(out, folder)
     if request.form == "graph" or not (folder or is_made):
         return OutputFile(out)
     kept = folder if request.form == "model" else ""

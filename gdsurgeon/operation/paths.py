@@ -87,6 +87,12 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
             )
 
 
+def check_outside(out: str, folder: str) -> None:
+    """Raises UsageError where OUT is in FOLDER, the model itself; '' where that is none."""
+    if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):
+        raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})")
+
+
 def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[str]) -> None:
     """Sees to it that no file that is written (argument, path) is one that is read, or is written twice.
 

@@ -16,8 +16,6 @@ from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.server import parse_target
 from gdsurgeon.wire.output import STANDARD_OUTPUT
 
-LEVELS = ("structure", "load", "run")
-
 
 @dataclass
 class ValidateRequest:
@@ -26,7 +24,7 @@ class ValidateRequest:
     Attributes:
         model: a path, or ``-`` for standard input.
         other: likewise a model to compare it with, or None.
-        level: one of `LEVELS`.
+        level: how far to go: ``structure``, ``load`` or ``run``.
         names: pairs (name in the model, name in the other one).
         pre, post: paths of graphs that stand before and behind the model, or None.
         pre_map, post_map: how their ends are called where they do not follow the convention.

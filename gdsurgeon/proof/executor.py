@@ -138,9 +138,9 @@ class Executor(Closing):
         """Begins to load the GraphDef in the file PATH."""
         self._load(key, file=path)
 
-    def load_graph(self, key: str, graph: Graph, *, optimize: bool = False) -> None:
+    def load_graph(self, key: str, graph: Graph) -> None:
         """Begins to load GRAPH as it is now; see `load_source`."""
-        self.load_bytes(key, with_restoring(graph, read_chunks(graph.chunks())), optimize=optimize)
+        self.load_bytes(key, with_restoring(graph, read_chunks(graph.chunks())))
 
     def load_bytes(self, key: str, data: bytes, *, optimize: bool = False) -> None:
         """Begins to load the GraphDef in DATA; OPTIMIZE: see `load_source`."""

@@ -265,21 +265,26 @@ def rounded_up(tolerance: float) -> str:
 MOST_SHOWN_BYTES = 4096
 
 
-def shown_value(tensor: Tensor, most: int = 6) -> str:
+MOST_ELEMENTS = 6
+
+
+def shown_value(tensor: Tensor) -> str:
     """The first few elements of TENSOR, as text."""
     from struct import unpack_from
 
     data = tensor.data
     if isinstance(data, list):
-        items = [s.decode("utf-8", "backslashreplace") if len(s) < 40 else f"<{len(s)} bytes>" for s in data[:most]]
-        more = len(data) > most
+        items = [
+            s.decode("utf-8", "backslashreplace") if len(s) < 40 else f"<{len(s)} bytes>" for s in data[:MOST_ELEMENTS]
+        ]
+        more = len(data) > MOST_ELEMENTS
     else:
         code = DTYPES[tensor.dtype].code
         if not code:
             return ""
-        count = min(tensor.count, most)
+        count = min(tensor.count, MOST_ELEMENTS)
         items = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in unpack_from(f"<{count}{code}", data)]
-        more = tensor.count > most
+        more = tensor.count > MOST_ELEMENTS
     text = ", ".join(items) + (", ..." if more else "")
     return text if tensor.shape == () else f"[{text}]"
 

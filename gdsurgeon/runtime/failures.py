@@ -98,7 +98,7 @@ class WorkerDied(RuntimeFailure):
         says_nothing: whether that says nothing of a graph: it had not got to one, or lacked memory.
     """
 
-    def __init__(self, exit_status: int | None, stages: Sequence[Stage], says_nothing: bool = False) -> None:
+    def __init__(self, exit_status: int | None, stages: Sequence[Stage], says_nothing: bool) -> None:
         self.exit_status = exit_status
         self.signal_name = _signal_name(exit_status)
         self.stages = stages

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.specification.joining import Joined
+from gdsurgeon.specification.joining import Joined, in_scope
 
 
 def violations(
@@ -17,6 +17,4 @@ def violations(
     if other.pristine() is comparison.before:
         other = comparison.before
     stands = {placeholder.removesuffix(":0"): tensor.removesuffix(":0") for tensor, placeholder in connect}
-    prefix = scope.strip("/") + "/" if scope.strip("/") else ""
-    names = {node.name: prefix + node.name for node in other.nodes()} if prefix else {}
-    yield from Joined(comparison, other, stands, names).violations(Intent())
+    yield from Joined(comparison, other, stands, in_scope(other, scope)).violations(Intent())

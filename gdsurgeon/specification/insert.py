@@ -8,7 +8,7 @@ from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.specification.joining import Joined, placeholders, result, uses
+from gdsurgeon.specification.joining import Joined, in_scope, placeholders, result, uses
 
 
 def violations(comparison: Comparison, tensor: str, body: Graph, scope: str = "") -> Iterator[str]:
@@ -16,9 +16,7 @@ def violations(comparison: Comparison, tensor: str, body: Graph, scope: str = ""
     if body.pristine() is comparison.before:
         body = comparison.before
     tensor = tensor.removesuffix(":0")
-    prefix = scope.strip("/") + "/" if scope.strip("/") else ""
-    names = {node.name: prefix + node.name for node in body.nodes()} if prefix else {}
-    joined = Joined(comparison, body, {placeholders(body)[0]: tensor}, names)
+    joined = Joined(comparison, body, {placeholders(body)[0]: tensor}, in_scope(body, scope))
     new = joined.tensor(result(body))
     rewired = [Rewired(name, slot, tensor, new) for name, slot in uses(comparison.before, tensor)]
     yield from joined.violations(Intent(rewired=rewired))

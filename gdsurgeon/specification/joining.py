@@ -46,6 +46,12 @@ class CameAlong:
                 yield f"the function {quoted(old)} is not the one that was there, and is taken for it"
 
 
+def in_scope(part: Graph, scope: str) -> dict[str, str]:
+    """What the copies of PART's nodes are called in SCOPE; nothing where they keep their names."""
+    prefix = scope.strip("/")
+    return {node.name: f"{prefix}/{node.name}" for node in part.nodes()} if prefix else {}
+
+
 class Joined:
     """A graph that was brought into another.
 

@@ -16,7 +16,7 @@ from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, TEMPORARY, holds_state
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
-SHARED_NAME, VAR_NAME, BY_NODE_NAME, CONTAINER = "shared_name", "var_name", "use_node_name_sharing", "container"
+SHARED_NAME, VAR_NAME, BY_NODE_NAME = "shared_name", "var_name", "use_node_name_sharing"
 
 
 def called_pairs(copies: Copies, after: Graph) -> list[tuple[str, str]]:

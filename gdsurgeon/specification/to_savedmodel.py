@@ -20,11 +20,11 @@ def violations(comparison: Comparison, unfreeze: str | None = None, **asked: obj
     del asked  # what else is asked is said around the graph
     intent = Intent()
     if unfreeze is not None:
-        before, after = comparison.before, comparison.after
+        before = comparison.before
         nodes = [node for node in before.nodes() if node.op == "Const" and re.search(unfreeze, node.name)]
         constants = [node for node in nodes if node.output.dtype in FLOATING]
         handles = _variables(intent, before, constants)
-        _saver(intent, before, after, constants, handles)
+        _saver(intent, before, constants, handles)
     yield from audit(comparison, intent)
 
 
@@ -54,7 +54,7 @@ def _variables(intent: Intent, before: Graph, constants: list[Node]) -> list[str
     return handles
 
 
-def _saver(intent: Intent, before: Graph, after: Graph, constants: list[Node], handles: list[str]) -> None:
+def _saver(intent: Intent, before: Graph, constants: list[Node], handles: list[str]) -> None:
     """Has INTENT say what restores the variables from tensors of the constants' names, and saves them so."""
     scopes = {name.split("/")[0] for name in (*before.names(), *handles)}
     scope, number = "save", 0

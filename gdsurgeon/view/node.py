@@ -319,7 +319,7 @@ def as_json(shown: ShownNode) -> dict[str, Json]:
         "device": node.device or None,
         "inputs": [_input_json(read) for read in facts.inputs],
         "control_inputs": [name for name, _ in facts.controls],
-        "outputs": [_output_json(node, output, shown.marked) for output in facts.outputs],
+        "outputs": [_output_json(output, shown.marked) for output in facts.outputs],
         "control_outputs": [user.name for user in facts.waiting],
         "attrs": {key: _attr_json(node, key) for key in _attr_keys(node)},
         "colocated_with": [name for name, _ in facts.colocated],
@@ -341,7 +341,7 @@ def _input_json(read: InputFacts) -> dict[str, Json]:
     }
 
 
-def _output_json(node: Node, output: OutputFacts, marked: set[int]) -> dict[str, Json]:
+def _output_json(output: OutputFacts, marked: set[int]) -> dict[str, Json]:
     return {
         "index": output.index,
         "exists": output.is_there,

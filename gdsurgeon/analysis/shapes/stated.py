@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header
-from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.node import Output, same_dtype
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
@@ -31,6 +31,11 @@ def compatible(a: Shape, b: Shape) -> bool:
     if a is None or b is None:
         return True
     return len(a) == len(b) and all(x == y or x < 0 or y < 0 for x, y in zip(a, b, strict=True))
+
+
+def may_be_one(a: Output, b: Output) -> bool:
+    """Whether one tensor can stand for the other, as far as their dtypes and stated shapes are known."""
+    return same_dtype(a.dtype, b.dtype) and compatible(stated_shape(a), stated_shape(b))
 
 
 def describe(output: Output) -> str:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape, typed
+from gdsurgeon.analysis.shapes.stated import compatible, describe, may_be_one, stated_shape, typed
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, Output, check_output, same_dtype
+from gdsurgeon.graph.node import Node, Output, check_output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.text import an
 
@@ -107,7 +107,7 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
         )
     what = f"{quoted(given.name)} of {printable(given_in.source_name)} is"
     taking = f"{quoted(wanted.name)} of {printable(wanted_in.source_name)}"
-    if not same_dtype(given.dtype, wanted.dtype) or not compatible(stated_shape(given), stated_shape(wanted)):
+    if not may_be_one(given, wanted):
         raise EditError(f"{what} {describe(given)}, and {taking} takes {describe(wanted)}")
     shape = infer_shapes(given_in, wanted=[given]).shape(given)
     if not compatible(shape, stated_shape(wanted)):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.analysis.shapes.stated import describe, may_be_one
 from gdsurgeon.edits.functions.definition import check_fusible, is_large_constant, make_function, name_function
 from gdsurgeon.edits.functions.merge import plan_function_merge, respell_body
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, Output, same_dtype
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.wire.protos import FunctionDef
 
@@ -201,7 +201,7 @@ def _placeholders(body: Graph) -> list[Output]:
 def _check_fits(tensor: Output, inner: Output, body: Graph, warnings: list[str]) -> None:
     if not tensor.dtype or not inner.dtype:
         warnings.append(f"the types of {quoted(tensor.name)} and {quoted(inner.name)} are not both known: not compared")
-    if not same_dtype(tensor.dtype, inner.dtype) or not compatible(stated_shape(tensor), stated_shape(inner)):
+    if not may_be_one(tensor, inner):
         raise EditError(
             f"{quoted(tensor.name)} is {describe(tensor)}, and {quoted(inner.name)} of "
             f"{printable(body.source_name)}, which is to take its place, is {describe(inner)}"

@@ -95,14 +95,18 @@ def bmp(pixels: Pixels) -> bytes:
     return b"BM" + struct.pack("<IHHI", 54 + len(data), 0, 0, 54) + header + data
 
 
+_RATE = 16000
+"""Samples of a sound in a second."""
+
+
 @lru_cache(maxsize=128)
-def wav(seed: int, samples: int = 16000, rate: int = 16000) -> bytes:
-    """A WAV file, mono, 16 bits, of noise over a tone; SAMPLES at RATE Hz."""
+def wav(seed: int) -> bytes:
+    """A WAV file, mono, 16 bits, of noise over a tone; a second of it."""
     chance = random.Random(seed)
     period = chance.randrange(20, 200)
-    data = array("h", [((i % period) * 20000 // period) - 10000 + chance.randrange(-500, 500) for i in range(samples)])
+    data = array("h", [((i % period) * 20000 // period) - 10000 + chance.randrange(-500, 500) for i in range(_RATE)])
     content = data.tobytes()
-    form = struct.pack("<HHIIHH", 1, 1, rate, 2 * rate, 2, 16)
+    form = struct.pack("<HHIIHH", 1, 1, _RATE, 2 * _RATE, 2, 16)
     chunks = b"fmt " + struct.pack("<I", 16) + form + b"data" + struct.pack("<I", len(content)) + content
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
 
