@@ -97,9 +97,9 @@ def command(
     if out == "-":
         raise UsageError("-o names a file: standard output has the answer")
     if mapping is not None:
-        from gdsurgeon.operation.paths import check_written
+        from gdsurgeon.operation.paths import check_replaces_nothing
 
-        check_written([("--mapping", mapping)], [model, others[0]])
+        check_replaces_nothing([("--mapping", mapping)], [model, others[0]])
     from gdsurgeon.difference.compare import diff
 
     a, b = (opened(path, function, wanted).graph for path in (model, others[0]))

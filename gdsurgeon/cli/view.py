@@ -84,9 +84,9 @@ def command(
     if chosen == "html" and (scope is not None or depth is not None):
         raise UsageError("a page shows the whole model: --scope and --depth go with the tree and the other pictures")
     if out is not None:
-        from gdsurgeon.operation.paths import check_written
+        from gdsurgeon.operation.paths import check_replaces_nothing
 
-        check_written([("-o", out)], [model])
+        check_replaces_nothing([("-o", out)], [model])
     graph = opened(model, function, wanted).graph
     findings = check(graph)
     outlines = Outlines(graph, content_of(graph, os.path.basename(graph.source_name)), beside=gradients == "beside")
