@@ -12,13 +12,15 @@ class Camera {
     view.addEventListener("wheel", (event) => {
       event.preventDefault();
       const { left, top } = view.getBoundingClientRect();
-      this.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), event.clientX - left, event.clientY - top);
+      const factor = Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)); // by lines, or by pixels
+      this.zoom(factor, event.clientX - left, event.clientY - top);
     }, { passive: false });
     view.addEventListener("pointerdown", (event) => this.drag(event));
   }
 
   apply() {
-    this.world.setAttribute("transform", `translate(${fixed(this.x)},${fixed(this.y)}) scale(${this.scale.toFixed(4)})`);
+    const place = `translate(${fixed(this.x)},${fixed(this.y)})`;
+    this.world.setAttribute("transform", `${place} scale(${this.scale.toFixed(4)})`);
   }
 
   // Zooms by FACTOR around a point of the view, its middle if none is given.
@@ -77,7 +79,8 @@ class Camera {
   centre(x, y, width, height) {
     const size = this.size;
     if (this.scale < 0.6) this.scale = 0.9;
-    const viewWidth = Math.min(width * this.scale, size.width - 60), viewHeight = Math.min(height * this.scale, size.height - 60);
+    const viewWidth = Math.min(width * this.scale, size.width - 60);
+    const viewHeight = Math.min(height * this.scale, size.height - 60);
     this.put(x, y, (size.width - viewWidth) / 2, (size.height - viewHeight) / 2);
   }
 

@@ -1,5 +1,6 @@
-// One graph, or the body of a function: its nodes as columns, its scopes as a tree, and for each scope the edges between
-// what lies in it. Rows are nodes, producers first; a child of a scope is an id: a row, or -1 - the number of a scope.
+// One graph, or the body of a function: its nodes as columns, its scopes as a tree, and for each scope the edges
+// between what lies in it. Rows are nodes, producers first; a child of a scope is an id: a row, or -1 - the number of a
+// scope.
 
 class Graph {
   // RAW is one of the payload's graphs; see payload.py.
@@ -74,7 +75,7 @@ class Graph {
   within(scope) {
     const inside = new Uint8Array(this.scopes);
     inside[scope] = 1;
-    for (let inner = scope + 1; inner < this.scopes; inner++) inside[inner] = inside[inner] || inside[this.parentOf[inner]];
+    for (let inner = scope + 1; inner < this.scopes; inner++) inside[inner] = inside[this.parentOf[inner]];
     return inside;
   }
 
@@ -100,7 +101,9 @@ class Graph {
   // The data inputs of ROW: [row, slot] each.
   inputs(row) {
     const out = [];
-    for (let at = this.inputsFrom[row]; at < this.inputsFrom[row + 1]; at++) out.push([this.producer[at], this.slot[at]]);
+    for (let at = this.inputsFrom[row]; at < this.inputsFrom[row + 1]; at++) {
+      out.push([this.producer[at], this.slot[at]]);
+    }
     return out;
   }
 

@@ -1,14 +1,15 @@
 // The keyboard: what each key does, and the list of them under ?.
 
 const KEYS = [
-  { keys: ["/"], means: "search; Enter and Shift+Enter go from match to match", run: (viewer) => viewer.search.field.select() },
+  { keys: ["/"], means: "search; Enter and Shift+Enter go from match to match",
+    run: (viewer) => viewer.search.field.select() },
   { keys: ["Escape"], shown: "Esc", means: "leave the search, or select nothing", run: (viewer) => viewer.leave() },
   { keys: ["Enter", "o"], means: "open or close what is selected", run: (viewer) => viewer.toggleSelected() },
   { keys: ["O"], means: "open all in it", run: (viewer) => viewer.openAll() },
   { keys: ["c"], means: "close the scope around what is selected", run: (viewer) => viewer.closeAround() },
   { keys: ["u"], means: "select the scope around what is selected", run: (viewer) => viewer.selectAround() },
-  { keys: ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"], shown: "↑ ↓ ← →", means: "along the lines, or to what stands beside",
-    run: (viewer, key) => viewer.move(key) },
+  { keys: ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"], shown: "↑ ↓ ← →",
+    means: "along the lines, or to what stands beside", run: (viewer, key) => viewer.move(key) },
   { keys: ["n"], means: "the next difference, or fault", run: (viewer) => viewer.nextStop(1) },
   { keys: ["N"], means: "the one before", run: (viewer) => viewer.nextStop(-1) },
   { keys: ["s"], means: "the next scope of the same structure", run: (viewer) => viewer.nextSame() },

@@ -13,10 +13,9 @@ async function main() {
   if (parameters) facts.push(`${rounded(parameters)} parameters`);
   element("facts").textContent = facts.join(" · ");
   if (model.faults.length) {
-    const faults = html("button", { type: "button", class: "fault", title: "the next fault" }, `⚠ ${model.faults.length}`);
-    const round = new Round({ ...model, marks: new Map() });
-    faults.addEventListener("click", () => viewer.reveal(round.go(1)));
-    element("legend").append(faults);
+    const round = new Round({ ...model, marks: new Map() }), click = () => viewer.reveal(round.go(1));
+    const attributes = { type: "button", class: "fault", title: "the next fault", click };
+    element("legend").append(html("button", attributes, `⚠ ${model.faults.length}`));
   }
   const buttons = {
     "fit-button": () => viewer.fit(), "save-button": () => viewer.exportSvg(),

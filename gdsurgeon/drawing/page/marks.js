@@ -7,7 +7,7 @@ function legendOf(model) {
   return Object.entries(model.legend).map(([mark, meaning]) => {
     const count = [...model.marks.values()].filter((found) => found === mark).length;
     if (!count) return null;
-    return html("span", { class: `mark ${MARK_CLASSES[mark] || ""}` }, `${mark} ${printable(meaning)} ${count.toLocaleString("en")}`);
+    return markElement(mark, `${meaning} ${count.toLocaleString("en")}`);
   }).filter(Boolean);
 }
 

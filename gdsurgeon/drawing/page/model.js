@@ -29,7 +29,7 @@ class Model {
     return typeof number === "number" ? this.graphs[number] : null;
   }
 
-  // Scopes of the same structure, by kind: { graph, scope } each. What stands for one node is no repetition of anything.
+  // Scopes of the same structure, by kind: { graph, scope } each. What stands for one node is no repetition.
   findKinds() {
     this.kinds = new Map();
     for (const graph of this.graphs) {

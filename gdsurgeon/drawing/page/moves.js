@@ -9,7 +9,8 @@ function neighbour(box, direction) {
       if (edge[up ? "to" : "from"] === box.key) near.add(parent.child(edge[up ? "from" : "to"]));
     }
     const found = nearest(box, [...near].filter((other) => (other.y < box.y) === up));
-    return found || nearest(box, besides(box, (other) => (up ? other.y + other.height <= box.y : other.y >= box.y + box.height)));
+    const lies = (other) => (up ? other.y + other.height <= box.y : other.y >= box.y + box.height);
+    return found || nearest(box, besides(box, lies));
   }
   const left = direction === "ArrowLeft";
   const overlaps = (other) => other.y < box.y + box.height && other.y + other.height > box.y;

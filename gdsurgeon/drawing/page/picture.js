@@ -136,9 +136,10 @@ class Picture {
     if (typeof child.key === "string") return;
     const owner = child.parent.inside;
     const reach = owner ? owner.graph.reachOut(child.key) : 0;
-    const x = fixed(child.x + 10), y = child.y + child.height;
-    if (reach & 1) lines.append(svg("path", { class: "reach", d: `M${x} ${fixed(child.y - 9)}v8m-2.5 -3l2.5 3l2.5 -3` }));
-    if (reach & 2) lines.append(svg("path", { class: "reach", d: `M${x} ${fixed(y)}v9m-2.5 -3l2.5 3l2.5 -3` }));
+    const x = fixed(child.x + 10);
+    const arrow = (top) => svg("path", { class: "reach", d: `M${x} ${fixed(top)}v8m-2.5 -3l2.5 3l2.5 -3` });
+    if (reach & 1) lines.append(arrow(child.y - 9));
+    if (reach & 2) lines.append(arrow(child.y + child.height + 1));
   }
 
   // Emphasises BOX and its lines; CURVES are the points of lines that are drawn across the frames between two boxes.

@@ -8,8 +8,8 @@ class Search {
     Object.assign(this, { field, list, model, go, matches: [], at: -1 });
     field.addEventListener("input", () => this.run());
     list.addEventListener("click", (event) => {
-      const item = event.target.closest("[data-at]");
-      if (item) this.goTo(Number(item.dataset.at));
+      const match = event.target.closest("[data-at]");
+      if (match) this.goTo(Number(match.dataset.at));
     });
   }
 
@@ -74,9 +74,11 @@ class Search {
 
   goTo(at) {
     this.at = at;
-    for (const item of this.list.querySelectorAll(".match")) item.classList.toggle("here", Number(item.dataset.at) === at);
-    const item = this.list.querySelector(`[data-at="${at}"]`);
-    if (item) item.scrollIntoView({ block: "nearest" });
+    for (const match of this.list.querySelectorAll(".match")) {
+      match.classList.toggle("here", Number(match.dataset.at) === at);
+    }
+    const here = this.list.querySelector(".here");
+    if (here) here.scrollIntoView({ block: "nearest" });
     this.go(this.matches[at]);
   }
 

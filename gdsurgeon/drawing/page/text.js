@@ -70,7 +70,7 @@ function html(name, attributes = {}, ...inside) {
     if (typeof value === "function") element.addEventListener(key, value);
     else if (value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
   }
-  element.append(...inside.flat(Infinity).filter((item) => item !== null && item !== undefined && item !== ""));
+  element.append(...present(inside));
   return element;
 }
 

@@ -1,6 +1,9 @@
 // What a person does, and what the page does then: the one object that knows all the others.
 
-const START = { shown: 45, repeated: 2 }; // boxes that are seen at first, about; a structure that is there more often stays closed
+const START = {
+  shown: 45,   // boxes that are seen at first, about
+  repeated: 2, // a structure that is there more often stays closed
+};
 const MOST_OPENED = 400; // boxes that "open all" opens at once
 
 class Viewer {
@@ -314,7 +317,8 @@ class Viewer {
     const line = event.target instanceof Element && event.target.closest(".line");
     if (!line || line.querySelector("title")) return;
     const { box, line: { edge } } = this.picture.lineOf.get(line), { graph } = box.inside;
-    const what = edge.data ? `${edge.several ? counted(edge.data, "tensor") : graph.tensor(edge.row, edge.slot)}` : "order only";
+    const tensor = edge.several ? counted(edge.data, "tensor") : graph.tensor(edge.row, edge.slot);
+    const what = edge.data ? tensor : "order only";
     const name = (key) => box.child(key).label;
     line.append(svg("title", {}, printable(`${name(edge.from)} → ${name(edge.to)}\n${what}`).replace("\\n", "\n")));
   }
