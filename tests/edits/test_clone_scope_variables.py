@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support import cloned_models
-from support.aside import ran_aside
+from support.aside import Aside
 from support.cloned_models import CHECKPOINTS, CLONE, PREFIX, SAID, SERVED, SOURCE, TARGET
 
 from gdsurgeon.checkpoint.open import open_checkpoint
@@ -16,15 +17,16 @@ from gdsurgeon.operation.edit import Outcome, Request, operate
 pytestmark = pytest.mark.tensorflow
 
 
-def run(command: str, folder: Path) -> None:
-    said = ran_aside(cloned_models.__name__, command, str(folder))
-    assert not said, said
+@pytest.fixture(scope="module")
+def trainer() -> Iterator[Aside]:
+    with Aside(cloned_models.__name__) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(trainer: Aside, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cloned_models")
-    run("make", folder)
+    trainer.ask("make", folder=str(folder))
     return folder
 
 
@@ -39,9 +41,9 @@ def cloned(folder: Path, name: str) -> Outcome:
 
 
 @pytest.fixture(scope="module")
-def outcomes(models: Path) -> dict[str, Outcome]:
+def outcomes(trainer: Aside, models: Path) -> dict[str, Outcome]:
     found = {name: cloned(models, name) for name in (*CHECKPOINTS, SERVED)}
-    run("try", models)
+    trainer.ask("try", folder=str(models))
     return found
 
 

@@ -1,7 +1,6 @@
 """MetaGraphs with variables, as TensorFlow 1 trains and saves them; and what TensorFlow does with clones of them.
 
-    python -m support.cloned_models make FOLDER
-    python -m support.cloned_models try FOLDER
+Run with -m, and asked as `aside.py` says: to make them, then to try their clones.
 
 The checkpoint and the MetaGraph of each are FOLDER/NAME/model.ckpt. The network is under ``net``, from ``x`` to
 ``net/out``; its clone, which is tried, under ``copy`` in FOLDER/NAME/copy. What does not hold is in FOLDER/NAME/said.
@@ -10,13 +9,13 @@ The checkpoint and the MetaGraph of each are FOLDER/NAME/model.ckpt. The network
 from __future__ import annotations
 
 import os
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from support.aside import Answer, Request, serve
 from support.saved_models import layers
 
 PREFIX, CLONE, SAID = "model.ckpt", "copy", "said"
@@ -37,6 +36,7 @@ def make(folder: str) -> None:
         config = tf.compat.v1.ConfigProto(device_count={"CPU": 2})
         with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
             build(session, path)
+    tf.compat.v1.enable_control_flow_v2()
 
 
 def _builders(tf: Any) -> Mapping[str, Callable[[Any, str], None]]:
@@ -204,8 +204,15 @@ def attempt(tf: Any, prefix: str) -> None:
                 assert not another.run(uninitialised).size
 
 
+def made(request: Request) -> Answer:
+    make(request["folder"])
+    return {}
+
+
+def tried(request: Request) -> Answer:
+    attempt_all(request["folder"])
+    return {}
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "make":
-        make(sys.argv[2])
-    else:
-        attempt_all(sys.argv[2])
+    serve({"make": made, "try": tried})

@@ -18,10 +18,8 @@ def can_trace() -> bool:
     """Whether strace is there and may trace."""
     if shutil.which("strace") is None:
         return False
-    return (
-        subprocess.run([*STRACE, *STOPPING_LESS, "-o", os.devnull, "true"], capture_output=True, check=False).returncode
-        == 0
-    )
+    command = [*STRACE, *STOPPING_LESS, "-o", os.devnull, "true"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def counted_calls(trace: Path, kinds: Collection[str]) -> Iterator[tuple[str, str, int]]:

@@ -65,7 +65,8 @@ class LentWorker(Worker):
 
 
 _workers: dict[tuple[object, ...], list[LentWorker]] = {}
-"""By what is different between them: runtime, what they may read, and what they were told when they were started."""
+"""By what is different between them: runtime, what they may read, and what they are told by the environment."""
+RUNTIME = "GDSURGEON_RUNTIME"
 _TOLD = ("TF_", "GDSURGEON_")
 """What the variables of the environment begin with that tell a worker how to be."""
 _readable = (f"{MODELS}{os.sep}", f"{tempfile.gettempdir()}{os.sep}")
@@ -85,9 +86,10 @@ def lent_worker(
     is_elsewhere = any(not os.path.abspath(path).startswith(_readable) for path in reads)
     if is_special or is_elsewhere:
         return Worker(device, op_libraries, runtime, verbose, reads=reads, **opening)
-    runtime = runtime or os.environ.get("GDSURGEON_RUNTIME")
-    read = _readable if reads else ()
-    told = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_TOLD))
+    runtime = runtime or os.environ.get(RUNTIME)
+    # TensorFlow's Python package takes seconds to come up: one process is for those who read files and for others.
+    read = _readable if reads or runtime == "python" else ()
+    told = tuple((key, os.environ[key]) for key in sorted(os.environ) if key.startswith(_TOLD) and key != RUNTIME)
     workers = [worker for worker in _workers.get((runtime, read, told), ()) if not worker.ended]
     worker = next((worker for worker in workers if not worker.lent), None)
     if worker is None:
