@@ -173,14 +173,21 @@ def _by_name(matching: Matching) -> None:
 
 
 def _by_name_and_op(matching: Matching) -> None:
-    """Pairs what has the same name and the same op, or the same name and the same inputs, and is else different."""
+    """Pairs what has the same name and the same op, or the same name and the same inputs, and is else different.
+
+    What reads something else is the same node where it also has the same reader, or none: then callers fetch it.
+    """
     a, b = matching.a, matching.b
     places = {name: j for j, name in enumerate(b.names)}
     for i in matching.free()[0]:
         j = places.get(a.names[i], FREE)
-        if j == FREE or not matching.is_free(i, j) or matching.is_contradicted(i, j):
+        if j == FREE or not matching.is_free(i, j):
             continue
-        if a.kind[i] == b.kind[j] or _reads_the_same(matching, i, j):
+        if matching.is_contradicted(i, j):
+            is_read = bool(a.users[i] or b.users[j])
+            if a.shaped[i] == b.shaped[j] and (_has_reader(matching, i, j) if is_read else bool(a.inputs[i])):
+                matching.pair(i, j, "name")
+        elif a.kind[i] == b.kind[j] or _reads_the_same(matching, i, j):
             matching.pair(i, j, "name")
 
 

@@ -77,6 +77,15 @@ def test_ops_of_another_version_are_the_same_node() -> None:
     assert pairs(a, b) == {"x": "u", "y": "v"}
 
 
+def test_a_node_that_reads_something_else_is_that_node_to_those_who_read_it() -> None:
+    def model(source: str) -> Graph:
+        two = [node("n", "Neg", ["x"], T=FLOAT), node("m", "Exp", ["x"], T=FLOAT)]
+        tail = [node("e", "Tanh", ["y"], T=FLOAT), identity("out", source)]
+        return graph(placeholder("x"), *two, node("y", "Sin", [source], T=FLOAT), *tail)
+
+    assert pairs(model("n"), model("m")) == {name: name for name in ("x", "n", "m", "y", "e", "out")}
+
+
 def test_nothing_is_paired_for_which_nothing_speaks() -> None:
     a = graph(placeholder("x"), node("y", "Relu", ["x"], T=FLOAT), node("z", "Neg", ["y"], T=FLOAT))
     b = graph(placeholder("u", INT32), node("v", "Abs", ["u"], T=INT32), node("w", "Sign", ["v"], T=INT32))
