@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 ENOUGH = 45
 """Lines that a tree has at most, if it can, where nobody says how deep it is to be."""
+LEAST_FOR_NAMES = 20
+"""Columns that names have at least, if need be at the cost of what stands beside them."""
+USUAL_WIDTH = 80
+"""Columns that a tree takes on a terminal that has them; more it takes only for long names."""
 MOST_ALONE = 2
 """Nodes in a row that then have a line each; more are counted by op."""
 
@@ -60,7 +64,10 @@ def count(lines: Sequence[Branch]) -> int:
 
 
 def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, ascii_only: bool) -> str:
-    """The tree of LINES below HEAD as a table that is at most WIDTH columns wide."""
+    """The tree of LINES below HEAD as a table that is at most WIDTH columns wide.
+
+    Columns for which there is no room beside the names are left out, the last ones first.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -68,14 +75,19 @@ def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, asci
     cells = [(*_numbers(line.items), short_tensor(line.items[-1].output) if guide else "") for guide, line in rows]
     widths = [max(len(text) for text in column) for column in zip(HEADS, *cells, strict=True)]
     widths[-1] = min(widths[-1], width // 3)
-    names = max(24, width - sum(widths) - 2 * len(widths))
-    found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", width=width)
+    while len(widths) > 1 and width - sum(widths) - 2 * len(widths) < LEAST_FOR_NAMES:
+        widths.pop()
+    beside = sum(widths) + 2 * len(widths)
+    longest = max(len(guide) + _label(line, width).cell_len for guide, line in rows)
+    names = max(1, min(width, max(USUAL_WIDTH, longest + beside)) - beside)
+    found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     found.add_column("", no_wrap=True, width=names)
-    for name, size in zip(HEADS, widths, strict=True):
+    for name, size in zip(HEADS, widths, strict=False):
         justify: JustifyMethod = "left" if name == HEADS[-1] else "right"
         found.add_column(name, no_wrap=True, overflow="ellipsis", width=size, justify=justify)
     for (guide, line), texts in zip(rows, cells, strict=True):
-        found.add_row(_text(guide, "dim").append_text(_label(line, names - len(guide))), *map(_plain, texts))
+        label = _text(guide, "dim").append_text(_label(line, names - len(guide)))
+        found.add_row(label, *map(_plain, texts[: len(widths)]))
     sink = StringIO()
     Console(file=sink, width=width, force_terminal=colour, color_system="standard" if colour else None).print(found)
     return "\n".join(row.rstrip() for row in sink.getvalue().splitlines())

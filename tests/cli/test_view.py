@@ -195,6 +195,27 @@ def test_mistakes(view: View, tmp_path: Path, options: list[str], text: str) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.pb"]
 
 
+@pytest.mark.parametrize(
+    ("width", "heads"),
+    [
+        (20, ["nodes"]),
+        (40, ["nodes", "params"]),
+        (80, ["nodes", "params", "FLOPs", "output"]),
+        (200, ["nodes", "params", "FLOPs", "output"]),
+    ],
+)
+def test_numbers_are_whole_on_every_terminal_or_not_there(width: int, heads: list[str]) -> None:
+    graph = graphs.graph(*NET)
+    outlines = Outlines(graph, content_of(graph, "model.pb"))
+    head = whole(outlines)
+    head.items = within(outlines, head, 2)
+    rows = table(head, folded(head.items or ()), width=width, colour=False, ascii_only=False).splitlines()
+    assert rows[0].split() == heads
+    assert max(map(len, rows)) <= min(width, 80)  # numbers stand beside what they are of
+    for name, *numbers in (row.split() for row in rows[1:]):
+        assert not any("\u2026" in number for number in numbers[-1:]), name
+
+
 def test_a_picture_does_not_replace_its_model(view: View, tmp_path: Path) -> None:
     (tmp_path / "link.svg").symlink_to("model.pb")
     for options in (["-o", "model.pb", "--to", "svg"], ["-o", "link.svg"]):
