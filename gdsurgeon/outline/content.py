@@ -45,8 +45,8 @@ class Content(Data):
             constants, and of variables.
         flops: what each computes; see `outline.flops`.
         order: the rows, producers first.
-        is_weight: whether the node is a constant, a variable, or only passes one of these on: a picture says it in
-            the node that reads it.
+        is_weight: whether the node is a constant, a variable, or only passes one of these on, and is read: a picture
+            says it in the node that reads it.
         faults: what is wrong with a node, by its row.
         value: gives the value of a small constant as text, by its row; '' of every other node. It is read when asked.
         statistics: the same of a large constant: what its numbers are like.
@@ -255,6 +255,9 @@ def find_weights(content: Content) -> None:
             flags[row] = True  # what a constant waits for says in which frame or branch it is, and no more
         elif op in _PASSES and inputs and not content.controls[row] and row not in content.faults:
             flags[row] = all(flags[source] for source, _ in inputs)
+    read = {source for inputs in content.inputs for source, _ in inputs}
+    for row in range(len(content)):
+        flags[row] = flags[row] and row in read  # what nobody reads is an output: no node has it in itself
 
 
 _PASSES = VARIABLE_READS | ENTER | RESHAPES | {"Cast", "Dequantize"}

@@ -111,7 +111,14 @@ def test_a_name_of_ten_thousand_scopes_is_read() -> None:
 def test_what_passes_a_constant_on_is_a_weight(between: bytes) -> None:
     found = outlines(const("w", [1.0, 2.0]), const("s", [2], INT32), between, node("y", "Neg", ["r"], T=FLOAT))
     content = found.main.content
-    assert {content.names[row] for row in range(4) if content.is_weight[row]} == {"w", "s", "r"}
+    assert {content.names[row] for row in range(4) if content.is_weight[row]} >= {"w", "r"}
+    assert not content.is_weight[3]
+
+
+def test_a_constant_that_nobody_reads_is_an_output() -> None:
+    found = outlines(const("a", [1.0]), const("b", [1.0]), identity("y", "b"))
+    assert bytes(found.main.content.is_weight) == bytes([0, 1, 0])
+    assert names(within(found, whole(found), 1) or []) == ["a", "y"]
 
 
 def test_what_is_computed_is_no_weight() -> None:
@@ -325,12 +332,12 @@ def test_functions_of_the_same_structure_are_of_one_kind() -> None:
 
 
 def test_a_scope_around_one_scope_or_one_node_is_one_with_it() -> None:
-    found = outlines(IMAGE, *layer("a/b/c", "x"), const("k/w", [1.0]), node("k/only", "Neg", ["a/b/c/act"], T=FLOAT))
+    found = outlines(IMAGE, *layer("a/b/c", "x"), const("k/w", [1.0]), add("k/only", "a/b/c/act", "k/w"))
     items = within(found, whole(found), 1) or []
     assert [(item.name, item.op, item.path) for item in items] == [
         ("x", "Placeholder", "x"),
         ("a/b/c", "", "a/b/c"),
-        ("k", "Neg", "k/only"),
+        ("k", "AddV2", "k/only"),
     ]
 
 
