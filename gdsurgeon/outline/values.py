@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gdsurgeon.analysis.queries.attr_text import format_float, format_string
+from gdsurgeon.analysis.queries.attr_text import format_element, format_float
 from gdsurgeon.analysis.queries.constant_values import ValueStatistics, values_of
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.constants import constant, constant_header
@@ -63,11 +63,7 @@ def _told(found: ValueStatistics) -> Iterator[str]:
 
 
 def _element(item: int | float | bytes, dtype: int) -> str:
-    if isinstance(item, bytes):
-        return format_string(item)
-    if isinstance(item, bool):
-        return "true" if item else "false"
-    return format_float(item) if isinstance(item, float) and dtype != FLOAT64 else repr(item)
+    return format_float(item) if isinstance(item, float) and dtype != FLOAT64 else format_element(item)
 
 
 def _nested(texts: list[str], shape: Sequence[int]) -> str:

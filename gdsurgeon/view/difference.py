@@ -8,6 +8,7 @@ from math import inf
 from textwrap import wrap
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.attr_text import format_element
 from gdsurgeon.analysis.queries.signature import TensorInfo
 from gdsurgeon.difference.changes import WIRING, Change, Detail
 from gdsurgeon.difference.difference import Difference, ValueChange
@@ -220,15 +221,11 @@ def value_text(change: ValueChange) -> str:
     if found is None:
         return "cannot be read here"
     if found.before:
-        before, after = (", ".join(_element(item) for item in items) for items in (found.before, found.after))
+        before, after = (", ".join(map(format_element, items)) for items in (found.before, found.after))
         return f"{before} {ARROW} {after}"
     if found.relative is None or found.largest is None:
         return f"{found.differing:,} of {counted(found.count, 'element')} differ"
     return f"by {_number(found.relative)} of the norm, at most {_number(found.largest)}"
-
-
-def _element(item: object) -> str:
-    return f"'{printable(item.decode('utf-8', 'replace'))}'" if isinstance(item, bytes) else str(item)
 
 
 def _number(number: float) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import isfinite, isnan
 from typing import Any
 
-from gdsurgeon.analysis.queries.attr_text import format_attr, format_string
+from gdsurgeon.analysis.queries.attr_text import format_attr, format_element
 from gdsurgeon.analysis.queries.constant_values import ConstantValues, Element, value_of
 from gdsurgeon.analysis.queries.node_facts import InputFacts, NodeFacts, OutputFacts
 from gdsurgeon.analysis.shapes.stated import typed
@@ -101,7 +101,7 @@ def _input_row(read: InputFacts) -> list[str]:
 def _shortened(elements: Sequence[Element]) -> str:
     """ELEMENTS, as many of them as there is room for, at least one."""
     texts: list[str] = []
-    for text in map(element_text, elements):
+    for text in map(format_element, elements):
         if texts and len(", ".join([*texts, text])) > WIDEST:
             return ", ".join([*texts, "..."])
         texts.append(text)
@@ -249,23 +249,12 @@ def _first(value: ConstantValues) -> str:
     texts: list[str] = []
     room = WIDTH - 12 - len(", ...")
     for element in value.first(MOST_FIRST):
-        text = element_text(element)
+        text = format_element(element)
         room -= len(text) + 2
         if texts and room < 0:
             break
         texts.append(text)
     return ", ".join(texts) + (", ..." if len(texts) < value.count else "")
-
-
-def element_text(element: Element) -> str:
-    """An element for people: a number as it is written in a command, a text in quotes, shortened where it is long."""
-    if isinstance(element, bytes):
-        return format_string(element)
-    if isinstance(element, bool):
-        return "true" if element else "false"
-    if isinstance(element, complex):
-        return str(element).strip("()")
-    return repr(element).removesuffix(".0")
 
 
 def _whole(value: ConstantValues) -> Iterator[str]:
@@ -289,7 +278,7 @@ def _whole(value: ConstantValues) -> Iterator[str]:
 
 def _in_full(element: Element) -> str:
     if not isinstance(element, bytes):
-        return element_text(element)
+        return format_element(element)
     try:
         return quoted(element.decode())
     except UnicodeDecodeError:

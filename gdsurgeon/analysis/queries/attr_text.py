@@ -233,6 +233,17 @@ def format_float(number: float) -> str:
     return repr(number)
 
 
+def format_element(element: int | float | complex | bool | bytes) -> str:
+    """An element for people: a number as it is written in a command, a text in quotes, shortened where it is long."""
+    if isinstance(element, bytes):
+        return format_string(element)
+    if isinstance(element, bool):
+        return "true" if element else "false"
+    if isinstance(element, complex):
+        return str(element).strip("()")
+    return repr(element).removesuffix(".0")
+
+
 def format_string(data: bytes) -> str:
     """Text in quotes, shortened; of what is not text, the size."""
     try:
