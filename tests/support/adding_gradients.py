@@ -18,6 +18,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 from support.graphs import bodies_by_name, written
+from support.reverse_walking import full, version_1
 from support.tf_graphs import Builder
 
 LONG = 3000
@@ -74,14 +75,7 @@ class Lab:
 
     def version_1(self, build: Callable[[], Any]) -> Any:
         """What BUILD makes with control flow of version 1, and variables that are references."""
-        v1 = self.tf.compat.v1
-        v1.disable_control_flow_v2()
-        v1.disable_resource_variables()
-        try:
-            return build()
-        finally:
-            v1.enable_control_flow_v2()
-            v1.enable_resource_variables()
+        return version_1(self.tf, build)
 
     def edit(self, what: bytes | Builder, ys: Sequence[str], xs: Sequence[str] = (), **options: Any) -> Edited:
         """Adds the gradients, and looks whether anything else has changed, or is not told."""
@@ -175,10 +169,6 @@ class Lab:
             add_gradients(graph, ys, xs, differentiator=self.differentiator, **options)
         assert written(graph) == before and not graph.is_changed
         return caught.value
-
-
-def full(name: str) -> str:
-    return name if ":" in name else f"{name}:0"
 
 
 def equal(got: Sequence[Any], wanted: Sequence[Any]) -> None:
