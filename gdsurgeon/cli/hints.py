@@ -123,16 +123,15 @@ HINTS: Mapping[str, str] = {
 }
 """By the code of the advice. In braces are facts of the error; --validate is the option that says how far to go."""
 
-EDITS_ONLY = frozenset(("repair",))
-"""Advice that helps with an edit, and not with `validate`."""
+NOT_THERE = {"convert": frozenset(("replace-model",)), "validate": frozenset(("repair",))}
+"""Advice that would have somebody use an option that the command has not."""
 
 
 def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
     """The second line of ERROR, as COMMAND says it; None where there is nothing to say."""
-    validates = command == "validate"
     argument = str(error.facts.get("argument", "names"))
     words = {"option": OPTIONS.get(argument, argument), **error.facts}
-    codes = [code for code in error.advice if not (validates and code in EDITS_ONLY)]
+    codes = [code for code in error.advice if code not in NOT_THERE.get(command, ())]
     return "; ".join(filter(None, [error.hint, *(HINTS[code].format_map(words) for code in codes)])) or None
 
 

@@ -11,7 +11,7 @@ from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes
 from gdsurgeon.cli.hints import worded
 from gdsurgeon.cli.options import query_options
-from gdsurgeon.cli.selection import required, selection_options
+from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, quoted
 
@@ -59,8 +59,11 @@ def command(
       gdsurgeon show model.pb --op Conv2D --json | jq '.nodes[].outputs[0].shape'
     """
     del verbose
-    if not names:
-        required(selection)
+    if not names and selection.names_nothing:
+        raise UsageError(
+            "no nodes are named, and none are selected",
+            hint="NODE ..., or --select REGEX, --op TYPE, --scope NAME; gdsurgeon view MODEL shows what there is",
+        )
     from gdsurgeon.analysis.checks.check import broken, check
 
     graph = opened(model, function, wanted).graph

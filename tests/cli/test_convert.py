@@ -133,6 +133,12 @@ def test_a_broken_graph_is_converted_to_be_mended(desk: Desk) -> None:
     assert same((desk.folder / "c.pb").read_bytes(), broken)
 
 
+def test_no_option_is_recommended_that_convert_has_not(files: Desk) -> None:
+    ran = files.run("convert", "m.pb", "-o", "m.pb")
+    assert ran.code == 2
+    assert "Hint" not in ran.err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

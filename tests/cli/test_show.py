@@ -144,7 +144,7 @@ def test_nodes_that_are_selected(shown: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "no nodes are selected"),
+        ([], 2, "no nodes are named, and none are selected"),
         (["hh"], 4, "has no node 'hh' (7 nodes)"),
         (["axes"], 4, "Did you mean 'axis'?"),
         (["s:2"], 4, "'s:2': node 's' (Split) has 2 outputs"),
