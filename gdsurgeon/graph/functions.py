@@ -60,6 +60,10 @@ class FunctionLibrary:
     def __len__(self) -> int:
         return len({entry.function.signature.name for entry in self._all()})
 
+    def __bool__(self) -> bool:
+        """Whether there is any: they are not counted for that."""
+        return bool(self._all())
+
     def __contains__(self, name: str) -> bool:
         return self._find(name) is not None
 

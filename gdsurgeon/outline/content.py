@@ -171,7 +171,7 @@ class _Reader:
     def _calls(self, node: Node) -> tuple[str, ...]:
         """The functions of the library that NODE calls: its op, and those that its attrs name."""
         library = self._graph.functions
-        if not len(library):
+        if not library:
             return ()
         named = (name for key in node.attr_keys for name in self._named(node.attr_bytes(key) or b""))
         return tuple(name for name in dict.fromkeys((node.op, *named)) if name in library)

@@ -11,6 +11,7 @@ from support import graphs
 from support.graphs import FLOAT, INT32, add, attr, const, func, function, identity, library, node, placeholder
 
 from gdsurgeon.errors import EditError
+from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.outline.content import Content, content_of
 from gdsurgeon.outline.flops import flops
@@ -416,6 +417,16 @@ def test_a_corrupt_attr_is_a_fault_of_its_node() -> None:
     broken = node("r", "Relu", ["x"], T=FLOAT).replace(attr(FLOAT), b"\xff" * len(attr(FLOAT)))
     found = outlines(IMAGE, broken)
     assert list(found.main.content.faults) == [1]
+
+
+def test_functions_are_not_counted_for_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(_library: FunctionLibrary) -> int:
+        raise AssertionError("counted")
+
+    monkeypatch.setattr(FunctionLibrary, "__len__", counted)
+    body = function("F", node("y", "Neg", ["x"], T=FLOAT))
+    call = node("c", "PartitionedCall", ["x"], f=func("F"), Tin=graphs.dtypes(FLOAT), Tout=graphs.dtypes(FLOAT))
+    assert outlines(IMAGE, call, trailer=library(body) + graphs.VERSIONS).main.content.calls[1] == ("F",)
 
 
 @pytest.mark.parametrize("name", ["", "a:b", "^c"])
