@@ -16,10 +16,12 @@ def module_path() -> list[str]:
 
 
 _ALLOCATION = "glibc.malloc." + ":glibc.malloc.".join(
-    ("hugetlb=1", f"mmap_threshold={1 << 25}", f"trim_threshold={1 << 32}", f"top_pad={1 << 26}", "arena_max=8")
+    (f"mmap_threshold={1 << 25}", f"trim_threshold={1 << 32}", f"top_pad={1 << 26}", "arena_max=8")
 )
-"""Has the C library take memory in large pieces, and keep it. To run a graph TensorFlow copies it some ten times over,
-and to be given each copy page by page takes a sixth of the time of a proof."""
+"""Has the C library take memory in large pieces, and keep it: to run a graph TensorFlow copies it some ten times over.
+
+Huge pages (``hugetlb=1``) are not asked for: a virtual machine may take three times as long to be given them.
+"""
 
 _ROOMY = 4 << 30
 """Bytes: with less for the child, what it reserves in large pieces might be what is missing."""
