@@ -12,7 +12,7 @@ from gdsurgeon.edits.copying.replacing import hand_on
 from gdsurgeon.edits.naming import naming, of_field, of_nodes
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.node import Node, check_typed
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
 
@@ -54,8 +54,8 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         reserved=(*served.values(), *raw.values()),
     )
     for binding in bindings:
-        if binding not in direct and not binding.result.dtype:
-            raise EditError(f"the type of {quoted(binding.result.name)} ({_op(binding.result.node)}) is not known here")
+        if binding not in direct:
+            check_typed(binding.result)
 
     graph.rename({b.node: raw[b] for b in bindings})
     copied = plan.apply()

@@ -11,14 +11,14 @@ from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
-from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
+from gdsurgeon.edits.copying.placeholders import add_placeholder, known_shapes
 from gdsurgeon.edits.copying.replacing import drop_colocations
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.ops.kinds import CONTROL_FLOW, IDENTITY, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, named
@@ -137,7 +137,7 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
     frames = while_frames(topology)
     for output in starts:
         if output.node.op not in PLACEHOLDERS:
-            check_replaceable(output)
+            check_typed(output)
             check_name(output.node.name)
     for output in (*starts, *ends):
         frame = frames.of[topology.id_of(output.node)]

@@ -27,11 +27,11 @@ from gdsurgeon.edits.functions.definition import (
 )
 from gdsurgeon.edits.functions.fusion_body import FusionBody, Hole, bind_body
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_selection, of_tensors
-from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
-from gdsurgeon.graph.node import Node, Output, Use
+from gdsurgeon.graph.node import Node, Output, Use, check_typed
 from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.ops.kinds import CONVOLUTIONS, PLACEHOLDERS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected
@@ -184,8 +184,7 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     if holder in kept and not _is_first(holder, outputs):
         raise EditError(f"the call cannot have the name of {quoted(name)}, whose outputs keep it: give it another one")
     for output in (*edges.inputs, *outputs):
-        if not output.dtype:
-            raise EditError(f"the type of {quoted(output.name)} ({printable(output.node.op)}) is not known here")
+        check_typed(output)
     return _Fusion(members, edges, outputs, kept, place, notes)
 
 

@@ -14,14 +14,14 @@ from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
-from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
+from gdsurgeon.edits.copying.placeholders import add_placeholder, known_shapes
 from gdsurgeon.edits.copying.replacing import drop_colocations, remove_unread
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
-from gdsurgeon.graph.node import Node, Output, Use
+from gdsurgeon.graph.node import Node, Output, Use, check_typed
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, NEXT_ITERATION, PASSES_ON, SWITCH
 from gdsurgeon.select import Selection, depends_on_feeds, is_constant, nodes_of
 from gdsurgeon.specification.asked import edit
@@ -230,7 +230,7 @@ def _hands_on(node: Node) -> bool:
 def _placeholder_names(graph: Graph, read: Reads) -> dict[Output, str]:
     """A name for each placeholder: that of its node, where it stands for output 0."""
     for output in read:
-        check_replaceable(output)
+        check_typed(output)
         check_name(output.node.name)
     unique = graph.unique_names()
     return {o: o.node.name if not o.index else unique(f"{o.node.name}_{o.index}") for o in read}

@@ -15,6 +15,7 @@ from gdsurgeon.graph.records import Record
 from gdsurgeon.graph.store import Store
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import OpDef, arg_count, arg_dtypes
+from gdsurgeon.text import counted
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.protos import AttrValue
@@ -374,8 +375,21 @@ def check_output(output: Output) -> None:
         raise EditError(f"there is no node {quoted(node.name)}")
     dtypes = node.output_dtypes
     if dtypes is not None and output.index >= len(dtypes):
-        count = f"{len(dtypes)} output{'s' if len(dtypes) != 1 else ''}"
+        count = counted(len(dtypes), "output")
         raise EditError(f"{quoted(output.name)}: node {quoted(node.name)} ({printable(node.op)}) has {count}")
+
+
+def check_typed(output: Output) -> None:
+    """Raises EditError where the dtype of OUTPUT is not known."""
+    if not base_dtype(output.dtype):
+        raise EditError(f"the type of {quoted(output.name)} ({printable(output.node.op)}) is not known here")
+
+
+def check_reads(node: Node) -> None:
+    """Raises EditError where NODE reads, or waits for, a node that is not there."""
+    for read in (*(output.node for output in node.inputs), *node.controls):
+        if not read.exists:
+            raise EditError(f"{quoted(node.name)} reads {quoted(read.name)}, which is not there")
 
 
 def same_dtype(a: int, b: int) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gdsurgeon.edits.copying.placeholders import check_replaceable, known_shapes
+from gdsurgeon.edits.copying.placeholders import known_shapes
 from gdsurgeon.graph.graph import graph_of
-from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.node import Output, check_typed
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.lists import check_graphs
 from gdsurgeon.graph_editor.make import make_placeholder
@@ -119,7 +119,7 @@ def _check_replaceable(view: SubGraphView, tensors: Iterable[Output]) -> None:
     for tensor in tensors:
         check_present(tensor, view.graph)
         with refusals():
-            check_replaceable(tensor)
+            check_typed(tensor)
 
 
 def detach(

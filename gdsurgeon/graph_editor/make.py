@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdsurgeon.edits.copying.placeholders import add_placeholder, check_replaceable, known_shapes
+from gdsurgeon.edits.copying.placeholders import add_placeholder, known_shapes
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph, graph_of
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph_editor.names import PLACEHOLDER_PREFIX, placeholder_name
 from gdsurgeon.graph_editor.refusal import Refusal, refusals
 from gdsurgeon.ops.dtypes import NUMBERS, STRING, base_dtype, is_dtype
@@ -79,7 +79,7 @@ def make_placeholder_from_tensor(
     """
     name = placeholder_name(t, scope, prefix)
     with refusals():
-        check_replaceable(t)
+        check_typed(t)
         return make_placeholder(g, name, t.dtype, known_shapes(graph_of(t.node), [t])[t], uniquify_name=True)
 
 
@@ -138,7 +138,7 @@ def make_identity(g: Graph, name: str, input: Output, uniquify_name: bool = Fals
     if input.node.graph is not g:
         raise Refusal(f"{quoted(input.name)} belongs to another graph")
     with refusals():
-        check_replaceable(input)
+        check_typed(input)
     attrs = {"T": type_value(base_dtype(input.dtype)).SerializeToString()}
     with refusals():
         return g.add(g.unique_names()(name) if uniquify_name else name, "Identity", [input], attrs=attrs)

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from gdsurgeon.analysis.shapes.stated import stated_shape
-from gdsurgeon.edits.copying.placeholders import check_replaceable, known_shapes
+from gdsurgeon.edits.copying.placeholders import known_shapes
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import UniqueNames
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.lists import transform_tree
 from gdsurgeon.graph_editor.make import make_placeholder
@@ -191,7 +191,7 @@ def transform_op_in_place(info: TransformerInfo, op: Node, new_inputs: Iterable[
 def replace_t_with_placeholder_handler(info: TransformerInfo, t: Output) -> Output:
     """A new placeholder that stands for T, in the new scope. Raises ValueError where the dtype of T is not known."""
     with refusals():
-        check_replaceable(t)
+        check_typed(t)
     shape = info.shapes[t] if t in info.shapes else stated_shape(t)
     name = placeholder_name(t, scope=info.scope_)
     return make_placeholder(info.graph_, name, t.dtype, shape, uniquify_name=True).output
@@ -284,7 +284,7 @@ class Transformer:
             outside = tensor.node not in info.members and tensor not in self.replacements
             if outside and self._external_handler(info, tensor) in makers:
                 with refusals():
-                    check_replaceable(tensor)
+                    check_typed(tensor)
 
     def _external_handler(self, info: TransformerInfo, tensor: Output) -> Callable[[TransformerInfo, Output], Output]:
         if tensor in info.inputs:

@@ -14,7 +14,7 @@ from gdsurgeon.container.load import meta_of, model_folder
 from gdsurgeon.container.output_folder import OutputFolder
 from gdsurgeon.errors import InputError, OutputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.graph.load import LARGEST_TEXT, from_source
-from gdsurgeon.operation.paths import check_apart, check_outside, output_path
+from gdsurgeon.operation.paths import check_apart, check_outside, check_takes_binary, output_path
 from gdsurgeon.text import size
 from gdsurgeon.wire import sniff
 from gdsurgeon.wire.messages import decode_error, message
@@ -114,8 +114,8 @@ def operate_convert(
         is_text = _is_text(request, read, folder)
         out = _out(request, folder, path, is_text=is_text)
         with _output(out, folder, is_text=is_text) as output:
-            if not is_text and not request.dry_run and output.is_terminal():
-                raise UsageError("the result is binary and the output is a terminal", advice="write-elsewhere")
+            if not is_text and not request.dry_run:
+                check_takes_binary(output)
             chunks = _chunks(read, is_text=is_text)
             after = size_of(chunks)
             target = output if not request.dry_run else OutputFile("-")

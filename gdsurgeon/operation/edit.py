@@ -24,7 +24,7 @@ from gdsurgeon.errors import (
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.paths import backed_up, check_apart, check_outside, output_path
+from gdsurgeon.operation.paths import backed_up, check_apart, check_outside, check_takes_binary, output_path
 from gdsurgeon.operation.written import Form, written
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
@@ -325,8 +325,8 @@ def _loaded(request: Request, output: Output) -> tuple[Model, bool]:
     model = open_model(request.model, request.wanted)
     is_graph = request.form == "graph" or (request.form == "model" and model.container is None)
     text = is_graph and _is_text(request, model.graph, output)
-    if not text and not request.dry_run and output.is_terminal():
-        raise UsageError("the result is binary and the output is a terminal", advice="write-elsewhere")
+    if not text and not request.dry_run:
+        check_takes_binary(output)
     return model, text
 
 

@@ -87,6 +87,12 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
             )
 
 
+def check_takes_binary(output: Output) -> None:
+    """Raises UsageError where OUTPUT is a terminal."""
+    if output.is_terminal():
+        raise UsageError("the result is binary and the output is a terminal", advice="write-elsewhere")
+
+
 def check_outside(out: str, folder: str) -> None:
     """Raises UsageError where OUT is in FOLDER, the model itself; '' where that is none."""
     if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):

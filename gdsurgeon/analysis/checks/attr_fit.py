@@ -10,6 +10,7 @@ from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.op_defs import Arg, AttrReader, OpDef, arg_count, arg_dtypes
+from gdsurgeon.text import counted
 from gdsurgeon.wire.protos import AttrValue
 
 AttrChanges = Mapping[Node, Mapping[str, AttrValue | None]]
@@ -91,10 +92,6 @@ def _at(dtypes: list[int] | None, index: int) -> int:
     return dtypes[index] if dtypes is not None and index < len(dtypes) else 0
 
 
-def _tensors(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def _of_counts(node: Node, args: Iterable[Arg], read: AttrReader) -> list[str]:
     """The counts of tensors that are negative."""
     out = []
@@ -111,7 +108,7 @@ def _of_inputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -
     if count != len(node.inputs):
         if arg_count(definition.inputs, definition, before.reader(node)) != count:
             has = f"and has {len(node.inputs):,}"
-            yield f"{quoted(node.name)} ({op}) would take {_tensors(count, 'input')}, {has}"
+            yield f"{quoted(node.name)} ({op}) would take {counted(count, 'input')}, {has}"
         return
     for slot, source in enumerate(node.inputs):
         wanted, given = after.edge(node, slot, source)
@@ -132,7 +129,7 @@ def _of_outputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) 
                 continue
             if source.index >= count:
                 if source.index < had:
-                    has = f"would have {_tensors(count, 'output')}"
+                    has = f"would have {counted(count, 'output')}"
                     yield f"{quoted(node.name)} ({op}) {has}, and {quoted(user.name)} reads {quoted(source.name)}"
                 continue
             wanted, given = after.edge(user, slot, source)

@@ -18,10 +18,9 @@ from gdsurgeon.edits.copying.fresh_names import (
 from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.edits.functions.copies import respell_shared_names, shared_names_in_functions
 from gdsurgeon.edits.functions.merge import plan_function_merge
-from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, check_name
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, check_reads
 
 
 def copy_in(
@@ -67,9 +66,7 @@ def plan_copy(
     for node in originals:
         if node not in forced:
             check_name(node.name)
-        for read in (*(output.node for output in node.inputs), *node.controls):
-            if not read.exists:
-                raise EditError(f"{quoted(node.name)} reads {quoted(read.name)}, which is not there")
+        check_reads(node)
     plan = _names(graph, originals, forced, {*reserved, *forced.values()})
     functions = plan_function_merge(graph.functions, other.functions)
     frames, shared = _clashing(graph, other, originals)

@@ -26,7 +26,7 @@ from gdsurgeon.edits.functions.copies import (
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, check_reads
 from gdsurgeon.ops.kinds import ENTER, LOOP_COND, MERGE, NEXT_ITERATION
 from gdsurgeon.select import own_nodes
 
@@ -81,8 +81,7 @@ def plan_copy_nodes(
     top = topology or topology_of(graph)
     for node in originals:
         if top.reads_missing(top.id_of(node)):
-            missing = next(n for n in (*(output.node for output in node.inputs), *node.controls) if not n.exists)
-            raise EditError(f"{quoted(node.name)} reads {quoted(missing.name)}, which is not there")
+            check_reads(node)
     frames = while_frames(top)
     _check_loops(top, frames, originals, replaced)
     spelling = respell or (lambda text: text)

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.shapes.stated import stated_shape
-from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
@@ -22,12 +21,6 @@ def known_shapes(graph: Graph, outputs: Iterable[Output]) -> dict[Output, Shape]
         shapes = infer_shapes(graph, wanted=unknown)
         out = {output: shape if shape is not None else shapes.shape(output) for output, shape in out.items()}
     return out
-
-
-def check_replaceable(output: Output) -> None:
-    """Raises EditError where no placeholder can take the place of OUTPUT, because its dtype is not known."""
-    if not base_dtype(output.dtype):
-        raise EditError(f"the type of {quoted(output.name)} ({printable(output.node.op)}) is not known here")
 
 
 def add_placeholder(graph: Graph, name: str, dtype: int, shape: Shape, *, after: Node | None = None) -> Node:

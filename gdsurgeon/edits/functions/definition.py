@@ -10,7 +10,7 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.body import BodyArg, expanded_args
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
 from gdsurgeon.graph.names import UniqueNames
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import REF, base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS
@@ -155,10 +155,8 @@ def _keep_inner_colocations(body: NodeDef, inner: set[str]) -> None:
 
 
 def _dtype(output: Output) -> int:
-    dtype = base_dtype(output.dtype)
-    if not dtype:
-        raise EditError(f"the type of {quoted(output.name)} ({printable(output.node.op)}) is not known here")
-    return dtype
+    check_typed(output)
+    return base_dtype(output.dtype)
 
 
 def _arg_name(output: Output) -> str:

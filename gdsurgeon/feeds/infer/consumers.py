@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import Shape, functions_in, shape_of
 from gdsurgeon.graph.body import Body
-from gdsurgeon.graph.constants import Constant, constant, constant_header
+from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import INT32, INT64, base_dtype
@@ -136,8 +137,7 @@ class Place:
             return None
         node = outlet.place.node
         if node.op == "Const":
-            header = constant_header(node)
-            return header.dims if header is not None else None
+            return stated_shape(node.output)
         if is_variable(node.op):
             stated = node.attr("shape")
             return shape_of(stated.shape) if stated is not None else None
