@@ -114,13 +114,13 @@ def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str])
 
 def _with_shared(graph: Graph, keys: dict[str, Key]) -> dict[str, Key]:
     """KEYS, and those of the variables that are the same ones by their shared name."""
-    names = {node.name: _shared_name(node) for node in nodes_of(graph, is_variable)}
+    names = {node.name: name_at_run_time(node) for node in nodes_of(graph, is_variable)}
     by_name = {names[name]: key for name, key in keys.items() if name in names}
     return keys | {name: by_name[shared] for name, shared in names.items() if shared in by_name}
 
 
-def _shared_name(node: Node) -> tuple[object, object]:
-    """What a variable is called at run time."""
+def name_at_run_time(node: Node) -> tuple[object, object]:
+    """What the resource of a node is called at run time: those of one name are one."""
     return node.plain_attr("container") or b"", node.plain_attr("shared_name") or node.name.encode()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from gdsurgeon.container.restoring import name_at_run_time
 from gdsurgeon.edits.copying.placeholders import add_placeholder
 from gdsurgeon.graph.attrs import type_value, types_value
 from gdsurgeon.graph.constants import tensor_value
@@ -31,8 +32,7 @@ def restored_once(nodes: Iterable[Node], keys: Mapping[str, Key]) -> dict[Node, 
     for node in nodes:
         key = keys.get(node.name) if is_variable(node.op) and node.op not in TEMPORARY else None
         if key is not None:
-            shared = node.plain_attr("container") or b"", node.plain_attr("shared_name") or node.name.encode()
-            out.setdefault((shared, key), node)
+            out.setdefault((name_at_run_time(node), key), node)
     return {node: key for (_, key), node in out.items()}
 
 

@@ -24,7 +24,7 @@ def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda 
     """
     spelling = Spelling(name_in_b)
     changes = {what: (was, now) for what, was, now in spelling.compared(a, b) if was != now}
-    waited, waits = {name_in_b(node.name) for node in a.controls}, {node.name for node in b.controls}
+    waited, waits = ({*(names or ())} for names in changes.get("controls", ((), ())))
     out = [f"it is {an(b.op)}, not {an(a.op)}"] if "op" in changes else []
     if "inputs" in changes:
         out.append(f"it reads {len(b.inputs)} tensors, not {len(a.inputs)}")
