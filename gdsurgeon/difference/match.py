@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.difference.alignment import surely_aligned
 from gdsurgeon.difference.cones import both, downstream, upstream
-from gdsurgeon.difference.matching import FREE, Matching
+from gdsurgeon.difference.matching import FREE, MOST_GROUPED, Matching
 from gdsurgeon.difference.refinement import refined
 from gdsurgeon.difference.scopes import learnt, renamed
 from gdsurgeon.difference.side import Interner, Side
@@ -63,9 +63,31 @@ def matched(a: Side, b: Side, numbers: Interner, *, by_name: bool = True) -> Mat
     if by_name:
         _by_name_and_op(matching)
         matching.propagate(a.kind, b.kind, "next to")
+    _release_names(matching)
     _constants(matching, by_name)
     _passed(matching)
     return matching
+
+
+def _release_names(matching: Matching) -> None:
+    """Releases partners for which their names alone speak: that read no constant, and have no neighbours in common, nor
+    neighbours of those. The names of inputs and outputs speak for themselves."""
+    a, b, mates = matching.a, matching.b, matching.mates
+    for i, j in list(matching.pairs()):
+        if matching.evidence[i] not in BY_NAME or any(a.is_constant[u] for u, _ in a.inputs[i]):
+            continue
+        if not a.inputs[i] or not a.users[i] or not b.inputs[j] or not b.users[j]:
+            continue
+        around = {u for u, _ in b.inputs[j]} | {v for v, _, _ in b.users[j][:MOST_GROUPED]}
+        further = {u for near in around for u, _ in b.inputs[near]}
+        further |= {v for near in around for v, _, _ in b.users[near][:MOST_GROUPED]}
+        neighbours = [u for u, _ in a.inputs[i]] + [v for v, _, _ in a.users[i]]
+        if not any(mates[near] in around or mates[near] in further for near in neighbours):
+            matching.release(i)
+
+
+BY_NAME = frozenset(("name", "scope"))
+"""The evidence of names that are no input's."""
 
 
 def _by_signature(matching: Matching) -> None:
@@ -216,13 +238,22 @@ def _reads_the_same(matching: Matching, i: int, j: int) -> bool:
     return bool(reads) and reads == matching.b.inputs[j]
 
 
+NARROW = 2
+"""Rounds up to which surroundings tell something only where some of them have partners."""
+
+
+def _any_node(_side: Side, _node: int) -> bool:
+    return True
+
+
 def _by_surroundings(matching: Matching, rounds: Sequence[int]) -> None:
     """Pairs nodes around which all is alike for so many ROUNDS, and of which there is one."""
     a, b = matching.a, matching.b
     for count in rounds:
         if _is_done(matching):
             return
-        if matching.pair_unique(*refined(matching, count), "surroundings"):
+        among = matching.is_beside_pair if count <= NARROW else _any_node
+        if matching.pair_unique(*refined(matching, count), "surroundings", among):
             matching.propagate(a.shaped, b.shaped, "next to", near=True)
             matching.propagate(a.shaped, b.shaped, "next to")
 

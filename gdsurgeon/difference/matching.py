@@ -58,6 +58,13 @@ class Matching:
         mates, back = self.mates, self.back
         return [i for i in self.a.inner if mates[i] == FREE], [j for j in self.b.inner if back[j] == FREE]
 
+    def is_beside_pair(self, side: Side, node: int) -> bool:
+        """Whether a neighbour of NODE of SIDE, constants aside, has a partner."""
+        mates, is_constant = self.mates if side is self.a else self.back, side.is_constant
+        return any(mates[u] != FREE and not is_constant[u] for u, _ in side.inputs[node]) or any(
+            mates[v] != FREE for v, _, _ in side.users[node]
+        )
+
     def is_contradicted(self, i: int, j: int) -> bool:
         """Whether of what I and J read something speaks against them, and nothing for them.
 

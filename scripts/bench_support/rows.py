@@ -271,6 +271,19 @@ def with_before(row: Row, tree: str) -> Row:
     return replace(row, contenders=[*row.contenders, *before])
 
 
+def diff_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
+    """A graph, and the same with half of it under another name and a node less."""
+    path = shop.path(model)
+    renamed, other = f"{path}.renamed.pb", f"{path}.other.pb"
+    if not os.path.exists(other):
+        unproven = ("--validate", "none")
+        shop.runner.run((*shop.gdsurgeon, "rename", path, "--scope", "left=again", "-o", renamed, *unproven))
+        removing = ("remove", renamed, "--node", "again/out", "--bypass", "--allow-outputs")
+        shop.runner.run((*shop.gdsurgeon, *removing, "-o", other, *unproven))
+    compared = Contender(GDSURGEON, (*shop.gdsurgeon, "diff", path, other), status=1)
+    return Row(name, f"diff of two graphs of {model}", [compared], Target(seconds=seconds))
+
+
 def surgery_row(shop: Workshop, name: str, model: Model, command: str, *arguments: str) -> Row:
     """An edit that touches much of a graph, with the structural check."""
     work = f"{command} in {model}, --validate structure"
@@ -358,6 +371,8 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         "proof-fuse": lambda: proven_surgery_row(
             shop, "proof-fuse", "fuse-ops", "--select", "^left/block_3/.*_35[0-9]$", "--name", "fused"
         ),
+        "diff-5k": lambda: diff_row(shop, "diff-5k", Model("towers", 5_000), 0.5),
+        "diff-100k": lambda: diff_row(shop, "diff-100k", Model("towers", 100_000), 5.0),
         "select-towers": lambda: surgery_row(shop, "select-towers", towers, "select", "--between", "x=left/out"),
         "extract-towers": lambda: surgery_row(shop, "extract-towers", towers, "extract", "--outputs", "left/out"),
         "clone-towers": lambda: surgery_row(shop, "clone-towers", towers, "clone-scope", "left", "again"),
