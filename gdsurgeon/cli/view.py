@@ -73,7 +73,7 @@ def command(
     """
     del verbose
     from gdsurgeon.analysis.checks.check import broken, check
-    from gdsurgeon.outline.content import content_of
+    from gdsurgeon.outline.content import content_of, mark_faults
     from gdsurgeon.outline.outline import Outlines
     from gdsurgeon.outline.visible import whole
     from gdsurgeon.wire.output import OutputFile
@@ -89,7 +89,9 @@ def command(
         check_replaces_nothing([("-o", out)], [model])
     graph = opened(model, function, wanted).graph
     findings = check(graph)
-    outlines = Outlines(graph, content_of(graph, os.path.basename(graph.source_name)), beside=gradients == "beside")
+    content = content_of(graph, os.path.basename(graph.source_name))
+    mark_faults(content, findings.faults)
+    outlines = Outlines(graph, content, beside=gradients == "beside")
     head = whole(outlines, scope)
     if chosen is None:
         terminal.answer(_tree(outlines, head, depth, as_json=as_json))

@@ -78,7 +78,8 @@ def _box(item: Item) -> Box:
         lines = [counted(item.nodes, "node")]
         lines[0] += f" | {abbreviated(item.parameters)} params" if item.parameters else ""
         lines += [short_tensor(item.output)] if item.output else []
-        box = Box(item, name, [] if item.items else lines)
+        fault = f"{item.faults:,} broken" if item.faults and not item.items else ""
+        box = Box(item, name, [] if item.items else lines, fault)
     else:
         op = printable(content.ops[item.row])
         lines = [name] if name != op else []

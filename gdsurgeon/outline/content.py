@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 
 from gdsurgeon.analysis.queries.attr_text import format_attr
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import GdsurgeonError, InputError
+from gdsurgeon.errors import GdsurgeonError, InputError, quoted
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, functions_in, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
@@ -210,6 +211,24 @@ def _can_be_trained(dtype: int) -> bool:
     """Whether weights are of DTYPE: floating-point numbers, complex ones, or what such are quantised to."""
     kind = DTYPES.get(base_dtype(dtype))
     return kind is not None and (kind.is_inexact or kind.is_quantized or (kind.is_integer and kind.size == 1))
+
+
+def mark_faults(content: Content, faults: Iterable[str]) -> None:
+    """Enters FAULTS, as the structural check tells them, at the nodes of CONTENT that they are faults of.
+
+    That is the node with which one begins; of a cycle, all that are named.
+    """
+    rows = {quoted(name): row for row, name in enumerate(content.names)}
+    for fault in faults:
+        named = _QUOTED.findall(fault)
+        if not fault.startswith("its nodes form a cycle"):
+            named = named[:1] if fault.startswith(("node ", "two nodes ")) and " of function '" not in fault else []
+        for name in named:
+            if name in rows:
+                content.faults.setdefault(rows[name], fault)
+
+
+_QUOTED = re.compile(r"'[^']*'")
 
 
 def producers_first(content: Content) -> list[int]:

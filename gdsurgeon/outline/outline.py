@@ -114,6 +114,7 @@ class Outlines:
             bodies = [body for name in names if (body := self.body(name)) is not None]
             scope.parameters = own[id(scope)] + sum(body.parameters for body in bodies)
             scope.flops = sum(content.flops[row] for row in scope.rows) + sum(c.flops for c in scope.scopes)
+            scope.faults = sum(row in content.faults for row in scope.rows) + sum(c.faults for c in scope.scopes)
             scope.drawn = sum(not content.is_weight[row] for row in scope.rows) + sum(c.drawn for c in scope.scopes)
             shown = [place[row] for row in scope.rows if not content.is_weight[row]]
             shown += [child.first for child in scope.scopes if child.drawn]

@@ -16,6 +16,7 @@ class Scope:
         is_group: whether it is no scope but a group.
         kind: equal for scopes of the same structure; -1 where it is too small for that to mean anything.
         nodes: how many nodes it holds, scopes within included.
+        faults: how many of them something is wrong with.
         drawn: how many of them are no weights.
         parameters: how many numbers they hold that training may have set, those in functions included.
         flops: what they compute, functions included.
@@ -25,6 +26,7 @@ class Scope:
 
     __slots__ = (
         "drawn",
+        "faults",
         "first",
         "flops",
         "is_group",
@@ -45,7 +47,7 @@ class Scope:
         self.scopes: list[Scope] = []
         self.rows: list[int] = []
         self.kind = -1
-        self.nodes = self.drawn = self.parameters = self.flops = self.first = 0
+        self.nodes = self.faults = self.drawn = self.parameters = self.flops = self.first = 0
         self.output = ""
 
     def __repr__(self) -> str:

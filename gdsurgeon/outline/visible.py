@@ -59,6 +59,11 @@ class Item(Data):
         return self.scope.flops if self.scope is not None else self.outline.content.flops[self.row]
 
     @property
+    def faults(self) -> int:
+        """How many of its nodes something is wrong with."""
+        return self.scope.faults if self.scope is not None else int(self.row in self.outline.content.faults)
+
+    @property
     def kind(self) -> int:
         """Equal for scopes of the same structure; -1 where that says nothing."""
         return self.scope.kind if self.scope is not None and self.row < 0 else -1

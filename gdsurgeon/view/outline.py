@@ -78,7 +78,7 @@ def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, asci
     while len(widths) > 1 and width - sum(widths) - 2 * len(widths) < LEAST_FOR_NAMES:
         widths.pop()
     beside = sum(widths) + 2 * len(widths)
-    longest = max(len(guide) + _label(line, width).cell_len for guide, line in rows)
+    longest = max(len(guide) + _label(line, width).cell_len + len(_broken(line)) for guide, line in rows)
     names = max(1, min(width, max(USUAL_WIDTH, longest + beside)) - beside)
     found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     found.add_column("", no_wrap=True, width=names)
@@ -86,7 +86,8 @@ def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, asci
         justify: JustifyMethod = "left" if name == HEADS[-1] else "right"
         found.add_column(name, no_wrap=True, overflow="ellipsis", width=size, justify=justify)
     for (guide, line), texts in zip(rows, cells, strict=True):
-        label = _text(guide, "dim").append_text(_label(line, names - len(guide)))
+        broken = _broken(line)
+        label = _text(guide, "dim").append_text(_label(line, names - len(guide) - len(broken))).append(broken, "red")
         found.add_row(label, *map(_plain, texts[: len(widths)]))
     sink = StringIO()
     Console(file=sink, width=width, force_terminal=colour, color_system="standard" if colour else None).print(found)
@@ -118,6 +119,14 @@ def _label(line: Branch, width: int) -> Text:
     times = f" x {len(line.items)}"
     names = f"{printable(first.name)} .. {printable(_differing(first.name, last.name))}"
     return _text(_cut(names, width - len(times)), "bold").append(times, "cyan")
+
+
+def _broken(line: Branch) -> str:
+    """How many nodes of a line something is wrong with; '' where nothing is."""
+    count = sum(item.faults for item in line.items)
+    if not count:
+        return ""
+    return "  broken" if len(line.items) == 1 and line.items[0].row >= 0 else f"  {count:,} broken"
 
 
 def _ops(items: Sequence[Item], width: int) -> str:
@@ -166,6 +175,7 @@ def as_json(head: Item) -> dict[str, Json]:
         "parameters": head.parameters,
         "flops": head.flops,
         "output": head.output or None,
+        "faults": head.faults,
     }
     if head.row < 0:
         found["structure"] = head.kind if head.kind >= 0 else None

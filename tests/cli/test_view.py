@@ -134,6 +134,7 @@ def test_json_has_all_that_is_seen(view: View) -> None:
     assert "items" not in blocks[0]
     assert found["items"][2] == {
         "name": "y", "op": "Softmax", "nodes": 1, "parameters": 0, "flops": 0, "output": "float32 [?,4]",
+        "faults": 0,
     }  # fmt: skip
 
 
@@ -232,6 +233,24 @@ def test_a_broken_graph_is_shown_and_its_faults_are_told(view: View, tmp_path: P
     assert "gone" in ran.err
     assert view("-o", "x.svg", records=[node("r", "Relu", ["gone"], T=FLOAT)]).code == 3
     assert 'class="n f"' in (tmp_path / "x.svg").read_text()
+
+
+def test_faults_are_marked_where_they_are(view: View, tmp_path: Path) -> None:
+    def relu(name: str, source: str) -> bytes:
+        return node(name, "Relu", [source], T=FLOAT)
+
+    records = [placeholder("x"), relu("a/good", "x"), relu("a/bad", "gone"), relu("b/p", "b/q"), relu("b/q", "a/bad:1")]
+    rows = view("--depth", "2", records=records).out.splitlines()[2:]
+    shown = {row.strip("│├└─ ").split()[0]: row for row in rows}
+    assert {name for name, row in shown.items() if "broken" in row} == {"a", "b", "bad", "q"}
+    assert "1 broken" in shown["a"]
+    items = json.loads(view("--json", records=records).out)["items"]
+    assert {item.get("scope", item.get("name")): item["faults"] for item in items} == {"x": 0, "a": 1, "b": 1}
+    assert view("-o", "x.svg", "--depth", "1", records=records).code == 3
+    assert (tmp_path / "x.svg").read_text().count("1 broken") == 2
+    cycle = [placeholder("x"), relu("p", "q"), relu("q", "p"), relu("r", "x"), relu("s", "q")]
+    out = json.loads(view("--json", "--depth", "1", records=cycle).out)
+    assert [item["name"] for item in out["items"] if item["faults"]] == ["p", "q"]
 
 
 def test_names_are_escaped(view: View) -> None:
