@@ -14,6 +14,7 @@ from gdsurgeon.cli.hints import worded
 from gdsurgeon.cli.options import names_in, query_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted
+from gdsurgeon.wire.output import STANDARD_OUTPUT
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -96,10 +97,13 @@ def command(
         raise UsageError("both models cannot come from standard input")
     if out == "-":
         raise UsageError("-o names a file: standard output has the answer")
-    if mapping is not None:
+    if mapping in STANDARD_OUTPUT and (as_json or stat or markdown):
+        raise UsageError("--mapping - prints the pairs alone: it goes with none of --json, --stat and --markdown")
+    written = [(option, path) for option, path in (("--mapping", mapping), ("-o", out)) if path is not None]
+    if written:
         from gdsurgeon.operation.paths import check_replaces_nothing
 
-        check_replaces_nothing([("--mapping", mapping)], [model, others[0]])
+        check_replaces_nothing(written, [model, others[0]])
     from gdsurgeon.difference.compare import diff
 
     a, b = (opened(path, function, wanted).graph for path in (model, others[0]))
@@ -108,7 +112,8 @@ def command(
         _write(mapping, found.mapping())
     if out is not None:
         _write(out, _page(found))
-    terminal.answer(_text(found, as_json=as_json, stat=stat, markdown=markdown))
+    if mapping not in STANDARD_OUTPUT:
+        terminal.answer(_text(found, as_json=as_json, stat=stat, markdown=markdown))
     if not found.is_empty:
         context.exit(DIFFERENT)
 

@@ -34,9 +34,10 @@ def test_the_exit_code_tells_whether_something_differs(two: Desk) -> None:
     assert two.run("diff", "a.pb", "missing.pb").code == 3
 
 
+@pytest.mark.parametrize("option", ["--mapping", "-o"])
 @pytest.mark.parametrize("read", ["a.pb", "b.pb"])
-def test_pairs_do_not_replace_a_model(two: Desk, read: str) -> None:
-    ran = two.run("diff", "a.pb", "b.pb", "--mapping", read)
+def test_what_is_written_does_not_replace_a_model(two: Desk, read: str, option: str) -> None:
+    ran = two.run("diff", "a.pb", "b.pb", option, read)
     assert ran.code == 2
     assert f"would replace {read}, which is read" in ran.err
     assert (two.folder / "a.pb").read_bytes() == model()
@@ -91,6 +92,12 @@ def test_one_of_both_comes_from_standard_input(two: Desk) -> None:
 def test_the_mapping_is_what_validate_takes(two: Desk) -> None:
     two.run("diff", "a.pb", "c.pb", "--mapping", "pairs.txt")
     assert (two.folder / "pairs.txt").read_text() == "conv=layer\n"
+
+
+def test_pairs_on_standard_output_are_alone_there(two: Desk) -> None:
+    ran = two.run("diff", "a.pb", "c.pb", "--mapping", "-")
+    assert (ran.code, ran.out) == (1, b"conv=layer\n")
+    assert two.run("diff", "a.pb", "c.pb", "--mapping", "-", "--json").code == 2
 
 
 def test_a_page_shows_both(two: Desk) -> None:
