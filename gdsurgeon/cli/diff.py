@@ -89,12 +89,7 @@ def command(
     if is_git:
         terminal.answer(_answer_to_git(model, others, wanted, ignore))
         return
-    if not others:
-        raise UsageError("diff takes two models, and OTHER is missing")
-    if len(others) > 1:
-        raise UsageError(f"diff takes two models, and there is {quoted(others[1])}, too")
-    if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
-        raise UsageError("both models cannot come from standard input")
+    other = _second(model, others)
     if out == "-":
         raise UsageError("-o names a file: standard output has the answer")
     if mapping in STANDARD_OUTPUT and (as_json or stat or markdown):
@@ -106,7 +101,7 @@ def command(
         check_replaces_nothing(written, [model, others[0]])
     from gdsurgeon.difference.compare import diff
 
-    a, b = (opened(path, function, wanted).graph for path in (model, others[0]))
+    a, b = (opened(path, function, wanted).graph for path in (model, other))
     found = diff(a, b, ignore)
     if mapping is not None:
         _write(mapping, found.mapping())
@@ -116,6 +111,17 @@ def command(
         terminal.answer(_text(found, as_json=as_json, stat=stat, markdown=markdown))
     if not found.is_empty:
         context.exit(DIFFERENT)
+
+
+def _second(model: str, others: tuple[str, ...]) -> str:
+    """The model that MODEL is compared with."""
+    if not others:
+        raise UsageError("diff takes two models, and OTHER is missing")
+    if len(others) > 1:
+        raise UsageError(f"diff takes two models, and there is {quoted(others[1])}, too")
+    if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
+        raise UsageError("both models cannot come from standard input")
+    return others[0]
 
 
 def _ignored(texts: tuple[str, ...]) -> frozenset[str]:

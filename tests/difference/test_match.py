@@ -5,6 +5,8 @@ from __future__ import annotations
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
 
 from gdsurgeon.difference.match import match
+from gdsurgeon.difference.matching import Matching
+from gdsurgeon.difference.side import Interner, Side
 from gdsurgeon.graph.graph import Graph
 
 
@@ -98,3 +100,23 @@ def test_a_long_chain_is_no_deep_recursion() -> None:
         return graph(placeholder(f"{name}0"), *records)
 
     assert len(pairs(chain(3000, "a"), chain(3000, "b"))) == 3000
+
+
+def test_what_a_node_reads_speaks_against_another_node() -> None:
+    """The Relu behind x is that behind u as long as that is free, and not the one behind what is new."""
+    numbers = Interner()
+    a = Side(graph(placeholder("x"), node("r", "Relu", ["x"], T=FLOAT)), numbers)
+    b = Side(
+        graph(
+            placeholder("u"),
+            node("s", "Relu", ["u"], T=FLOAT),
+            node("t", "Neg", ["s"], T=FLOAT),
+            node("v", "Relu", ["t"], T=FLOAT),
+        ),
+        numbers,
+    )
+    matching = Matching(a, b, numbers)
+    assert not matching.is_contradicted(1, 3)  # nothing is known
+    matching.pair(0, 0, "test")
+    assert matching.is_contradicted(1, 3)
+    assert not matching.is_contradicted(1, 1)
