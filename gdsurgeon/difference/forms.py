@@ -138,8 +138,12 @@ def _is_default(definition: OpDef | None, key: str, value: AttrValue) -> bool:
 def _variable(header: Header, data: Buffer, attrs: dict[str, bytes]) -> Form:
     """The form of a variable, of which `Form.frozen` makes what a frozen graph has in its place."""
     spans = {key: header.attrs.get(key, (0, 0)) for key in ("dtype", "shape")}
-    values = {key: attr_value(bytes(data[start:end])) for key, (start, end) in spans.items()}
-    tensor = Tensor(values["dtype"].type, shape_of(values["shape"].shape))
+    try:
+        values = {key: attr_value(bytes(data[start:end])) for key, (start, end) in spans.items()}
+    except decode_error():
+        spans, tensor = {}, None
+    else:
+        tensor = Tensor(values["dtype"].type, shape_of(values["shape"].shape))
     attrs = {key: raw for key, raw in attrs.items() if key not in spans}
     content = (header.op, tensor)
     return Form(header.op, header.device, attrs, {}, tensor, content, content, header.op)

@@ -45,3 +45,10 @@ def test_a_loop_is_walked() -> None:
 def test_weights_are_told_from_counts() -> None:
     side = Side(graph(const("axis", [0, 1], INT32), const("w", [1, 2], FLOAT)), Interner())
     assert [form.is_trained for form in side.forms] == [False, True]
+
+
+@pytest.mark.parametrize("op", ["VariableV2", "Const", "Relu"])
+def test_a_corrupt_attr_is_compared_as_it_is(op: str) -> None:
+    broken = b"\x3a\x7f"
+    side = Side(graph(node("w", op, dtype=broken, shape=broken, value=broken)), Interner())
+    assert side.forms[0].tensor is None
