@@ -73,7 +73,7 @@ def command(
     """
     del verbose
     from gdsurgeon.analysis.checks.check import broken, check
-    from gdsurgeon.outline.content import content_of, mark_faults
+    from gdsurgeon.outline.content import content_of
     from gdsurgeon.outline.outline import Outlines
     from gdsurgeon.outline.visible import whole
     from gdsurgeon.wire.output import OutputFile
@@ -89,8 +89,7 @@ def command(
         check_replaces_nothing([("-o", out)], [model])
     graph = opened(model, function, wanted).graph
     findings = check(graph)
-    content = content_of(graph, os.path.basename(graph.source_name))
-    mark_faults(content, findings.faults)
+    content = content_of(graph, os.path.basename(graph.source_name), findings.faults)
     outlines = Outlines(graph, content, beside=gradients == "beside")
     head = whole(outlines, scope)
     if chosen is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from os.path import basename
 
+from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.drawing.boxes import Box, boxed
 from gdsurgeon.drawing.dot import dot
 from gdsurgeon.drawing.mermaid import mermaid
@@ -51,5 +52,6 @@ def picture(graph: Graph, form: str = "html", *, scope: str | None = None, depth
     """
     if form not in ("html", *FLAT):
         raise ValueError(f"a picture is html, {', '.join(FLAT)}, and not {form}")
-    outlines = Outlines(graph, content_of(graph, basename(graph.source_name)))
+    content = content_of(graph, basename(graph.source_name), check(graph).faults)
+    outlines = Outlines(graph, content)
     return drawn(form, outlines, whole(outlines, scope), depth)

@@ -9,12 +9,14 @@ from math import prod
 
 from gdsurgeon.analysis.queries.attr_text import format_attr
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.errors import GdsurgeonError, InputError, quoted
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, functions_in, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ENTER, MERGE, NEXT_ITERATION, RESHAPES, VARIABLE_READS, is_variable
 from gdsurgeon.outline.flops import flops
@@ -43,7 +45,7 @@ class Content(Data):
         devices: where each asks to run, '' for anywhere.
         calls: the functions that each calls.
         parameters: how many numbers each holds that training may have set: elements of floating-point and 8-bit
-            constants, and of variables.
+            constants, and of variables; where there are signatures, of those that they reach.
         flops: what each computes; see `outline.flops`.
         order: the rows, producers first.
         is_weight: whether the node is a constant, a variable, or only passes one of these on, and is read: a picture
@@ -89,9 +91,14 @@ class Content(Data):
         return out
 
 
-def content_of(graph: Graph, title: str) -> Content:
-    """What there is to see of GRAPH; of a broken one, what can be read."""
-    return _Reader(graph).content(title)
+def content_of(graph: Graph, title: str, faults: Iterable[str] = ()) -> Content:
+    """What there is to see of GRAPH; of a broken one, what can be read.
+
+    FAULTS, as the structural check tells them, are entered at the nodes that they are faults of.
+    """
+    content = _Reader(graph).content(title)
+    _mark(content, faults)
+    return content
 
 
 def tensor_text(dtype: int, shape: Shape) -> str:
@@ -115,6 +122,7 @@ class _Reader:
         self._shapes = infer_shapes(graph)
         self._texts: dict[bytes, str] = {}  # the same few values again and again
         self._functions: dict[bytes, tuple[str, ...]] = {}
+        self._is_served = _served(graph, self._top)
 
     def content(self, title: str) -> Content:
         top = self._top
@@ -153,7 +161,7 @@ class _Reader:
         out.outputs.append(outputs)
         out.attrs.append(attrs)
         out.calls.append(calls)
-        out.parameters.append(self._parameters(op, node) if row not in out.faults else 0)
+        out.parameters.append(self._parameters(op, node) if row not in out.faults and self._is_served[number] else 0)
         out.flops.append(flops(op, node, self._shapes) if row not in out.faults else 0)
 
     def _outputs(self, node: Node) -> list[str]:
@@ -193,7 +201,9 @@ class _Reader:
             return 0
         shape, dtype = node.attr("shape"), node.plain_attr("dtype")
         sizes = shape_of(shape.shape) if shape is not None else None
-        return prod(sizes) if sizes and min(sizes) >= 0 and isinstance(dtype, int) and _can_be_trained(dtype) else 0
+        if sizes is None or min(sizes, default=0) < 0 or not isinstance(dtype, int):
+            return 0
+        return prod(sizes) if _can_be_trained(dtype) else 0
 
 
 def _decoded(data: bytes) -> AttrValue:
@@ -201,6 +211,17 @@ def _decoded(data: bytes) -> AttrValue:
         return attr_value(data)
     except decode_error():
         raise InputError("an attr is corrupt") from None
+
+
+def _served(graph: Graph, top: Topology) -> bytearray:
+    """For each node whether its weights count: all do, but those of a model that signatures do not reach.
+
+    Those are slots of an optimiser, or what Keras keeps twice.
+    """
+    serving = serving_of(graph)
+    texts = {text for served in serving.signatures.values() for text in served.outputs.values()} if serving else set()
+    outputs = [found for text in texts if (found := graph.find(parse_tensor(text).node)) is not None]
+    return top.upstream([top.id_of(node) for node in outputs]) if outputs else bytearray(b"\1") * top.size
 
 
 _FUNCTION_TAGS = (b"\x52", b"\x0a")
@@ -213,11 +234,8 @@ def _can_be_trained(dtype: int) -> bool:
     return kind is not None and (kind.is_inexact or kind.is_quantized or (kind.is_integer and kind.size == 1))
 
 
-def mark_faults(content: Content, faults: Iterable[str]) -> None:
-    """Enters FAULTS, as the structural check tells them, at the nodes of CONTENT that they are faults of.
-
-    That is the node with which one begins; of a cycle, all that are named.
-    """
+def _mark(content: Content, faults: Iterable[str]) -> None:
+    """Enters FAULTS: each at the node with which it begins, and that of a cycle at all that are named."""
     rows = {quoted(name): row for row, name in enumerate(content.names)}
     for fault in faults:
         named = _QUOTED.findall(fault)

@@ -133,9 +133,10 @@ def test_parameters_are_numbers_that_training_sets() -> None:
         const("axis", [0, 1], INT32),
         node("v", "VarHandleOp", dtype=FLOAT, shape=(5, 5)),
         node("old", "VariableV2", dtype=FLOAT, shape=(7,)),
+        node("scalar", "VariableV2", dtype=FLOAT, shape=()),
         node("step", "VarHandleOp", dtype=graphs.dtype(9), shape=(9,)),
     )
-    assert found.main.content.parameters == [6, 0, 25, 7, 0]
+    assert found.main.content.parameters == [6, 0, 25, 7, 1, 0]
 
 
 # -- groups and blocks --------------------------------------------------------------------------------------
