@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import copysign, inf, sqrt
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constant_values import BLOCK, ConstantValues, Element
@@ -60,6 +60,8 @@ def distance_of_few(one: Constant, other: Constant) -> Distance:
             differing += 1
             largest = max(largest, gap)
             gaps += gap * gap
+        elif not a and copysign(1, a) != copysign(1, b):  # a zero of the other sign
+            differing += 1
         squares += a * a
     relative = 0.0 if not gaps else sqrt(gaps / squares) if 0 < squares < inf else inf
     shown = (tuple(values), tuple(others)) if len(values) <= SHOWN else ((), ())
@@ -78,7 +80,8 @@ def _of_numbers(one: ConstantValues, other: ConstantValues) -> Distance:
             a, b = (values.numbers(start, size).astype(wide) for values in (one, other))
             gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(b - a))
             gap[np.isnan(gap)] = inf  # a NaN against a number
-            differing += int(np.count_nonzero(gap))
+            is_other_zero = (a == 0) & (b == 0) & (np.signbit(a.real) != np.signbit(b.real))
+            differing += int(np.count_nonzero((gap != 0) | is_other_zero))
             largest = max(largest, float(gap.max(initial=0.0)))
             gaps += float(np.square(gap).sum())
             squares += float(np.square(np.abs(a)).sum())

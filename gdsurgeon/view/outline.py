@@ -33,14 +33,19 @@ class Branch(NamedTuple):
     Attributes:
         items: scopes of the same structure, or nodes, one after the other.
         inner: the lines of what is seen in the first of them.
+        is_rest: whether it stands for all that is not shown beside what is.
     """
 
     items: Sequence[Item]
     inner: Sequence[Branch]
+    is_rest: bool = False
 
 
 def folded(items: Sequence[Item], *, most_alone: int = MOST_ALONE) -> list[Branch]:
-    """ITEMS as lines: neighbours of the same structure are one line, and so are more than MOST_ALONE closed nodes."""
+    """ITEMS as lines: neighbours of the same structure are one line, and so are more than MOST_ALONE closed nodes.
+
+    By default no more than `ENOUGH` stand beside each other.
+    """
     out: list[Branch] = []
     for key, group in groupby(items, key=_fold):
         found = list(group)
@@ -48,6 +53,9 @@ def folded(items: Sequence[Item], *, most_alone: int = MOST_ALONE) -> list[Branc
             out.append(Branch(found, folded(found[0].items or (), most_alone=most_alone)))
         else:
             out += (Branch([item], folded(item.items or (), most_alone=most_alone)) for item in found)
+    if most_alone <= MOST_ALONE and len(out) > ENOUGH:
+        rest = [item for branch in out[ENOUGH - 1 :] for item in branch.items]
+        out[ENOUGH - 1 :] = [Branch(rest, (), is_rest=True)]
     return out
 
 
@@ -109,6 +117,8 @@ def _walk(lines: Sequence[Branch], begin: str, ascii_only: bool) -> Iterator[tup
 def _label(line: Branch, width: int) -> Text:
     """What a line shows, WIDTH columns at most."""
     first, last = line.items[0], line.items[-1]
+    if line.is_rest:
+        return _text(f"... {len(line.items):,} more", "dim")
     if first.row >= 0:
         if len(line.items) > 1:
             return _text(_ops(line.items, width), "italic")

@@ -99,6 +99,15 @@ def test_many_nodes_in_a_row_are_counted_and_with_a_depth_listed(view: View) -> 
     assert len(labels(view("--depth", "1", records=records).out)) == 11
 
 
+def test_of_very_many_neighbours_the_first_are_shown_and_with_a_depth_all(view: View) -> None:
+    records = [placeholder("x", shape=(-1, 4))]
+    for number in range(100):
+        records += dense(f"s{number}", "x", "Tanh" if number % 2 else "Relu")
+    shown = labels(view(records=records).out)
+    assert len(shown) == 46 and shown[-1] == "... 57 more"
+    assert len(labels(view("--depth", "1", records=records).out)) == 102
+
+
 def test_no_line_is_wider_than_eighty_columns(view: View) -> None:
     long = "a_very_long_name_of_a_scope_that_somebody_has_made/and_another_one_in_it_that_is_no_shorter"
     out = view("--depth", "4", records=chain(long, long + "_2")).out

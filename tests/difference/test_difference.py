@@ -75,6 +75,15 @@ def test_a_value_with_its_distance() -> None:
     assert "  value" not in "\n".join(lines(found)) and "1 of 1 differ, by 0.1 of their norm" in "\n".join(lines(found))
 
 
+@pytest.mark.parametrize("size", [2, 100])
+def test_a_zero_of_the_other_sign_is_another_value(size: int) -> None:
+    a, b = (graph(const("w", [zero] + [1.0] * (size - 1)), identity("y", "w")) for zero in (0.0, -0.0))
+    (value,) = diff(a, b).values
+    assert value.distance is not None
+    assert (value.distance.largest, value.distance.differing) == (0.0, 1)
+    assert diff(a, a).is_empty
+
+
 def test_weights_of_another_shape() -> None:
     found = diff(model(), model(weights=(3, 4, 5)))
     assert details(found) == {"w": (Detail("shape", "value", "float32 [2]", "float32 [3]"),)}
