@@ -283,6 +283,8 @@ class Node:
         if self.record is None or key not in self.header.attrs:
             return None
         start, end = self.header.attrs[key]
+        if self.record.data is not None:
+            return self.record.data[start:end]
         return self.record.source.read(self.record.body + start, end - start)
 
     def attr(self, key: str) -> AttrValue | None:

@@ -12,7 +12,7 @@ from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.errors import GdsurgeonError, InputError, quoted
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, functions_in, shape_of
-from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.constants import TensorHeader
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
@@ -20,7 +20,7 @@ from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ENTER, MERGE, NEXT_ITERATION, RESHAPES, VARIABLE_READS, is_variable
 from gdsurgeon.outline.flops import flops
-from gdsurgeon.outline.values import Statistics, value_text
+from gdsurgeon.outline.values import Values
 from gdsurgeon.values import Data
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import AttrValue
@@ -129,12 +129,13 @@ class _Reader:
         numbers = list(top.numbers())
         row_of = dict(zip(numbers, range(len(numbers)), strict=True))
         nodes = [top.node(number) for number in numbers]
+        held = Values(nodes)
         out = Content(
             title=title,
             names=[top.name(number) for number in numbers],
             ops=[], inputs=[], controls=[], outputs=[], attrs=[], devices=[], calls=[], parameters=[], flops=[],
             order=[], is_weight=bytearray(len(numbers)), faults={},
-            value=lambda row: value_text(nodes[row]), statistics=Statistics(nodes),
+            value=held.text, statistics=held.statistics,
         )  # fmt: skip
         for row, (number, node) in enumerate(zip(numbers, nodes, strict=True)):
             reads = top.reads(number)
@@ -143,6 +144,8 @@ class _Reader:
             if top.reads_missing(number):
                 out.faults[row] = "reads a node that is not there"
             self._describe(row, number, node, out)
+            is_counted = row not in out.faults and self._is_served[number]
+            out.parameters.append(self._parameters(node, held.header(row)) if is_counted else 0)
         out.order = producers_first(out)
         find_weights(out)
         return out
@@ -161,7 +164,6 @@ class _Reader:
         out.outputs.append(outputs)
         out.attrs.append(attrs)
         out.calls.append(calls)
-        out.parameters.append(self._parameters(op, node) if row not in out.faults and self._is_served[number] else 0)
         out.flops.append(flops(op, node, self._shapes) if row not in out.faults else 0)
 
     def _outputs(self, node: Node) -> list[str]:
@@ -193,11 +195,10 @@ class _Reader:
             found = self._functions[data] = tuple(func.name for func in functions_in(_decoded(data)))
         return found
 
-    def _parameters(self, op: str, node: Node) -> int:
-        if op == "Const":
-            header = constant_header(node)
-            return header.elements if header is not None and _can_be_trained(header.dtype) else 0
-        if not is_variable(op):
+    def _parameters(self, node: Node, constant: TensorHeader | None) -> int:
+        if constant is not None:
+            return constant.elements if _can_be_trained(constant.dtype) else 0
+        if not is_variable(node.op):
             return 0
         shape, dtype = node.attr("shape"), node.plain_attr("dtype")
         sizes = shape_of(shape.shape) if shape is not None else None

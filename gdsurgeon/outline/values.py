@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.analysis.queries.attr_text import format_element, format_float
 from gdsurgeon.analysis.queries.constant_values import ValueStatistics, values_of
 from gdsurgeon.errors import GdsurgeonError
-from gdsurgeon.graph.constants import constant, constant_header
+from gdsurgeon.graph.constants import TensorHeader, constant, constant_header
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import FLOAT64, STRING
 
@@ -17,37 +17,46 @@ MOST_SUMMED = 4 << 20
 """Elements that are looked at for statistics, of all constants together: some tenths of a second."""
 
 
-def value_text(node: Node) -> str:
-    """The value of a small constant: ``0.5``, ``[[1,2],[3,4]]``; '' of others."""
-    try:
-        header = constant_header(node) if node.op == "Const" else None
-        if header is None or header.elements > MOST:
-            return ""
-        value = constant(node)
-    except GdsurgeonError:
-        return ""
-    if value is None:
-        return ""
-    texts = [_element(item, value.dtype) for item in value.values]
-    return _nested(texts, value.shape)
+class Values:
+    """What the constants among NODES hold, as text.
 
-
-class Statistics:
-    """Says what the large ones among NODES are like, until `MOST_SUMMED` elements were looked at."""
+    The numbers of large ones are looked at until there were `MOST_SUMMED` of them.
+    """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
+        self._headers: dict[int, TensorHeader | None] = {}
         self._left = MOST_SUMMED
 
-    def __call__(self, row: int) -> str:
-        """``-0.53 to 0.61, mean 0.001, standard deviation 0.05, 3 zero``; '' of small ones, and of no numbers."""
-        node = self._nodes[row]
+    def header(self, row: int) -> TensorHeader | None:
+        """The header of the constant in a row; None where there is none, or it is corrupt."""
+        if row not in self._headers:
+            node = self._nodes[row]
+            try:
+                self._headers[row] = constant_header(node) if node.op == "Const" else None
+            except GdsurgeonError:
+                self._headers[row] = None
+        return self._headers[row]
+
+    def text(self, row: int) -> str:
+        """The value of a small constant: ``0.5``, ``[[1,2],[3,4]]``; '' of others."""
+        header = self.header(row)
+        if header is None or header.elements > MOST:
+            return ""
         try:
-            header = constant_header(node) if node.op == "Const" else None
-            if header is None or not MOST < header.elements <= self._left or header.dtype == STRING:
-                return ""
-            self._left -= header.elements
-            return ", ".join(_told(values_of(node).statistics))
+            value = constant(self._nodes[row])
+        except GdsurgeonError:
+            return ""
+        return "" if value is None else _nested([_element(item, value.dtype) for item in value.values], value.shape)
+
+    def statistics(self, row: int) -> str:
+        """``-0.53 to 0.61, mean 0.001, standard deviation 0.05, 3 zero``; '' of small ones, and of no numbers."""
+        header = self.header(row)
+        if header is None or not MOST < header.elements <= self._left or header.dtype == STRING:
+            return ""
+        self._left -= header.elements
+        try:
+            return ", ".join(_told(values_of(self._nodes[row]).statistics))
         except GdsurgeonError:
             return ""
 

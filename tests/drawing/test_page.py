@@ -24,6 +24,8 @@ from gdsurgeon.errors import printable
 from gdsurgeon.outline.content import content_of
 from gdsurgeon.outline.outline import Outlines
 
+pytestmark = pytest.mark.browser
+
 SVG = "{http://www.w3.org/2000/svg}"
 Show = Callable[..., Shown]
 
