@@ -90,15 +90,7 @@ def command(
         terminal.answer(_answer_to_git(model, others, wanted, ignore))
         return
     other = _second(model, others)
-    if out == "-":
-        raise UsageError("-o names a file: standard output has the answer")
-    if mapping in STANDARD_OUTPUT and (as_json or stat or markdown):
-        raise UsageError("--mapping - prints the pairs alone: it goes with none of --json, --stat and --markdown")
-    written = [(option, path) for option, path in (("--mapping", mapping), ("-o", out)) if path is not None]
-    if written:
-        from gdsurgeon.operation.paths import check_replaces_nothing
-
-        check_replaces_nothing(written, [model, others[0]])
+    _check_outputs(out, mapping, [model, other], is_answered=as_json or stat or markdown)
     from gdsurgeon.difference.compare import diff
 
     a, b = (opened(path, function, wanted).graph for path in (model, other))
@@ -111,6 +103,19 @@ def command(
         terminal.answer(_text(found, as_json=as_json, stat=stat, markdown=markdown))
     if not found.is_empty:
         context.exit(DIFFERENT)
+
+
+def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, is_answered: bool) -> None:
+    """Refuses outputs that replace one of MODELS, or of which two would stand on standard output."""
+    if out == "-":
+        raise UsageError("-o names a file: standard output has the answer")
+    if mapping in STANDARD_OUTPUT and is_answered:
+        raise UsageError("--mapping - prints the pairs alone: it goes with none of --json, --stat and --markdown")
+    written = [(option, path) for option, path in (("--mapping", mapping), ("-o", out)) if path is not None]
+    if written:
+        from gdsurgeon.operation.paths import check_replaces_nothing
+
+        check_replaces_nothing(written, models)
 
 
 def _second(model: str, others: tuple[str, ...]) -> str:

@@ -56,7 +56,6 @@ def command(
     del verbose
     if top is not None and not (with_sizes or with_strings):
         raise UsageError("--top says how many of --sizes or --strings, and neither is given")
-    most = top or 10
     from gdsurgeon.analysis.checks.check import broken, check
     from gdsurgeon.analysis.queries.inferred_signature import inferred_signature
     from gdsurgeon.analysis.queries.signature import signature
@@ -65,25 +64,10 @@ def command(
     graph, container = opened(model, function, wanted)
     findings = check(graph)
     try:
-        found = Inspection(graph, inferred_signature(graph, signature(graph)), findings, most=most)
+        found = Inspection(graph, inferred_signature(graph, signature(graph)), findings, most=top or 10)
         if container is not None:
             found.contents, found.troubles = _shipped(container)
-        if with_ops:
-            from gdsurgeon.analysis.queries.op_usage import op_usage
-
-            found.op_usage = op_usage(graph)
-        if with_sizes:
-            from gdsurgeon.analysis.queries.constant_sizes import constant_sizes
-
-            found.sizes = constant_sizes(graph, most)
-        if with_functions:
-            from gdsurgeon.analysis.queries.function_summary import function_summaries
-
-            found.functions = function_summaries(graph)
-        if with_strings:
-            from gdsurgeon.analysis.queries.strings import baked_strings
-
-            found.strings = baked_strings(graph)
+        _ask(found, with_ops=with_ops, with_sizes=with_sizes, with_functions=with_functions, with_strings=with_strings)
     except GdsurgeonError:
         if not findings.fault_count:
             raise
@@ -92,6 +76,26 @@ def command(
     terminal.warn(findings.warnings)
     if findings.fault_count:
         raise broken(graph, findings)
+
+
+def _ask(found: Inspection, *, with_ops: bool, with_sizes: bool, with_functions: bool, with_strings: bool) -> None:
+    """Has FOUND hold what is asked for besides; only what answers that is loaded."""
+    if with_ops:
+        from gdsurgeon.analysis.queries.op_usage import op_usage
+
+        found.op_usage = op_usage(found.graph)
+    if with_sizes:
+        from gdsurgeon.analysis.queries.constant_sizes import constant_sizes
+
+        found.sizes = constant_sizes(found.graph, found.most)
+    if with_functions:
+        from gdsurgeon.analysis.queries.function_summary import function_summaries
+
+        found.functions = function_summaries(found.graph)
+    if with_strings:
+        from gdsurgeon.analysis.queries.strings import baked_strings
+
+        found.strings = baked_strings(found.graph)
 
 
 def _text(found: Inspection, *, as_json: bool) -> str:
