@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.attr_text import format_attr
+from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
 from gdsurgeon.analysis.shapes.stated import typed
 from gdsurgeon.difference.forms import Form
 from gdsurgeon.difference.matching import Matching
-from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.wire.messages import decode_error
 
 OP, DTYPE, SHAPE, ATTR, DEVICE, FUNCTION, INPUT, CONTROL = (
     "op", "dtype", "shape", "attr", "device", "function", "input", "control",
@@ -98,10 +96,7 @@ def _text(form: Form, key: str) -> str:
         definition = op_def(form.op)
         attr = definition.attrs.get(key) if definition is not None else None
         return _default(attr.default) if attr is not None and attr.has_default else ABSENT
-    try:
-        return format_attr(attr_value(data))
-    except decode_error():
-        return f"{len(data):,} bytes"
+    return format_attr_bytes(data)
 
 
 def _default(value: object) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gdsurgeon.analysis.traversal.order import producers_first
 from gdsurgeon.difference.difference import Difference
 from gdsurgeon.difference.matching import FREE
-from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
-from gdsurgeon.outline.content import Content
+from gdsurgeon.outline.content import Content, depth_first
 
 ADDED, REMOVED, CHANGED, REWIRED = "+", "-", "~", ">"
 
@@ -51,7 +49,7 @@ def union(difference: Difference, before: Content, after: Content) -> Union:
         faults={**after.faults, **{rows[i]: fault for i, fault in before.faults.items() if rows[i] >= len(after)}},
         value=lambda row: after.value(row) if row < len(after) else before.value(removed[row - len(after)]),
     )
-    out.order = _order(out)
+    out.order = depth_first(out)
     return Union(out, _marks(difference, len(after), len(removed)))
 
 
@@ -66,20 +64,6 @@ def _names(before: Content, after: Content, removed: list[int]) -> list[str]:
         taken.add(name)
         out.append(name)
     return out
-
-
-def _order(content: Content) -> list[int]:
-    """The rows, producers first as far as that goes: the edges of two graphs may lead in a circle."""
-    ops = content.ops
-
-    def producers(row: int) -> list[int]:
-        found = [producer for producer, _ in content.inputs[row]] + content.controls[row]
-        is_head = ops[row] in MERGE
-        return [p for p in found if not (is_head and ops[p] in NEXT_ITERATION)]
-
-    order = producers_first(range(len(content)), len(content), producers)
-    placed = set(order) if len(order) < len(content) else ()
-    return order + [row for row in range(len(content)) if row not in placed] if placed else order
 
 
 def _marks(difference: Difference, after: int, removed: int) -> list[str]:

@@ -146,7 +146,7 @@ class _Reader:
             self._describe(row, number, node, out)
             is_counted = row not in out.faults and self._is_served[number]
             out.parameters.append(self._parameters(node, held.header(row)) if is_counted else 0)
-        out.order = producers_first(out)
+        out.order = depth_first(out)
         find_weights(out)
         return out
 
@@ -250,7 +250,7 @@ def _mark(content: Content, faults: Iterable[str]) -> None:
 _QUOTED = re.compile(r"'[^']*'")
 
 
-def producers_first(content: Content) -> list[int]:
+def depth_first(content: Content) -> list[int]:
     """The rows in the order of a walk from what is read by nobody, depth first, each behind what it reads.
 
     So what belongs together stays together, and weights stand before what reads them. Edges that close a loop are left

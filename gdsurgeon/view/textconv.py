@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from gdsurgeon.analysis.queries.attr_text import format_attr
+from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
 from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.shapes.stated import typed
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.difference.forms import Form
 from gdsurgeon.difference.side import forms_in
 from gdsurgeon.errors import EditError, InputError, printable
-from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
-from gdsurgeon.wire.messages import decode_error
 
 MOST_ELEMENTS = 8
 """Elements of a constant that are printed; of one with more its digest."""
@@ -55,17 +53,10 @@ def _nodes(graph: Graph, indent: str) -> Iterator[str]:
 
 
 def _attrs(form: Form) -> str:
-    found = {key: _text(data) for key, data in form.attrs.items()}
+    found = {key: format_attr_bytes(data) for key, data in form.attrs.items()}
     found |= {key: ",".join(names) for key, names in form.functions.items()}
     kind = f" {typed(*form.tensor)}" if form.tensor is not None else ""
     return kind + "".join(f" {printable(key)}={printable(text)}" for key, text in sorted(found.items()))
-
-
-def _text(data: bytes) -> str:
-    try:
-        return format_attr(attr_value(data))
-    except decode_error():
-        return f"{len(data):,} bytes"
 
 
 def _constant(graph: Graph, name: str, form: Form) -> str:

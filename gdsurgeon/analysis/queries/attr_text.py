@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from gdsurgeon.errors import EditError, printable, quoted
-from gdsurgeon.graph.attrs import Shape, format_shape, func_value, shape_of, shape_value
+from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, func_value, shape_of, shape_value
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
 from gdsurgeon.text import and_more, near_miss
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 
 KINDS = ("int", "float", "bool", "type", "shape", "string", "func")
@@ -220,6 +220,14 @@ def format_attr(value: AttrValue) -> str:
         shown = [_format(field.name)(item) for item in items[:MOST_SHOWN]]
         return f"[{','.join(shown)}{and_more(len(items) - MOST_SHOWN)}]"
     return "[]"
+
+
+def format_attr_bytes(data: bytes) -> str:
+    """The same of a serialised AttrValue; of a corrupt one the size."""
+    try:
+        return format_attr(attr_value(data))
+    except decode_error():
+        return f"{len(data):,} bytes"
 
 
 def format_float(number: float) -> str:
