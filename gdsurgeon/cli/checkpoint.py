@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from gdsurgeon.text import counted, first_lines, size
 
 if TYPE_CHECKING:
     from gdsurgeon.checkpoint.stored import Checkpoint
-    from gdsurgeon.cli.progress import ProgressLine
     from gdsurgeon.operation.checkpoint import CheckpointRequest
 
 
@@ -142,14 +141,9 @@ def _look(prefix: str, as_json: bool, verifying: bool) -> None:
 
 def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
     from gdsurgeon.checkpoint.verify import verify
-    from gdsurgeon.cli.progress import ProgressLine
     from gdsurgeon.view.checkpoint import verified, verified_json
 
-    if terminal.is_watched():
-        with ProgressLine() as line:
-            found = verify(checkpoint, _Told(line))
-    else:
-        found = verify(checkpoint)
+    found = verify(checkpoint, _Told())
     if as_json:
         _print(verified_json(checkpoint, found))
     elif not found.faults:
@@ -162,27 +156,23 @@ def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
 
 
 class _Told:
-    """Has LINE say how many bytes were read."""
+    """Tells the terminal how many bytes were read."""
 
-    def __init__(self, line: ProgressLine) -> None:
-        self._line = line
+    def __init__(self) -> None:
         self._nbytes = 0
 
     def __call__(self, nbytes: int) -> None:
         self._nbytes += nbytes
         from gdsurgeon.proof.progress import Event
 
-        self._line(Event(f"verified {size(self._nbytes)}"))
+        terminal.tell(Event(f"verified {size(self._nbytes)}"))
 
 
 def _edit(request: CheckpointRequest, as_json: bool) -> None:
     from gdsurgeon.operation.checkpoint import operate_checkpoint
     from gdsurgeon.view.checkpoint import outcome_json, summary
 
-    def publishing(has_appeared: Callable[[], bool]) -> None:
-        terminal.is_settled = has_appeared
-
-    outcome = operate_checkpoint(request, before_publishing=publishing)
+    outcome = operate_checkpoint(request, before_publishing=terminal.settle)
     terminal.warn(outcome.warnings)
     if outcome.idle:
         terminal.note(f"{outcome.idle}; the checkpoint is passed on as it is")

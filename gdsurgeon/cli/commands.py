@@ -29,6 +29,10 @@ class Commands(click.Group):
         command: click.Command = import_module(f"gdsurgeon.{COMMANDS[cmd_name].module}").command
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        with terminal.progress():
+            return super().invoke(ctx)
+
     def _from_elsewhere(self, ctx: click.Context, name: str) -> click.Command:
         from gdsurgeon.cli.plugins import load, plugins
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import click
 
 from gdsurgeon.cli.command import Command, output_option
@@ -38,11 +36,8 @@ def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str
     if as_json and (model if out is None else out) in STANDARD_OUTPUT:
         raise UsageError("--json and the result cannot both go to standard output")
 
-    def publishing(has_appeared: Callable[[], bool]) -> None:
-        terminal.is_settled = has_appeared
-
     text = None if form is None else form == "text"
-    done = operate_convert(ConvertRequest(model, out, text, dry_run), before_publishing=publishing)
+    done = operate_convert(ConvertRequest(model, out, text, dry_run), before_publishing=terminal.settle)
     terminal.warn(done.warnings)
     if done.idle:
         terminal.note(f"{done.idle}; the file is passed on as it is")

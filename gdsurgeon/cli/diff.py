@@ -201,4 +201,5 @@ def _write(path: str, text: str) -> None:
 
     with OutputFile(path) as output:
         output.stage([text.encode("utf-8", "backslashreplace")])
+        terminal.clear()
         output.publish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.hints import error_json, word_proof, worded
@@ -23,6 +23,7 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
         GdsurgeonError: see `gdsurgeon.operation.edit.operate`; where the result differs from what the edit claims,
             the report says how.
     """
+    from gdsurgeon.operation.edit import operate
     from gdsurgeon.wire.output import OutputFile
 
     if request.report is not None:
@@ -42,9 +43,9 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
 
     def publishing(outcome: Outcome) -> None:
         report(outcome)
-        terminal.is_settled = outcome.has_appeared
+        terminal.settle(outcome.has_appeared)
 
-    outcome = _operate(request, edit, publishing, report)
+    outcome = operate(request, edit, before_publishing=publishing, on_difference=report, progress=terminal.tell)
     terminal.warn(dict.fromkeys(outcome.warnings))
     if outcome.idle:
         form = "as it is" if outcome.proof.level == "unchanged" else "mended"
@@ -53,20 +54,6 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
         from gdsurgeon.view.summary import summary
 
         terminal.summary(summary(outcome))
-
-
-def _operate(
-    request: Request, edit: Edit, publishing: Callable[[Outcome], None], report: Callable[..., None]
-) -> Outcome:
-    """The operation; who sits at a terminal is told what it is at."""
-    from gdsurgeon.operation.edit import operate
-
-    if not terminal.is_watched():
-        return operate(request, edit, before_publishing=publishing, on_difference=report)
-    from gdsurgeon.cli.progress import ProgressLine
-
-    with ProgressLine() as line:
-        return operate(request, edit, before_publishing=publishing, on_difference=report, progress=line)
 
 
 def report_failure(request: Request, command: str, error: GdsurgeonError) -> None:
@@ -99,6 +86,7 @@ def _write(path: str, report: Mapping[str, Json]) -> None:
     from gdsurgeon.wire.output import OutputFile
 
     data = json.dumps(report, indent=2).encode() + b"\n"
+    terminal.clear()
     with OutputFile(path) as file:
         if file.is_stream:
             file.stream([data])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
@@ -13,9 +14,11 @@ import click
 from gdsurgeon.errors import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from gdsurgeon.cli.progress import ProgressLine
     from gdsurgeon.errors import GdsurgeonError
+    from gdsurgeon.proof.progress import Event
 
 _STYLES = {
     "error": partial(click.style, fg="red", bold=True),
@@ -34,11 +37,12 @@ class Terminal:
         self.colour = "auto"
         self.debug = False
         self.quiet = False
+        self.verbose = False
         self.command = ""
         self.is_settled: Callable[[], bool] = lambda: False  # whether the output has appeared: a signal comes too late
         self.piped = ""  # MODEL, where the command stands in a pipe
         self.has_answered = False
-        self._shown = ""  # of the progress that stands in the last line, without a line feed
+        self._line: ProgressLine | None = None  # that stands below what was said
 
     def styled(self, text: str, style: str) -> str:
         """TEXT in a colour, where colours are shown."""
@@ -48,11 +52,12 @@ class Terminal:
         """Whether what is written to STREAM has colours."""
         if self.colour != "auto":
             return self.colour == "always"
-        return "NO_COLOR" not in os.environ and stream is not None and stream.isatty()
+        is_plain = "NO_COLOR" in os.environ or os.environ.get("TERM") in ("dumb", "unknown")
+        return not is_plain and stream is not None and stream.isatty()
 
     def say(self, line: str) -> None:
         """A line on standard error; nothing happens where that is closed."""
-        self.show("")
+        self.clear()
         try:
             if sys.stderr is not None:
                 print(line, file=sys.stderr)
@@ -62,7 +67,13 @@ class Terminal:
     def answer(self, text: str) -> None:
         """Prints TEXT on standard output: what a query was for."""
         self.has_answered = True
+        self.clear()
         click.echo(text)
+
+    def settle(self, has_appeared: Callable[[], bool]) -> None:
+        """All is proven, and the output will appear; HAS_APPEARED says whether it has."""
+        self.is_settled = has_appeared
+        self.clear()  # the output may be this terminal
 
     def stand_in_pipe(self, model: str, *, is_data: bool) -> None:
         """Has errors name the command and MODEL where it reads from a pipe, or its data (IS_DATA) go into one."""
@@ -73,14 +84,34 @@ class Terminal:
             self.piped = STANDARD_INPUT_NAME if is_read else printable(model)
 
     def is_watched(self) -> bool:
-        """Whether somebody sees standard error as it is written."""
-        return not self.quiet and sys.stderr is not None and sys.stderr.isatty()
+        """Whether somebody sees standard error as it is written, and wants to see what goes on."""
+        is_screen = sys.stderr is not None and sys.stderr.isatty() and self.colours(sys.stderr)
+        return is_screen and not self.quiet and not self.verbose  # TensorFlow's log goes there by itself
 
-    def show(self, text: str) -> None:
-        """Has TEXT stand in the last line of the terminal until something else is said; '' clears it."""
-        if text != self._shown:
-            self._shown = text
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+    @contextmanager
+    def progress(self) -> Iterator[None]:
+        """Whoever watches is told, meanwhile, which command it is, and what `tell` is told."""
+        if not self.is_watched():
+            yield
+            return
+        from gdsurgeon.cli.progress import ProgressLine
+
+        with ProgressLine(lambda: self.command, lambda: self.is_watched()) as self._line:
+            try:
+                yield
+            finally:
+                self._line.clear()
+                self._line = None
+
+    def tell(self, event: Event) -> None:
+        """What begins now."""
+        if self._line is not None:
+            self._line(event)
+
+    def clear(self) -> None:
+        """Has nothing stand in the last line of the terminal: something is to be written there."""
+        if self._line is not None:
+            self._line.clear()
 
     def error(self, error: GdsurgeonError) -> None:
         """One line for the error; details and a hint, where there are some, under it."""

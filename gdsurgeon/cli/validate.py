@@ -85,7 +85,7 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
     options["all_recorded"] = context.get_parameter_source("samples") == click.core.ParameterSource.DEFAULT
     verdict = Verdict(_request(model, other, as_json, options))
     try:
-        carry_out(verdict)
+        carry_out(verdict, terminal.tell)
     except UsageError:
         raise
     except GdsurgeonError as error:

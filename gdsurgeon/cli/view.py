@@ -99,6 +99,7 @@ def command(
 
         with OutputFile(out or "-") as output:
             output.stage([drawn(chosen, outlines, head, depth).encode("utf-8", "backslashreplace")])
+            terminal.clear()
             output.publish()
     terminal.warn(findings.warnings)
     if findings.fault_count:

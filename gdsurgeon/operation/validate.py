@@ -53,6 +53,7 @@ from gdsurgeon.proof.models.reaching import BothModels, search_further
 from gdsurgeon.proof.models.recording import Recording
 from gdsurgeon.proof.models.reduce import Reduced, reduced
 from gdsurgeon.proof.models.run_model import Golden, ModelRun, model_trial, optimized_trial
+from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import finish
 from gdsurgeon.proof.settings import Settings, is_cpu
@@ -128,8 +129,10 @@ def validate(model: str, other: str | None = None, **options: Any) -> Verdict:
     return verdict
 
 
-def carry_out(verdict: Verdict) -> None:
+def carry_out(verdict: Verdict, progress: Progress = silent) -> None:
     """Carries out the request of VERDICT, which says afterwards, whatever is raised, how far it went.
+
+    PROGRESS is called with every step.
 
     Raises:
         InputError: a graph cannot be read or is broken.
@@ -141,6 +144,7 @@ def carry_out(verdict: Verdict) -> None:
     check_request(verdict.request)
     try:
         executor = Executor(_settings(verdict.request))
+        executor.progress = progress
         # Where nothing is loaded there is nobody to be started for it.
         with nullcontext() if verdict.request.level == "structure" else executor:
             _Validation(verdict, executor).run()
@@ -206,7 +210,9 @@ class _Validation:
     # -- structure and loading ----------------------------------------------------------------------------------
 
     def _sound(self, path: str) -> Graph:
+        self.executor.progress(Event("loading"))
         graph = open_model(path, self.request.wanted).graph
+        self.executor.progress(Event("checking"))
         findings = require_sound(graph)
         self.verdict.warnings += findings.warnings
         self.verdict.graphs.append(Checked(graph.source_name, graph.file_bytes, graph.node_count))
@@ -217,6 +223,7 @@ class _Validation:
         devices: Sequence[str | None] = self.request.devices or (None, None)
         for (key, graph), device in zip(self._graphs(), devices, strict=False):
             self.executor.load_source(key, graph, device=device, optimize=optimize)
+        self.executor.progress(Event("proving"))
         for key, graph in self._graphs():
             await_loaded(self.executor, key, f"TensorFlow does not load {printable(graph.source_name)}")
         self.verdict.loaded = self.executor.version()
@@ -249,6 +256,7 @@ class _Validation:
         """Measures the graphs, as they are loaded now."""
         if not self.request.profile:
             return
+        self.executor.progress(Event("measuring"))
         names = [printable(name) for name in self.request.devices or [graph.source_name for _, graph in self._graphs()]]
         if len(names) > 1 and names[0] == names[1]:
             names[1] += " (other)"
@@ -324,6 +332,7 @@ class _Validation:
     def _cover(self, engine: Engine, pairs: Sequence[ComparedPair]) -> None:
         """Tells what the feeds reach, and looks for more as long as is asked; the PAIRS are compared on these, too."""
         executor, trial = self.executor, engine.trial
+        executor.progress(Event("searching"))
         coverage = Coverage(places_of(self.model, executor.settings))
         self.verdict.coverage = coverage
         fed, names = engine.fed.get(ORIGINAL, {}), self._change().intent.renamed if self.other is not None else {}
@@ -386,6 +395,7 @@ class _Validation:
         request = self.request
         if not (request.first_divergence or request.reduce) or engine.failure is None:
             return
+        self.executor.progress(Event("searching"))
         search = divergence_search(comparison, engine.failure)
         self.verdict.divergence = search.lockstep() if request.lockstep else search.first()
         if request.reduce is not None:

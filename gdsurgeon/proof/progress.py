@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-STEPS = ("loading", "checking", "editing", "staging", "proving", "running", "comparing", "publishing")
+STEPS = (
+    "loading", "checking", "editing", "staging", "proving", "running", "comparing", "searching", "measuring",
+    "publishing",
+)  # fmt: skip
 """In the order in which they come; running and comparing once for every sample."""
 
 
