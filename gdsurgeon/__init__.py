@@ -22,11 +22,11 @@ else:
         """Loads a name when it is first used: the command line imports this package for every call."""
         from importlib import import_module
 
-        from gdsurgeon.registry import HOMES
+        from gdsurgeon.registry import HOMES, PACKAGES
 
         if name == "__all__":
-            return sorted([*HOMES, "graph_editor"])
-        if name != "graph_editor" and name not in HOMES:
+            return sorted([*HOMES, *PACKAGES])
+        if name not in PACKAGES and name not in HOMES:
             raise AttributeError(f"module 'gdsurgeon' has no attribute {name!r}")
         home = HOMES.get(name)
         return getattr(import_module(f"gdsurgeon.{home}"), name) if home else import_module(f"gdsurgeon.{name}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from gdsurgeon import graph_editor as graph_editor
+    from gdsurgeon import steps as steps
     from gdsurgeon.analysis.checks.check import check as check
     from gdsurgeon.analysis.queries.constant_values import value_of as value_of
     from gdsurgeon.analysis.queries.signature import signature as signature
@@ -110,6 +111,7 @@ COMMANDS = {
         "cli.add_postprocessing",
         "edits.add_postprocessing.add_postprocessing",
     ),
+    "steps": Entry("Inputs and outputs", "Show the steps that preprocessing is built of.", "cli.steps"),
     "rename": Entry("Names", "Rename nodes, scopes, or many nodes by a pattern.", "cli.rename", "edits.rename.rename"),
     "reroute": Entry(
         "Wiring", "Have the consumers of one tensor read another.", "cli.reroute", "edits.reroute.reroute"
@@ -219,6 +221,9 @@ _OTHERS = (
     "proof.settings.Settings",
     "select.Selection",
 )
+
+PACKAGES = ("graph_editor", "steps")
+"""Rooms that the library has as a whole, by their names."""
 
 HOMES = {
     name: module

@@ -11,7 +11,7 @@ import pytest
 
 import gdsurgeon
 from gdsurgeon import registry
-from gdsurgeon.registry import COMMANDS, HOMES
+from gdsurgeon.registry import COMMANDS, HOMES, PACKAGES
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -42,7 +42,7 @@ def test_type_checkers_see_the_names_that_there_are() -> None:
     block = next(item for item in tree.body if isinstance(item, ast.If))
     imports = [item for item in block.body if isinstance(item, ast.ImportFrom)]
     seen = {alias.asname: str(item.module).removeprefix("gdsurgeon.") for item in imports for alias in item.names}
-    assert seen == {**HOMES, "graph_editor": "gdsurgeon"}
+    assert seen == {**HOMES, **dict.fromkeys(PACKAGES, "gdsurgeon")}
     assert sorted(seen) == gdsurgeon.__all__
 
 

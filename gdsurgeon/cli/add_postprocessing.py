@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired
-from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options
+from gdsurgeon.cli.written_steps import emit_option, steps_option
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
 
 
 @click.command("add-postprocessing", cls=Command)
-@edit_options
-@click.argument("post", shell_complete=files)
+@partial(edit_options, out=OUT_BY_LETTER)
+@click.argument("post", required=False, shell_complete=files)
+@steps_option
+@click.option(
+    "--output", "name", metavar="NAME", shell_complete=nodes, help="With --steps: the output, where MODEL has several."
+)
+@emit_option
 @click.option(
     "--map",
     "mapped",
@@ -25,21 +32,28 @@ if TYPE_CHECKING:
     multiple=True,
     help="Output of MODEL, placeholder and result of POST.",
 )
-def command(request: Request, post: str, mapped: tuple[str, ...]) -> None:
-    """Put the graph POST behind MODEL's outputs.
+def command(
+    request: Request, post: str | None, text: str | None, name: str | None, emit: str | None, mapped: tuple[str, ...]
+) -> None:
+    """Put the graph POST, or one that is built of --steps, behind MODEL's outputs.
 
     Every Placeholder X of POST names an output of MODEL, and POST must hold X_postprocessed. The result is served
     under the name X; the raw value stays available as X_raw, and what reads X inside MODEL keeps reading it.
     Proven by running: what the result serves is what POST gives for MODEL's outputs.
 
     \b
-    Example:
+    Examples:
       gdsurgeon add-postprocessing classifier.pb label_lookup.pb -o served.pb
+      gdsurgeon add-postprocessing classifier.pb --output probabilities --steps 'clip(0, 0.5)' -o served.pb
     """
-    from gdsurgeon.cli.parts import load_part, mappings
+    from gdsurgeon.cli.parts import mappings
     from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.cli.written_steps import part_of
     from gdsurgeon.edits.add_postprocessing import add_postprocessing
+    from gdsurgeon.steps import postprocessing
 
     bindings = mappings(mapped)
-    part = load_part(post, request)
-    run_edit("add-postprocessing", request, lambda graph: add_postprocessing(graph, part, mapped=bindings))
+    part = part_of(
+        request, post, text, emit, lambda steps, model: postprocessing(steps, model, output=name or ""), output=name
+    )
+    run_edit("add-postprocessing", request, lambda graph: add_postprocessing(graph, part(graph), mapped=bindings))

@@ -9,6 +9,7 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, paired, placeholders
 from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.written_steps import emit_option, steps_option
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
 
 @click.command("add-preprocessing", cls=Command)
 @edit_options
-@click.argument("pre", shell_complete=files)
+@click.argument("pre", required=False, shell_complete=files)
+@steps_option
+@click.option(
+    "--input",
+    "name",
+    metavar="NAME",
+    shell_complete=placeholders,
+    help="With --steps: the input, where MODEL has several.",
+)
+@click.option("--raw", metavar="TYPE[SHAPE]", help="With --steps: what comes in, such as 'uint8[?,?,3]'.")
+@emit_option
 @click.option(
     "--map",
     "mapped",
@@ -25,21 +36,40 @@ if TYPE_CHECKING:
     multiple=True,
     help="Input of MODEL, placeholder and result of PRE.",
 )
-def command(request: Request, pre: str, mapped: tuple[str, ...]) -> None:
-    """Put the graph PRE in front of MODEL's inputs.
+def command(
+    request: Request,
+    pre: str | None,
+    text: str | None,
+    name: str | None,
+    raw: str | None,
+    emit: str | None,
+    mapped: tuple[str, ...],
+) -> None:
+    """Put the graph PRE, or one that is built of --steps, in front of MODEL's inputs.
 
     Every Placeholder P of PRE must be a Placeholder of MODEL, and PRE must hold P_preprocessed. What read P in MODEL
     then reads P_preprocessed; P keeps its name and takes PRE's dtype and shape. Proven by running: what the result
     gives for raw inputs is what MODEL gives for PRE's outputs.
 
     \b
-    Example:
+    Examples:
       gdsurgeon add-preprocessing classifier.pb decode_jpeg.pb -o served.pb
+      gdsurgeon add-preprocessing classifier.pb --steps 'decode-image|resize(64,64,like=pillow)|rescale(1/255)'
     """
-    from gdsurgeon.cli.parts import load_part, mappings
+    from gdsurgeon.cli.parts import mappings
     from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.cli.written_steps import part_of
     from gdsurgeon.edits.add_preprocessing import add_preprocessing
+    from gdsurgeon.steps import preprocessing
 
     bindings = mappings(mapped)
-    part = load_part(pre, request)
-    run_edit("add-preprocessing", request, lambda graph: add_preprocessing(graph, part, mapped=bindings))
+    part = part_of(
+        request,
+        pre,
+        text,
+        emit,
+        lambda steps, model: preprocessing(steps, model, input=name or "", raw=raw or ""),
+        input=name,
+        raw=raw,
+    )
+    run_edit("add-preprocessing", request, lambda graph: add_preprocessing(graph, part(graph), mapped=bindings))

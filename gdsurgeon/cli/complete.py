@@ -41,6 +41,15 @@ def commands(_context: click.Context, _parameter: click.Parameter, incomplete: s
     return [name for name in (*COMMANDS, *plugins()) if name.startswith(incomplete)]
 
 
+def steps(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Names of steps, behind those that are written already."""
+    from gdsurgeon.steps.book import book
+
+    before, bar, name = incomplete.rpartition("|")
+    written = before + bar + name[: len(name) - len(name.lstrip())]
+    return [written + step for step in book() if step.startswith(name.strip())]
+
+
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
     """Names of nodes of MODEL, which are those of their first outputs too."""
     graph = _model(context, parameter)

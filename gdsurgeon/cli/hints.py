@@ -81,15 +81,20 @@ HINTS: Mapping[str, str] = {
     "give-others": "--feed NAME=VALUE or --feeds FILE.npz give others",
     "inline-first": "gdsurgeon inline MODEL brings out what is inside functions",
     "keep-others": "gdsurgeon slim {model} --signature KEY -o OUT keeps other signatures alone",
+    "list-steps": "gdsurgeon steps lists them",
     "longer": "--timeout gives it longer",
     "make-writable": "make it writable, or name another output with -o",
     "map-boundary": "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body",
     "map-name": "{option} {form} names it where the names differ",
     "map-result": "{option} {form} names the result where the graph does not follow the convention",
     "name-checkpoint": "--checkpoint PREFIX names one that is elsewhere",
+    "name-input": "--input NAME says which is meant",
+    "name-output": "--output NAME says which is meant",
     "no-batch-check": "--no-batch-check sets the shape all the same, for batches that are one",
     "no-graph": "checkpoint {prefix} lists its tensors; the graph is in a SavedModel or a .meta file, "
     "which the code of the model writes: tf.saved_model.save, Keras' model.export, Saver.save",
+    "one-size": "a step such as resize, letterbox or center-crop gives them one; "
+    "batch=false in the step that decodes takes one item, and no batch",
     "on-the-cpu": "--device cpu runs it on the CPU",
     "other-feeds": "--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "
     "--validate load or structure do without",
@@ -106,6 +111,7 @@ HINTS: Mapping[str, str] = {
     "repair": "--validate none lets an edit through that repairs it",
     "replace-model": "-i replaces MODEL",
     "replace-path": "-o PATH replaces PATH",
+    "say-raw": "--raw 'TYPE[SHAPE]' says it",
     "same-feeds": "--feeds FILE.npz has it fed what --save-feeds has kept, where seed and samples are not the same",
     "share-variables": "--variables share has the clone read those that there are",
     "slim": "gdsurgeon slim {model} -o OUT writes it for all loaders",

@@ -10,7 +10,7 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.edits.set_attr import spelt_attr
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, printable, quoted
-from gdsurgeon.graph.attrs import Plain, int_value, kind_of, plain, type_value, types_value
+from gdsurgeon.graph.attrs import Plain, kind_of, plain, said_by_inputs
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, same_dtype
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
@@ -103,7 +103,7 @@ class _Swap:
         self.old = node.op
         self.definition = definition
         sources = [base_dtype(source.dtype) for source in node.inputs]
-        said = _said_by_inputs(definition, sources)
+        said = said_by_inputs(definition, sources)
         self.attrs: dict[str, AttrValue] = {}
         self.inferred: list[str] = []
         for attr in definition.attrs.values():
@@ -152,29 +152,6 @@ class _Swap:
             data = value.SerializeToString(deterministic=True)
             if self.node.attr_bytes(key) != data:
                 graph.set_attr(self.node, key, data)
-
-
-def _said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, AttrValue]:
-    """The attrs that say how many inputs there are, and of which dtypes; none where the number cannot be right."""
-    several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
-    counts = {arg.number_attr or arg.list_attr for arg in several}
-    left = len(sources) - (len(definition.inputs) - len(several))
-    if len(counts) > 1 or left < 0 or (several and left % len(several)) or (left and not several):
-        return {}  # which input is whose cannot be told
-    out: dict[str, AttrValue] = {}
-    at = 0
-    for arg in definition.inputs:
-        count = left // len(several) if arg in several else 1
-        part = sources[at : at + count]
-        at += count
-        if arg.number_attr:
-            out[arg.number_attr] = int_value(count)
-        if arg.list_attr and all(part):
-            out[arg.list_attr] = types_value(part)
-        known = next((dtype for dtype in part if dtype), 0)
-        if arg.type_attr and known:
-            out.setdefault(arg.type_attr, type_value(known))
-    return out
 
 
 def _kept(node: Node, attr: AttrDef) -> AttrValue | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.wire.fields import Buffer, WireError, fields
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
@@ -85,9 +86,35 @@ def shape_value(shape: Shape) -> AttrValue:
     return value
 
 
+def shapes_value(shapes: Sequence[Shape]) -> AttrValue:
+    """An AttrValue that holds a list of shapes."""
+    value = message("tensorflow.AttrValue")()
+    value.list.SetInParent()
+    value.list.shape.extend(shape_value(shape).shape for shape in shapes)
+    return value
+
+
 def int_value(number: int) -> AttrValue:
     """An AttrValue that holds an int."""
     return message("tensorflow.AttrValue")(i=number)
+
+
+def ints_value(numbers: Sequence[int]) -> AttrValue:
+    """An AttrValue that holds a list of ints."""
+    value = message("tensorflow.AttrValue")()
+    value.list.SetInParent()
+    value.list.i.extend(numbers)
+    return value
+
+
+def bool_value(flag: bool) -> AttrValue:
+    """An AttrValue that holds a bool."""
+    return message("tensorflow.AttrValue")(b=flag)
+
+
+def float_value(number: float) -> AttrValue:
+    """An AttrValue that holds a float."""
+    return message("tensorflow.AttrValue")(f=number)
 
 
 def type_value(dtype: int) -> AttrValue:
@@ -118,6 +145,29 @@ def bytes_value(data: bytes) -> AttrValue:
 def string_value(text: str) -> AttrValue:
     """An AttrValue that holds a string."""
     return bytes_value(text.encode("utf-8", "surrogateescape"))
+
+
+def said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, AttrValue]:
+    """The attrs that say how many inputs there are, and of which dtypes; none where the number cannot be right."""
+    several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
+    counts = {arg.number_attr or arg.list_attr for arg in several}
+    left = len(sources) - (len(definition.inputs) - len(several))
+    if len(counts) > 1 or left < 0 or (several and left % len(several)) or (left and not several):
+        return {}  # which input is whose cannot be told
+    out: dict[str, AttrValue] = {}
+    at = 0
+    for arg in definition.inputs:
+        count = left // len(several) if arg in several else 1
+        part = sources[at : at + count]
+        at += count
+        if arg.number_attr:
+            out[arg.number_attr] = int_value(count)
+        if arg.list_attr and all(part):
+            out[arg.list_attr] = types_value(part)
+        known = next((dtype for dtype in part if dtype), 0)
+        if arg.type_attr and known:
+            out.setdefault(arg.type_attr, type_value(known))
+    return out
 
 
 def functions_in(value: AttrValue) -> list[NameAttrList]:

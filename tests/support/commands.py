@@ -21,7 +21,8 @@ EARLIER = b"an earlier output"
 QUERIES = ("diff", "inspect", "select", "show", "validate", "view")
 
 
-THERE = [name for name, entry in COMMANDS.items() if entry.group not in ("This program", "SavedModels and checkpoints")]
+_OTHERS = ("This program", "SavedModels and checkpoints")
+THERE = [name for name, entry in COMMANDS.items() if entry.group not in _OTHERS and name != "steps"]
 
 
 EDITING = [name for name in THERE if name not in QUERIES]

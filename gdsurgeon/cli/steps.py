@@ -1,0 +1,32 @@
+"""gdsurgeon steps."""
+
+from __future__ import annotations
+
+import click
+
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import steps
+from gdsurgeon.cli.terminal import terminal
+
+
+@click.command("steps", cls=Command)
+@click.argument("name", required=False, shell_complete=steps)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(name: str | None, as_json: bool) -> None:
+    """List the steps that preprocessing and postprocessing are built of, or explain the step NAME.
+
+    add-preprocessing, add-postprocessing and insert take them: --steps 'STEP | STEP(argument, key=value)'.
+
+    \b
+    Examples:
+      gdsurgeon steps
+      gdsurgeon steps resize
+    """
+    from gdsurgeon.steps.book import book, find
+    from gdsurgeon.view import steps as view
+
+    found = [find(name)] if name is not None else list(book().values())
+    if as_json:
+        terminal.answer(view.as_json(found))
+    else:
+        terminal.answer("\n".join(view.listed(found) if name is None else view.explained(found[0])))

@@ -1,0 +1,262 @@
+"""Steps of arithmetic: types, factors, means, limits."""
+
+from __future__ import annotations
+
+import struct
+from math import inf, isinf, nextafter
+
+from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
+from gdsurgeon.steps.builder import Builder
+from gdsurgeon.steps.images import reverse_channels
+from gdsurgeon.steps.kinds import DTYPE, FLAG, NUMBER, NUMBERS_OF_CHANNELS, Kind, choice
+from gdsurgeon.steps.parse import Literal
+from gdsurgeon.steps.step import Parameter, step
+from gdsurgeon.steps.value import Unfit, Value
+
+SMALL = 3.0
+"""Values between -SMALL and SMALL have been rescaled or normalised: no image of 0..255 lies there."""
+BIG = 100.0
+"""Values that are divided by so much are those of a byte."""
+
+
+@step(
+    "cast",
+    "Change the type of numbers.",
+    Parameter("type", DTYPE, "the type, such as float32"),
+    Parameter("saturate", FLAG, "whether what an integer type cannot hold becomes the nearest that it can", True),
+    example="cast(float32)",
+    explanation="""
+    Fractions are cut off where integers are made: round rounds. What does not fit an integer type becomes its least
+    or largest value; with saturate=false it is what the op Cast makes of it, which differs between machines.""",
+)
+def cast(build: Builder, value: Value, *, type: DType, saturate: bool) -> Value:
+    if value.dtype != BOOL:
+        value.require_numbers()
+    if saturate and type.is_integer and value.dtype != BOOL and type != value.dtype:
+        low, high = limits(value.dtype, type)
+        if (value.low < low or value.high > high) and not _always_fits(value.dtype, type):
+            value = _clipped(build, value, low, high)
+    low, high = (0.0, 1.0) if type == BOOL else (value.low, value.high)
+    value = build.cast(value, type).but(low=low, high=high)
+    return within_type(value)
+
+
+def _always_fits(given: DType, wanted: DType) -> bool:
+    if not given.is_integer:
+        return False
+    return wanted.bounds[0] <= given.bounds[0] and given.bounds[1] <= wanted.bounds[1]
+
+
+def limits(given: DType, wanted: DType) -> tuple[float, float]:
+    """The least and the largest number of GIVEN that the integer type WANTED holds."""
+    low, high = wanted.bounds
+    if given.is_integer:
+        return max(low, given.bounds[0]), min(high, given.bounds[1])
+    top = float(high)
+    if given == FLOAT16:
+        top = min(top, 65504.0 if high > 65504 else float(high))
+        low = max(low, -65504)
+    elif given == FLOAT32:
+        (top,) = struct.unpack("<f", struct.pack("<f", top))
+        if top > high:
+            (bits,) = struct.unpack("<I", struct.pack("<f", top))
+            (top,) = struct.unpack("<f", struct.pack("<I", bits - 1))
+    elif given == FLOAT64 and top > high:
+        top = nextafter(top, 0.0)
+    return float(low), top
+
+
+def within_type(value: Value) -> Value:
+    """VALUE with the bounds that its type has, where nothing nearer is known: of a byte, or a bool."""
+    if value.dtype == BOOL:
+        return value.but(low=0.0, high=1.0)
+    if not value.dtype.is_integer or value.dtype.size > 1:
+        return value
+    low, high = value.dtype.bounds
+    return value.but(low=max(value.low, low), high=min(value.high, high))
+
+
+def _clipped(build: Builder, value: Value, low: float, high: float) -> Value:
+    numbers = [build.constant(value.dtype, n if value.dtype.is_float else int(n)) for n in (low, high)]
+    tensor = build.add("ClipByValue", value.tensor, *numbers)
+    return value.but(tensor=tensor, low=min(max(value.low, low), high), high=max(min(value.high, high), low))
+
+
+def check_not_small(value: Value, by: float) -> None:
+    """Raises Unfit where values are to be divided by so much as those of a byte, and are those of a byte no longer."""
+    if abs(by) >= BIG and max(abs(value.low), abs(value.high)) <= SMALL:
+        raise Unfit(f"divides by {by:g} what is rescaled already: the values are {value.bounds}")
+
+
+@step(
+    "rescale",
+    "Multiply by a factor, and add an offset.",
+    Parameter("scale", NUMBER, "the factor; 1/255 is one"),
+    Parameter("offset", NUMBER, "what is added", 0.0),
+    example="rescale(1/127.5, -1)",
+    explanation="""
+    As Keras' Rescaling, bit for bit. Integers become float32 first. x * (1/255) and x / 255 differ in the last bit of
+    some values: divide divides.""",
+)
+def rescale(build: Builder, value: Value, *, scale: float, offset: float) -> Value:
+    value = build.floating(value)
+    check_not_small(value, 1 / scale if scale else 0.0)
+    tensor = value.tensor
+    if scale != 1:
+        tensor = build.add("Mul", tensor, build.number(value, scale))
+    if offset:
+        tensor = build.add("AddV2", tensor, build.number(value, offset))
+    ends = sorted((_line(value.low, scale, offset), _line(value.high, scale, offset)))
+    return value.but(tensor=tensor, low=ends[0], high=ends[1])
+
+
+def _line(end: float, scale: float, offset: float) -> float:
+    """What becomes of an end of an interval."""
+    return offset if scale == 0 else end * scale + offset
+
+
+def _not_zero(literal: Literal) -> object:
+    if literal == 0:
+        raise ValueError
+    return NUMBER.read(literal)
+
+
+@step(
+    "divide",
+    "Divide by a number.",
+    Parameter("by", Kind("a number, and not 0", _not_zero), "the number"),
+    example="divide(255)",
+    explanation="Bit for bit NumPy's division in float32, as in torchvision's ToTensor. Integers become float32.",
+)
+def divide(build: Builder, value: Value, *, by: float) -> Value:
+    value = build.floating(value)
+    check_not_small(value, by)
+    tensor = build.add("RealDiv", value.tensor, build.number(value, by))
+    low, high = sorted((value.low / by, value.high / by))
+    return value.but(tensor=tensor, low=low, high=high)
+
+
+def _deviations(literal: Literal) -> object:
+    found = NUMBERS_OF_CHANNELS.read(literal)
+    if not isinstance(found, tuple) or not all(item > 0 for item in found):
+        raise ValueError
+    return found
+
+
+CAFFE_MEAN = (103.939, 116.779, 123.68)
+TORCH_MEAN, TORCH_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+PRESETS = ("keras-caffe", "keras-tf", "keras-torch")
+
+
+@step(
+    "normalize",
+    "Subtract a mean, and divide by a standard deviation.",
+    Parameter("mean", NUMBERS_OF_CHANNELS, "what is subtracted: a number, or one for each channel", None),
+    Parameter(
+        "std", Kind("a number above 0, or a list of one for each channel", _deviations), "what is divided by", None
+    ),
+    Parameter(
+        "like", choice(*PRESETS), "what keras.applications does in this mode, in the place of mean and std", None
+    ),
+    example="normalize(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375])",
+    explanation="""
+    Mean and std are in the units of the values: of 0..255, or of 0..1 behind rescale(1/255); the others are refused.
+    The presets take RGB of 0..255, and are keras.applications' preprocess_input, bit for bit: keras-caffe reverses
+    the channels to BGR and subtracts the mean of ImageNet, keras-tf makes -1..1, keras-torch divides by 255 and
+    normalises with mean and std of ImageNet.""",
+)
+def normalize(
+    build: Builder,
+    value: Value,
+    *,
+    mean: tuple[float, ...] | None,
+    std: tuple[float, ...] | None,
+    like: str | None,
+) -> Value:
+    if like is None:
+        if mean is None and std is None:
+            raise Unfit(f"takes mean and std, or like={'|'.join(PRESETS)}")
+        _check_units(value, mean or (), std or ())
+        return _normalized(build, build.floating(value), mean, std)
+    if mean is not None or std is not None:
+        raise Unfit(f"like={like} says what mean and std are: one or the other is given")
+    if max(abs(value.low), abs(value.high)) <= SMALL:
+        raise Unfit(f"like={like} takes values of 0..255, and these are {value.bounds}")
+    if like == "keras-tf":
+        value = divide(build, value, by=127.5)
+        return rescale(build, value, scale=1.0, offset=-1.0)
+    if value.is_reversed or value.colour == "BGR":
+        raise Unfit(f"like={like} takes RGB, and the channels are {value.colour or 'reversed'}")
+    if like == "keras-caffe":
+        return _normalized(build, reverse_channels(build, build.floating(value)), CAFFE_MEAN, None)
+    return _normalized(build, divide(build, value, by=255.0), TORCH_MEAN, TORCH_STD)
+
+
+def _check_units(value: Value, means: tuple[float, ...], stds: tuple[float, ...]) -> None:
+    """Raises Unfit where mean and std are those of other values."""
+    wide = value.high - value.low
+    for mean in means:
+        if not value.low <= mean <= value.high:
+            raise Unfit(f"mean {mean:g} is that of other values: these are {value.bounds}")
+    for std in stds:
+        if std > max(wide, 1.0):
+            raise Unfit(f"std {std:g} is that of other values: these are {value.bounds}")
+    if BIG <= wide < inf and any(means) and all(0 <= mean <= 1 for mean in means) and all(std <= 1 for std in stds):
+        raise Unfit(f"mean and std are those of values of 0..1, and these are {value.bounds}: rescale(1/255) first")
+
+
+def _normalized(build: Builder, value: Value, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> Value:
+    low, high, tensor = value.low, value.high, value.tensor
+    count = max(len(mean or ()), len(std or ()))
+    for op, numbers, what in (("Sub", mean, "mean"), ("RealDiv", std, "std")):
+        if numbers is None:
+            continue
+        if len(numbers) > 1 and value.channels not in (-1, len(numbers)):
+            raise Unfit(f"{what} has {len(numbers)} numbers, and the value {value.channels} channels: {value.told}")
+        tensor = build.add(op, tensor, _along_channels(build, value, numbers))
+    count = max(count, 1)
+    means = [*(mean or (0.0,))] * (count if len(mean or ()) <= 1 else 1)
+    stds = [*(std or (1.0,))] * (count if len(std or ()) <= 1 else 1)
+    ends = [((low - m) / s, (high - m) / s) for m, s in zip(means, stds, strict=False)]
+    return value.but(tensor=tensor, low=min(e[0] for e in ends), high=max(e[1] for e in ends))
+
+
+def _along_channels(build: Builder, value: Value, numbers: tuple[float, ...]) -> Output:
+    """A constant of NUMBERS, one for each channel of VALUE, or one for all."""
+    if len(numbers) == 1:
+        return build.constant(value.dtype, numbers[0])
+    shape = (len(numbers),) + (1,) * (-1 - value.channel_axis)
+    return build.constant(value.dtype, numbers, shape)
+
+
+@step(
+    "clip",
+    "Limit values to an interval.",
+    Parameter("low", NUMBER, "the least"),
+    Parameter("high", NUMBER, "the largest"),
+    example="clip(0, 1)",
+)
+def clip(build: Builder, value: Value, *, low: float, high: float) -> Value:
+    value.require_numbers()
+    if low > high:
+        raise Unfit(f"{low:g} lies above {high:g}")
+    if value.dtype.is_integer:
+        least, most = value.dtype.bounds
+        if low != int(low) or high != int(high) or not (least <= low and high <= most):
+            raise Unfit(f"{low:g}..{high:g} is no interval of {value.dtype.name}: cast comes first")
+    return _clipped(build, value, low, high)
+
+
+@step(
+    "round",
+    "Round to whole numbers.",
+    example="rescale(255) | round | cast(uint8)",
+    explanation="Halves go to the even number, as in NumPy, Python and Keras. The type stays.",
+)
+def round_values(build: Builder, value: Value) -> Value:
+    value.require_numbers()
+    if value.dtype.is_integer:
+        raise Unfit(f"gets whole numbers: {value.told}")
+    low, high = (end if isinf(end) else float(round(end)) for end in (value.low, value.high))
+    return value.but(tensor=build.add("Round", value.tensor), low=low, high=high)

@@ -1,0 +1,67 @@
+"""The book of steps: every step by its name. It names families and loads them when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import NamedTuple
+
+from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.steps.kinds import FILE
+from gdsurgeon.steps.parse import parse
+from gdsurgeon.steps.step import REGISTERED, Step
+from gdsurgeon.text import near_miss
+
+FAMILIES = ("images", "resizing", "arithmetic", "layout")
+"""The modules of this package whose functions are steps, in the order of the list of steps."""
+
+
+class Written(NamedTuple):
+    """A step as a user has written it, with its arguments."""
+
+    step: Step
+    arguments: dict[str, object]
+
+
+@cache
+def book() -> dict[str, Step]:
+    """All steps by name, family by family."""
+    homes = [import_module(f"gdsurgeon.steps.{family}").__name__ for family in FAMILIES]
+    steps = [step for step in REGISTERED.values() if step.apply.__module__ in homes]
+    return {step.name: step for step in sorted(steps, key=lambda step: homes.index(step.apply.__module__))}
+
+
+def find(name: str) -> Step:
+    """The step NAME. Raises UsageError: there is none; the line names the nearest one."""
+    steps = book()
+    if name not in steps:
+        raise UsageError(f"there is no step {quoted(name)}.{near_miss(name, steps)}", advice="list-steps")
+    return steps[name]
+
+
+def written(text: str | Sequence[str]) -> list[Written]:
+    """The steps in TEXT, or in several texts one after the other, with their arguments.
+
+    Raises:
+        UsageError: the text is not in the language, a step is unknown, or an argument missing, unknown or of another
+            kind.
+    """
+    calls = [call for part in ([text] if isinstance(text, str) else text) for call in parse(part)]
+    if not calls:
+        raise UsageError("there are no steps")
+    out: list[Written] = []
+    for call in calls:
+        step = find(call.name)
+        out.append(Written(step, step.bind(call)))
+    return out
+
+
+def files_read(steps: Sequence[Written]) -> list[str]:
+    """The paths of the files that STEPS read as they are built."""
+    return [
+        str(value)
+        for step, arguments in steps
+        for parameter in step.parameters
+        if parameter.kind is FILE and (value := arguments[parameter.argument]) is not None
+    ]

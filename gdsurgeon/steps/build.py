@@ -1,0 +1,171 @@
+"""Graphs of steps: in front of an input of a model, behind an output, or in a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
+from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.shapes.stated import compatible, stated_shape, typed
+from gdsurgeon.edits import add_postprocessing, add_preprocessing
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.served import tensor_meant
+from gdsurgeon.ops.dtypes import STRING
+from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.steps.book import Written, written
+from gdsurgeon.steps.builder import Builder, empty_graph
+from gdsurgeon.steps.chain import Chain
+from gdsurgeon.steps.raw import known_dtype, parse_raw, value_of
+from gdsurgeon.steps.step import BEHIND, FRONT, Raw
+from gdsurgeon.steps.value import Value
+from gdsurgeon.text import an, named
+from gdsurgeon.wire.write import read_chunks
+
+Steps = str | Sequence[str] | Sequence[Written]
+"""Steps as a text, as several texts, or read already."""
+
+INSERTED = "_inserted"
+
+
+def preprocessing(steps: Steps, model: Graph, *, input: str = "", raw: str = "") -> Graph:
+    """A graph for `gds.add_preprocessing`: what makes of raw values what an input of MODEL takes.
+
+    A step that decodes takes a text, or a vector of them where the model's input has an open batch. Otherwise the
+    input's own type and shape come in, with height and width open where a step changes them.
+
+    Args:
+        steps: ``"decode-image | resize(224, 224, like=pillow)"``, or several such texts.
+        model: left as it is.
+        input: the name of the input; may be left out where there is one.
+        raw: what comes in, such as ``uint8[?,?,3]``, where that is something else.
+
+    Raises:
+        UsageError: the steps are not in the language, or a step or an argument is unknown.
+        EditError: a step does not fit what comes before it, or the result not the input; which, is in the message.
+    """
+    chain = Chain(_read(steps), FRONT)
+    target = _input(model, input)
+    wanted = _raw_of(target, stated_shape(target))
+    declared = parse_raw(raw) if raw else None
+    given = declared or chain.raw(wanted)
+    is_batch = _is_batch(chain, declared, wanted)
+    if is_batch:
+        given = given._replace(shape=(-1,))
+    build, value = _begun(target.node.name, add_preprocessing.SUFFIX, given, is_declared=declared is not None)
+    value = chain.apply_to_batch(build, value) if is_batch else chain.apply(build, value)
+    if not is_batch and value.rank is not None and wanted.shape is not None and value.rank == len(wanted.shape) - 1:
+        value = build.with_batch(value)
+    _check_fits(value, wanted, target, "takes")
+    return _finished(build, value, target.node.name + add_preprocessing.SUFFIX)
+
+
+def postprocessing(steps: Steps, model: Graph, *, output: str = "") -> Graph:
+    """A graph for `gds.add_postprocessing`: what makes something of an output of MODEL.
+
+    Args:
+        steps: ``"softmax | top-k(5)"``, or several such texts.
+        model: left as it is.
+        output: the name of the output; may be left out where there is one.
+
+    Raises:
+        UsageError, EditError: see `preprocessing`.
+    """
+    chain = Chain(_read(steps), BEHIND)
+    source = _output(model, output)
+    given = _raw_of(source, infer_shapes(model, wanted=[source]).shape(source))
+    build, value = _begun(source.node.name, add_postprocessing.SUFFIX, given)
+    value = chain.apply(build, value)
+    return _finished(build, value, source.node.name + add_postprocessing.SUFFIX)
+
+
+def inserted(steps: Steps, model: Graph, tensor: str) -> Graph:
+    """A graph for `gds.insert`: what makes of TENSOR of MODEL another one of its type and shape.
+
+    Raises:
+        UsageError, EditError: see `preprocessing`.
+    """
+    chain = Chain(_read(steps))
+    source = model.tensor(tensor_meant(model, tensor))
+    given = _raw_of(source, infer_shapes(model, wanted=[source]).shape(source))
+    build, value = _begun(source.node.name, INSERTED, given)
+    value = chain.apply(build, value)
+    _check_fits(value, given, source, "is")
+    return _finished(build, value, source.node.name + INSERTED)
+
+
+def _read(steps: Steps) -> list[Written]:
+    if isinstance(steps, str):
+        return written(steps)
+    texts = [step for step in steps if isinstance(step, str)]
+    return written(texts) if texts else [step for step in steps if isinstance(step, Written)]
+
+
+def _input(model: Graph, name: str) -> Output:
+    """The input of MODEL that is meant."""
+    if not name:
+        return _only([node.output for node in input_nodes(model)], model, "input", advice="name-input")
+    tensor = model.tensor(tensor_meant(model, name))
+    if tensor.node.op not in PLACEHOLDERS:
+        raise EditError(f"{quoted(name)} of {printable(model.source_name)} is {an(tensor.node.op)}, not a Placeholder")
+    return tensor
+
+
+def _output(model: Graph, name: str) -> Output:
+    """The output of MODEL that is meant."""
+    if name:
+        return model.tensor(tensor_meant(model, name))
+    return _only(
+        [output for node in output_nodes(model) for output in node.outputs], model, "output", advice="name-output"
+    )
+
+
+def _only(tensors: Sequence[Output], model: Graph, what: str, *, advice: str) -> Output:
+    if len(tensors) == 1:
+        return tensors[0]
+    name = printable(model.source_name)
+    if not tensors:
+        raise EditError(f"{name} has no {what}")
+    raise EditError(f"{name} has {len(tensors)} {what}s: {named([t.name for t in tensors], 8)}", advice=advice)
+
+
+def _raw_of(tensor: Output, shape: tuple[int, ...] | None) -> Raw:
+    dtype = known_dtype(tensor.dtype)
+    if dtype is None or not dtype.kind:
+        raise EditError(f"the type of {quoted(tensor.name)} is {typed(tensor.dtype, None)}: no step makes or takes it")
+    return Raw(dtype, shape)
+
+
+def _is_batch(chain: Chain, declared: Raw | None, wanted: Raw) -> bool:
+    """Whether a vector of items comes in, of which each is decoded."""
+    decoding = [step.arguments.get("batch") for step in chain.steps if step.step.one_by_one]
+    if not decoding:
+        return False
+    if declared is not None:
+        return declared.dtype == STRING and declared.shape is not None and len(declared.shape) == 1
+    said = next((batch for batch in decoding if batch is not None), None)
+    return bool(said) if said is not None else bool(wanted.shape) and wanted.shape[0] < 0  # type: ignore[index]
+
+
+def _begun(name: str, suffix: str, raw: Raw, *, is_declared: bool = False) -> tuple[Builder, Value]:
+    """A graph with a placeholder NAME that takes RAW."""
+    build = Builder(empty_graph(), name + suffix)
+    placeholder = build.node("Placeholder", name=name, dtype=raw.dtype, shape=raw.shape)
+    return build, value_of(placeholder.output, raw, is_declared=is_declared)
+
+
+def _check_fits(value: Value, wanted: Raw, target: Output, takes: str) -> None:
+    if value.dtype == wanted.dtype and compatible(value.shape, wanted.shape):
+        return
+    told = f"the steps give {value.told}, and {quoted(target.name)} {takes} {typed(wanted.dtype, wanted.shape)}"
+    if value.dtype != wanted.dtype:
+        told += f": cast({wanted.dtype.name}) is missing"
+    raise EditError(told, code="steps-unfit")
+
+
+def _finished(build: Builder, value: Value, name: str) -> Graph:
+    """The graph as a file has it, with VALUE under NAME."""
+    build.node("Identity", value.tensor, name=name)
+    return from_bytes(read_chunks(build.graph.chunks()), build.graph.source_name)

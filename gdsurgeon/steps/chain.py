@@ -1,0 +1,97 @@
+"""Steps one after the other: each makes its nodes, and what it refuses is told with its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdsurgeon.edits.functions.definition import make_function, name_function
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.node import Output
+from gdsurgeon.steps.book import Written
+from gdsurgeon.steps.builder import Builder, empty_graph
+from gdsurgeon.steps.step import Raw
+from gdsurgeon.steps.value import Unfit, Value
+
+
+class Chain:
+    """Steps as a user has written them, for one side of a model, or (`side` is '') amidst it.
+
+    Raises:
+        EditError: a step does not belong there.
+    """
+
+    def __init__(self, steps: Sequence[Written], side: str = "") -> None:
+        self.steps = steps
+        for place, written in enumerate(steps):
+            if side and side not in written.step.sides:
+                raise EditError(f"{self.name(place)}: it belongs {written.step.sides[0]} a model, not {side} it")
+
+    def name(self, place: int) -> str:
+        """What the step at PLACE is called in a message: with its place where there are several of the name."""
+        name = self.steps[place].step.name
+        count = sum(written.step.name == name for written in self.steps)
+        return name if count == 1 else f"{name} (step {place + 1})"
+
+    def raw(self, wanted: Raw) -> Raw:
+        """What comes in where WANTED is to come out. Raises EditError: that does not follow."""
+        for place in range(len(self.steps) - 1, -1, -1):
+            written = self.steps[place]
+            try:
+                wanted = written.step.takes(wanted, written.arguments)
+            except Unfit as error:
+                raise EditError(f"{self.name(place)}: {error}", advice="say-raw") from None
+        return wanted
+
+    def apply(self, build: Builder, value: Value, start: int = 0) -> Value:
+        """The value behind all steps from START on."""
+        for place in range(start, len(self.steps)):
+            value = self._step(build, value, place)
+        return value
+
+    def apply_to_batch(self, build: Builder, value: Value) -> Value:
+        """The same of each item of the vector VALUE.
+
+        One function makes of an item what has a known shape; what steps are left then work on the batch.
+        """
+        last = max(place for place, written in enumerate(self.steps) if written.step.one_by_one)
+        inner = Builder(empty_graph(), "")
+        item = inner.node("Placeholder", name="item", dtype=value.dtype, shape=())
+        made = value.but(tensor=item.output, shape=())
+        for place in range(len(self.steps)):
+            made = self._step(inner, made, place)
+            if place >= last and made.is_static:
+                return self.apply(build, _mapped(build, value.tensor, item.output, made), place + 1)
+        raise EditError(
+            f"{self.name(len(self.steps) - 1)}: the items of a batch need one shape, and it gives {made.told}",
+            advice="one-size",
+        )
+
+    def _step(self, build: Builder, value: Value, place: int) -> Value:
+        step, arguments = self.steps[place]
+        build.step = step.name
+        try:
+            return step.apply(build, value, **arguments)
+        except Unfit as error:
+            raise EditError(f"{self.name(place)}: {error}", code="step-unfit", facts={"step": step.name}) from None
+        finally:
+            build.step = ""
+
+
+def _mapped(build: Builder, batch: Output, item: Output, made: Value) -> Value:
+    """What is MADE of one ITEM, of each item of BATCH: a function, and a node that calls it for each."""
+    nodes = [node for node in item.node.graph.nodes() if node is not item.node]  # type: ignore[attr-defined]
+    function = make_function(nodes, [item], [made.tensor], attrs={})
+    name_function(function, build.scope)
+    build.graph.functions.add(function)
+    assert made.shape is not None
+    node = build.node(
+        "MapDefun",
+        batch,
+        Targuments=[batch.dtype],
+        Tcaptured=[],
+        output_types=[made.dtype],
+        output_shapes=[made.shape],
+        f=function.signature.name,
+    )
+    layout = f"N{made.layout}" if made.layout in ("HWC", "CHW") else ""
+    return made.but(tensor=node.output, shape=(-1, *made.shape), layout=layout, beside={})

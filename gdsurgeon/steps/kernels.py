@@ -1,0 +1,171 @@
+"""Kernels of resizing: what is meant by the name of a library, and the ops that compute it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.dtypes import FLOAT32, INT32, UINT8
+from gdsurgeon.steps.builder import Builder
+from gdsurgeon.steps.kinds import FLAG, choice
+from gdsurgeon.steps.step import Parameter
+from gdsurgeon.steps.value import Unfit, Value
+
+
+class Kernel(NamedTuple):
+    """How an image is resized.
+
+    Attributes:
+        method: one of `METHODS`.
+        antialias: whether it is widened where images shrink.
+        half_pixel: whether a pixel's centre lies at half, and not at 0.
+        align_corners: whether the centres of the corners stay where they are.
+        rounds: what becomes of bytes: '' float32; 'even' bytes again, halves to the even number; 'up' halves up;
+            'passes' the same after each direction.
+    """
+
+    method: str
+    antialias: bool = False
+    half_pixel: bool = True
+    align_corners: bool = False
+    rounds: str = ""
+
+
+_OPS = {
+    "bilinear": "ResizeBilinear", "nearest": "ResizeNearestNeighbor", "bicubic": "ResizeBicubic", "area": "ResizeArea",
+}  # fmt: skip
+_SCALED = {
+    "bilinear": "triangle", "bicubic": "keyscubic", "lanczos3": "lanczos3", "lanczos5": "lanczos5", "box": "box",
+    "gaussian": "gaussian", "mitchellcubic": "mitchellcubic",
+}  # fmt: skip
+METHODS = tuple(dict.fromkeys((*_OPS, *_SCALED)))
+
+LIKES: dict[str, dict[str, Kernel]] = {
+    "keras": {
+        "bilinear": Kernel("bilinear", rounds="even"),
+        "nearest": Kernel("nearest"),
+        "bicubic": Kernel("bicubic", rounds="even"),
+        "lanczos3": Kernel("lanczos3", rounds="even"),
+        "lanczos5": Kernel("lanczos5", rounds="even"),
+    },
+    "pillow": {
+        "bicubic": Kernel("bicubic", antialias=True, rounds="passes"),
+        "bilinear": Kernel("bilinear", antialias=True, rounds="passes"),
+        "lanczos": Kernel("lanczos3", antialias=True, rounds="passes"),
+        "nearest": Kernel("nearest"),
+    },
+    "opencv": {
+        "linear": Kernel("bilinear", rounds="up"),
+        "nearest": Kernel("nearest", half_pixel=False),
+        "nearest-exact": Kernel("nearest"),
+        "area": Kernel("area", rounds="even"),
+    },
+    "tf1": {
+        "bilinear": Kernel("bilinear", half_pixel=False),
+        "nearest": Kernel("nearest", half_pixel=False),
+        "bicubic": Kernel("bicubic", half_pixel=False),
+        "area": Kernel("area"),
+    },
+}
+"""What each library calls its methods, the one that it takes by default first."""
+
+KERNEL = (
+    Parameter("like", choice(*LIKES), "the library whose result is wanted", None),
+    Parameter("method", choice(*dict.fromkeys((*METHODS, *(m for known in LIKES.values() for m in known)))),
+              "the kernel; by default the library's own", None),
+    Parameter("antialias", FLAG, "with method alone: widen it where images shrink; false if not said", None),
+    Parameter("half-pixel", FLAG, "with method alone: centres of pixels lie at half; true if not said", None),
+    Parameter("align-corners", FLAG, "with method alone: centres of corners stay; false if not said", None),
+)  # fmt: skip
+"""The parameters of every step that resizes."""
+
+
+def kernel_of(
+    like: str | None, method: str | None, antialias: bool | None, half_pixel: bool | None, align_corners: bool | None
+) -> Kernel:
+    """The kernel that `KERNEL` names. Raises Unfit: none, or one that there is not."""
+    if like is not None:
+        known = LIKES[like]
+        if not (antialias is None and half_pixel is None and align_corners is None):
+            raise Unfit(f"like={like} says all but the method: antialias, half-pixel and align-corners go without it")
+        if method is not None and method not in known:
+            raise Unfit(f"TensorFlow has no kernel like {like}'s {method}: there are {', '.join(known)}")
+        return known[method or next(iter(known))]
+    if method is None:
+        raise Unfit(f"says no kernel: like={'|'.join(LIKES)}, or method={'|'.join(METHODS)}")
+    if method not in METHODS:
+        raise Unfit(f"method={method} goes with like: alone there are {', '.join(METHODS)}")
+    kernel = Kernel(method, bool(antialias), half_pixel is not False, bool(align_corners))
+    is_scaled = kernel.antialias or method not in _OPS
+    if is_scaled and (method not in _SCALED or not kernel.half_pixel or kernel.align_corners):
+        raise Unfit(f"method={method} has no antialias" if method not in _SCALED else
+                    f"method={method} has centres at half, and corners where they fall")  # fmt: skip
+    if kernel.align_corners and half_pixel:
+        raise Unfit("half-pixel and align-corners contradict each other")
+    if kernel.align_corners:
+        kernel = kernel._replace(half_pixel=False)
+    if method == "area" and half_pixel is False:
+        raise Unfit("method=area has no centres of pixels")
+    return kernel
+
+
+def resized(build: Builder, value: Value, size: Output | tuple[int, int], kernel: Kernel) -> Value:
+    """An image, or a batch of them, of height and width SIZE, known now or when it runs."""
+    batch = build.with_batch(value) if value.rank == 3 else value
+    assert batch.shape is not None
+    height, width = size if isinstance(size, tuple) else (-1, -1)
+    target = build.axes(*size) if isinstance(size, tuple) else size
+    shape = (batch.shape[0], height, width, batch.shape[3])
+    is_byte = value.dtype == UINT8 and kernel.method != "nearest"
+    if kernel.rounds == "passes" and is_byte:
+        kept = build.add("Mul", height_and_width(build, batch), build.axes(1, 0))
+        first = build.add("AddV2", kept, build.add("Mul", target, build.axes(0, 1)))
+        batch = _as_bytes(build, _one_pass(build, batch, first, kernel), kernel)
+        batch = build.cast(batch, FLOAT32)
+    out = _one_pass(build, batch, target, kernel).but(shape=shape)
+    if kernel.rounds and is_byte:
+        out = build.cast(_as_bytes(build, out, kernel), UINT8)
+    return out if value.rank == 4 else build.without_batch(out)
+
+
+def _one_pass(build: Builder, batch: Value, target: Output, kernel: Kernel) -> Value:
+    """BATCH resized, as the op gives it."""
+    if kernel.antialias or kernel.method not in _OPS:
+        wanted = build.add("Cast", target, DstT=FLOAT32)
+        there = build.add("Cast", height_and_width(build, batch), DstT=FLOAT32)
+        scale = build.add("RealDiv", wanted, there)
+        origin = build.constant(FLOAT32, (0.0, 0.0))
+        tensor = build.add(
+            "ScaleAndTranslate", batch.tensor, target, scale, origin, kernel_type=_SCALED[kernel.method],
+            antialias=kernel.antialias,
+        )  # fmt: skip
+        dtype = FLOAT32
+    else:
+        half = {} if kernel.method == "area" else {"half_pixel_centers": kernel.half_pixel}
+        tensor = build.add(_OPS[kernel.method], batch.tensor, target, align_corners=kernel.align_corners, **half)
+        dtype = batch.dtype if kernel.method == "nearest" else FLOAT32
+    low, high = batch.low, batch.high
+    if kernel.method in ("bicubic", "lanczos3", "lanczos5", "mitchellcubic"):  # which swing over at edges
+        low, high = low - (high - low), high + (high - low)
+    return batch.but(tensor=tensor, dtype=dtype, low=low, high=high)
+
+
+def _as_bytes(build: Builder, value: Value, kernel: Kernel) -> Value:
+    """Numbers of float32 rounded to 0..255."""
+    if kernel.rounds == "even":
+        tensor = build.add("Round", value.tensor)
+    else:
+        tensor = build.add("Floor", build.add("AddV2", value.tensor, build.constant(FLOAT32, 0.5)))
+    if value.low < 0 or value.high > 255:
+        ends = (build.constant(FLOAT32, 0.0), build.constant(FLOAT32, 255.0))
+        tensor = build.add("ClipByValue", tensor, *ends)
+    return value.but(tensor=tensor, low=max(value.low, 0.0), high=min(value.high, 255.0))
+
+
+def height_and_width(build: Builder, image: Value) -> Output:
+    """Height and width of an image or a batch, a vector of int32: a constant where they are known."""
+    assert image.shape is not None
+    if min(image.size) >= 0:
+        return build.axes(*image.size)
+    shape = build.add("Shape", image.tensor, out_type=INT32)
+    return build.add("Slice", shape, build.axes(len(image.shape) - 3), build.axes(2))

@@ -1,0 +1,118 @@
+"""What a parameter of a step takes: how it is called, and how a literal becomes its value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gdsurgeon.ops.dtypes import NUMBERS, DType
+from gdsurgeon.steps.parse import Literal
+from gdsurgeon.text import listed, near_miss
+
+
+class Kind(NamedTuple):
+    """What a parameter takes: `says` it with its article; `read` raises ValueError where a literal is none.
+
+    What the error says, if it says anything, goes behind the line.
+    """
+
+    says: str
+    read: Callable[[Literal], object]
+
+
+LARGEST = (1 << 31) - 1
+
+
+def whole(least: int = -LARGEST, most: int = LARGEST) -> Kind:
+    """A whole number from LEAST to MOST."""
+
+    def read(literal: Literal) -> int:
+        if not isinstance(literal, int) or isinstance(literal, bool) or not least <= literal <= most:
+            raise ValueError
+        return literal
+
+    limits = f" from {least} to {most:,}" if most < LARGEST else f" from {least} on" if least > -LARGEST else ""
+    return Kind(f"a whole number{limits}", read)
+
+
+def one_of(*numbers: int) -> Kind:
+    """One of the whole NUMBERS."""
+
+    def read(literal: Literal) -> int:
+        if not isinstance(literal, int) or isinstance(literal, bool) or literal not in numbers:
+            raise ValueError
+        return literal
+
+    return Kind(f"one of {listed(map(str, numbers), len(numbers))}", read)
+
+
+def choice(*words: str) -> Kind:
+    """One of WORDS."""
+
+    def read(literal: Literal) -> str:
+        if not isinstance(literal, str) or literal not in words:
+            raise ValueError(near_miss(literal, words) if isinstance(literal, str) else "")
+        return literal
+
+    return Kind(f"one of {listed(words, len(words))}", read)
+
+
+def _number(literal: Literal) -> float:
+    if not isinstance(literal, (int, float)) or isinstance(literal, bool):
+        raise ValueError
+    try:
+        return float(literal)
+    except OverflowError:
+        raise ValueError from None
+
+
+def _positive(literal: Literal) -> float:
+    number = _number(literal)
+    if number <= 0:
+        raise ValueError
+    return number
+
+
+def _numbers(literal: Literal) -> tuple[float, ...]:
+    items = literal if isinstance(literal, list) else [literal]
+    if not items:
+        raise ValueError
+    return tuple(map(_number, items))
+
+
+def _wholes(literal: Literal) -> tuple[int, ...]:
+    items = literal if isinstance(literal, list) else [literal]
+    read = whole().read
+    return tuple(item for item in map(read, items) if isinstance(item, int))
+
+
+def _flag(literal: Literal) -> bool:
+    if not isinstance(literal, bool):
+        raise ValueError
+    return literal
+
+
+def _text(literal: Literal) -> str:
+    if not isinstance(literal, str) or not literal:
+        raise ValueError
+    return literal
+
+
+NUMERIC = tuple(dtype.name for dtype in NUMBERS.values() if dtype.code and dtype.kind in "fiub")
+
+
+def _dtype(literal: Literal) -> DType:
+    if not isinstance(literal, str) or literal not in NUMERIC:
+        raise ValueError(near_miss(literal, NUMERIC) if isinstance(literal, str) else "")
+    return NUMBERS[literal]
+
+
+NUMBER = Kind("a number", _number)
+POSITIVE = Kind("a number above 0", _positive)
+NUMBERS_OF_CHANNELS = Kind("a number, or a list of one for each channel", _numbers)
+WHOLES = Kind("a list of whole numbers", _wholes)
+FLAG = Kind("true or false", _flag)
+TEXT = Kind("a text", _text)
+DTYPE = Kind("a type, such as float32 or uint8", _dtype)
+FILE = Kind("the path of a file", _text)
+"""What a step reads as it is built."""

@@ -1,0 +1,208 @@
+"""Steps that change how a value lies in memory, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from gdsurgeon.graph.attrs import Shape, format_shape
+from gdsurgeon.ops.dtypes import INT32
+from gdsurgeon.steps.builder import Builder
+from gdsurgeon.steps.kinds import NUMBER, WHOLES, choice, whole
+from gdsurgeon.steps.step import EITHER, Arguments, Parameter, Raw, step
+from gdsurgeon.steps.value import COLOURS, LAYOUTS, Unfit, Value
+
+AXIS = whole(-254, 254)
+
+
+def _moved(value: Value, layouts: tuple[str, str], what: str) -> tuple[str, str]:
+    """The layouts of VALUE before and after its channels move. Raises Unfit."""
+    if value.rank not in (3, 4):
+        raise Unfit(f"needs an image, which has 3 dimensions (4 in a batch), and gets {value.told}")
+    given, wanted = (("N" if value.rank == 4 else "") + layout for layout in layouts)
+    if value.layout == wanted:
+        raise Unfit(f"the channels come {what} already: the value is {value.layout}")
+    return given, wanted
+
+
+def _order(given: str, wanted: str) -> tuple[int, ...]:
+    return tuple(given.index(letter) for letter in wanted)
+
+
+def _reordered(shape: Shape, order: tuple[int, ...]) -> Shape:
+    return None if shape is None else tuple(shape[axis] for axis in order)
+
+
+def _before(given: str, wanted: str) -> Callable[[Raw, Arguments], Raw]:
+    """What has to come in for images to come out whose dimensions lie in another order."""
+
+    def takes(raw: Raw, arguments: Arguments) -> Raw:
+        if raw.shape is None or len(raw.shape) not in (3, 4):
+            return raw
+        batch = "N" if len(raw.shape) == 4 else ""
+        return raw._replace(shape=_reordered(raw.shape, _order(batch + wanted, batch + given)))
+
+    return takes
+
+
+@step(
+    "to-nchw",
+    "Put the channels of an image first.",
+    example="decode-image | resize(224, 224, like=opencv) | cast(float32) | to-nchw",
+    explanation="Of one image it makes CHW. Steps that resize or crop belong before it.",
+    takes=_before("HWC", "CHW"),
+)
+def to_nchw(build: Builder, value: Value) -> Value:
+    return _transposed(build, value, *_moved(value, ("HWC", "CHW"), "first"))
+
+
+@step(
+    "to-nhwc",
+    "Put the channels of an image last.",
+    example="to-nhwc",
+    explanation="Of one image it makes HWC.",
+    takes=_before("CHW", "HWC"),
+)
+def to_nhwc(build: Builder, value: Value) -> Value:
+    return _transposed(build, value, *_moved(value, ("CHW", "HWC"), "last"))
+
+
+def _transposed(build: Builder, value: Value, given: str, wanted: str) -> Value:
+    order = _order(given, wanted)
+    tensor = build.add("Transpose", value.tensor, build.axes(*order))
+    return value.but(tensor=tensor, shape=_reordered(value.shape, order), layout=wanted)
+
+
+def _axis(axis: int, rank: int) -> int:
+    """AXIS from the front. Raises Unfit: there are not so many dimensions."""
+    if not -rank <= axis < rank:
+        raise Unfit(f"there is no axis {axis}: there are {rank} dimensions")
+    return axis % rank
+
+
+def _dim_gone(raw: Raw, arguments: Arguments) -> Raw:
+    axis = arguments["axis"]
+    if raw.shape is None or not isinstance(axis, int) or not -len(raw.shape) <= axis < len(raw.shape):
+        return raw
+    axis %= len(raw.shape)
+    return raw._replace(shape=raw.shape[:axis] + raw.shape[axis + 1 :])
+
+
+@step(
+    "expand-dims",
+    "Add a dimension of 1.",
+    Parameter("axis", AXIS, "where it will be; negative ones count from the end", 0),
+    example="expand-dims(-1)",
+    explanation="A single image in front of a model that takes batches gets its first dimension without it.",
+    takes=_dim_gone,
+)
+def expand_dims(build: Builder, value: Value, *, axis: int) -> Value:
+    tensor = build.add("ExpandDims", value.tensor, build.constant(INT32, axis))
+    if value.shape is None:
+        return value.but(tensor=tensor, layout="")
+    place = _axis(axis, len(value.shape) + 1)
+    layout = f"N{value.layout}" if value.layout in ("HWC", "CHW") and place == 0 else ""
+    return value.but(tensor=tensor, shape=(*value.shape[:place], 1, *value.shape[place:]), layout=layout)
+
+
+def _dim_more(raw: Raw, arguments: Arguments) -> Raw:
+    axis = arguments["axis"]
+    if raw.shape is None or not isinstance(axis, int) or not -len(raw.shape) <= axis + (axis < 0) <= len(raw.shape):
+        return raw
+    place = axis % (len(raw.shape) + 1)
+    return raw._replace(shape=(*raw.shape[:place], 1, *raw.shape[place:]))
+
+
+@step(
+    "squeeze",
+    "Take a dimension of 1 away.",
+    Parameter("axis", AXIS, "which one; negative ones count from the end", 0),
+    example="squeeze(-1)",
+    takes=_dim_more,
+)
+def squeeze(build: Builder, value: Value, *, axis: int) -> Value:
+    if value.shape is None:
+        raise Unfit("needs a tensor of known rank")
+    place = _axis(axis, len(value.shape))
+    if value.shape[place] not in (1, -1):
+        raise Unfit(f"dimension {axis} is {value.shape[place]}, not 1: {value.told}")
+    tensor = build.add("Squeeze", value.tensor, squeeze_dims=[place])
+    shape = value.shape[:place] + value.shape[place + 1 :]
+    layout = value.layout[1:] if value.layout.startswith("N") and place == 0 else ""
+    return value.but(tensor=tensor, shape=shape, layout=layout)
+
+
+def _unknown(raw: Raw, arguments: Arguments) -> Raw:
+    raise Unfit("what comes in does not follow from what goes out")
+
+
+@step(
+    "reshape",
+    "Give the same numbers another shape.",
+    Parameter("shape", WHOLES, "the dimensions; one may be -1, which is what is left"),
+    example="reshape([-1, 784])",
+    explanation="In front of a model what comes in has to be said: it does not follow from what goes out.",
+    takes=_unknown,
+)
+def reshape(build: Builder, value: Value, *, shape: tuple[int, ...]) -> Value:
+    if sum(dim < 0 for dim in shape) > 1 or any(dim < -1 for dim in shape):
+        raise Unfit(f"{format_shape(shape)} is no shape: one dimension may be -1, all others are numbers")
+    result = shape
+    if value.is_static:
+        assert value.shape is not None
+        count, known = prod(value.shape), prod(dim for dim in shape if dim >= 0)
+        if -1 in shape and known and count % known == 0:
+            result = tuple(count // known if dim < 0 else dim for dim in shape)
+        if prod(result) != count or (-1 in result and known):
+            raise Unfit(f"{value.told} has {count:,} numbers, which make no {format_shape(shape)}")
+    tensor = build.add("Reshape", value.tensor, build.axes(*shape))
+    return value.but(tensor=tensor, shape=result, layout="")
+
+
+def _transposed_back(raw: Raw, arguments: Arguments) -> Raw:
+    order = arguments["order"]
+    if raw.shape is None or not isinstance(order, tuple) or sorted(order) != list(range(len(raw.shape))):
+        return raw
+    return raw._replace(shape=tuple(raw.shape[order.index(axis)] for axis in range(len(order))))
+
+
+@step(
+    "transpose",
+    "Put the dimensions in another order.",
+    Parameter("order", WHOLES, "for each dimension of the result, which one of the value it is"),
+    example="transpose([0, 2, 1])",
+    takes=_transposed_back,
+)
+def transpose(build: Builder, value: Value, *, order: tuple[int, ...]) -> Value:
+    if sorted(order) != list(range(len(order))):
+        raise Unfit(f"{list(order)} is no order of dimensions: each is there once, from 0 on")
+    if value.rank not in (None, len(order)):
+        raise Unfit(f"orders {len(order)} dimensions, and gets {value.told}")
+    layout = "".join(value.layout[axis] for axis in order) if value.layout else ""
+    tensor = build.add("Transpose", value.tensor, build.axes(*order))
+    return value.but(tensor=tensor, shape=_reordered(value.shape, order), layout=layout if layout in LAYOUTS else "")
+
+
+@step(
+    "assume",
+    "Say of the value what does not follow from the graph; nothing is added.",
+    Parameter("layout", choice(*LAYOUTS), "where its channels lie", None),
+    Parameter("colour", choice(*COLOURS), "the order of its channels", None),
+    Parameter("low", NUMBER, "the least that it holds", None),
+    Parameter("high", NUMBER, "the largest that it holds", None),
+    example="assume(layout=NHWC, colour=BGR, low=0, high=1)",
+    explanation="What steps refuse follows from it. It takes back what was known before, too.",
+    sides=EITHER,
+)
+def assume(
+    build: Builder, value: Value, *, layout: str | None, colour: str | None, low: float | None, high: float | None
+) -> Value:
+    del build
+    if layout is not None and value.rank not in (None, len(layout)):
+        raise Unfit(f"{layout} has {len(layout)} dimensions, and the value is {value.told}")
+    if low is not None and high is not None and low > high:
+        raise Unfit(f"low {low:g} lies above high {high:g}")
+    value = value if layout is None else value.but(layout=layout)
+    value = value if colour is None else value.but(colour=colour, is_reversed=False)
+    value = value if low is None else value.but(low=low)
+    return value if high is None else value.but(high=high)

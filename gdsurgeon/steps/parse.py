@@ -1,0 +1,179 @@
+"""The language of steps, from text to calls: ``decode-image(channels=3) | resize(224, 224, like=pillow)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import isfinite
+from typing import NamedTuple, TypeAlias
+
+from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.text import shortened
+
+Literal: TypeAlias = "bool | int | float | str | list[Literal]"
+"""What stands for a value in a call; a bare word and a text in quotes are both texts."""
+
+DEEPEST = 8
+"""Lists inside of lists that are read."""
+
+
+class Argument(NamedTuple):
+    """An argument of a call; `key` is '' where it is given by its place."""
+
+    key: str
+    value: Literal
+
+
+class Call(NamedTuple):
+    """A step as it was written."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+
+
+def parse(text: str) -> list[Call]:
+    """The calls in TEXT, one after the other.
+
+    Raises:
+        UsageError: it is not in the language; the line says in which step, and at which column.
+    """
+    return _Parser(text).steps()
+
+
+_LOOKALIKES = {
+    **dict.fromkeys("“”„‟«»＂", '"'), **dict.fromkeys("‘’‚‛‹›＇`´", "'"), **dict.fromkeys("–—−‐‑", "-"),
+    "，": ",", "＝": "=", "｜": "|", "（": "(", "）": ")", "\u00a0": " ",
+}  # fmt: skip
+"""What editors and web pages put in the place of plain characters."""
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)[ \t\r\n]*=")
+_WORD = re.compile(r"""[^\s,()\[\]|='"]+""")
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_WHOLE = re.compile(r"[+-]?\d+")
+_QUOTIENT = re.compile(rf"({_NUMBER})(?:/({_NUMBER}))?")
+
+
+class _Parser:
+    """Reads from left to right; `step` is the name of the step that is being read."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.step = ""
+
+    def steps(self) -> list[Call]:
+        calls = [self._call()]
+        while self._skip("|"):
+            calls.append(self._call())
+        if self.at < len(self.text):
+            raise self._error("'|' stands between steps")
+        return calls
+
+    def _call(self) -> Call:
+        self.step = ""
+        name = self._match(_NAME)
+        if not name:
+            raise self._error("a step is missing" if self._is_end("|") else "a step begins with its name")
+        self.step = name
+        arguments: list[Argument] = []
+        if self._skip("("):
+            while not self._skip(")"):
+                if arguments and not self._skip(","):
+                    raise self._error("',' or ')' is missing")
+                arguments.append(self._argument(arguments))
+        return Call(name, tuple(arguments))
+
+    def _argument(self, before: Sequence[Argument]) -> Argument:
+        self._space()
+        start = self.at
+        found = _KEY.match(self.text, self.at)
+        if found is None:
+            if before and before[-1].key:
+                raise self._error(f"behind {before[-1].key}=... arguments are given by name")
+            return Argument("", self._literal(0))
+        key = found[1]
+        if any(argument.key == key for argument in before):
+            raise self._error(f"{key} is given twice", start)
+        self.at = found.end()
+        return Argument(key, self._literal(0))
+
+    def _literal(self, depth: int) -> Literal:
+        self._space()
+        start = self.at
+        if self._skip("["):
+            if depth == DEEPEST:
+                raise self._error(f"lists are at most {DEEPEST} deep", start)
+            items: list[Literal] = []
+            while not self._skip("]"):
+                if items and not self._skip(","):
+                    raise self._error("',' or ']' is missing")
+                items.append(self._literal(depth + 1))
+            return items
+        quote = self.text[start : start + 1]
+        if quote and quote in "'\"":
+            end = self.text.find(quote, start + 1)
+            if end < 0:
+                raise self._error(f"the text that begins with {quote} does not end", start)
+            self.at = end + 1
+            return self.text[start + 1 : end]
+        word = self._match(_WORD)
+        if not word:
+            raise self._error("a value is missing")
+        return self._value(word, start)
+
+    def _value(self, word: str, start: int) -> Literal:
+        """What a bare word stands for."""
+        for place, character in enumerate(word, start):
+            if character in _LOOKALIKES:
+                raise self._error("", place)
+        if word.lower() in ("true", "false"):
+            return word.lower() == "true"
+        found = _QUOTIENT.fullmatch(word)
+        if found is None:
+            return word
+        try:
+            if found[2] is None:
+                number: int | float = int(word) if _WHOLE.fullmatch(word) else float(word)
+            else:
+                number = float(found[1]) / float(found[2])
+        except (ValueError, ZeroDivisionError, OverflowError):
+            raise self._error("this is no number", start) from None
+        if isinstance(number, float) and not isfinite(number):
+            raise self._error("this number is too large", start)
+        return number
+
+    def _space(self) -> None:
+        found = _SPACE.match(self.text, self.at)
+        assert found is not None
+        self.at = found.end()
+
+    def _skip(self, character: str) -> bool:
+        """Whether CHARACTER comes next, which is passed over then."""
+        self._space()
+        if not self.text.startswith(character, self.at):
+            return False
+        self.at += 1
+        return True
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        self._space()
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            return ""
+        self.at = found.end()
+        return found[0]
+
+    def _is_end(self, character: str) -> bool:
+        return self.at >= len(self.text) or self.text.startswith(character, self.at)
+
+    def _error(self, what: str, place: int | None = None) -> UsageError:
+        """WHAT is wrong at PLACE, or where the parser is; a typographic character there is what is wrong."""
+        place = self.at if place is None else place
+        here = self.text[place : place + 1]
+        if here in _LOOKALIKES:
+            what = f"{printable(here)} is a typographic character: the plain one is {_LOOKALIKES[here]}"
+        who = f"{self.step}: " if self.step else ""
+        rest = shortened(self.text[place:], 20)
+        where = f"at {quoted(rest)}" if rest else "at the end"
+        return UsageError(f"steps, column {place + 1}: {who}{what}, {where}")

@@ -1,0 +1,171 @@
+"""Steps that change the size of images."""
+
+from __future__ import annotations
+
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.dtypes import FLOAT64, INT32
+from gdsurgeon.steps.builder import Builder
+from gdsurgeon.steps.kernels import KERNEL, height_and_width, kernel_of, resized
+from gdsurgeon.steps.kinds import FLAG, NUMBER, whole
+from gdsurgeon.steps.raw import layout_of
+from gdsurgeon.steps.step import EITHER, Arguments, Parameter, Raw, step
+from gdsurgeon.steps.value import Unfit, Value
+
+SIZE = (Parameter("height", whole(1), "in pixels"), Parameter("width", whole(1), "in pixels"))
+
+
+def any_size(raw: Raw, arguments: Arguments) -> Raw:
+    """Images of any size come in."""
+    shape = raw.shape
+    if shape is None or len(shape) not in (3, 4) or layout_of(shape).endswith("CHW"):
+        return raw
+    return raw._replace(shape=(*shape[:-3], -1, -1, shape[-1]))
+
+
+_LIKE = """
+    like=keras is what keras.layers.Resizing gives (bilinear by default), bit for bit. like=pillow is Image.resize
+    (bicubic by default, as there; antialiased): bytes within 1, floats within 0.01. like=opencv is cv2.resize (linear
+    by default): bytes within 1, floats within 0.01; area where images shrink; OpenCV's cubic and Lanczos no op of
+    TensorFlow computes. like=tf1 is what tf.image.resize_images gave before TensorFlow 2 (bilinear by default): it
+    differs from all others by several grey levels, and is right for models that were trained with it. Where the
+    library gives bytes for bytes, uint8 stays uint8. method alone is the op of tf.image.resize, float32 but for
+    nearest."""
+
+
+@step(
+    "resize",
+    "Resize an image to a height and a width.",
+    *SIZE,
+    *KERNEL,
+    example="resize(224, 224, like=pillow, method=bilinear)",
+    explanation="The aspect ratio changes with the size: short-side and letterbox keep it. " + _LIKE,
+    takes=any_size,
+)
+def resize(build: Builder, value: Value, *, height: int, width: int, **kernel: object) -> Value:
+    value.require_image()
+    return resized(build, value, (height, width), kernel_of(**kernel))  # type: ignore[arg-type]
+
+
+@step(
+    "short-side",
+    "Resize an image so that its shorter side gets a length; the aspect ratio stays.",
+    Parameter("size", whole(1), "of the shorter side, in pixels"),
+    *KERNEL,
+    example="short-side(256, like=pillow, method=bilinear) | center-crop(224, 224)",
+    explanation="The longer side is size * longer / shorter, rounded down, as torchvision's Resize(size) has it. "
+    + _LIKE,
+    takes=any_size,
+)
+def short_side(build: Builder, value: Value, *, size: int, **kernel: object) -> Value:
+    value.require_image()
+    chosen = kernel_of(**kernel)  # type: ignore[arg-type]
+    if min(value.size) >= 0:
+        shorter = min(value.size)
+        height, width = (size * side // shorter for side in value.size)
+        return resized(build, value, (height, width), chosen)
+    there = height_and_width(build, value)
+    shorter_side = build.add("Min", there, build.axes(0))
+    target = build.add("FloorDiv", build.add("Mul", there, build.constant(INT32, size)), shorter_side)
+    return resized(build, value, target, chosen)
+
+
+@step(
+    "letterbox",
+    "Resize an image into a height and a width, its aspect ratio kept, and fill the rest.",
+    *SIZE,
+    *KERNEL,
+    Parameter("pad", NUMBER, "the value of what is filled", 114.0),
+    Parameter("centered", FLAG, "whether the image lies in the middle, or at the top on the left", True),
+    example="letterbox(640, 640, like=opencv, pad=114)",
+    explanation="""
+    As detectors of the YOLO family have it: the image becomes as large as it can, its sides rounded, and what is left
+    is divided among both borders, the odd pixel at the bottom or on the right. """
+    + _LIKE,
+    takes=any_size,
+)
+def letterbox(
+    build: Builder, value: Value, *, height: int, width: int, pad: float, centered: bool, **kernel: object
+) -> Value:
+    value.require_image()
+    chosen = kernel_of(**kernel)  # type: ignore[arg-type]
+    there = height_and_width(build, value)
+    exact = build.add("Cast", there, DstT=FLOAT64)
+    factor = build.add(
+        "Min", build.add("RealDiv", build.constant(FLOAT64, (float(height), float(width))), exact), build.axes(0)
+    )
+    rounded = build.add("Cast", build.add("Round", build.add("Mul", exact, factor)), DstT=INT32)
+    inner = build.add("Maximum", rounded, build.axes(1, 1))
+    out = resized(build, value, inner, chosen)
+    rest = build.add("Sub", build.axes(height, width), inner)
+    before = build.add("FloorDiv", rest, build.constant(INT32, 2)) if centered else build.add("ZerosLike", rest)
+    amounts = build.add("Pack", before, build.add("Sub", rest, before), axis=1)
+    return _padded(build, out, amounts, pad, (height, width))
+
+
+@step(
+    "pad",
+    "Add borders to an image.",
+    Parameter("top", whole(0), "rows above", 0),
+    Parameter("bottom", whole(0), "rows below", 0),
+    Parameter("left", whole(0), "columns on the left", 0),
+    Parameter("right", whole(0), "columns on the right", 0),
+    Parameter("value", NUMBER, "what they hold", 0.0),
+    example="pad(top=2, bottom=2, value=0)",
+    takes=any_size,
+)
+def pad(build: Builder, image: Value, *, top: int, bottom: int, left: int, right: int, value: float) -> Value:
+    image.require_image()
+    height, width = (
+        side if side < 0 else side + more for side, more in zip(image.size, (top + bottom, left + right), strict=True)
+    )
+    amounts = build.constant(INT32, (top, bottom, left, right), (2, 2))
+    return _padded(build, image, amounts, value, (height, width))
+
+
+def _padded(build: Builder, value: Value, amounts: Output, number: float, size: tuple[int, int]) -> Value:
+    """VALUE with borders; AMOUNTS are those of height and width, before and behind."""
+    assert value.shape is not None
+    if value.dtype.is_integer:
+        least, most = value.dtype.bounds
+        if number != int(number) or not least <= number <= most:
+            raise Unfit(f"{number:g} is no {value.dtype.name}: cast comes first")
+    around = build.constant(INT32, (len(value.shape) - 3, 1, 0, 0), (2, 2))  # the rows of batch and channels
+    tensor = build.add("PadV2", value.tensor, build.add("Pad", amounts, around), build.number(value, number))
+    shape: Shape = (*value.shape[:-3], *size, value.shape[-1])
+    tensor = build.add("EnsureShape", tensor, shape=shape)
+    return value.but(tensor=tensor, shape=shape, low=min(value.low, number), high=max(value.high, number))
+
+
+@step(
+    "center-crop",
+    "Cut the middle out of an image.",
+    *SIZE,
+    Parameter("half", FLAG, "whether half a pixel goes to the even side, as torchvision has it, and not down", False),
+    example="center-crop(224, 224)",
+    explanation="""
+    Where an odd number of pixels is cut off, the border above or on the left is the smaller one, as in Keras'
+    CenterCrop; torchvision's CenterCrop rounds half of it to the even number: half=true. An image that is smaller
+    fails when it runs.""",
+    sides=EITHER,
+    takes=any_size,
+)
+def center_crop(build: Builder, value: Value, *, height: int, width: int, half: bool) -> Value:
+    value.require_image()
+    assert value.shape is not None
+    for what, side, wanted in zip(("height", "width"), value.size, (height, width), strict=True):
+        if 0 <= side < wanted:
+            raise Unfit(f"cuts {wanted} pixels out of a {what} of {side}")
+    single = value.rank == 3
+    there = height_and_width(build, value)
+    rest = build.add("Sub", there, build.axes(height, width))
+    if half:
+        exact = build.add("RealDiv", build.add("Cast", rest, DstT=FLOAT64), build.constant(FLOAT64, 2.0))
+        before = build.add("Cast", build.add("Round", exact), DstT=INT32)
+    else:
+        before = build.add("FloorDiv", rest, build.constant(INT32, 2))
+    outer = 0 if single else 1
+    begin = build.add("Pad", before, build.constant(INT32, (outer, 1), (1, 2)))
+    sizes = (-1,) * outer + (height, width, -1)
+    tensor = build.add("Slice", value.tensor, begin, build.axes(*sizes))
+    return value.but(tensor=tensor, shape=(*value.shape[:-3], height, width, value.shape[-1]))

@@ -1,0 +1,173 @@
+"""What a step is: declared once, at its function, for the parser, the help and the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from gdsurgeon.errors import UsageError, printable
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.ops.dtypes import DType
+from gdsurgeon.steps.kinds import Kind
+from gdsurgeon.steps.parse import Call, Literal
+from gdsurgeon.steps.value import Value
+from gdsurgeon.text import near_miss
+
+
+class Required:
+    """The default of a parameter that has none."""
+
+
+REQUIRED = Required()
+
+FRONT, BEHIND = "in front of", "behind"
+EITHER = (FRONT, BEHIND)
+"""Where a step makes sense: in front of a model, behind it, or both."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of a step. A default of None stands for one that the help tells."""
+
+    name: str
+    kind: Kind
+    help: str
+    default: object = REQUIRED
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a call has to give it."""
+        return self.default is REQUIRED
+
+    @property
+    def argument(self) -> str:
+        """What the step's function calls it."""
+        return self.name.replace("-", "_")
+
+
+class Raw(NamedTuple):
+    """What a placeholder takes."""
+
+    dtype: DType
+    shape: Shape
+
+
+Arguments: TypeAlias = Mapping[str, object]
+"""What a step was called with, by the names of its function's arguments."""
+
+
+def _same(raw: Raw, arguments: Arguments) -> Raw:
+    return raw
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step.
+
+    Attributes:
+        name: as it is written.
+        summary: one line that says what it does.
+        sides: where it makes sense: see `EITHER`.
+        parameters: in the order in which they are given by place.
+        example: a call of it, or several steps with it.
+        explanation: what else there is to know: what it equals, how near, what it refuses.
+        apply: makes the nodes: it is called with the `Builder`, the `Value` at hand and the arguments by name, and
+            returns the value that there is then. It raises `Unfit` where the value at hand cannot be meant.
+        takes: what has to come in for a value of some type and shape to come out; asked where the step is in front.
+        one_by_one: whether it works on one item of a batch alone, and not on the batch as a whole.
+    """
+
+    name: str
+    summary: str
+    sides: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    example: str
+    explanation: str
+    apply: Callable[..., Value]
+    takes: Callable[[Raw, Arguments], Raw] = _same
+    one_by_one: bool = False
+
+    @property
+    def family(self) -> str:
+        """The module that it is in: arithmetic, images, ..."""
+        return self.apply.__module__.rpartition(".")[2]
+
+    @property
+    def usage(self) -> str:
+        """``resize(height, width, [like], [method])``."""
+        names = (p.name if p.is_required else f"[{p.name}]" for p in self.parameters)
+        return f"{self.name}({', '.join(names)})" if self.parameters else self.name
+
+    def bind(self, call: Call) -> dict[str, object]:
+        """The arguments of CALL by the names of the function's, defaults included.
+
+        Raises:
+            UsageError: one is missing, unknown, given twice, or of another kind.
+        """
+        found: dict[str, object] = {}
+        places = iter(self.parameters)
+        for argument in call.arguments:
+            parameter = self._named(argument.key) if argument.key else next(places, None)
+            if parameter is None:
+                raise self._error(f"takes {len(self.parameters)} argument{'s' if len(self.parameters) != 1 else ''}")
+            key = parameter.argument
+            if key in found:
+                raise self._error(f"{parameter.name} is given twice")
+            found[key] = self._read(parameter, argument.value)
+        missing = [p for p in self.parameters if p.is_required and p.argument not in found]
+        if missing:
+            raise self._error(f"{missing[0].name} is missing, {missing[0].kind.says}: {missing[0].help}")
+        defaults = {p.argument: p.default for p in self.parameters}
+        return {**defaults, **found}
+
+    def _named(self, name: str) -> Parameter:
+        names = [parameter.name for parameter in self.parameters]
+        if name not in names:
+            raise self._error(f"has no parameter {name!r}.{near_miss(name, names)}")
+        return self.parameters[names.index(name)]
+
+    def _read(self, parameter: Parameter, literal: Literal) -> object:
+        try:
+            return parameter.kind.read(literal)
+        except ValueError as error:
+            told = f"{parameter.name} is {spelt(literal)}, and takes {parameter.kind.says}"
+            raise self._error(told + (f".{error}" if str(error) else "")) from None
+
+    def _error(self, what: str) -> UsageError:
+        separator = " " if what.startswith(("takes", "has")) else ": "
+        return UsageError(f"{self.name}{separator}{what}", hint=f"{self.usage}")
+
+
+def spelt(literal: object) -> str:
+    """A literal as it is written."""
+    if isinstance(literal, bool):
+        return str(literal).lower()
+    if isinstance(literal, str):
+        return f"'{printable(literal)}'"
+    if isinstance(literal, (list, tuple)):
+        return f"[{', '.join(map(spelt, literal))}]"
+    return f"{literal}"
+
+
+REGISTERED: dict[str, Step] = {}
+"""The steps of the families that are loaded by now; see `gdsurgeon.steps.book`."""
+
+
+def step(
+    name: str,
+    summary: str,
+    *parameters: Parameter,
+    sides: tuple[str, ...] = EITHER,
+    example: str,
+    explanation: str = "",
+    takes: Callable[[Raw, Arguments], Raw] = _same,
+    one_by_one: bool = False,
+) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
+    """Makes a function a step; see `Step`."""
+
+    def register(apply: Callable[..., Value]) -> Callable[..., Value]:
+        text = " ".join(explanation.split())
+        REGISTERED[name] = Step(name, summary, sides, parameters, example, text, apply, takes, one_by_one)
+        return apply
+
+    return register

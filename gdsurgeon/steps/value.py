@@ -1,0 +1,108 @@
+"""What is known of the value that steps hand on: type, shape, layout, colours, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any
+
+from gdsurgeon.analysis.shapes.stated import typed
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.dtypes import BOOL, STRING, DType
+
+LAYOUTS = ("HWC", "CHW", "NHWC", "NCHW")
+COLOURS = ("RGB", "BGR", "grey")
+
+CHANNELS = {1: "grey", 3: "RGB"}
+"""The colours of what is decoded, by the number of channels."""
+
+
+class Unfit(Exception):
+    """A step cannot be meant for the value that it is given; the message goes behind the step's name."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor, and what is known of it. What is not known is left open, and nothing is refused for it.
+
+    Attributes:
+        tensor: that it is.
+        dtype: its type.
+        shape: -1 for a dimension that is not known, None where not even the rank is.
+        layout: of an image, or a batch of them: one of `LAYOUTS`; '' where it is none, or nothing says so.
+        colour: one of `COLOURS`, or ''.
+        low, high: between these it lies.
+        is_reversed: whether a step has reversed its channels.
+        beside: what else the steps have by now, by name, such as the sample rate of a sound.
+    """
+
+    tensor: Output
+    dtype: DType
+    shape: Shape
+    layout: str = ""
+    colour: str = ""
+    low: float = -inf
+    high: float = inf
+    is_reversed: bool = False
+    beside: Mapping[str, Value] = field(default_factory=dict)
+
+    def but(self, **changes: Any) -> Value:
+        """The same but for CHANGES."""
+        return replace(self, **changes)
+
+    @property
+    def told(self) -> str:
+        """``float32 [?,?,3]``."""
+        return typed(self.dtype, self.shape)
+
+    @property
+    def rank(self) -> int | None:
+        """How many dimensions it has; None where that is not known."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether each dimension is known."""
+        return self.shape is not None and all(dim >= 0 for dim in self.shape)
+
+    @property
+    def channel_axis(self) -> int:
+        """The axis along which its channels lie, counted from the end; the last where nothing says otherwise."""
+        return -3 if self.layout in ("CHW", "NCHW") else -1
+
+    @property
+    def channels(self) -> int:
+        """How many channels it has; -1 where that is not known."""
+        if not self.shape or len(self.shape) < -self.channel_axis:
+            return -1
+        return self.shape[self.channel_axis]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of an image with its channels last; -1 where one is not known."""
+        return self.shape[-3:-1] if self.shape is not None else (-1, -1)  # type: ignore[return-value]
+
+    def require_numbers(self) -> None:
+        """Raises Unfit where it holds no numbers."""
+        if self.dtype in (STRING, BOOL) or not self.dtype.code:
+            what = "decode-image" if self.dtype == STRING else "cast"
+            raise Unfit(f"needs numbers, and gets {self.told}: {what} makes some")
+
+    def require_image(self) -> None:
+        """Raises Unfit where it is known to be no image, or one whose channels do not come last."""
+        if self.dtype == STRING:
+            raise Unfit(f"needs an image, and gets {self.told}: decode-image makes one")
+        self.require_numbers()
+        if self.layout in ("CHW", "NCHW"):
+            raise Unfit(f"takes images whose channels come last, and gets {self.layout}: it belongs before to-nchw")
+        if self.rank is None:
+            raise Unfit("needs an image, and gets a tensor of unknown rank")
+        if self.rank not in (3, 4):
+            raise Unfit(f"needs an image, which has 3 dimensions (4 in a batch), and gets {self.told}")
+
+    @property
+    def bounds(self) -> str:
+        """``0..255``."""
+        return f"{self.low:g}..{self.high:g}"

@@ -1,0 +1,75 @@
+"""The steps of the book, as a person reads them: a list, or one explained."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.errors import Json
+from gdsurgeon.steps.step import Parameter, Step, spelt
+from gdsurgeon.text import columns
+
+WIDTH = 100
+
+
+def listed(steps: Sequence[Step]) -> Iterator[str]:
+    """A line for each step, families apart."""
+    family = ""
+    rows = dict(zip(steps, columns([(step.name, step.summary) for step in steps], indent="  "), strict=True))
+    for step, row in rows.items():
+        if step.family != family:
+            yield from (["", f"{step.family}:"] if family else [f"{step.family}:"])
+            family = step.family
+        yield row
+        used = f"      {step.usage}"
+        yield from textwrap.wrap(used, WIDTH, subsequent_indent=" " * 10) if step.parameters else ()
+
+
+def explained(step: Step) -> Iterator[str]:
+    """All that there is to know of STEP."""
+    yield from textwrap.wrap(step.usage, WIDTH, subsequent_indent=" " * 4)
+    yield f"  {step.summary}"
+    if step.explanation:
+        yield ""
+        yield from textwrap.wrap(step.explanation, WIDTH, initial_indent="  ", subsequent_indent="  ")
+    if step.parameters:
+        yield ""
+        yield from columns([(p.name, f"{p.help} ({_kind(p)})") for p in step.parameters], indent="  ")
+    yield ""
+    yield f"  Example: {step.example}"
+    yield f"  Belongs {' or '.join(step.sides)} a model."
+
+
+def _kind(parameter: Parameter) -> str:
+    if parameter.is_required or parameter.default is None:
+        return parameter.kind.says
+    return f"{parameter.kind.says}; {spelt(parameter.default).strip(chr(39))} if not said"
+
+
+def as_json(steps: Sequence[Step]) -> str:
+    """STEPS for a machine."""
+    return json.dumps({"steps": [_facts(step) for step in steps]}, indent=2)
+
+
+def _facts(step: Step) -> dict[str, Json]:
+    return {
+        "name": step.name,
+        "family": step.family,
+        "summary": step.summary,
+        "explanation": step.explanation,
+        "example": step.example,
+        "sides": list(step.sides),
+        "parameters": [_parameter(parameter) for parameter in step.parameters],
+    }
+
+
+def _parameter(parameter: Parameter) -> dict[str, Json]:
+    default = parameter.default
+    return {
+        "name": parameter.name,
+        "takes": parameter.kind.says,
+        "help": parameter.help,
+        "required": parameter.is_required,
+        "default": default if isinstance(default, (bool, int, float, str)) else None,
+    }

@@ -1,0 +1,142 @@
+"""The language of steps: what is read, and what is said where it cannot be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gdsurgeon.errors import UsageError
+from gdsurgeon.steps.book import book, written
+from gdsurgeon.steps.parse import Argument, Call, Literal, parse
+
+
+def value(text: str) -> Literal:
+    return parse(f"f({text})")[0].arguments[0].value
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("round", [Call("round", ())]),
+        ("round()", [Call("round", ())]),
+        (" a|b ( ) |\nc", [Call("a", ()), Call("b", ()), Call("c", ())]),
+        ("resize(2, width = 3)", [Call("resize", (Argument("", 2), Argument("width", 3)))]),
+        ("a(half-pixel=true)", [Call("a", (Argument("half-pixel", True),))]),
+    ],
+)
+def test_calls(text: str, calls: list[Call]) -> None:
+    assert parse(text) == calls
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("1", 1), ("-1", -1), ("+2", 2), ("1.", 1.0), (".5", 0.5), ("-1e-3", -0.001), ("1/4", 0.25), ("-1/4", -0.25),
+        ("1/255", 1 / 255), ("true", True), ("False", False), ("keras-caffe", "keras-caffe"), ("l.txt", "l.txt"),
+        ("/a/b c", None), ("'/a b|c,(d)'", "/a b|c,(d)"), ('"it\'s"', "it's"), ("''", ""), ("[]", []),
+        ("[1, 2.5, [x, 'y']]", [1, 2.5, ["x", "y"]]), ("1/x", "1/x"), ("1e", "1e"), ("'“'", "“"),
+    ],
+)  # fmt: skip
+def test_values(text: str, found: Literal | None) -> None:
+    if found is None:
+        with pytest.raises(UsageError):
+            value(text)
+        return
+    assert value(text) == found and type(value(text)) is type(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "steps, column 1: a step is missing, at the end"),
+        ("a | ", "steps, column 5: a step is missing, at the end"),
+        ("a || b", "steps, column 4: a step is missing, at '| b'"),
+        ("a b", "steps, column 3: a: '|' stands between steps, at 'b'"),
+        ("a(1", "steps, column 4: a: ',' or ')' is missing, at the end"),
+        ("a | bcd(1 2)", "steps, column 11: bcd: ',' or ')' is missing, at '2)'"),
+        ("a(1))", "steps, column 5: a: '|' stands between steps, at ')'"),
+        ("a([1, 2)", "steps, column 8: a: ',' or ']' is missing, at ')'"),
+        ("a(x=)", "steps, column 5: a: a value is missing, at ')'"),
+        ("a(,)", "steps, column 3: a: a value is missing, at ',)'"),
+        ("a(x=1, 2)", "steps, column 8: a: behind x=... arguments are given by name, at '2)'"),
+        ("a(x=1, x=2)", "steps, column 8: a: x is given twice, at 'x=2)'"),
+        ("a('x)", "steps, column 3: a: the text that begins with ' does not end, at ''x)'"),
+        ("a(“x”)", "steps, column 3: a: “ is a typographic character: the plain one is \", at '“x”)'"),
+        ("a(x=’y’)", "steps, column 5: a: ’ is a typographic character: the plain one is ', at '’y’)'"),
+        ("a(–1)", "steps, column 3: a: – is a typographic character: the plain one is -, at '–1)'"),
+        ("to–nchw", "steps, column 3: to: – is a typographic character: the plain one is -, at '–nchw'"),
+        ("a（1）", "steps, column 2: a: （ is a typographic character: the plain one is (, at '（1）'"),
+        ("1/255", "steps, column 1: a step begins with its name, at '1/255'"),
+        ("a(1/0)", "steps, column 3: a: this is no number, at '1/0)'"),
+        ("a(1e999)", "steps, column 3: a: this number is too large, at '1e999)'"),
+        ("a(" + "9" * 5000 + ")", f"steps, column 3: a: this is no number, at '{'9' * 20}...'"),
+        ("a(" + "[" * 99, f"steps, column 11: a: lists are at most 8 deep, at '{'[' * 20}...'"),
+    ],
+)
+def test_what_is_not_in_the_language(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse(text)
+    assert error.value.message == said
+
+
+@given(st.text("ab1|(),=[]'\" .-/\n“–", max_size=30))
+@example("a(\\")
+def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
+    try:
+        assert parse(text)
+    except UsageError as error:
+        assert error.message.startswith("steps, column ") and "\n" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("decode-imag", "there is no step 'decode-imag'. Did you mean 'decode-image'?"),
+        ("decode_image", "there is no step 'decode_image'. Did you mean 'decode-image'?"),
+        ("resize(2, 3, lik=keras)", "resize has no parameter 'lik'. Did you mean 'like'?"),
+        ("resize(2, like=keras)", "resize: width is missing, a whole number from 1 on: in pixels"),
+        ("resize(2, 3, height=4)", "resize: height is given twice"),
+        ("round(1)", "round takes 0 arguments"),
+        ("divide(1, 2)", "divide takes 1 argument"),
+        ("resize(0, 3)", "resize: height is 0, and takes a whole number from 1 on"),
+        ("resize(2.0, 3)", "resize: height is 2.0, and takes a whole number from 1 on"),
+        ("resize(true, 3)", "resize: height is true, and takes a whole number from 1 on"),
+        ("resize(2, 3, like=pilow)", "resize: like is 'pilow', and takes one of keras, pillow, opencv, tf1."
+                                     " Did you mean 'pillow'?"),
+        ("resize(2, 3, antialias=1)", "resize: antialias is 1, and takes true or false"),
+        ("cast(float3)", "cast: type is 'float3', and takes a type, such as float32 or uint8. Did you mean 'float32'?"),
+        ("cast(string)", "cast: type is 'string', and takes a type, such as float32 or uint8"),
+        ("divide(x)", "divide: by is 'x', and takes a number, and not 0"),
+        ("divide(0)", "divide: by is 0, and takes a number, and not 0"),
+        ("normalize(mean=[1, x])", "normalize: mean is [1, 'x'], and takes a number, or a list of one for each"
+                                   " channel"),
+        ("normalize(std=[1, 0])", "normalize: std is [1, 0], and takes a number above 0, or a list of one for each"
+                                  " channel"),
+        ("normalize(mean=[])", "normalize: mean is [], and takes a number, or a list of one for each channel"),
+        ("reshape(x)", "reshape: shape is 'x', and takes a list of whole numbers"),
+    ],
+)  # fmt: skip
+def test_arguments_that_are_wrong(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        written(text)
+    assert error.value.message == said
+
+
+def test_several_texts_are_one_after_the_other() -> None:
+    assert [step.step.name for step in written(["round | round", "divide(2)"])] == ["round", "round", "divide"]
+    with pytest.raises(UsageError, match="there are no steps"):
+        written([])
+
+
+@pytest.mark.parametrize("name", book())
+def test_a_step_says_all_of_itself(name: str) -> None:
+    step = book()[name]
+    assert step.name == name and step.summary[0].isupper() and step.summary.endswith(".")
+    assert name in [found.step.name for found in written(step.example)]
+    assert step.explanation == "" or step.explanation.endswith(".")
+    for parameter in step.parameters:
+        assert parameter.help and not parameter.help.endswith(".")
+        if not parameter.is_required and parameter.default is not None:
+            default = parameter.default.name if hasattr(parameter.default, "name") else parameter.default
+            parameter.kind.read(list(default) if isinstance(default, tuple) else default)  # type: ignore[arg-type]

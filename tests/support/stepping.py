@@ -1,0 +1,83 @@
+"""Graphs of steps: built in front of small models, and run."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdsurgeon.analysis.shapes.stated import compatible
+from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.runtime.tensor import from_numpy
+from gdsurgeon.steps import preprocessing
+from support.running import run
+from support.tf_graphs import Builder
+
+Array = npt.NDArray[Any]
+
+NHWC = (-1, 8, 6, 3)
+
+
+def model(dtype: str = "float32", shape: Sequence[int] | None = NHWC) -> Graph:
+    """A model whose input `x` takes SHAPE of DTYPE, and whose output is `y`."""
+    m = Builder()
+    m.placeholder("x", dtype, shape)
+    m.node("y", "Identity", ["x"], T=dtype)
+    return m.graph("model.pb")
+
+
+def built(
+    steps: str | Sequence[str], dtype: str = "float32", shape: Sequence[int] | None = NHWC, *, raw: str = ""
+) -> Graph:
+    """STEPS in front of a model that takes SHAPE of DTYPE."""
+    return preprocessing(steps, model(dtype, shape), raw=raw)
+
+
+def refusal(steps: str, dtype: str = "float32", shape: Sequence[int] | None = NHWC, *, raw: str = "") -> str:
+    """What is said against STEPS, one line."""
+    try:
+        built(steps, dtype, shape, raw=raw)
+    except GdsurgeonError as error:
+        assert "\n" not in error.message
+        return error.message
+    raise AssertionError(f"{steps} is not refused")
+
+
+def png(pixels: Array) -> bytes:
+    """An RGB image of uint8 as a PNG."""
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)  # each row without a filter
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    out = b"\x89PNG\r\n\x1a\n"
+    for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")):
+        out += struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return out
+
+
+def ops(graph: Graph) -> list[str]:
+    """What the nodes of GRAPH are, constants left out."""
+    return [node.op for node in graph.nodes() if node.op != "Const"]
+
+
+def execute(graph: Graph, value: Any, fetch: str = "x_preprocessed") -> Array:
+    """What GRAPH gives for VALUE at its placeholder `x`; texts are bytes, or lists of bytes."""
+    array = np.asarray(value, object) if isinstance(value, (bytes, list)) else np.asarray(value)
+    with run.session(graph) as (executor, key):
+        executor._wait(executor._worker.run(key, "out", {"x": from_numpy(array)}, [fetch], []))
+        found: Array = executor.tensor("out", 0).numpy()
+    return found
+
+
+def made(steps: str, value: Any, dtype: str, shape: Sequence[int] | None, *, raw: str = "") -> Array:
+    """What STEPS make of VALUE where a model takes SHAPE of DTYPE; it is of that type and shape."""
+    out = execute(built(steps, dtype, shape, raw=raw), value)
+    assert out.dtype == numpy_dtype(NUMBERS[dtype])
+    assert shape is None or compatible(out.shape, tuple(shape))
+    return out
