@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-from math import inf, isinf, nextafter
+from collections.abc import Sequence
+from math import inf, isinf, trunc
 
 from gdsurgeon.graph.node import Output
-from gdsurgeon.ops.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
+from gdsurgeon.ops.dtypes import BOOL, FLOAT16, DType
 from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.images import reverse_channels
 from gdsurgeon.steps.kinds import DTYPE, FLAG, NUMBER, NUMBERS_OF_CHANNELS, Kind, choice
@@ -33,19 +33,20 @@ BIG = 100.0
 def cast(build: Builder, value: Value, *, type: DType, saturate: bool) -> Value:
     if value.dtype != BOOL:
         value.require_numbers()
-    if saturate and type.is_integer and value.dtype != BOOL and type != value.dtype:
+    if type == value.dtype:
+        return value
+    if type.is_integer and not value.dtype.is_integer and value.dtype != BOOL:
+        value = value.but(low=_cut(value.low), high=_cut(value.high))
+    if type.is_integer and value.dtype != BOOL:
         low, high = limits(value.dtype, type)
-        if (value.low < low or value.high > high) and not _always_fits(value.dtype, type):
-            value = _clipped(build, value, low, high)
-    low, high = (0.0, 1.0) if type == BOOL else (value.low, value.high)
-    value = build.cast(value, type).but(low=low, high=high)
-    return within_type(value)
+        if not low <= value.low <= value.high <= high:
+            value = _clipped(build, value, low, high) if saturate else value.but(low=-inf, high=inf)
+    return within_type(build.cast(value, type))
 
 
-def _always_fits(given: DType, wanted: DType) -> bool:
-    if not given.is_integer:
-        return False
-    return wanted.bounds[0] <= given.bounds[0] and given.bounds[1] <= wanted.bounds[1]
+def _cut(end: float) -> float:
+    """An end of an interval without its fraction."""
+    return end if isinf(end) else float(trunc(end))
 
 
 def limits(given: DType, wanted: DType) -> tuple[float, float]:
@@ -53,18 +54,10 @@ def limits(given: DType, wanted: DType) -> tuple[float, float]:
     low, high = wanted.bounds
     if given.is_integer:
         return max(low, given.bounds[0]), min(high, given.bounds[1])
-    top = float(high)
-    if given == FLOAT16:
-        top = min(top, 65504.0 if high > 65504 else float(high))
-        low = max(low, -65504)
-    elif given == FLOAT32:
-        (top,) = struct.unpack("<f", struct.pack("<f", top))
-        if top > high:
-            (bits,) = struct.unpack("<I", struct.pack("<f", top))
-            (top,) = struct.unpack("<f", struct.pack("<I", bits - 1))
-    elif given == FLOAT64 and top > high:
-        top = nextafter(top, 0.0)
-    return float(low), top
+    digits = {"float16": 11, "float32": 24, "float64": 53}[given.name]
+    if high.bit_length() > digits:  # the largest number with so many digits
+        high -= (1 << high.bit_length() - digits) - 1
+    return (max(float(low), -65504.0), min(float(high), 65504.0)) if given == FLOAT16 else (float(low), float(high))
 
 
 def within_type(value: Value) -> Value:
@@ -206,28 +199,25 @@ def _check_units(value: Value, means: tuple[float, ...], stds: tuple[float, ...]
         raise Unfit(f"mean and std are those of values of 0..1, and these are {value.bounds}: rescale(1/255) first")
 
 
-def _normalized(build: Builder, value: Value, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> Value:
-    low, high, tensor = value.low, value.high, value.tensor
-    count = max(len(mean or ()), len(std or ()))
-    for op, numbers, what in (("Sub", mean, "mean"), ("RealDiv", std, "std")):
-        if numbers is None:
-            continue
-        if len(numbers) > 1 and value.channels not in (-1, len(numbers)):
-            raise Unfit(f"{what} has {len(numbers)} numbers, and the value {value.channels} channels: {value.told}")
-        tensor = build.add(op, tensor, _along_channels(build, value, numbers))
-    count = max(count, 1)
-    means = [*(mean or (0.0,))] * (count if len(mean or ()) <= 1 else 1)
-    stds = [*(std or (1.0,))] * (count if len(std or ()) <= 1 else 1)
-    ends = [((low - m) / s, (high - m) / s) for m, s in zip(means, stds, strict=False)]
-    return value.but(tensor=tensor, low=min(e[0] for e in ends), high=max(e[1] for e in ends))
+def _normalized(build: Builder, value: Value, mean: Sequence[float] | None, std: Sequence[float] | None) -> Value:
+    """Floats less MEAN, divided by STD."""
+    if mean is not None:
+        tensor = build.add("Sub", value.tensor, _along_channels(build, value, "mean", mean))
+        value = value.but(tensor=tensor, low=value.low - max(mean), high=value.high - min(mean))
+    if std is not None:
+        tensor = build.add("RealDiv", value.tensor, _along_channels(build, value, "std", std))
+        ends = [end / number for end in (value.low, value.high) for number in std]
+        value = value.but(tensor=tensor, low=min(ends), high=max(ends))
+    return value
 
 
-def _along_channels(build: Builder, value: Value, numbers: tuple[float, ...]) -> Output:
-    """A constant of NUMBERS, one for each channel of VALUE, or one for all."""
+def _along_channels(build: Builder, value: Value, what: str, numbers: Sequence[float]) -> Output:
+    """A constant of NUMBERS, one for each channel of VALUE, or one for all. Raises Unfit where they are others."""
     if len(numbers) == 1:
         return build.constant(value.dtype, numbers[0])
-    shape = (len(numbers),) + (1,) * (-1 - value.channel_axis)
-    return build.constant(value.dtype, numbers, shape)
+    if value.channels not in (-1, len(numbers)):
+        raise Unfit(f"{what} has {len(numbers)} numbers, and the value {value.channels} channels: {value.told}")
+    return build.constant(value.dtype, numbers, (len(numbers),) + (1,) * (-1 - value.channel_axis))
 
 
 @step(

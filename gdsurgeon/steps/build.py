@@ -145,14 +145,14 @@ def _is_batch(chain: Chain, declared: Raw | None, wanted: Raw) -> bool:
         return False
     if declared is not None:
         return declared.dtype == STRING and declared.shape is not None and len(declared.shape) == 1
-    said = next((batch for batch in decoding if batch is not None), None)
-    return bool(said) if said is not None else bool(wanted.shape) and wanted.shape[0] < 0  # type: ignore[index]
+    said = [batch for batch in decoding if batch is not None]
+    return bool(said[0]) if said else bool(wanted.shape and wanted.shape[0] < 0)
 
 
 def _begun(name: str, suffix: str, raw: Raw, *, is_declared: bool = False) -> tuple[Builder, Value]:
     """A graph with a placeholder NAME that takes RAW."""
     build = Builder(empty_graph(), name + suffix)
-    placeholder = build.node("Placeholder", name=name, dtype=raw.dtype, shape=raw.shape)
+    placeholder = build.node("Placeholder", (), {"dtype": raw.dtype, "shape": raw.shape}, name)
     return build, value_of(placeholder.output, raw, is_declared=is_declared)
 
 
@@ -167,5 +167,5 @@ def _check_fits(value: Value, wanted: Raw, target: Output, takes: str) -> None:
 
 def _finished(build: Builder, value: Value, name: str) -> Graph:
     """The graph as a file has it, with VALUE under NAME."""
-    build.node("Identity", value.tensor, name=name)
+    build.node("Identity", [value.tensor], {}, name)
     return from_bytes(read_chunks(build.graph.chunks()), build.graph.source_name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.graph.attrs import (
@@ -36,7 +36,7 @@ PRODUCER, MIN_CONSUMER = 134, 12
 _ENCODERS: dict[str, Callable[[Any], AttrValue]] = {
     "bool": bool_value, "float": float_value, "func": func_value, "int": int_value, "list(int)": ints_value,
     "list(shape)": shapes_value, "list(type)": types_value, "shape": shape_value, "string": string_value,
-    "type": type_value,
+    "tensor": lambda value: value, "type": type_value,
 }  # fmt: skip
 
 
@@ -62,8 +62,8 @@ class Builder:
         self.step = ""
         self._unique = graph.unique_names()
 
-    def node(self, op: str, *inputs: Output, name: str = "", **attrs: object) -> Node:
-        """Adds a node of OP. The attrs that its inputs say need not be given, nor those that have a default.
+    def node(self, op: str, inputs: Sequence[Output], attrs: Mapping[str, object], name: str = "") -> Node:
+        """Adds a node of OP. Of ATTRS those are not needed that the inputs say, nor those that have a default.
 
         NAME is that of the node in full; by default it is OP in the step's scope.
         """
@@ -71,29 +71,22 @@ class Builder:
         assert definition is not None, op
         values = said_by_inputs(definition, [read.dtype for read in inputs])
         values |= {key: _ENCODERS[definition.attrs[key].kind](value) for key, value in attrs.items()}
-        name = name or self._unique("/".join(filter(None, (self.scope, self.step, op))))
         data = {key: value.SerializeToString(deterministic=True) for key, value in values.items()}
-        return self.graph.add(name, op, inputs, attrs=data)
+        return self.graph.add(name or self._name(op), op, inputs, attrs=data)
+
+    def _name(self, op: str) -> str:
+        return self._unique("/".join(filter(None, (self.scope, self.step, op))))
 
     def add(self, op: str, *inputs: Output, **attrs: object) -> Output:
         """Adds a node of OP, and returns its first output; see `node`."""
-        return self.node(op, *inputs, **attrs).output  # type: ignore[arg-type]
+        return self.node(op, inputs, attrs).output
 
     def constant(self, dtype: DType, values: Sequence[object] | float, shape: tuple[int, ...] | None = None) -> Output:
         """Adds a constant: a scalar, a vector, or of SHAPE with VALUES in row-major order."""
         items: Sequence[object] = values if isinstance(values, Sequence) else [values]
         if shape is None:
             shape = (len(items),) if isinstance(values, Sequence) else ()
-        value = tensor_value(dtype, shape, items)
-        node = self.graph.add(
-            self._unique("/".join(filter(None, (self.scope, self.step, "Const")))),
-            "Const",
-            attrs={
-                "dtype": type_value(dtype).SerializeToString(deterministic=True),
-                "value": value.SerializeToString(deterministic=True),
-            },
-        )
-        return node.output
+        return self.add("Const", dtype=dtype, value=tensor_value(dtype, shape, items))
 
     def axes(self, *numbers: int) -> Output:
         """Adds a constant of axes, sizes or the like: a vector of int32."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gdsurgeon.edits.functions.definition import make_function, name_function
 from gdsurgeon.errors import EditError
+from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Output
 from gdsurgeon.steps.book import Written
 from gdsurgeon.steps.builder import Builder, empty_graph
@@ -55,12 +56,12 @@ class Chain:
         """
         last = max(place for place, written in enumerate(self.steps) if written.step.one_by_one)
         inner = Builder(empty_graph(), "")
-        item = inner.node("Placeholder", name="item", dtype=value.dtype, shape=())
-        made = value.but(tensor=item.output, shape=())
+        item = inner.node("Placeholder", (), {"dtype": value.dtype, "shape": ()}, "item").output
+        made = value.but(tensor=item, shape=())
         for place in range(len(self.steps)):
             made = self._step(inner, made, place)
             if place >= last and made.is_static:
-                return self.apply(build, _mapped(build, value.tensor, item.output, made), place + 1)
+                return self.apply(build, _mapped(build, value.tensor, item, made), place + 1)
         raise EditError(
             f"{self.name(len(self.steps) - 1)}: the items of a batch need one shape, and it gives {made.told}",
             advice="one-size",
@@ -79,12 +80,12 @@ class Chain:
 
 def _mapped(build: Builder, batch: Output, item: Output, made: Value) -> Value:
     """What is MADE of one ITEM, of each item of BATCH: a function, and a node that calls it for each."""
-    nodes = [node for node in item.node.graph.nodes() if node is not item.node]  # type: ignore[attr-defined]
+    nodes = [node for node in graph_of(item).nodes() if node is not item.node]
     function = make_function(nodes, [item], [made.tensor], attrs={})
     name_function(function, build.scope)
     build.graph.functions.add(function)
     assert made.shape is not None
-    node = build.node(
+    tensor = build.add(
         "MapDefun",
         batch,
         Targuments=[batch.dtype],
@@ -94,4 +95,4 @@ def _mapped(build: Builder, batch: Output, item: Output, made: Value) -> Value:
         f=function.signature.name,
     )
     layout = f"N{made.layout}" if made.layout in ("HWC", "CHW") else ""
-    return made.but(tensor=node.output, shape=(-1, *made.shape), layout=layout, beside={})
+    return made.but(tensor=tensor, shape=(-1, *made.shape), layout=layout, beside={})

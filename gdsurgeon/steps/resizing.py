@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import FLOAT64, INT32
@@ -42,9 +44,9 @@ _LIKE = """
     explanation="The aspect ratio changes with the size: short-side and letterbox keep it. " + _LIKE,
     takes=any_size,
 )
-def resize(build: Builder, value: Value, *, height: int, width: int, **kernel: object) -> Value:
+def resize(build: Builder, value: Value, *, height: int, width: int, **kernel: Any) -> Value:
     value.require_image()
-    return resized(build, value, (height, width), kernel_of(**kernel))  # type: ignore[arg-type]
+    return resized(build, value, (height, width), kernel_of(**kernel))
 
 
 @step(
@@ -57,9 +59,9 @@ def resize(build: Builder, value: Value, *, height: int, width: int, **kernel: o
     + _LIKE,
     takes=any_size,
 )
-def short_side(build: Builder, value: Value, *, size: int, **kernel: object) -> Value:
+def short_side(build: Builder, value: Value, *, size: int, **kernel: Any) -> Value:
     value.require_image()
-    chosen = kernel_of(**kernel)  # type: ignore[arg-type]
+    chosen = kernel_of(**kernel)
     if min(value.size) >= 0:
         shorter = min(value.size)
         height, width = (size * side // shorter for side in value.size)
@@ -85,10 +87,10 @@ def short_side(build: Builder, value: Value, *, size: int, **kernel: object) -> 
     takes=any_size,
 )
 def letterbox(
-    build: Builder, value: Value, *, height: int, width: int, pad: float, centered: bool, **kernel: object
+    build: Builder, value: Value, *, height: int, width: int, pad: float, centered: bool, **kernel: Any
 ) -> Value:
     value.require_image()
-    chosen = kernel_of(**kernel)  # type: ignore[arg-type]
+    chosen = kernel_of(**kernel)
     there = height_and_width(build, value)
     exact = build.add("Cast", there, DstT=FLOAT64)
     factor = build.add(

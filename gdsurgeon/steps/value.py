@@ -52,6 +52,10 @@ class Value:
         """The same but for CHANGES."""
         return replace(self, **changes)
 
+    def anew(self, tensor: Output, dtype: DType, shape: Shape) -> Value:
+        """What was computed of it and is something else: nothing is known of it but type and shape."""
+        return Value(tensor, dtype, shape, beside=self.beside)
+
     @property
     def told(self) -> str:
         """``float32 [?,?,3]``."""
@@ -82,7 +86,7 @@ class Value:
     @property
     def size(self) -> tuple[int, int]:
         """Height and width of an image with its channels last; -1 where one is not known."""
-        return self.shape[-3:-1] if self.shape is not None else (-1, -1)  # type: ignore[return-value]
+        return (self.shape[-3], self.shape[-2]) if self.shape is not None else (-1, -1)
 
     def require_numbers(self) -> None:
         """Raises Unfit where it holds no numbers."""
