@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.change_signatures import change_signatures as change_signatures
     from gdsurgeon.edits.claims import EditResult as EditResult
     from gdsurgeon.edits.clone_scope import clone_scope as clone_scope
+    from gdsurgeon.edits.compat import compat as compat
     from gdsurgeon.edits.control import control as control
     from gdsurgeon.edits.copying.copy_in import copy_in as copy_in
     from gdsurgeon.edits.copying.copy_nodes import copy_nodes as copy_nodes
@@ -121,6 +122,7 @@ COMMANDS = {
     "remove": Entry("Nodes", "Remove the selected nodes.", "cli.remove", "edits.remove.remove"),
     "set-attr": Entry("Nodes", "Set attrs of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
     "swap-op": Entry("Nodes", "Change the op of nodes.", "cli.swap_op", "edits.swap_op.swap_op"),
+    "compat": Entry("Nodes", "Make a file that an older TensorFlow takes.", "cli.compat", "edits.compat.compat"),
     "set-device": Entry("Nodes", "Say where nodes ask to run.", "cli.set_device", "edits.set_device.set_device"),
     "fuse-ops": Entry(
         "Functions", "Make the selected nodes one call of a function.", "cli.fuse_ops", "edits.fuse_ops.fuse_ops"

@@ -83,6 +83,7 @@ HINTS: Mapping[str, str] = {
     "keep-others": "gdsurgeon slim {model} --signature KEY -o OUT keeps other signatures alone",
     "list-steps": "gdsurgeon steps lists them",
     "longer": "--timeout gives it longer",
+    "make-older": "gdsurgeon compat {model} --target {target} -o OUT makes one of it that it does",
     "make-writable": "make it writable, or name another output with -o",
     "map-boundary": "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body",
     "map-name": "{option} {form} names it where the names differ",

@@ -35,6 +35,7 @@ def audit(comparison: Comparison, intent: Intent, unsaid: str = "nobody asked fo
         *_rewirings(facts, after, known),
         *_alterations(facts, known),
         *_beside(facts, intent, known),
+        *_unsaid_beside(facts, intent),
     ]
     for name in dict.fromkeys(item.node for item in intent.altered):
         node = after.find(name)
@@ -156,9 +157,13 @@ def _beside(facts: Facts, intent: Intent, known: _Known) -> Iterator[str]:
     gone = {f"gradient of {name}" for name in (*intent.functions.removed, *intent.functions.added)}
     gone |= {f"place of {name}" for name in known.replaced}
     for what, (was, now) in facts.beside.items():
-        if what not in gone:
+        if what not in gone and (what not in intent.beside or intent.beside[what] != now):
             change = "was added" if was is None else "is gone" if now is None else "is another"
             yield f"the {printable(what)} {change}, and {known.unsaid}"
+
+
+def _unsaid_beside(facts: Facts, intent: Intent) -> Iterator[str]:
+    yield from (f"the {what} were to be others, and are not" for what in intent.beside if what not in facts.beside)
 
 
 def _functions(facts: Facts, after: Graph, intent: Intent, unsaid: str) -> Iterator[str]:

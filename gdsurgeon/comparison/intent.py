@@ -55,7 +55,8 @@ class Intent(Data):
     in a graph that was added to those that its nodes have now. `changed` names (after) the nodes of which an attr, the
     op, the device or the control inputs are others. `moved` maps a tensor of the graph before whose value has another
     name now, and not only because its node was renamed, to that name. `functions` names what has come into, gone from
-    or changed in the function library.
+    or changed in the function library. `beside` says what the graph has now beside its nodes and functions:
+    ``versions``, serialised.
 
     `altered` says what exactly nodes that are changed or made are now, `copies` of which nodes those that were added
     are copies. A specification says so; an edit says only what that does not know, such as a shape that was inferred.
@@ -71,6 +72,7 @@ class Intent(Data):
     moved: dict[str, str] = field(default_factory=dict)
     functions: FunctionChanges = field(default_factory=lambda: FunctionChanges())
     altered: list[Altered] = field(default_factory=list)
+    beside: dict[str, Value] = field(default_factory=dict)
     copies: list[Copies] = field(default_factory=list)
 
     def after(self, name: str) -> str:

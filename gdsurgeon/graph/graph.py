@@ -13,7 +13,7 @@ from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
 from gdsurgeon.graph.overlay import Overlay
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
-from gdsurgeon.graph.writing import replaced_functions, replaced_nodes, spliced
+from gdsurgeon.graph.writing import replaced_beside, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.text import an, near_miss
 from gdsurgeon.wire.output import OutputFile
@@ -170,8 +170,7 @@ class Graph:
                 yield name
             elif name in respelt:
                 yield respelt[name]
-        for node in self._overlay.added:
-            yield node.name
+        yield from (node.name for node in self._overlay.added)
 
     def nodes(self) -> Iterator[Node]:
         """All nodes now, in the order of `names`."""
@@ -272,6 +271,10 @@ class Graph:
         node.device_override = device
         self._overlay.touch(node)
 
+    def set_versions(self, versions: bytes) -> None:
+        """Sets the versions (a serialised VersionDef) of what is written; `store` has those of the file."""
+        self._overlay.say_versions(versions)
+
     def touch(self, node: Node) -> None:
         """Has NODE written anew, in normal form."""
         _ = node.inputs
@@ -293,12 +296,9 @@ class Graph:
             self._adopt(node)
         for node in names:
             if node.base_name is not None:
-                self._overlay.touch(node)
-                for user in self._base_users(node):
-                    if user not in self._overlay.removed:
-                        self._overlay.touch(user)
-                for user in self.colocated_with(node):
-                    self._overlay.touch(user)
+                users = [user for user in self._base_users(node) if user not in self._overlay.removed]
+                for named in (node, *users, *self.colocated_with(node)):
+                    self._overlay.touch(named)
 
     def _check_names(self, names: Mapping[Node, str]) -> None:
         given: dict[str, Node] = {}
@@ -468,7 +468,7 @@ class Graph:
         nodes = replaced_nodes(self.store, overlay.touched, overlay.removed, overlay.added)
         if self._borrowed is not None:
             return spliced(self.store, nodes) + self._borrowed.chunks()
-        return spliced(self.store, nodes + replaced_functions(self.store, self.functions))
+        return spliced(self.store, nodes + replaced_beside(self.store, self.functions, overlay.versions))
 
     def save(self, path: str) -> None:
         """Writes the graph to PATH, whole or not at all; as text where the suffix says so, or it was text.

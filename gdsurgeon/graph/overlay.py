@@ -21,6 +21,7 @@ class Overlay:
         added: other nodes, in order, each with the node of the file that it follows; None: at the end.
         users: for a node those that read it, or wait for it, or have done so.
         colocated: likewise those that are colocated with it.
+        versions: what the file says of versions now, a serialised VersionDef; None: what it said.
     """
 
     def __init__(self) -> None:
@@ -33,11 +34,12 @@ class Overlay:
         self.added: dict[Node, Node | None] = {}
         self.users: dict[Node, dict[Node, None]] = {}
         self.colocated: dict[Node, dict[Node, None]] = {}
+        self.versions: bytes | None = None
 
     @property
     def is_changed(self) -> bool:
         """Whether there is any difference."""
-        return bool(self.touched or self.removed or self.added)
+        return bool(self.touched or self.removed or self.added or self.versions is not None)
 
     def has(self, node: Node) -> bool:
         """Whether NODE, which was in the graph, still is."""
@@ -58,6 +60,11 @@ class Overlay:
         """Notes that NODE is colocated with OTHERS."""
         for other in others:
             self.colocated.setdefault(other, {})[node] = None
+
+    def say_versions(self, versions: bytes) -> None:
+        """Notes what the file is to say of versions."""
+        self.version += 1
+        self.versions = versions
 
     def enter(self, node: Node, after: Node | None) -> None:
         """Takes in a new node, to be written after AFTER or at the end."""

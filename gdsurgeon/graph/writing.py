@@ -9,10 +9,12 @@ from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR, colocated_names
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.store import Store
+from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Changes, Piece, encode_node, patched, record_tag
 from gdsurgeon.wire.node_record import size_of as size_of_pieces
 from gdsurgeon.wire.protos import NodeDef
+from gdsurgeon.wire.scan import VERSIONS
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
 
 Replacement = tuple[int, int, list[Chunk]]
@@ -61,15 +63,20 @@ def replaced_nodes(
     return out
 
 
-def replaced_functions(store: Store, functions: FunctionLibrary) -> list[Replacement]:
-    """What comes in the place of the function library."""
-    if not functions.is_changed:
-        return []
-    spans = store.library_fields
-    if spans:
-        return [(span.start, span.end, functions.chunks_of(span)) for span in spans]
+def replaced_beside(store: Store, functions: FunctionLibrary, versions: bytes | None) -> list[Replacement]:
+    """What comes in the place of the function library, and of the versions, which are VERSIONS now; None: they stay."""
+    out: list[Replacement] = []
     end = store.layout.end_of_nodes
-    return [(end, end, functions.added_chunks())]
+    if functions.is_changed:
+        spans = store.library_fields
+        out += [(span.start, span.end, functions.chunks_of(span)) for span in spans]
+        out += [(end, end, functions.added_chunks())] if not spans else []
+    if versions is not None:
+        spans = store.fields(VERSIONS)
+        out += [(span.start, span.end, []) for span in spans[1:]]
+        start, stop = (spans[0].start, spans[0].end) if spans else (end, end)
+        out.append((start, stop, [encode_len(VERSIONS, versions)]))
+    return out
 
 
 def encoded(node: Node) -> list[Chunk]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.wire.messages import DATA
@@ -91,7 +91,11 @@ def op_def(name: str) -> OpDef | None:
     begin = start + len(name) + 2
     import json
 
-    row = json.loads(table[begin : table.index("\n", begin)])
+    return definition(name, json.loads(table[begin : table.index("\n", begin)]))
+
+
+def definition(name: str, row: Mapping[str, Any]) -> OpDef:
+    """The signature of the op NAME of which a table has ROW; see `scripts/make_tensorflow_tables.py`."""
     allowed, minima = row.get("t", {}), row.get("m", {})
     attrs = (_attr(allowed.get(item[0], ()), minima.get(item[0]), *item) for item in row.get("a", ()))
     return OpDef(

@@ -15,6 +15,7 @@ SPECIFIED = frozenset(
         "add_preprocessing",
         "change_signatures",
         "clone_scope",
+        "compat",
         "control",
         "extract",
         "freeze",

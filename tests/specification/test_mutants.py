@@ -329,7 +329,7 @@ MUTANTS = [
         "writing: fields that are not known are lost", "wire.node_record", "        else:\n            yield span\n        if inputs", "        elif number in KNOWN_FIELDS:\n            yield span\n        if inputs", of(lambda g: gds.set_device(g, device="/cpu:0", nodes=["x"]), lambda: unknown()),
     ),
     Mutant(
-        "graph: colocations do not follow a name", "graph.graph", "                for user in self.colocated_with(node):\n                    self._overlay.touch(user)\n", "", of(renamed, lambda: colocated()),
+        "graph: colocations do not follow a name", "graph.graph", ", *self.colocated_with(node)):", "):", of(renamed, lambda: colocated()),
     ),
 ]  # fmt: skip
 

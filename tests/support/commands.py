@@ -93,6 +93,7 @@ CASES = {
     "add-postprocessing": Case((MODEL, "post.pb"), ((MODEL,),), ((MODEL, "wrong_post.pb"), "'scores'")),
     "add-preprocessing": Case((MODEL, "pre.pb"), ((MODEL,),), ((MODEL, "wrong.pb"), "'image'")),
     "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "'tower'")),
+    "compat": Case((MODEL, "--target", "1.15"), ((MODEL,),), ((MODEL, "--target", "1.155"), "'1.15'")),
     "control": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "'guard'")),
     "diff": Case((MODEL, "./model.pb"), ((MODEL,),), ((MODEL, "./model.pb", "--in", "f"), "'F'")),
     "extract": Case(

@@ -1,0 +1,195 @@
+"""What a release of TensorFlow does not know of a graph: ops, attrs, values, types, versions; in functions, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.attrs import kind_of, plain
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_count
+from gdsurgeon.ops.releases import Release, names_with, releases
+from gdsurgeon.text import counted, listed
+from gdsurgeon.wire.protos import AttrValue
+
+
+class Unknown(NamedTuple):
+    """Something about a node that a release does not know, or takes for something else.
+
+    Attributes:
+        function: in whose body the node is; '' where it is one of the graph.
+        node: its name.
+        op: its op.
+        kind: ``op``, ``attr`` (it has none of that name), ``value`` (it does not take that one), ``missing`` (an attr
+            that it needs), ``default`` (another is taken where the node has none), ``inputs``, ``outputs``.
+        key: the attr, or ''.
+        text: what is wrong, in words; the same for nodes of which the same is wrong.
+    """
+
+    function: str
+    node: str
+    op: str
+    kind: str
+    key: str
+    text: str
+
+
+def unknown_to(graph: Graph, release: Release) -> list[Unknown]:
+    """All that RELEASE does not know of the nodes of GRAPH, and of the functions that these come to use."""
+    look = _Look(graph, release)
+    out = [unknown for node in graph.nodes() for unknown in look.at("", node)]
+    for name in sorted(used_functions(graph)):
+        if name in graph.functions:
+            body = Body(graph, name, {}, lenient=True)
+            out += [unknown for node in body.graph.nodes() if node not in body.graph.ends
+                    for unknown in look.at(name, node)]  # fmt: skip
+    return out
+
+
+def unknown_version(graph: Graph, release: Release) -> str:
+    """Why RELEASE would not read a file for what it says of versions; '' where it would."""
+    versions = graph.store.versions
+    if release.version in versions.bad_consumers:
+        return f"the file says that GraphDef version {release.version} must not read it"
+    if versions.min_consumer > release.version:
+        return (
+            f"the file is for GraphDef version {versions.min_consumer} and later, and TensorFlow {release.name} is of "
+            f"{release.version}"
+        )
+    return ""
+
+
+def told(found: list[Unknown]) -> list[str]:
+    """FOUND in lines, one for what is wrong in the same way, with the nodes of which it is."""
+    groups: dict[str, list[Unknown]] = {}
+    for unknown in found:
+        groups.setdefault(unknown.text, []).append(unknown)
+    out = []
+    for text, those in groups.items():
+        places = (quoted(u.node) + (f" in function {quoted(u.function)}" if u.function else "") for u in those)
+        out.append(f"{text}: {counted(len(those), 'node')}, {listed(places, 3)}")
+    return out
+
+
+class _Look:
+    """Looks at nodes through the eyes of a release."""
+
+    def __init__(self, graph: Graph, release: Release) -> None:
+        self._functions = graph.functions
+        self._release = release
+        self._newest = releases()[-1]
+        self._producer = min(graph.store.producer, release.version)
+        self._definitions: dict[str, OpDef | None] = {}
+        self._alike: dict[str, bool] = {}
+
+    def _definition(self, op: str) -> OpDef | None:
+        if op not in self._definitions:
+            self._definitions[op] = self._release.op_def(op)
+            self._alike[op] = self._release.knows_as(op, self._newest)
+        return self._definitions[op]
+
+    def at(self, function: str, node: Node) -> Iterator[Unknown]:
+        """What is unknown of NODE."""
+        definition = self._definition(node.op)
+        for kind, key, text in self._lines(node, definition):
+            yield Unknown(function, node.name, node.op, kind, key, text)
+        for read in node.inputs:
+            producer = self._definition(read.node.op) if read.node.exists else None
+            if producer is None or self._alike[read.node.op] or read.index == 0:
+                continue
+            count = arg_count(producer.outputs, producer, read.node.plain_attr)
+            if read.index >= count:
+                text = f"{read.node.op} gives {counted(count, 'output')}, and output {read.index} is read"
+                yield Unknown(function, read.node.name, read.node.op, "outputs", "", text)
+
+    def _lines(self, node: Node, definition: OpDef | None) -> Iterator[tuple[str, str, str]]:
+        if definition is None:
+            if node.op not in self._functions:
+                yield "op", "", _unknown_op(node.op)
+            return
+        if definition.removed_in and self._producer >= definition.removed_in:
+            yield "op", "", f"{node.op} is not for GraphDefs of version {definition.removed_in} and later"
+        keys = node.attr_keys
+        if not self._alike[node.op]:
+            yield from self._differing(node, definition, keys)
+        for key in keys:
+            attr = definition.attrs.get(key)
+            if attr is not None and "type" in attr.kind:
+                yield from self._types(node, attr)
+
+    def _differing(self, node: Node, definition: OpDef, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+        """What is unknown of a node whose op is not as it is in the newest release."""
+        newest = self._newest.op_def(node.op)
+        for key in keys:
+            attr = definition.attrs.get(key)
+            if key.startswith("_"):
+                continue
+            if attr is None:
+                value = node.attr(key)
+                yield "attr", key, f"{node.op} has no attr {quoted(key)}, which is {_told(value)}"
+            elif attr.kind != "tensor":
+                yield from _unfit(node, attr)
+        for attr in definition.attrs.values():
+            if attr.name in keys:
+                continue
+            now = newest.attrs.get(attr.name) if newest is not None else None
+            if not attr.has_default:
+                yield "missing", attr.name, f"{node.op} needs an attr {quoted(attr.name)}"
+            elif now is not None and now.has_default and now.default != attr.default:
+                yield "default", attr.name, f"{quoted(attr.name)} of {node.op} has another default"
+        wanted = arg_count(definition.inputs, definition, node.plain_attr)
+        if wanted != len(node.inputs):
+            yield "inputs", "", f"{node.op} takes {counted(wanted, 'input')}, and has {len(node.inputs)}"
+
+    def _types(self, node: Node, attr: AttrDef) -> Iterator[tuple[str, str, str]]:
+        """DataTypes of which the release has never heard."""
+        value = node.attr(attr.name)
+        for dtype in [] if value is None else [value.type] if attr.kind == "type" else value.list.type:
+            if base_dtype(dtype) > self._release.last_dtype:
+                yield "value", attr.name, f"there is no {dtype_name(dtype)}, which {node.op} has as {quoted(attr.name)}"
+
+
+def _unfit(node: Node, attr: AttrDef) -> Iterator[tuple[str, str, str]]:
+    """What an attr of NODE holds and may not."""
+    value = node.attr(attr.name)
+    kind = "" if value is None else kind_of(value)
+    if value is None or not kind or kind == "placeholder":
+        return
+    if kind != attr.kind and not (kind == "list()" and attr.kind.startswith("list(")):
+        yield "value", attr.name, f"{quoted(attr.name)} of {node.op} is {attr.kind}, and not {kind}"
+        return
+    held = plain(value)
+    items = held if isinstance(held, list) else [held]
+    for item in items if attr.allowed else ():
+        if item not in attr.allowed:
+            assert isinstance(item, int)
+            yield "value", attr.name, f"{node.op} does not take {dtype_name(item)} as {quoted(attr.name)}"
+    for item in items if attr.texts else ():
+        if isinstance(item, bytes) and item.decode("utf-8", "replace") not in attr.texts:
+            spelt = printable(item.decode("utf-8", "replace"))
+            yield "value", attr.name, f"{node.op} does not take {quoted(spelt)} as {quoted(attr.name)}"
+    if attr.minimum is not None:
+        size = len(items) if attr.kind.startswith("list(") else held
+        if isinstance(size, int) and size < attr.minimum:
+            yield "value", attr.name, f"{quoted(attr.name)} of {node.op} is at least {attr.minimum}"
+
+
+def _unknown_op(op: str) -> str:
+    known = names_with(op)
+    if not known:
+        return f"no TensorFlow has the op {quoted(op)}"
+    where = f"{known[0]} is the first to have it" if known[-1] == releases()[-1].name else f"{known[-1]} was the last"
+    return f"there is no op {quoted(op)} ({where})"
+
+
+def _told(value: AttrValue | None) -> str:
+    """An attr's value in a few words."""
+    held = None if value is None else plain(value)
+    if held is None:
+        return f"a {kind_of(value)}" if value is not None else "nothing"
+    return printable(held.decode("utf-8", "replace") if isinstance(held, bytes) else str(held))[:40]

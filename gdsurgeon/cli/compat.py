@@ -1,0 +1,66 @@
+"""gdsurgeon compat."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.options import edit_options, tolerance_options
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import EditError, UsageError, printable
+
+if TYPE_CHECKING:
+    from gdsurgeon.operation.edit import Request
+
+
+@click.command("compat", cls=Command)
+@edit_options
+@tolerance_options
+@click.option("--target", metavar="RELEASE", required=True, help="The TensorFlow that is to take it, as in 1.15.")
+@click.option("--check", "only_check", is_flag=True, help="Only tell what it does not know: exit 0 or 4.")
+def command(request: Request, target: str, only_check: bool, rtol: float | None, atol: float | None) -> None:
+    """Make a file that an older TensorFlow takes, with the older forms of what that does not know.
+
+    Attrs that have the default of later releases go, ops become older forms that give the same; what has none is
+    refused, all of it at once. In functions, too. Proven by running: the outputs are bit-identical, or within --rtol
+    and --atol; and every node is held against what the release itself says of its ops.
+
+    \b
+    Examples:
+      gdsurgeon compat model.pb --target 1.15 --check
+      gdsurgeon compat model.pb --target 1.15 -o older.pb
+    """
+    if only_check:
+        if request.out is not None or request.in_place:
+            raise UsageError("--check writes nothing: it goes with neither -o nor -i")
+        _check(request, target)
+        return
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.edits.compat import compat
+
+    run_edit("compat", request, lambda graph: compat(graph, target, rtol=rtol or 0.0, atol=atol or 0.0))
+
+
+def _check(request: Request, target: str) -> None:
+    """Tells what the release TARGET does not know. Raises EditError: that is something."""
+    from gdsurgeon.analysis.queries.unknown_to import told, unknown_to, unknown_version
+    from gdsurgeon.container.load import open_model
+    from gdsurgeon.edits.compat import known_release
+
+    wanted = known_release(target)
+    graph = open_model(request.model, request.wanted).graph
+    version = unknown_version(graph, wanted)
+    found = [*told(unknown_to(graph, wanted)), *([version] if version else [])]
+    name = printable(graph.source_name)
+    if found:
+        raise EditError(
+            f"TensorFlow {wanted.name} does not know all of {name}:",
+            code="not-compatible",
+            details=tuple(found),
+            facts={"target": wanted.name, "model": shlex.quote(printable(request.model))},
+            advice="make-older",
+        )
+    terminal.summary([f"TensorFlow {wanted.name} knows all of {name}: {graph.node_count:,} nodes"])

@@ -1,0 +1,245 @@
+"""compat: a graph for an older release of TensorFlow, with the older forms of what that does not know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.analysis.queries.unknown_to import Unknown, told, unknown_to
+from gdsurgeon.comparison.facts import FunctionChanges
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.older import arithmetic, arrays, attrs, broadcasting, images
+from gdsurgeon.edits.older.defaults import same_value, spelt_out
+from gdsurgeon.edits.older.site import Places, Rule, Site
+from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.op_defs import AttrDef
+from gdsurgeon.ops.releases import Release, release, releases
+from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import counted, near_miss
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.write import ChunkSource
+
+RULES: dict[str, Rule] = {
+    rule.op: rule for family in (arithmetic, arrays, attrs, broadcasting, images) for rule in family.RULES
+}
+"""The older forms that there are, by the op that they replace."""
+MOST_STEPS = 8
+"""Replacements of one node, one after the other: each is an older form of the one before."""
+
+
+@edit
+def compat(graph: Graph, target: str, *, rtol: float = 0.0, atol: float = 0.0) -> EditResult:
+    """Makes a graph one that the release TARGET of TensorFlow takes, and that gives what it gave.
+
+    Attrs that TARGET has not got go where they have the default of the newest release, ops become older forms where
+    these give the same. What the file says of versions becomes what TARGET reads.
+
+    Args:
+        graph: changed in place.
+        target: a release, ``1.15`` or ``1.15.5``.
+        rtol, atol: by how much the outputs may differ; by default not by a bit.
+
+    Raises:
+        EditError: there is no such release, or something has no older form; all of it is in the details, and the graph
+            is as it was.
+        NothingToDo: TARGET knows all of it.
+    """
+    wanted = known_release(target)
+    _Work(_copy(graph), wanted).carry_out()
+    work = _Work(graph, wanted)
+    work.carry_out()
+    if not graph.is_changed:
+        raise NothingToDo(f"nothing would change: TensorFlow {wanted.name} knows all of it")
+    return work.result(SameOutputs(rtol, atol, as_written=bool(work.bodies)))
+
+
+def known_release(target: str) -> Release:
+    """The release TARGET. Raises EditError: the table has none of that name."""
+    found = release(target)
+    if found is None:
+        first, last = releases()[0].name, releases()[-1].name
+        near = near_miss(target, [each.name for each in releases()])
+        raise EditError(
+            f"there is no table of TensorFlow {quoted(target)}: there is one of each from {first} to {last}.{near}",
+            code="no-such-release",
+            facts={"target": target, "releases": [each.name for each in releases()]},
+        )
+    return found
+
+
+def _copy(graph: Graph) -> Graph:
+    """The same graph, to be changed in its place."""
+    out = Graph(ChunkSource(graph.chunks(), graph.source_name))
+    out.serving = graph.serving
+    return out
+
+
+class _Work:
+    """Makes a graph fit for a release.
+
+    Attributes:
+        bodies: the functions that were changed, by name.
+    """
+
+    def __init__(self, graph: Graph, wanted: Release) -> None:
+        self.graph = graph
+        self.release = wanted
+        self.newest = releases()[-1]
+        self.bodies: dict[str, Body] = {}
+        self._versions: bytes | None = None
+        self._replaced: Counter[str] = Counter()
+        self._dropped: Counter[str] = Counter()
+        self._notes: dict[str, None] = {}
+        self._refused: dict[tuple[str, str], str] = {}  # by function and node
+
+    def carry_out(self) -> None:
+        """Does all of it. Raises EditError, and has changed the graph then."""
+        self._mend(self.graph, "")
+        for name in sorted(used_functions(self.graph)):
+            if name in self.graph.functions:
+                self._mend_function(name)
+        self._say_versions()
+        left = unknown_to(self.graph, self.release)
+        if left or self._refused:
+            raise EditError(
+                f"TensorFlow {self.release.name} cannot take {printable(self.graph.source_name)}:",
+                code="not-compatible",
+                details=tuple(told([self._with_reason(each) for each in left])),
+                facts={"target": self.release.name},
+            )
+
+    def _with_reason(self, unknown: Unknown) -> Unknown:
+        """What is left of a node, with the reason for which it has no older form."""
+        why = self._refused.get((unknown.function, unknown.node), "")
+        return unknown._replace(text=f"{unknown.text}; {why}") if why else unknown
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def _mend(self, graph: Graph, function: str) -> None:
+        """Makes the nodes of a graph, or of the body of FUNCTION, older forms."""
+        places = Places(graph, self.release)
+        for node in list(graph.nodes()):
+            if node not in graph.ends:
+                self._mend_node(places, node, function)
+        for node in list(graph.nodes()):
+            if node not in graph.ends:
+                self._mend_attrs(graph, node)
+        self._notes.update(places.notes)
+
+    def _mend_node(self, places: Places, node: Node, function: str) -> None:
+        for _ in range(MOST_STEPS):
+            rule = RULES.get(node.op)
+            if rule is None or not self._is_wanting(node):
+                return
+            old = node.op
+            why = rule.apply(Site(places, node))
+            if why:
+                self._refused[function, node.name] = why
+                return
+            self._replaced[f"{old}  ->  {rule.to}"] += 1
+
+    def _is_wanting(self, node: Node) -> bool:
+        """Whether the release has not got the op of NODE, or lacks an attr of it that says something."""
+        definition = self.release.op_def(node.op)
+        if definition is None:
+            return True
+        newest = self.newest.op_def(node.op)
+        attrs = newest.attrs if newest is not None else {}
+        return any(
+            key not in definition.attrs and not (key in attrs and same_value(node.attr_bytes(key), attrs[key]))
+            for key in node.attr_keys
+            if not key.startswith("_")
+        )
+
+    def _mend_attrs(self, graph: Graph, node: Node) -> None:
+        """Drops attrs that the release has not got and that say nothing, and says what has another default there."""
+        if self.release.knows_as(node.op, self.newest):
+            return
+        old, new = self.release.op_def(node.op), self.newest.op_def(node.op)
+        if old is None or new is None:
+            return
+        for key in node.attr_keys:
+            if key in old.attrs or key.startswith("_"):
+                continue
+            if self._says_nothing(node, key, new.attrs.get(key)):
+                graph.set_attr(node, key, None)
+                why = "says nothing of values" if key in attrs.HARMLESS.get(node.op, ()) else "is the later default"
+                self._dropped[f"{node.op}.{key}, which {why}"] += 1
+        for attr in old.attrs.values():
+            newer = new.attrs.get(attr.name)
+            if newer is None or not newer.has_default or node.has_attr(attr.name):
+                continue
+            if not attr.has_default or attr.default != newer.default:
+                graph.set_attr(node, attr.name, spelt_out(newer))
+
+    @staticmethod
+    def _says_nothing(node: Node, key: str, newer: AttrDef | None) -> bool:
+        if key in attrs.HARMLESS.get(node.op, ()):
+            return True
+        return newer is not None and same_value(node.attr_bytes(key), newer)
+
+    def _mend_function(self, name: str) -> None:
+        """Makes the nodes of the body of a function older forms, where the release does not take one of them."""
+        try:
+            body = Body(self.graph, name)
+        except EditError:
+            return  # it takes types from its calls: what is wrong with it is left, and said
+        self._mend(body.graph, name)
+        if body.graph.is_edited:
+            self.graph.functions.replace(body.function_def())
+            self.bodies[name] = body
+
+    # -- versions ------------------------------------------------------------------------------------------
+
+    def _say_versions(self) -> None:
+        versions = message("tensorflow.VersionDef")()
+        versions.CopyFrom(self.graph.store.versions)
+        versions.producer = min(versions.producer, self.release.version)
+        versions.min_consumer = min(versions.min_consumer, self.release.version)
+        kept = [version for version in versions.bad_consumers if version != self.release.version]
+        if len(kept) < len(versions.bad_consumers):
+            versions.ClearField("bad_consumers")
+            versions.bad_consumers.extend(kept)
+        if versions != self.graph.store.versions:
+            self._versions = versions.SerializeToString(deterministic=True)
+            self.graph.set_versions(self._versions)
+
+    # -- what was done -------------------------------------------------------------------------------------
+
+    def result(self, claim: SameOutputs) -> EditResult:
+        """What was done, and what is claimed of it."""
+        intent = _intent(self.graph)
+        intent.functions = FunctionChanges(changed=list(self.bodies))
+        if self._versions is not None:
+            intent.beside["versions"] = self._versions
+        inside = {name: (body.graph, EditResult(_intent(body.graph))) for name, body in self.bodies.items()}
+        facts: dict[str, Json] = {
+            "target": self.release.name,
+            "replaced": dict(self._replaced),
+            "dropped": dict(self._dropped),
+            "producer": min(self.graph.store.producer, self.release.version),
+        }
+        told_of = [*self._told()]
+        return EditResult(intent, (claim,), notes=list(self._notes), told=told_of, facts=facts, inside=inside)
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        for what, count in self._replaced.items():
+            yield "replaced", f"{what}: {counted(count, 'node')}"
+        for what, count in self._dropped.items():
+            yield "dropped", f"{what}: {counted(count, 'node')}"
+        if self._versions is not None:
+            before, now = self.graph.store.producer, min(self.graph.store.producer, self.release.version)
+            yield "versions", f"producer {before}  ->  {now}, as TensorFlow {self.release.name} writes"
+
+
+def _intent(graph: Graph) -> Intent:
+    """What was done to the nodes of a graph."""
+    added = [node.name for node in graph.touched() if node.base_name is None]
+    gone = [node.base_name for node in graph.removed() if node.base_name is not None]
+    changed = [node.name for node in graph.touched() if node.base_name is not None]
+    return Intent(added=added, removed=[name for name in gone if name not in added], changed=changed)

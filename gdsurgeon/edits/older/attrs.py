@@ -1,0 +1,44 @@
+"""Attrs that a release has not got: those that say nothing there, or nothing about values."""
+
+from __future__ import annotations
+
+from gdsurgeon.edits.older.site import Rule, Site
+from gdsurgeon.graph.attrs import Shape
+
+HARMLESS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), ("output_shapes",)),
+    **dict.fromkeys(("While", "StatelessWhile"), ("output_shapes", "parallel_iterations")),
+    **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall"), ("config", "config_proto", "executor_type")),
+    "VarHandleOp": ("debug_name",),
+}
+"""Attrs that state shapes, or say how something is run, by op: without them the values are the same."""
+
+
+def _equal(site: Site) -> str:
+    """Whether shapes fit is asked when the graph runs; where they are known to fit, nothing is asked."""
+    if site.node.setting("incompatible_shape_error") or _fit(site.shape(0), site.shape(1)):
+        return site.become(site.node.op, drop=("incompatible_shape_error",))
+    return "it gives a value for shapes that do not fit, and these are not known to: set-shape says what inputs are"
+
+
+def _fit(a: Shape, b: Shape) -> bool:
+    """Whether tensors of these shapes broadcast for certain."""
+    if a == () or b == ():
+        return True
+    if a is None or b is None:
+        return False
+    pairs = zip(reversed(a), reversed(b), strict=False)
+    return all(x == 1 or y == 1 or x == y >= 0 for x, y in pairs)
+
+
+def _tensor_array(site: Site) -> str:
+    """Who says that all elements are of one shape is given some where nothing was written: an array of no rows."""
+    site.note("a TensorArray in which nothing was written cannot be read as a whole by this release, and here it can")
+    return site.become("TensorArrayV3", drop=("identical_element_shapes",))
+
+
+RULES = (
+    Rule("Equal", "Equal without incompatible_shape_error", "shapes that are known to broadcast", _equal),
+    Rule("NotEqual", "NotEqual without incompatible_shape_error", "shapes that are known to broadcast", _equal),
+    Rule("TensorArrayV3", "TensorArrayV3 without identical_element_shapes", "", _tensor_array),
+)

@@ -1,0 +1,49 @@
+"""Ops of images and of detection."""
+
+from __future__ import annotations
+
+from gdsurgeon.edits.older.site import Rule, Site, typed
+from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, base_dtype
+
+_MORE = ("pad_to_max_output_size",)
+
+
+def _nms(site: Site) -> str:
+    """NonMaxSuppressionV4 and V5 where they do what V3 does."""
+    if site.node.setting("pad_to_max_output_size"):
+        return "it pads what it gives: a Pad behind it does"
+    if site.reads() - {0}:
+        return "more of it is read than which boxes are selected: GatherV2 of the scores, and Size, give that"
+    inputs = site.node.inputs
+    if len(inputs) > 5:
+        sigma = site.value(5)
+        if sigma is None or sigma.values != [0.0]:
+            return "it lowers scores (soft_nms_sigma is not a constant 0)"
+    return site.become("NonMaxSuppressionV3", inputs[:5], drop=_MORE)
+
+
+def _nms_v3(site: Site) -> str:
+    """The boxes of V2, those with a score above the threshold: they come first, the better before the worse."""
+    boxes, scores, most, overlap, threshold = site.node.inputs
+    dtype = base_dtype(scores.dtype)
+    kept = {key: value for key, value in site.node.attrs() if key in ("T", "T_threshold")}
+    chosen = site.add("chosen", "NonMaxSuppressionV2", [boxes, scores, most, overlap], **kept)
+    axis = site.ints("axis", 0)
+
+    def gathered(name: str, values: Output, indices: Output, itype: int) -> Output:
+        dtypes = typed(Tparams=base_dtype(values.dtype), Tindices=itype, Taxis=INT32)
+        return site.add(name, "GatherV2", [values, indices, axis], **dtypes)
+
+    above = site.add("above", "Greater", [gathered("scores", scores, chosen, INT32), threshold], **typed(T=dtype))
+    rows = site.add("rows", "Where", [above], **typed(T=BOOL))
+    flat = site.add("flat", "Reshape", [rows, site.ints("vector", [-1])], **typed(T=INT64, Tshape=INT32))
+    dtypes = typed(Tparams=INT32, Tindices=INT64, Taxis=INT32)
+    return site.become("GatherV2", [chosen, flat, axis], drop=("T", "T_threshold"), attrs=dtypes)
+
+
+RULES = (
+    Rule("NonMaxSuppressionV5", "NonMaxSuppressionV3", "soft_nms_sigma 0, no padding, output 0 alone is read", _nms),
+    Rule("NonMaxSuppressionV4", "NonMaxSuppressionV3", "no padding, output 0 alone is read", _nms),
+    Rule("NonMaxSuppressionV3", "NonMaxSuppressionV2, then those above the threshold", "", _nms_v3),
+)

@@ -1,0 +1,262 @@
+"""compat: every node is as the release has it; what it took is as it was, the rest is an older form of what it was.
+
+The definitions of a release's ops are data, and the same for the edit. How a node is held against them is said here
+once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.facts import FunctionChanges
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.functions import FunctionLibrary
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.op_defs import AttrDef, OpDef
+from gdsurgeon.ops.releases import Release, release, releases
+from gdsurgeon.specification.sharing import calling_nodes, named_by_node
+from gdsurgeon.wire.protos import AttrValue, NodeDef
+
+FORMS: Mapping[str, tuple[str, ...]] = {
+    "AddV2": ("Add",),
+    "BatchMatMulV2": ("BatchMatMul",),
+    "BatchMatMulV3": ("BatchMatMulV2", "BatchMatMul"),
+    "BroadcastTo": ("Tile",),
+    "DisableCopyOnRead": ("NoOp",),
+    "EnsureShape": ("Identity",),
+    "FusedBatchNormV3": ("FusedBatchNormV2",),
+    "LeakyRelu": ("Maximum",),
+    "NonMaxSuppressionV3": ("GatherV2",),
+    "NonMaxSuppressionV4": ("NonMaxSuppressionV3", "GatherV2"),
+    "NonMaxSuppressionV5": ("NonMaxSuppressionV3", "GatherV2"),
+    "SelectV2": ("Select",),
+}
+"""What a node may become that the release has not got."""
+OTHER_INPUTS = frozenset(("Tile", "NoOp", "GatherV2", "Maximum", "NonMaxSuppressionV3"))
+"""The ops that older forms end in and that read more or less than what they stand for."""
+UNSAID = {"Equal": "incompatible_shape_error", "NotEqual": "incompatible_shape_error"}
+UNSAID |= {"TensorArrayV3": "identical_element_shapes", "VarHandleOp": "debug_name"}
+"""Attrs that may go whatever they hold; of the others only those that hold the default."""
+UNSAID_OF_CALLS = frozenset(("output_shapes", "parallel_iterations", "config", "config_proto", "executor_type"))
+
+
+def violations(comparison: Comparison, target: str, rtol: float = 0.0, atol: float = 0.0) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    del rtol, atol  # of the proof
+    wanted = release(target)
+    assert wanted is not None
+    before, after = comparison.before, comparison.after
+    library = after.functions
+    for name, lines in _unfit(after, wanted):
+        yield from (f"{name} {line}" for line in lines)
+    yield from _versions(before, after, wanted)
+    old = {name for name, _ in _unfit_functions(before, wanted)}
+    intent = _node_intent(comparison, wanted)
+    intent.functions = FunctionChanges(changed=[name for name in comparison.inside if name in old and name in library])
+    if "versions" in comparison.facts.beside:
+        intent.beside["versions"] = comparison.facts.beside["versions"][1]
+    yield from audit(comparison, intent)
+    for name, inside in comparison.inside.items():
+        yield from (f"in the function {quoted(name)} {line}" for line in audit(inside, _node_intent(inside, wanted)))
+
+
+def _versions(before: Graph, after: Graph, wanted: Release) -> Iterator[str]:
+    was, now = before.store.versions, after.store.versions
+    if (now.producer, now.min_consumer) != (
+        min(was.producer, wanted.version),
+        min(was.min_consumer, wanted.version),
+    ):
+        yield f"the versions are {now.producer} and {now.min_consumer}"
+    if list(now.bad_consumers) != [version for version in was.bad_consumers if version != wanted.version]:
+        yield f"the versions that must not read it are {list(now.bad_consumers)}"
+
+
+# -- what is different ----------------------------------------------------------------------------------------
+
+
+def _node_intent(comparison: Comparison, wanted: Release) -> Intent:
+    """What of all that is different about nodes may be."""
+    facts, intent = comparison.facts, Intent()
+    newest = releases()[-1]
+    for name, altered in facts.altered.items():
+        old, new = comparison.before[name], comparison.after[name]
+        found = [Altered(name, what, now) for what, (_, now) in altered.items()
+                 if _may_differ(what, old, new, wanted, newest)]  # fmt: skip
+        intent.altered += found
+        intent.changed += [name] if found else []
+    becoming = {name for name, altered in facts.altered.items() if "op" in altered}
+    for slot in facts.rewired:
+        is_own = slot.new.partition(":")[0].startswith(f"{slot.node}/") and slot.new.partition(":")[0] in facts.added
+        if slot.node in becoming and (is_own or comparison.after[slot.node].op in OTHER_INPUTS):
+            intent.rewired.append(slot)
+    intent.added = [name for name in facts.added if any(name.startswith(f"{node}/") for node in becoming)]
+    return intent
+
+
+def _may_differ(what: str, old: Node, new: Node, wanted: Release, newest: Release) -> bool:
+    """Whether this may be different about a node that was OLD and is NEW."""
+    is_other = old.op != new.op
+    if is_other and (wanted.op_def(old.op) is not None or new.op not in FORMS.get(old.op, ())):
+        return False
+    if what in ("op", "inputs"):
+        return is_other
+    if not what.startswith("attr "):
+        return False
+    key = what[5:]
+    has = wanted.op_def(new.op)
+    if has is None:
+        return False
+    if key not in has.attrs:
+        return not new.has_attr(key) and (is_other or _says_nothing(old, key, newest))
+    if old.has_attr(key):
+        return is_other and key in ("T", "Tparams", "Tindices", "Taxis")
+    latest = newest.op_def(new.op)
+    value = new.attr(key)
+    return is_other or (latest is not None and value is not None and _is_default(value, latest.attrs.get(key)))
+
+
+def _says_nothing(node: Node, key: str, newest: Release) -> bool:
+    if UNSAID.get(node.op) == key or ("func" in _kinds(node.op, newest) and key in UNSAID_OF_CALLS):
+        return True
+    definition, value = newest.op_def(node.op), node.attr(key)
+    return definition is not None and value is not None and _is_default(value, definition.attrs.get(key))
+
+
+def _kinds(op: str, newest: Release) -> set[str]:
+    definition = newest.op_def(op)
+    attrs = definition.attrs.values() if definition is not None else ()
+    return {attr.kind.removeprefix("list(").rstrip(")") for attr in attrs}
+
+
+def _is_default(value: AttrValue, attr: AttrDef | None) -> bool:
+    """Whether VALUE holds what ATTR has where nothing is said."""
+    if attr is None or not attr.has_default:
+        return False
+    if isinstance(attr.default, dict):
+        return value == attr_value(bytes.fromhex(attr.default["x"]))
+    which = value.WhichOneof("value")
+    if which == "list":
+        items = [item for _, held in value.list.ListFields() for item in held]
+        return [item.decode() if isinstance(item, bytes) else item for item in items] == attr.default
+    held = getattr(value, which) if which else None
+    return (held.decode("utf-8", "replace") if isinstance(held, bytes) else held) == attr.default
+
+
+# -- what the release says of its ops -------------------------------------------------------------------------
+
+
+class _Record(NamedTuple):
+    """What is held against the definition of an op."""
+
+    op: str
+    keys: Iterable[str]
+    value: Callable[[str], AttrValue | None]
+    reads: int
+
+
+def _unfit(graph: Graph, wanted: Release) -> Iterator[tuple[str, list[str]]]:
+    """The nodes of a graph, and of the functions that it uses, that RELEASE does not take, each with why."""
+    producer = graph.store.versions.producer
+    for node in graph.nodes():
+        record = _Record(node.op, node.attr_keys, node.attr, len(node.inputs))
+        lines = list(_faults(record, wanted, graph.functions, producer))
+        if lines:
+            yield quoted(node.name), lines
+    for name, lines in _unfit_functions(graph, wanted):
+        yield f"in the function {quoted(name)}", lines
+
+
+def _unfit_functions(graph: Graph, wanted: Release) -> Iterator[tuple[str, list[str]]]:
+    """The functions that are used and hold what the release does not take."""
+    named = dict.fromkeys(name for node in calling_nodes(graph) for name in named_by_node(node))
+    for name in graph.functions.reachable(named, gradients=True):
+        function = graph.functions[name]
+        lines = [
+            f"{quoted(node.name)} {line}"
+            for node in function.node_def
+            for line in _faults(_of_function(node), wanted, graph.functions, graph.store.versions.producer)
+        ]
+        if lines or any(_leaves_out(node, wanted) for node in function.node_def):
+            yield name, lines
+
+
+def _leaves_out(node: NodeDef, wanted: Release) -> bool:
+    """Whether a node relies on a default that is another in the release."""
+    old, new = wanted.op_def(node.op), releases()[-1].op_def(node.op)
+    if old is None or new is None:
+        return False
+    pairs = [(attr, new.attrs[attr.name]) for attr in old.attrs.values() if attr.name in new.attrs]
+    return any(b.has_default and a.name not in node.attr and a.default != b.default for a, b in pairs)
+
+
+def _of_function(node: NodeDef) -> _Record:
+    reads = -1 if any(text[:1] != "^" and text.count(":") == 1 for text in node.input) else 0
+    reads = reads or sum(text[:1] != "^" for text in node.input)
+    return _Record(node.op, tuple(node.attr), lambda key: _held(node, key), reads)
+
+
+def _held(node: NodeDef, key: str) -> AttrValue | None:
+    return node.attr[key] if key in node.attr else None  # noqa: SIM401  # a map of messages makes what it has not
+
+
+def _faults(record: _Record, wanted: Release, library: FunctionLibrary, producer: int) -> Iterator[str]:
+    definition = wanted.op_def(record.op)
+    if definition is None:
+        if record.op not in library:
+            yield f"is a {record.op}, which TensorFlow {wanted.name} has not got"
+        return
+    if definition.removed_in and min(producer, wanted.version) >= definition.removed_in:
+        yield f"is a {record.op}, which GraphDefs of that version have no more"
+    keys = set(record.keys)
+    yield from (f"has {key}" for key in sorted(keys - definition.attrs.keys()) if key[:1] != "_")
+    needed = (attr.name for attr in definition.attrs.values() if not attr.has_default)
+    yield from (f"lacks {name}" for name in needed if name not in keys)
+    for attr in definition.attrs.values():
+        if attr.name in keys and attr.kind not in ("tensor", "func", "list(func)"):
+            value = record.value(attr.name)
+            if value is not None and value.WhichOneof("value") not in (None, "placeholder"):
+                yield from (f"has {attr.name} {what}" for what in _wrong(value, attr, wanted))
+    wants = _count(definition, record)
+    if record.reads >= 0 and wants is not None and wants != record.reads:
+        yield f"reads {record.reads} tensors, and {record.op} takes {wants}"
+
+
+def _wrong(value: AttrValue, attr: AttrDef, wanted: Release) -> Iterator[str]:
+    kind, listed = attr.kind.removeprefix("list(").rstrip(")"), attr.kind.startswith("list(")
+    field = {"type": "type", "string": "s", "int": "i", "bool": "b", "float": "f", "shape": "shape"}.get(kind, "")
+    which = value.WhichOneof("value")
+    if not field or which != ("list" if listed else field):
+        yield f"of another kind: {which}"
+        return
+    held = list(getattr(value.list, field)) if listed else [getattr(value, field)]
+    if kind == "type":
+        taken = attr.allowed or range(wanted.last_dtype + 1)
+        yield from (f"{item}" for item in held if item not in taken and item - 100 not in taken)
+    if kind == "string" and attr.texts:
+        yield from (repr(item) for item in held if item.decode("utf-8", "replace") not in attr.texts)
+    if attr.minimum is not None and (len(held) if listed else held[0]) < attr.minimum:
+        yield f"less than {attr.minimum}"
+
+
+def _count(definition: OpDef, record: _Record) -> int | None:
+    """How many tensors an op takes; None where an attr that says so is not there."""
+    total = 0
+    for arg in definition.inputs:
+        key = arg.number_attr or arg.list_attr
+        value = record.value(key) if key else None
+        if key and value is None:
+            default = definition.attrs[key].default
+            if not isinstance(default, (int, list)):
+                return None
+            total += default if isinstance(default, int) else len(default)
+        elif value is not None:
+            total += value.i if arg.number_attr else len(value.list.type)
+        else:
+            total += 1
+    return total

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Adds releases of TensorFlow to gdsurgeon/data/releases.z: what ops each has, from its wheel.
+
+    pip download --no-deps --only-binary :all: --implementation cp --python-version 310 \\
+        --platform manylinux2010_x86_64 -d wheels tensorflow_cpu==2.8.0
+    python scripts/make_release_table.py wheels/*.whl     adds these releases, and the TensorFlow that is installed
+    python scripts/make_release_table.py --list           says what the table holds
+
+A wheel is not installed: its libraries are unpacked into a temporary folder and loaded by a Python of their own, which
+asks TensorFlow's C API for the ops (TF_GetAllOpList). That works for every wheel for Linux from 1.4 on; those of 1.x
+want a data symbol of an older Python, which a library of two lines has (cc must be there). What the table holds of
+other releases stays, so a new one is added with its wheel alone; MINOR.PATCH of one release replaces another.
+
+The table is zlib-compressed text:
+  "#" and JSON: [release, version of GraphDefs, the last DataType] for each release, oldest first;
+  one op a line, sorted: the name, a tab, and JSON: [[first, last, row], ...], the places of the first and the last of
+  the releases that have it so. A row has the keys of ops.txt (see make_tensorflow_tables.py); keys that are as in the
+  row before it are left out, those that are gone are null. A default that JSON cannot say is {"x": HEX}, of the
+  serialised AttrValue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from make_tensorflow_tables import DATA, allowed_values, arg_row, plain_value
+
+TABLE = DATA / "releases.z"
+Rows = dict[str, dict[str, Any]]
+"""What a release has of each op, by name."""
+
+SHIM = "int _Py_CheckRecursionLimit = 1000; void *_PyThreadState_Current;"
+ASK = """\
+import ctypes, glob, os, sys
+root, out = sys.argv[1:]
+find = lambda pattern: glob.glob(root + "/**/" + pattern, recursive=True)
+for path in find("libtensorflow_framework.so*"):
+    ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL | os.RTLD_LAZY)
+path = (find("libtensorflow_cc.so*") + find("_pywrap_tensorflow_internal.so"))[0]
+library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL | os.RTLD_LAZY)
+class Buffer(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("length", ctypes.c_size_t), ("free", ctypes.c_void_p)]
+library.TF_GetAllOpList.restype = ctypes.POINTER(Buffer)
+library.TF_Version.restype = ctypes.c_char_p
+found = library.TF_GetAllOpList().contents
+with open(out, "wb") as file:
+    file.write(ctypes.string_at(found.data, found.length))
+print(library.TF_Version().decode(), flush=True)
+os._exit(0)
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Add releases of TensorFlow to the table of what ops each has.")
+    parser.add_argument("wheels", nargs="*", type=Path, help="wheels of releases, for Linux")
+    parser.add_argument("--list", action="store_true", help="say what the table holds, and change nothing")
+    arguments = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    known = read(TABLE.read_bytes()) if TABLE.exists() else {}
+    if not arguments.list:
+        for wheel in arguments.wheels:
+            name, release = of_wheel(wheel)
+            print(f"{wheel.name}: {name}, {len(release[1])} ops", flush=True)
+            known[name] = release
+        name, release = of_installed()
+        known[name] = release
+        TABLE.write_bytes(written(known))
+    for name, ((version, last), rows) in read(TABLE.read_bytes()).items():
+        print(f"{name}: GraphDefs of version {version}, {len(rows)} ops, DataTypes to {last}")
+    print(f"{TABLE.name}: {TABLE.stat().st_size:,} bytes")
+    return 0
+
+
+Release = tuple[tuple[int, int], Rows]
+"""The version of GraphDefs and the last DataType; the ops."""
+
+
+def of_wheel(wheel: Path) -> tuple[str, Release]:
+    """The release that a wheel has, and what its table is to hold of it."""
+    wanted = re.compile(
+        r"(_pywrap_tensorflow_internal\.so|libtensorflow_framework\.so[.0-9]*|libtensorflow_cc\.so[.0-9]*"
+        r"|include/tensorflow/core/public/version\.h|include/tensorflow/core/framework/types\.pb\.h)$"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(root, [name for name in archive.namelist() if wanted.search(name)])
+        shim, out = root / "shim.so", root / "ops.pb"
+        (root / "shim.c").write_text(SHIM)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(shim), str(root / "shim.c")], check=True)
+        environment = {**os.environ, "LD_PRELOAD": str(shim), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        asked = [sys.executable, "-c", ASK, folder, str(out)]
+        version = subprocess.run(asked, env=environment, check=True, capture_output=True, text=True).stdout.strip()
+        header = next(root.rglob("version.h")).read_text()
+        number = re.search(r"#define TF_GRAPH_DEF_VERSION\s+\(?(\d+)", header)
+        assert number is not None, f"{wheel}: no version of GraphDefs in version.h"
+        types = re.findall(r"\bDT_[A-Z0-9_]+ = (\d+)", next(root.rglob("types.pb.h")).read_text())
+        return minor(version), ((int(number[1]), max(int(t) for t in types if int(t) < 100)), rows_of(out.read_bytes()))
+
+
+def of_installed() -> tuple[str, Release]:
+    """The same of the TensorFlow that is installed."""
+    import tensorflow as tf
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.client import pywrap_tf_session
+
+    data = pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())
+    last = max(number for number in types_pb2.DataType.values() if number < 100)
+    return minor(tf.version.VERSION), ((tf.version.GRAPH_DEF_VERSION, last), rows_of(data))
+
+
+def minor(version: str) -> str:
+    """``2.8`` for ``2.8.0``."""
+    return ".".join(version.split(".")[:2])
+
+
+def rows_of(data: bytes) -> Rows:
+    """The rows of a serialised OpList."""
+    from tensorflow.core.framework import op_def_pb2
+
+    return {op.name: row_of(op) for op in op_def_pb2.OpList.FromString(data).op}
+
+
+def row_of(op: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for key, args in (("i", op.input_arg), ("o", op.output_arg)):
+        if args:
+            row[key] = [arg_row(arg) for arg in args]
+    if op.attr:
+        row["a"] = [[a.name, a.type, *([default(a.default_value)] if a.HasField("default_value") else [])]
+                    for a in op.attr]  # fmt: skip
+    allowed = {attr.name: sorted(allowed_values(attr)) for attr in op.attr if attr.HasField("allowed_values")}
+    if allowed:
+        row["t"] = allowed
+    minima = {attr.name: attr.minimum for attr in op.attr if attr.has_minimum}
+    if minima:
+        row["m"] = minima
+    if op.HasField("deprecation"):
+        row["d"] = op.deprecation.version
+    if op.is_stateful:
+        row["s"] = 1
+    return row
+
+
+def default(value: Any) -> Any:
+    """A default in JSON, all of it."""
+    plain = plain_value(value)
+    return plain if plain is not None else {"x": value.SerializeToString(deterministic=True).hex()}
+
+
+def written(known: dict[str, Release]) -> bytes:
+    """The bytes of the table."""
+    names = sorted(known, key=lambda name: [int(part) for part in name.split(".")])
+    head = [[name, *known[name][0]] for name in names]
+    lines = [f"#{dumped(head)}"]
+    for op in sorted({op for _, rows in known.values() for op in rows}):
+        eras: list[list[Any]] = []
+        before: dict[str, Any] = {}
+        for place, name in enumerate(names):
+            row = known[name][1].get(op)
+            if row is None:
+                continue
+            if eras and row == before and eras[-1][1] == place - 1:
+                eras[-1][1] = place
+                continue
+            gone = {key: None for key in before if key not in row}
+            eras.append([place, place, {k: v for k, v in row.items() if k not in before or before[k] != v} | gone])
+            before = row
+        lines.append(f"{op}\t{dumped(eras)}")
+    return zlib.compress(("\n".join(lines) + "\n").encode(), 9)
+
+
+def dumped(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def read(data: bytes) -> dict[str, Release]:
+    """The releases in the bytes of a table."""
+    head, *lines = zlib.decompress(data).decode().splitlines()
+    out: dict[str, Release] = {name: ((version, last), {}) for name, version, last in json.loads(head[1:])}
+    names = list(out)
+    for line in lines:
+        op, _, eras = line.partition("\t")
+        row: dict[str, Any] = {}
+        for first, last, changes in json.loads(eras):
+            row = {key: value for key, value in (row | changes).items() if value is not None}
+            for name in names[first : last + 1]:
+                out[name][1][op] = row
+    return out
+
+
+if __name__ == "__main__":
+    sys.exit(main())
