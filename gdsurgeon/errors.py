@@ -89,6 +89,11 @@ class GdsurgeonError(Exception):
         self.details = details
         self.warnings: tuple[str, ...] = ()
 
+    def place_at(self, place: str) -> None:
+        """Has it say that it has come of what is called PLACE; '' is nowhere."""
+        if place:
+            self.message = Line("{place}: {message}", place=printable(place), message=printable(self.message))
+
     def __str__(self) -> str:
         """All of it: the message, the details and the hint, a line each."""
         return "\n".join([self.message, *(f"  {detail}" for detail in self.details), *filter(None, (self.hint,))])

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.convert import ConvertRequest as ConvertRequest
     from gdsurgeon.operation.convert import operate_convert as operate_convert
     from gdsurgeon.operation.edit import Outcome as Outcome
+    from gdsurgeon.operation.library import Applied as Applied
+    from gdsurgeon.operation.library import apply as apply
     from gdsurgeon.operation.library import operate as operate
     from gdsurgeon.operation.library import prove as prove
     from gdsurgeon.operation.validate import validate as validate
@@ -184,6 +186,9 @@ COMMANDS = {
         "cli.checkpoint",
         "operation.checkpoint.operate_checkpoint",
     ),
+    "apply": Entry(
+        "Many edits", "Apply the edits of a script, proven together.", "cli.apply", "operation.library.apply"
+    ),
     "validate": Entry(
         "Proof", "Prove that a model runs, or gives what another gives.", "cli.validate", "operation.validate.validate"
     ),
@@ -216,6 +221,7 @@ _OTHERS = (
     "operation.checkpoint.CheckpointRequest",
     "operation.convert.ConvertRequest",
     "operation.edit.Outcome",
+    "operation.library.Applied",
     "operation.library.operate",
     "operation.library.prove",
     "proof.progress.Event",

@@ -17,6 +17,7 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted, reason
 
 if TYPE_CHECKING:
+    from gdsurgeon.cli.script_edits import ScriptEdits
     from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.feeds.overrides import Overrides
     from gdsurgeon.operation.edit import Request
@@ -168,6 +169,9 @@ def edit_options(command: F, out: Callable[[F], F] = OUT) -> F:
         from gdsurgeon.wire.output import STANDARD_OUTPUT
 
         request = _request(model, options)
+        script = current_script()
+        if script is not None:
+            return command(request=script.inherited(request), **options)
         out = model if request.out is None else request.out
         terminal.stand_in_pipe(model, is_data=out in STANDARD_OUTPUT)
         try:
@@ -180,7 +184,14 @@ def edit_options(command: F, out: Callable[[F], F] = OUT) -> F:
 
     for option in reversed((*_MODEL, *_AS_V1, out, *_OUTPUT, *_LEVEL, *_RUNNING, *_MANNERS)):
         wrapper = option(wrapper)
+    wrapper.edits = True  # type: ignore[attr-defined]
     return click.argument("model", shell_complete=files)(wrapper)  # type: ignore[return-value]
+
+
+def current_script() -> ScriptEdits | None:
+    """The script of which the command is a line; None where it stands for itself."""
+    context = click.get_current_context(silent=True)
+    return context.obj if context is not None else None
 
 
 def validate_options(command: F) -> F:
@@ -373,8 +384,8 @@ def pair(text: str, what: str = "", *, last: bool = False, form: str = "") -> tu
     return old, new
 
 
-def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
-    """The lines of FILE, which OPTION names, or of STREAM in its place, without the space around them.
+def lines_of(file: str, option: str, stream: TextIO | None = None, *, stripped: bool = True) -> list[str]:
+    """The lines of FILE, which OPTION names, or of STREAM in its place, STRIPPED of the space around them.
 
     Raises:
         UsageError: it cannot be read.
@@ -389,7 +400,7 @@ def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
         raise UsageError(f"{option} {printable(file)} cannot be read: {reason(error)}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{option} {printable(file)} is not UTF-8 text") from error
-    return [line.strip() for line in text.splitlines()]
+    return [line.strip() for line in text.splitlines()] if stripped else text.split("\n")
 
 
 def pairs(texts: tuple[str, ...], file: str | None, option: str = "--map") -> list[tuple[str, str]]:

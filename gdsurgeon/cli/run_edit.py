@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.hints import error_json, word_proof, worded
+from gdsurgeon.cli.options import current_script
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, Json, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from gdsurgeon.operation.edit import Edit, Outcome, Request
+    from gdsurgeon.operation.edit import Outcome, Request
+    from gdsurgeon.operation.sequence import Edit, Instruction
 
 REPORTED = (3, 4, 5, 7)
 """Exit codes of what is wrong with the model, the edit or the result: a report says so."""
 
 
-def run_edit(command: str, request: Request, edit: Edit) -> None:
-    """Applies EDIT as REQUEST says, and tells what it has done.
+def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction]) -> None:
+    """Applies EDIT, or several, as REQUEST says, and tells what has been done.
+
+    As a line of a script it is only handed over.
 
     Raises:
         GdsurgeonError: see `gdsurgeon.operation.edit.operate`; where the result differs from what the edit claims,
@@ -26,6 +30,10 @@ def run_edit(command: str, request: Request, edit: Edit) -> None:
     from gdsurgeon.operation.edit import operate
     from gdsurgeon.wire.output import OutputFile
 
+    script = current_script()
+    if script is not None and callable(edit):
+        script.take(request, edit)
+        return
     if request.report is not None:
         OutputFile(request.report)  # refused now rather than after the work
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,6 +86,60 @@ class Intent(Data):
             return moved
         node, colon, index = tensor.partition(":")
         return self.after(node) + colon + index
+
+    def origins(self) -> Callable[[str], str | None]:
+        """A function from a tensor (or a node) of the graph after to what it was before; to None where it was added."""
+        before = {new: old for old, new in self.renamed.items()}
+        moved, made = {new: old for old, new in self.moved.items()}, frozenset(self.added)
+
+        def origin(tensor: str) -> str | None:
+            if tensor in moved:
+                return moved[tensor]
+            node, colon, index = tensor.partition(":")
+            return None if node in made else before.get(node, node) + colon + index
+
+        return origin
+
+    def then(self, later: Intent) -> Intent:
+        """What this and then LATER come to; what is said to the audit alone is each one's own."""
+        gone, origin = {*later.removed}, self.origins()
+        renamed = {old: later.after(new) for old, new in self.renamed.items() if new not in gone}
+        renamed |= {was: new for old, new in later.renamed.items() if (was := origin(old)) is not None}
+        moved = {tensor: later.counterpart(now) for tensor, now in self.moved.items()}
+        moved |= {was: now for tensor, now in later.moved.items() if (was := origin(tensor)) is not None}
+        return Intent(
+            renamed={old: new for old, new in renamed.items() if old != new},
+            added=[*(later.after(name) for name in self.added if name not in gone), *later.added],
+            removed=[*self.removed, *(was for name in later.removed if (was := origin(name)) is not None)],
+            rewired=_rewired_twice(self, later, gone),
+            copied={name: later.after(now) for name, now in self.copied.items() if now not in gone} | later.copied,
+            renamed_functions=self.renamed_functions | later.renamed_functions,
+            changed=[*dict.fromkeys([*(later.after(n) for n in self.changed if n not in gone), *later.changed])],
+            moved=moved,
+            functions=_functions_twice(self.functions, later.functions),
+        )
+
+
+def _rewired_twice(first: Intent, later: Intent, gone: Container[str]) -> list[Rewired]:
+    """The slots that read something else after both, each once: what it read at first, and reads in the end."""
+    slots: dict[tuple[str, int], Rewired] = {}
+    for slot in first.rewired:
+        if slot.node not in gone:
+            now = Rewired(later.after(slot.node), slot.slot, later.counterpart(slot.old), later.counterpart(slot.new))
+            slots[now.node, now.slot] = now
+    for slot in later.rewired:
+        earlier = slots.get((slot.node, slot.slot))
+        slots[slot.node, slot.slot] = slot if earlier is None else slot._replace(old=earlier.old)
+    return list(slots.values())
+
+
+def _functions_twice(first: FunctionChanges, later: FunctionChanges) -> FunctionChanges:
+    """What has come of the library after both."""
+    return FunctionChanges(
+        added=[*(name for name in first.added if name not in later.removed), *later.added],
+        removed=[*first.removed, *(name for name in later.removed if name not in first.added)],
+        changed=[*dict.fromkeys([*(n for n in first.changed if n not in later.removed), *later.changed])],
+    )
 
 
 def made(

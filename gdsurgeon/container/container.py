@@ -45,6 +45,9 @@ class Container(Protocol):
     def read_again(self, source: Source) -> MetaGraph:
         """The MetaGraph in SOURCE, the file as it is written."""
 
+    def reopened(self, source: Source) -> Container:
+        """The same with SOURCE in the place of its file."""
+
 
 class SavedModel:
     """The folder of a SavedModel.
@@ -64,6 +67,7 @@ class SavedModel:
     def __init__(self, folder: str, source: Source, wanted: Wanted) -> None:
         self.folder = folder
         self._source = source
+        self._wanted = wanted
         self._places = _places(source)
         found = [MetaGraph(source, place.value, place.end) for place in self._places]
         self._chosen = _chosen(found, wanted.tags, source.name)
@@ -90,6 +94,10 @@ class SavedModel:
         place = _places(source)[self._chosen]
         return MetaGraph(source, place.value, place.end)
 
+    def reopened(self, source: Source) -> SavedModel:
+        """The same with SOURCE in the place of its file."""
+        return SavedModel(self.folder, source, self._wanted)
+
 
 class MetaGraphFile:
     """A ``.meta`` file, with the checkpoint of its name.
@@ -107,6 +115,7 @@ class MetaGraphFile:
 
     def __init__(self, path: str, source: Source, wanted: Wanted) -> None:
         self.meta = MetaGraph(source, 0, source.size)
+        self._path, self._wanted = path, wanted
         own = path.removesuffix(".meta")
         self.checkpoint = wanted.checkpoint or (own if _is_checkpoint(own) else "")
         self.meta.graph.serving = _serving(self.kind, self.meta, self.checkpoint, "", wanted)
@@ -123,6 +132,10 @@ class MetaGraphFile:
     def read_again(self, source: Source) -> MetaGraph:
         """The MetaGraph in SOURCE, the file as it is written."""
         return MetaGraph(source, 0, source.size)
+
+    def reopened(self, source: Source) -> MetaGraphFile:
+        """The same with SOURCE in the place of its file."""
+        return MetaGraphFile(self._path, source, self._wanted)
 
 
 def _weights(checkpoint: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int, str]]) -> Source:

@@ -125,9 +125,15 @@ class RowByRow(Claim):
 
 @dataclass(eq=False, repr=False)
 class SameTensors(Claim):
-    """Tensors that an edit reads, and does not reach, are what they were: they have the same names, and values."""
+    """Tensors that an edit reads, and does not reach, have the values that they had.
+
+    Attributes:
+        tensors: of the original.
+        given: as in `SameGiven`: what the original is given for that.
+    """
 
     tensors: tuple[str, ...]
+    given: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False)
@@ -154,11 +160,13 @@ class SamePart(Claim):
         part: the graph that was added.
         inputs: for placeholders of it, the tensor of the edited graph that stands in their place.
         outputs: pairs (tensor of the part, tensor of the edited graph) that are equal, bit for bit.
+        copies: nodes of the part and their copies.
     """
 
     part: Graph
     inputs: Mapping[str, str]
     outputs: tuple[tuple[str, str], ...]
+    copies: Mapping[str, str]
 
 
 @dataclass(eq=False, repr=False)

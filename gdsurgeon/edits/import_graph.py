@@ -57,14 +57,16 @@ def import_graph(
     names = {node: prefix + node.name for node in other.nodes() if node not in replace} if prefix else {}
     copied = plan_copy(graph, other, replace=replace, names=names).apply()
     served = [output for node in output_nodes(other) for output in node.outputs]
+    intent = copied.intent()
     part = SamePart(
         other,
         {node.name: tensor.name for node, tensor in replace.items()},
         tuple((output.name, copied.output(output).name) for output in served if output.node not in replace),
+        intent.copied,
     )
     read = tuple(dict.fromkeys(tensor.name for tensor in replace.values()))
     claims = (*((SameOutputs(),) if has_outputs else ()), *((SameTensors(read),) if read else ()), part)
-    return EditResult(copied.intent(), claims, warnings, copied.notes(other))
+    return EditResult(intent, claims, warnings, copied.notes(other))
 
 
 def _placeholder(other: Graph, name: str) -> Node:

@@ -64,7 +64,7 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     graph.reroute(uses, new)
     claims = (
         SameTensors((output.name,)),
-        SamePart(body, {placeholder.name: output.name}, ((result.name, new.name),)),
+        SamePart(body, {placeholder.name: output.name}, ((result.name, new.name),), intent.copied),
         SameGiven(
             {output.name: new.name},
             unrenamed_outputs(graph),

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.container.files import saved_model_at
@@ -17,15 +17,14 @@ from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import (
     GdsurgeonError,
     Line,
-    NothingToDo,
     UsageError,
-    ValidationError,
-    quoted,
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.paths import backed_up, check_apart, check_outside, check_takes_binary, output_path
-from gdsurgeon.operation.written import Form, written
+from gdsurgeon.operation.sequence import Edit, Instruction, ModelForm, carry_out, together
+from gdsurgeon.operation.written import Form, Written, written
+from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
@@ -33,7 +32,7 @@ from gdsurgeon.values import Data
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile
 from gdsurgeon.wire.source import STANDARD_INPUT
 from gdsurgeon.wire.text import is_text_name
-from gdsurgeon.wire.write import Chunk, size_of
+from gdsurgeon.wire.write import Chunk, resolved, size_of
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.proving import Proving
 
 LEVELS = ("none", "structure", "load", "run")
-
-Edit = Callable[[Graph], EditResult]
 
 
 @dataclass(eq=False, repr=False)
@@ -67,6 +64,7 @@ class Request(Data):
         assets: files that a SavedModel that is made holds.
         as_v1: whether a SavedModel is written without the objects of TensorFlow 2.
         v2_check: whether tf.saved_model.load is asked, too, where those objects are others.
+        prove_each: of several edits, prove one after the other, and not all at once.
         becomes: what takes the place of the suffix of the model's name where no output is named.
     """
 
@@ -82,13 +80,18 @@ class Request(Data):
     functions: tuple[str, ...] = ()
     require_change: bool = False
     wanted: Wanted = ALL
-    form: Literal["model", "graph", "saved_model", "slim"] = "model"
+    form: ModelForm = "model"
     assets: tuple[str, ...] = ()
     as_v1: bool = False
     v2_check: bool = True
     becomes: str = ".edited{suffix}"
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
+    prove_each: bool = False
+
+    def instruction(self, edit: Edit, called: str = "") -> Instruction:
+        """EDIT, as it is asked for here; CALLED in messages."""
+        return Instruction(edit, called, self.functions, self.require_change, self.form)
 
 
 @dataclass(eq=False, repr=False)
@@ -103,8 +106,9 @@ class Counts(Data):
 class Outcome(Data):
     """What an operation has done.
 
-    `before` and `after` have no signature where the structure was not looked at. `idle` is why there was nothing to
-    do, and '' where something was done. `has_appeared` says whether the output file is there by now.
+    `steps` are the edits of which `result` is what they come to: one, or several, or none. `before` and `after` have no
+    signature where the structure was not looked at. `idle` is why there was nothing to do, and '' where something was
+    done. `has_appeared` says whether the output file is there by now.
     """
 
     request: Request
@@ -119,22 +123,23 @@ class Outcome(Data):
     warnings: list[str]
     seconds: float
     idle: str = ""
+    steps: Sequence[Step] = ()
     has_appeared: Callable[[], bool] = lambda: False
 
 
 def operate(
     request: Request,
-    edit: Edit,
+    edits: Edit | Sequence[Instruction],
     *,
     before_publishing: Callable[[Outcome], None] | None = None,
     on_difference: Callable[[Outcome, DiffersError], None] | None = None,
     progress: Progress = silent,
 ) -> Outcome:
-    """Applies EDIT to the model and publishes the result, proven as far as the request says.
+    """Edits the model and publishes the result, proven as far as the request says.
 
     Args:
         request: what to operate on.
-        edit: called with the graph, once.
+        edits: called with the graph, once; or several, at least one, each of what the one before has made.
         before_publishing: called with the outcome when everything is proven and nothing has appeared yet; what it
             raises keeps the output from appearing.
         on_difference: called with what there is to say where the result differs from what the edit claims; nothing
@@ -174,7 +179,8 @@ def operate(
         proving = stack.enter_context(_proving(request, progress)) if request.level in ("load", "run") else None
         # TensorFlow loads while what comes at standard input is waited for; that says what is written.
         output = output or stack.enter_context(_output(request, out))
-        return _operate(request, edit, output, proving, listener)
+        instructions = [request.instruction(edits)] if callable(edits) else edits
+        return _operate(request, instructions, output, proving, listener)
 
 
 def _proving(request: Request, progress: Progress) -> Proving:
@@ -212,64 +218,104 @@ class _Listener(NamedTuple):
     progress: Progress
 
 
-def _operate(request: Request, edit: Edit, output: Output, proving: Proving | None, listener: _Listener) -> Outcome:
+def _operate(
+    request: Request,
+    instructions: Sequence[Instruction],
+    output: Output,
+    proving: Proving | None,
+    listener: _Listener,
+) -> Outcome:
     progress = listener.progress
     progress(Event("loading"))
     model, text = _loaded(request, output)
-    graph = model.graph
+    first = model.graph
     if proving is not None:
-        proving.begin(graph)
+        proving.begin(first)
     progress(Event("checking"))
-    warnings, before, counts_before = _examine(request, graph, proving)
+    warnings, before, counts_before = _examine(request, first, proving)
     progress(Event("editing"))
-    result, idle = _edited(request, graph, edit)
+    carried = carry_out(model, instructions, output, check=request.level != "none")
+    graph, idle = carried.model.graph, "; ".join(carried.idle) if not carried.steps else ""
+    last = carried.steps[-1].result if carried.steps else EditResult(Intent(), (SameOutputs(even_alone=True),))
     is_same = bool(idle) and not graph.is_changed
     proving, unproven = (None, Proof("unchanged")) if is_same else (proving, Proof(request.level))
-    if request.level != "none":
-        _check_result(graph, result)
     after, counts_after = _seen(graph)
     form = Form(request.form, request.as_v1, text, proving is not None)
-    what = written(model, result, output, form)
-    counts_before = counts_before or Counts(graph.store.layout.node_count, None)
+    what = written(carried.model, last, output, form)
+    what = what._replace(chunks=list(resolved(what.chunks)), served=carried.served_with(what.served))
+    steps = carried.steps or [Step(graph.pristine(), graph, last)]
+    result = together(steps, carried.idle if carried.steps else ())
+    counts_before = counts_before or Counts(first.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:
         return Outcome(
             request, output.name, size_of(what.chunks), result, proof, counts_before, counts_after, before, after,
-            [*warnings, *result.warnings, *proof.warnings], 0.0, idle, lambda: output.has_appeared,
+            [*warnings, *result.warnings, *proof.warnings], 0.0, idle, carried.steps, lambda: output.has_appeared,
         )  # fmt: skip
 
-    if proving is None and unproven.level not in ("none", "unchanged"):
+    return _settled(request, _Made(carried.model, steps, what, unproven, outcome), output, proving, listener)
+
+
+class _Made(NamedTuple):
+    """A model that was edited.
+
+    Attributes:
+        model: as it is now.
+        steps: by which it became so.
+        what: is written of it.
+        unproven: the proof where it is not run.
+        outcome: of the operation, with its proof.
+    """
+
+    model: Model
+    steps: Sequence[Step]
+    what: Written
+    unproven: Proof
+    outcome: Callable[[Proof], Outcome]
+
+
+def _settled(request: Request, made: _Made, output: Output, proving: Proving | None, listener: _Listener) -> Outcome:
+    """What was MADE is staged, proven where there is PROVING, and published."""
+    graph, what, proof = made.model.graph, made.what, made.unproven
+    if proving is None and proof.level not in ("none", "unchanged"):
         from gdsurgeon.proof.accounting import check_accounted
 
-        check_accounted(graph, result, what.graph)
+        check_accounted(graph, made.steps[-1].result, what.graph)
     is_streamed = output.is_stream and not (graph.serving is not None and graph.serving.adds_keys)
     if proving is None and (request.dry_run or is_streamed):
-        return _without_staging(request, graph, what.chunks, outcome(unproven), output, listener)
-    progress(Event("staging"))
+        return _without_staging(request, graph, what.chunks, made.outcome(proof), output, listener)
+    listener.progress(Event("staging"))
     with checkpoint_of(graph) as checkpoint, _staging(request, graph, output, checkpoint) as staging:
         staged = staging.stage(what.chunks)
         graph.source.check_unchanged()
         check = checkpoint.check if checkpoint is not None else what.check
         if check is not None and not request.dry_run:
             check(os.path.dirname(staged))
-        proof = unproven
         if proving is not None:
             if checkpoint is not None:
                 proving.begin_again(checkpoint.for_proof())
             elif request.form == "saved_model":
                 _restore_from(graph, staged, proving)
-            try:
-                proof = proving.prove(graph, result, what.graph, what.edited if what.edited is not None else staged)
-                if what.served is not None:
-                    proof.served = _served(request, proving, model, what.served, staged)
-            except GdsurgeonError as error:
-                error.warnings = (*warnings, *result.warnings)
-                if isinstance(error, DiffersError):
-                    listener.differing(error, outcome(error.proof))
-                raise
-        done = outcome(proof)
+            proof = _proven(request, made, proving, staged, listener)
+        done = made.outcome(proof)
         _publish(request, staging, done, listener)
     return done
+
+
+def _proven(request: Request, made: _Made, proving: Proving, staged: str, listener: _Listener) -> Proof:
+    """The proof of what was MADE and is STAGED; what there was to warn of goes with an error."""
+    what = made.what
+    edited = what.edited if what.edited is not None else staged
+    try:
+        proof = proving.prove(made.steps, what.graph, edited, each=request.prove_each)
+        if what.served is not None:
+            proof.served = _served(request, proving, made.model, what.served, staged)
+    except GdsurgeonError as error:
+        error.warnings = tuple(made.outcome(made.unproven).warnings)
+        if isinstance(error, DiffersError):
+            listener.differing(error, made.outcome(error.proof))
+        raise
+    return proof
 
 
 def checkpoint_of(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | None]:
@@ -330,20 +376,6 @@ def _loaded(request: Request, output: Output) -> tuple[Model, bool]:
     return model, text
 
 
-def _edited(request: Request, graph: Graph, edit: Edit) -> tuple[EditResult, str]:
-    """Applies EDIT to GRAPH, or to the bodies of its functions; the second says why there was nothing to do."""
-    try:
-        if not request.functions:
-            return edit(graph), ""
-        from gdsurgeon.edits.in_functions import in_functions
-
-        return in_functions(graph, request.functions, edit), ""
-    except NothingToDo as idle:
-        if request.require_change:
-            raise
-        return EditResult(Intent(), (SameOutputs(even_alone=True),)), idle.message
-
-
 def _examine(
     request: Request, graph: Graph, proving: Proving | None
 ) -> tuple[list[str], Signature | None, Counts | None]:
@@ -361,17 +393,6 @@ def _examine(
         # TensorFlow refuses the file as it is: what the edit is compared with is the mended graph.
         proving.begin_mended(graph)
     return findings.warnings, before, counts
-
-
-def _check_result(graph: Graph, result: EditResult) -> None:
-    """Raises ValidationError where the edit has left a node that its op does not allow, also inside functions."""
-    from gdsurgeon.analysis.checks.check import check_edited
-
-    faults = check_edited(graph)
-    for name, (body, _) in result.inside.items():
-        faults += [f"in the function {quoted(name)}: {fault}" for fault in check_edited(body)]
-    if faults:
-        raise ValidationError("the result would be broken:", details=tuple(faults[:100]))
 
 
 def _without_staging(

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from gdsurgeon.container.load import reads_of
+from gdsurgeon.container.load import Model, reads_of
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation import edit as whole
-from gdsurgeon.operation.edit import LEVELS, Edit, Outcome, Request
+from gdsurgeon.operation.edit import LEVELS, Outcome, Request
 from gdsurgeon.operation.proving import Proving
+from gdsurgeon.operation.sequence import Edit, Instruction, carry_out
+from gdsurgeon.proof.accounting import check_accounted
+from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.settings import Settings
+from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.write import read_chunks
 
 Feeds = Mapping[str, object]
@@ -25,7 +30,7 @@ Feeds = Mapping[str, object]
 
 def operate(
     model: str,
-    edit: Edit,
+    edit: Edit | Sequence[Edit],
     *,
     out: str | None = None,
     in_place: bool = False,
@@ -44,7 +49,8 @@ def operate(
 
     Args:
         model: a path, or ``-`` for standard input.
-        edit: called with the graph, once: ``lambda graph: gds.rename(graph, [("x", "image")])``.
+        edit: called with the graph, once: ``lambda graph: gds.rename(graph, [("x", "image")])``. Of several each is
+            called with what the one before has made.
         out: a path, ``-`` for standard output; None: MODEL's name with ``.edited`` in it.
         in_place: replace MODEL; its old file is kept under its name with the suffix BACKUP, where that is given.
         dry_run: do everything but write.
@@ -80,12 +86,59 @@ def operate(
         settings=settings or Settings(),
         overrides=_overrides(feeds, archive, shapes),
     )
-    return whole.operate(request, edit, progress=progress)
+    edits = edit if callable(edit) else _instructions(request, edit)
+    return whole.operate(request, edits, progress=progress)
+
+
+def _instructions(request: Request, edits: Sequence[Edit]) -> list[Instruction]:
+    if not edits:
+        raise UsageError("there is no edit")
+    return [request.instruction(edit, f"edit {number}") for number, edit in enumerate(edits, 1)]
+
+
+class Applied(NamedTuple):
+    """Edits that were made of a graph, one after the other; see `apply`.
+
+    Attributes:
+        graph: what they have made. `Graph.save` writes it, unproven.
+        steps: each edit that has done something, with the graphs before and after it and its result.
+    """
+
+    graph: Graph
+    steps: Sequence[Step]
+
+
+def apply(graph: Graph, edits: Sequence[Edit]) -> Applied:
+    """Makes EDITS of GRAPH, each of what the one before has made, as if that had been written and loaded.
+
+    Each edit's differences are accounted for; `prove` shows by execution what all of them promise together, and
+    `operate` does the whole with a file.
+
+    Args:
+        graph: as it was loaded: a GraphDef of its own. The first edit changes it.
+        edits: at least one: ``[lambda graph: gds.rename(graph, [("x", "image")]), ...]``.
+
+    Raises:
+        UsageError: there is no edit, or GRAPH is part of a model.
+        EditError: an edit is refused; the message begins with its number.
+        ValidationError: an edit has done something else than it says.
+    """
+    if graph.serving is not None:
+        raise UsageError(f"{printable(graph.source_name)} is more than a graph: operate edits models")
+    if graph.is_changed:
+        raise UsageError(f"{printable(graph.source_name)} is edited already")
+    carried = carry_out(
+        Model(graph, None), _instructions(Request(graph.source_name), edits), OutputFile("-"), check=True
+    )
+    if carried.steps:
+        last = carried.steps[-1]
+        check_accounted(last.after, last.result, last.after.chunks())
+    return Applied(carried.model.graph, carried.steps)
 
 
 def prove(
     graph: Graph,
-    result: EditResult,
+    result: EditResult | Applied,
     *,
     level: str = "run",
     feeds: Feeds | None = None,
@@ -99,8 +152,8 @@ def prove(
     Two files are compared by `validate`.
 
     Args:
-        graph: after one edit.
-        result: what the edit returned.
+        graph: after one edit, or several.
+        result: what the edit returned, or what `apply` did.
         level: ``load`` or ``run``.
         feeds, archive, shapes, settings, progress: as for `operate`.
 
@@ -119,9 +172,12 @@ def prove(
         if checkpoint is not None:
             settings = settings._replace(reads=(*settings.reads, checkpoint.for_proof()))
         with Proving(settings, overrides, level, progress) as proving:
-            proving.begin(graph)
+            steps = [Step(graph.pristine(), graph, result)] if isinstance(result, EditResult) else result.steps
+            if not steps:
+                return Proof("unchanged")
+            proving.begin(steps[0].before)
             chunks = graph.chunks()
-            return proving.prove(graph, result, chunks, read_chunks(chunks))
+            return proving.prove(steps, chunks, read_chunks(chunks))
 
 
 def _check_level(level: str, levels: Sequence[str]) -> None:

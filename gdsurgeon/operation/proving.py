@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import Proof
@@ -78,35 +78,36 @@ class Proving(Closing):
         if self._original is not None:
             self._original(self._executor)
 
-    def prove(self, graph: Graph, result: EditResult, chunks: Sequence[Chunk], edited: str | bytes) -> Proof:
-        """Proves the edit, and has every difference that it makes accounted for.
+    def prove(
+        self, steps: Sequence[Step], chunks: Sequence[Chunk], edited: str | bytes, *, each: bool = False
+    ) -> Proof:
+        """Proves what was edited, and has every difference that the last edit makes accounted for.
 
         Args:
-            graph: after the edit.
-            result: of the edit.
-            chunks: the edited graph.
+            steps: the edits, in order; those before the last are accounted for.
+            chunks: the graph after the last.
             edited: the path of the staged file, or the bytes of a graph that is staged as text.
+            each: prove one edit after the other; else as few times as can be.
 
         Raises:
             ValidationError, NotValidatedError, UsageError: see `prove` and `prove_loads`.
         """
         from gdsurgeon.proof.accounting import check_accounted
-        from gdsurgeon.proof.trial import EDITED
 
         self._executor.progress(Event("proving"))
-        self._executor.is_barred(EDITED, graph)
-        if isinstance(edited, bytes):
-            self._executor.load_bytes(EDITED, with_restoring(graph, edited))
-        else:
-            self._executor.load_file(EDITED, edited)
+        last = steps[-1]
         try:
-            proof = self._run(graph, result)
+            proof = self._run(steps, edited, each=each)
         except ValidationError:
             raise
         except GdsurgeonError:
-            check_accounted(graph, result, chunks)  # that it could not be run may be the edit's doing
+            check_accounted(last.after, last.result, chunks)  # that it could not be run may be the edit's doing
             raise
-        check_accounted(graph, result, chunks)
+        try:
+            check_accounted(last.after, last.result, chunks)
+        except GdsurgeonError as error:
+            error.place_at(last.called)
+            raise
         return proof
 
     def check_served(self, graph: Graph, folders: Folders, keys: Sequence[str]) -> str:
@@ -116,10 +117,22 @@ class Proving(Closing):
         keys = keys if self._level == "run" else ()
         return check_served(self._executor, graph, self._overrides, folders, keys)
 
-    def _run(self, graph: Graph, result: EditResult) -> Proof:
+    def _run(self, steps: Sequence[Step], edited: str | bytes, *, each: bool) -> Proof:
         from gdsurgeon.feeds.given import as_meant
-        from gdsurgeon.proof.prove import prove, prove_loads
+        from gdsurgeon.proof.pieces import prove_pieces
+        from gdsurgeon.proof.prove import prove_loads
+        from gdsurgeon.proof.trial import EDITED
+
+        def load_last() -> None:
+            graph = steps[-1].after
+            self._executor.is_barred(EDITED, graph)
+            if isinstance(edited, bytes):
+                self._executor.load_bytes(EDITED, with_restoring(graph, edited))
+            else:
+                self._executor.load_file(EDITED, edited)
 
         if self._level == "load":
+            load_last()
             return prove_loads(self._executor)
-        return prove(self._executor, graph, result, as_meant(self._overrides, graph.pristine()))
+        overrides = as_meant(self._overrides, steps[0].before)
+        return prove_pieces(self._executor, steps, load_last, overrides, each=each)

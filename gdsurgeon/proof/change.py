@@ -36,6 +36,22 @@ class Change(NamedTuple):
         return printable(self.before.source_name)
 
 
+class Step(NamedTuple):
+    """An edit that was carried out, of one or of several.
+
+    Attributes:
+        before: the graph, as it was.
+        after: as it is now.
+        result: what the edit has returned.
+        called: what the edit is called in messages; '' where it is the only one.
+    """
+
+    before: Graph
+    after: Graph
+    result: EditResult
+    called: str = ""
+
+
 def opened_again(graph: Graph) -> Graph:
     """GRAPH as it is in its file, to be changed; it shares the file and its index."""
     out = Graph(graph.source, text=graph.text, file_bytes=graph.file_bytes)

@@ -8,7 +8,6 @@ from typing import Any
 
 from gdsurgeon.edits.claims import (
     Claim,
-    EditResult,
     Gradients,
     OwnVariables,
     Postprocessed,
@@ -23,8 +22,7 @@ from gdsurgeon.edits.claims import (
 )
 from gdsurgeon.errors import printable
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.claims.composed import composed_trial
 from gdsurgeon.proof.claims.gradients import gradients_trial
 from gdsurgeon.proof.claims.own_variables import own_variables_trial
@@ -53,13 +51,12 @@ def prove_loads(executor: Executor) -> Proof:
     return Proof("load", device=device, runtime=executor.version(), seconds=time.monotonic() - started)
 
 
-def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overrides) -> Proof:
-    """Checks the claims of RESULT by execution.
+def prove(executor: Executor, change: Change, overrides: Overrides) -> Proof:
+    """Checks what is claimed of CHANGE by execution.
 
     Args:
-        executor: is loading the file of GRAPH as ORIGINAL and the edited bytes as EDITED.
-        graph: after the edit.
-        result: of the edit.
+        executor: is loading the graph before as ORIGINAL and the one after as EDITED.
+        change: the two graphs, and what is claimed of them.
         overrides: what the user says of feeds.
 
     Raises:
@@ -69,9 +66,9 @@ def prove(executor: Executor, graph: Graph, result: EditResult, overrides: Overr
     """
     started = time.monotonic()
     device = executor.check_device()
-    context = TrialContext(executor, edited(graph, result), overrides)
+    context = TrialContext(executor, change, overrides)
     try:
-        tried = list(_tried(context, result.claims))
+        tried = list(_tried(context, change.result.claims))
         proof = merged([found for _, found in tried])
     except DiffersError as differs:
         finish(differs.proof, executor, device, started)

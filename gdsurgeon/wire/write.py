@@ -6,12 +6,12 @@ import errno
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
 from gdsurgeon.errors import InputError, printable
-from gdsurgeon.wire.source import BytesSource, Source
+from gdsurgeon.wire.source import BytesSource, Source, SourceSlice
 
 BUFFER = 1 << 20
 LONGEST_COPY = 64 << 20
@@ -124,6 +124,20 @@ class _Writer:
         return os.sendfile(self.fd, source, offset, min(count, 1 << 30))
 
 
+def resolved(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """CHUNKS with what they were read from in the place of spans of a `ChunkSource`."""
+    for chunk in chunks:
+        if isinstance(chunk, bytes):
+            yield chunk
+        elif isinstance(chunk.source, SourceSlice):
+            start = chunk.source.start
+            yield from resolved([SourceSpan(chunk.source.source, start + chunk.start, start + chunk.end)])
+        elif isinstance(chunk.source, ChunkSource):
+            yield from resolved(chunk.source.spelt(chunk.start, chunk.end))
+        else:
+            yield chunk
+
+
 class ChunkSource:
     """Chunks as a source: what is written, before it is written.
 
@@ -178,6 +192,18 @@ class ChunkSource:
                 out.append(piece.source.read(piece.start + offset - start, stop - offset))
             offset, at = stop, at + 1
         return out[0] if len(out) == 1 else b"".join(out)
+
+    def spelt(self, start: int, end: int) -> Iterator[Chunk]:
+        """The chunks from START to END, counted from 0."""
+        at = bisect_right(self.starts, start) - 1
+        while start < end:
+            piece, base = self.pieces[at], self.starts[at]
+            stop = min(end, self.starts[at + 1])
+            if isinstance(piece, bytes):
+                yield piece[start - base : stop - base]
+            else:
+                yield piece._replace(start=piece.start + start - base, end=piece.start + stop - base)
+            start, at = stop, at + 1
 
     def fileno(self) -> int | None:
         return None

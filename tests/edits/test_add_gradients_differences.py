@@ -17,6 +17,7 @@ from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.gradients.weights import weights_of
+from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
@@ -54,7 +55,7 @@ def tried(executor: Executor, edit: Edit, asked: Any = None) -> Proof:
     result = edit(graph)
     result.asked = asked or result.asked
     executor.load_bytes(EDITED, read_chunks(graph.chunks()))
-    return prove(executor, graph, result, Overrides())
+    return prove(executor, edited(graph, result), Overrides())
 
 
 @pytest.mark.parametrize("options", [{}, {"weights": True, "names": (), "xs": ()}, {"grad_ys": ()}])

@@ -41,7 +41,7 @@ def test_under_a_scope(worker: Worker) -> None:
     assert result.intent.added == ["o/x", "o/k", "o/ready", "o/y"]
     assert result.intent.copied == {"x": "o/x", "k": "o/k", "ready": "o/ready", "y": "o/y"}
     assert result.notes == result.warnings == []
-    assert result.claims == (SameOutputs(), SamePart(other, {}, (("y", "o/y"),)))
+    assert result.claims == (SameOutputs(), SamePart(other, {}, (("y", "o/y"),), result.intent.copied))
     fed = {"x": float32([1, 2]), "o/x": float32([30, 40])}
     assert run(worker, found, "y", "o/y", fed=fed) == [[-1, -2], [20, 30]]
 
@@ -162,7 +162,7 @@ def test_what_read_the_placeholder_reads_the_tensor(worker: Worker) -> None:
         ],
     )
     assert SameOutputs() in result.claims
-    assert SamePart(other, {"x": "y"}, (("y", "o/y"),)) in result.claims
+    assert SamePart(other, {"x": "y"}, (("y", "o/y"),), result.intent.copied) in result.claims
     assert "x" not in result.intent.copied
     assert run(worker, found, "y", "o/y", fed={"x": float32([1, 2])}) == [[-1, -2], [-11, -12]]
 

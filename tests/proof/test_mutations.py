@@ -34,6 +34,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
+from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
@@ -273,7 +274,7 @@ def proven(executor: Executor, edit: Edit, spoil: Callable[[Graph], None] | None
     chunks = graph.chunks()
     check_accounted(graph, result, chunks)
     executor.load_bytes(EDITED, read_chunks(chunks))
-    return prove(executor, graph, result, Overrides())
+    return prove(executor, edited(graph, result), Overrides())
 
 
 @pytest.mark.parametrize("name", EDITS)

@@ -28,6 +28,7 @@ from gdsurgeon.edits.insert import insert
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
@@ -184,7 +185,7 @@ def test_what_was_spoilt_in_a_loop_is_found(executor: Executor, name: str, op: s
     executor.load_source(ORIGINAL, found)
     executor.load_bytes(EDITED, read_chunks(found.chunks()))
     with pytest.raises(ValidationError, match="does not hold for"):
-        prove(executor, found, result, Overrides())
+        prove(executor, edited(found, result), Overrides())
 
 
 PLAIN = attr("")

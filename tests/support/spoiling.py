@@ -12,6 +12,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.proof.accounting import check_accounted
+from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
@@ -31,7 +32,7 @@ def proven(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | No
     result.asked = None  # what is claimed is on trial, and what the edit says
     chunks = graph.chunks()
     executor.load_bytes(EDITED, read_chunks(chunks))
-    proof = prove(executor, graph, result, overrides or Overrides())
+    proof = prove(executor, edited(graph, result), overrides or Overrides())
     check_accounted(graph, result, chunks)
     return proof
 

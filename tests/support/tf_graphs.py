@@ -13,7 +13,8 @@ import gdsurgeon as gds
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.edit import Edit, Outcome, Request, operate
+from gdsurgeon.operation.edit import Outcome, Request, operate
+from gdsurgeon.operation.sequence import Edit
 from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.tensor import from_numpy

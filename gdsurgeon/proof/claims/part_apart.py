@@ -40,7 +40,7 @@ def part_apart_trial(context: TrialContext, claim: SamePart, key: str) -> Trial:
         claim: has inputs.
         key: of the part in the executor.
     """
-    copied = context.change.intent.copied
+    copied = claim.copies
     plan = plan_with(context.executor.settings, claim.part, nodes_of(tensor for tensor, _ in claim.outputs))
     part = Subject(context.executor, key, claim.part, plan=plan, overrides=_shapes(context, claim))
     places = part.places()

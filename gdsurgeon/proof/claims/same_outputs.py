@@ -21,6 +21,7 @@ from gdsurgeon.proof.claims.side_by_side import (
     original_run,
     something_compared,
 )
+from gdsurgeon.proof.claims.substituted import tensors_given_trial
 from gdsurgeon.proof.claims.unchanged import alone_trial
 from gdsurgeon.proof.models.profile import measured
 from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
@@ -112,6 +113,8 @@ def side_by_side_trial(context: TrialContext, plan: FetchPlan, claim: SameOutput
 
 def same_tensors_trial(context: TrialContext, claim: SameTensors) -> Trial:
     """Some tensors are what they were; those that cannot be fetched are left to the proof of what depends on them."""
+    if claim.given:
+        return tensors_given_trial(context, claim)
     plan = plan_with(context.executor.settings, context.change.before, nodes_of(claim.tensors))
     barred = _barred(context, plan)
     plan = replace(plan.only({*claim.tensors} - barred.keys()), skipped=[])

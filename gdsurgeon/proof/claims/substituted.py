@@ -12,7 +12,7 @@ from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on, members
-from gdsurgeon.edits.claims import SameGiven, SamePart
+from gdsurgeon.edits.claims import SameGiven, SamePart, SameTensors
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
@@ -97,11 +97,19 @@ def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
     return _trial(context, Substitution(ORIGINAL, change.before, claim, tuple(deciding)))
 
 
+def tensors_given_trial(context: TrialContext, claim: SameTensors) -> Trial:
+    """Some tensors are what they were, where the original is given others; what cannot be fetched is left out."""
+    pairs = tuple((tensor, context.after(tensor)) for tensor in claim.tensors)
+    given = SameGiven(claim.given, pairs, "", copies=context.change.intent.renamed)
+    trial = _trial(context, Substitution(ORIGINAL, context.change.before, given))
+    return trial if trial.pairs else replace(trial, runs=[], conditions=[])
+
+
 def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
     """The graph that was added, on its own."""
     name = printable(os.path.basename(claim.part.source_name))
     statement = f"what came from {name} = {name} on its own"
-    given = SameGiven(claim.inputs, claim.outputs, statement, copies=context.change.intent.copied)
+    given = SameGiven(claim.inputs, claim.outputs, statement, copies=claim.copies)
     if not claim.outputs:  # it computes nothing
         return Trial(statement, [], [], both_load(context.change))
     context.executor.load_source(PART, claim.part)
@@ -158,7 +166,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         runs.insert(0, TrialRun(observed, reported_as=None, optional="omit"))
 
     def edits_doing(refusal: RunRefusal) -> GdsurgeonError:
-        if wanted.claim.given and refusal.node in change.intent.copied.values():
+        if wanted.claim.given and refusal.node in change.intent.added:
             names = ", ".join(quoted(tensor) for tensor in wanted.claim.given)
             what = f"{quoted(refusal.node)}, which was added, does not take what comes from {names}"
             return EditError(f"{what}: {refusal.text}", advice="give-others")

@@ -20,6 +20,7 @@ from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.accounting import check_accounted
+from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.claims.gradients import check_budget
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import MemoryUse, Proof
@@ -138,7 +139,7 @@ def notices(executor: Executor, differentiator: Differentiator, mutation: Mutati
     executor.load_bytes(EDITED, read_chunks(graph.chunks()))
     try:
         check_accounted(graph, result, graph.chunks())
-        prove(executor, graph, result, Overrides())
+        prove(executor, edited(graph, result), Overrides())
     except GdsurgeonError as error:
         return error.exit_code == 5
     return False

@@ -397,7 +397,7 @@ def test_the_claim_of_a_part_is_checked_against_the_part(executor: Executor) -> 
     def wrong(graph: Graph) -> EditResult:
         result = EDITS["import"](graph)
         (claim,) = [c for c in result.claims if isinstance(c, SamePart)]
-        result.claims = (SamePart(claim.part, claim.inputs, (("out", "twice"),)),)
+        result.claims = (SamePart(claim.part, claim.inputs, (("out", "twice"),), claim.copies),)
         return result
 
     assert caught(executor, model(), wrong).exit_code == 5

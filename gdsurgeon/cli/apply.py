@@ -1,0 +1,61 @@
+"""gdsurgeon apply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.options import edit_options, pair
+from gdsurgeon.errors import UsageError
+
+if TYPE_CHECKING:
+    from gdsurgeon.operation.edit import Request
+
+
+@click.command("apply", cls=Command)
+@edit_options
+@click.argument("script", shell_complete=files, required=False)
+@click.option("--set", "variables", metavar="VAR=VALUE", multiple=True, help="Give $VAR in SCRIPT a value.")
+@click.option("--check", is_flag=True, help="Only say what is wrong with SCRIPT; MODEL need not be given.")
+@click.option("--prove-each", is_flag=True, help="Prove one line after the other, not all at once.")
+@click.pass_context
+def command(
+    context: click.Context,
+    request: Request,
+    script: str | None,
+    variables: tuple[str, ...],
+    check: bool,
+    prove_each: bool,
+) -> None:
+    """Apply the edits in SCRIPT to MODEL: one load, one proof, one write.
+
+    A line of SCRIPT is a line of the command line without 'gdsurgeon' and MODEL, such as 'rename x=image'. '#' begins a
+    comment, a backslash at its end continues a line, $VAR is a variable of the environment or of --set. Paths are
+    relative to SCRIPT; '-' reads it from standard input. Proven by running: what all lines promise together.
+
+    \b
+    Example:
+      gdsurgeon apply model.pb fix.gds -o fixed.pb
+    """
+    import os
+
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.cli.script_edits import ScriptEdits
+    from gdsurgeon.cli.terminal import terminal
+
+    if script is None and not check:
+        raise UsageError("apply takes a MODEL and a SCRIPT; with --check a SCRIPT alone")
+    path = request.model if script is None else script
+    if path == "-" and request.model == "-" and script is not None:
+        raise UsageError("MODEL and SCRIPT cannot both come from standard input")
+    named = dict(os.environ) | dict(pair(text, "--set", form="VAR=VALUE") for text in variables)
+    edits = ScriptEdits(path, request, context)
+    instructions = edits.read(named)
+    if check:
+        terminal.summary([f"{edits.name}  {len(instructions)} edit{'s' * (len(instructions) != 1)}, nothing wrong"])
+        return
+    request.prove_each = prove_each
+    run_edit("apply", request, instructions)

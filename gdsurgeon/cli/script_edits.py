@@ -1,0 +1,167 @@
+"""The edits of a script: its lines, each handed to the command that it names, which says what it would do."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.options import edit_options, lines_of
+from gdsurgeon.cli.script import Fault, ScriptLine, read_script
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import GdsurgeonError, Line, UsageError, printable, quoted
+from gdsurgeon.operation.sequence import Edit, Instruction
+from gdsurgeon.wire.source import STANDARD_INPUT
+
+if TYPE_CHECKING:
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
+    from gdsurgeon.operation.edit import Request
+
+ENDS = ("saved_model", "slim")
+"""Forms of which nothing is edited further."""
+
+_OWN = frozenset(("model", "require_change"))
+"""Of the options that all edits share those that a line may have."""
+
+
+class ScriptEdits:
+    """The edits of a script, as the commands that its lines name hand them over.
+
+    Args:
+        path: of the script; ``-`` for standard input.
+        request: of the whole; it learns what the lines read and make.
+        context: of the command that applies the script.
+    """
+
+    def __init__(self, path: str, request: Request, context: click.Context) -> None:
+        self.name = "<stdin>" if path in STANDARD_INPUT else path
+        self._path = path
+        self._folder = os.getcwd() if path in STANDARD_INPUT else os.path.dirname(os.path.abspath(path))
+        self._request = request
+        self._context = context
+        self._taken: list[tuple[Request, Edit]] = []
+
+    def read(self, variables: Mapping[str, str]) -> list[Instruction]:
+        """The instructions of the script, in which VARIABLES have their values.
+
+        Raises:
+            GdsurgeonError: the first line with which something is wrong says so; the details are the others.
+            UsageError: the script cannot be read, or holds no edit.
+        """
+        stream = sys.stdin if self._path in STANDARD_INPUT else None
+        text = "\n".join(lines_of(self._path, "SCRIPT", stream, stripped=False))
+        if stream is None:
+            self._request.others += (self._path,)
+        out: list[Instruction] = []
+        faults: list[GdsurgeonError] = []
+        for line in read_script(text, variables):
+            called = f"{self.name}:{line.number}"
+            try:
+                out.append(self._instruction(line, called, out))
+            except GdsurgeonError as error:
+                error.place_at(called)
+                faults.append(error)
+        terminal.command = "apply"
+        if faults:
+            faults[0].details = (*faults[0].details, *(printable(str(error)) for error in faults[1:]))
+            raise faults[0]
+        if not out:
+            raise UsageError(f"{printable(self.name)} holds no edit")
+        return out
+
+    def inherited(self, request: Request) -> Request:
+        """The request of a line, which says REQUEST: it is that of the whole, but for what is the line's own."""
+        return replace(
+            self._request, require_change=request.require_change or self._request.require_change,
+            others=(), report=None, functions=(), form="model",
+        )  # fmt: skip
+
+    def take(self, request: Request, edit: Edit) -> None:
+        """Notes what the command of a line would do."""
+        self._taken.append((request, edit))
+
+    def _instruction(self, line: ScriptLine | Fault, called: str, earlier: Sequence[Instruction]) -> Instruction:
+        """The instruction that LINE is. Raises GdsurgeonError."""
+        if isinstance(line, Fault):
+            raise UsageError(line.message)
+        if earlier and earlier[-1].form in ENDS:
+            raise UsageError(f"what {earlier[-1].called} makes is not edited further: that line has to be the last")
+        self._taken.clear()
+        with inside(self._folder):
+            self._run(line)
+        if not self._taken:
+            raise UsageError(f"{quoted(line.words[0])} has made no edit")
+        ((request, edit),) = self._taken
+        own = self._request
+        own.others += tuple(path if path == "-" else os.path.join(self._folder, path) for path in request.others)
+        if request.form != "model":
+            own.form, own.becomes, own.assets = request.form, request.becomes, request.assets
+        return request.instruction(self._told(edit, line), called)
+
+    def _run(self, line: ScriptLine) -> None:
+        """Has the command that LINE names hand over its edit."""
+        name, *arguments = line.words
+        group = self._context.parent
+        assert group is not None and isinstance(group.command, click.Group)
+        try:
+            command = group.command.get_command(group, name)
+            if command is None or not getattr(command.callback, "edits", False) or name == "apply":
+                raise UsageError(f"{quoted(name)} is no edit: a script holds edits, a line each")
+            with command.make_context(name, [self._request.model, *arguments], parent=self._context) as context:
+                context.obj = self
+                _check_own(command, context)
+                command.invoke(context)
+        except click.exceptions.Exit as ended:
+            raise UsageError(f"{quoted(name)} is asked for help: gdsurgeon help {printable(name)}") from ended
+        except click.ClickException as error:
+            raise UsageError(error.format_message().rstrip(".")) from error
+
+    def _told(self, edit: Edit, line: ScriptLine) -> Callable[[Graph], EditResult]:
+        """EDIT, whose result tells that it is LINE; it is made where the script is."""
+
+        def telling(graph: Graph) -> EditResult:
+            with inside(self._folder):
+                result = edit(graph)
+            result.told.insert(0, (f"line {line.number}", line.text))
+            return result
+
+        return telling
+
+
+def _check_own(command: click.Command, context: click.Context) -> None:
+    """Raises UsageError where the line of CONTEXT has an option that says something of the whole."""
+    for parameter in command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name in _of_the_whole() and source is click.core.ParameterSource.COMMANDLINE:
+            option = max(parameter.opts, key=len)
+            raise UsageError(Line("{option} is for the whole script: apply takes it, and no line", option=option))
+
+
+@functools.cache
+def _of_the_whole() -> frozenset[str]:
+    """The names of the options that all edits share, but for those that a line may have."""
+
+    def nothing() -> None:
+        """Takes the options."""
+
+    shared = click.command(edit_options(nothing)).params
+    return frozenset(parameter.name or "" for parameter in shared) - _OWN
+
+
+@contextmanager
+def inside(folder: str) -> Iterator[None]:
+    """Has relative paths be those of FOLDER."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

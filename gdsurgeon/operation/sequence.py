@@ -1,0 +1,161 @@
+"""Edits one after the other: each is made of what the one before has written, as if that had been a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from gdsurgeon.container.load import Model
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.errors import GdsurgeonError, Line, NothingToDo, ValidationError, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.operation.written import Form, written
+from gdsurgeon.proof.change import Step
+from gdsurgeon.values import Data
+from gdsurgeon.wire.output import Output
+from gdsurgeon.wire.write import ChunkSource, resolved
+
+Edit = Callable[[Graph], EditResult]
+ModelForm = Literal["model", "graph", "saved_model", "slim"]
+
+
+class Instruction(NamedTuple):
+    """An edit, and what goes with it.
+
+    Attributes:
+        edit: called with the graph, once.
+        called: what it is called in messages, such as a line of a script; '' where it is the only one.
+        functions: library functions to whose bodies it is applied, in the place of the graph.
+        require_change: refuse it where there is nothing to do.
+        form: what is made of the model; see `gdsurgeon.operation.edit.Request`.
+    """
+
+    edit: Edit
+    called: str = ""
+    functions: tuple[str, ...] = ()
+    require_change: bool = False
+    form: ModelForm = "model"
+
+    def apply(self, graph: Graph, *, check: bool) -> EditResult:
+        """Edits GRAPH, or the bodies of its functions; with CHECK, no node is left that its op does not allow.
+
+        Raises:
+            EditError: it is refused, or finds nothing to do.
+            ValidationError: the result would be broken.
+        """
+        try:
+            if self.functions:
+                from gdsurgeon.edits.in_functions import in_functions
+
+                result = in_functions(graph, self.functions, self.edit)
+            else:
+                result = self.edit(graph)
+            if check:
+                _check_result(graph, result)
+        except GdsurgeonError as error:
+            error.place_at(self.called)
+            raise
+        return result
+
+
+def _check_result(graph: Graph, result: EditResult) -> None:
+    """Raises ValidationError where the edit has left a node that its op does not allow, also inside functions."""
+    from gdsurgeon.analysis.checks.check import check_edited
+
+    faults = check_edited(graph)
+    for name, (body, _) in result.inside.items():
+        faults += [f"in the function {quoted(name)}: {fault}" for fault in check_edited(body)]
+    if faults:
+        raise ValidationError("the result would be broken:", details=tuple(faults[:100]))
+
+
+@dataclass(eq=False, repr=False)
+class Carried(Data):
+    """What has become of a model.
+
+    Attributes:
+        model: as it is now; it holds the last edit that has done something.
+        steps: the edits that have done something.
+        idle: for each of the others why there was nothing to do, with what it is called.
+        served: the keys of signatures that have other functions since the steps before the last.
+    """
+
+    model: Model
+    steps: list[Step] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
+    served: list[str] = field(default_factory=list)
+
+    def served_with(self, last: Sequence[str] | None) -> Sequence[str] | None:
+        """The keys of signatures that have other functions, LAST among them; see `Written.served`."""
+        return list(dict.fromkeys([*self.served, *(last or ())])) if self.served or last is not None else None
+
+
+def carry_out(model: Model, instructions: Sequence[Instruction], output: Output, *, check: bool) -> Carried:
+    """Applies INSTRUCTIONS, each to the model as the one before has written it.
+
+    Args:
+        model: its graph is edited.
+        instructions: at least one.
+        output: where the result will be written.
+        check: whether each result is checked; and, but for the last one, each difference accounted for.
+
+    Raises:
+        GdsurgeonError: the first instruction that is refused says so, with what it is called.
+    """
+    out, opened = Carried(model), model
+    for instruction in instructions:
+        if out.steps and opened is out.model:
+            opened = _reopened(out, output, check=check)
+        try:
+            result = instruction.apply(opened.graph, check=check)
+        except NothingToDo as idle:
+            if instruction.require_change:
+                raise
+            out.idle.append(idle.message)
+            continue
+        if instruction.form == "graph":
+            opened = opened._replace(container=None)
+        out.model = opened
+        out.steps.append(Step(opened.graph.pristine(), opened.graph, result, instruction.called))
+    return out
+
+
+def together(steps: Sequence[Step], idle: Sequence[str] = ()) -> EditResult:
+    """What STEPS, at least one, come to, to be shown; a note for each that was IDLE."""
+    if len(steps) == 1 and not idle:
+        return steps[0].result
+    intent = steps[0].result.intent
+    for step in steps[1:]:
+        intent = intent.then(step.result.intent)
+    return EditResult(
+        intent,
+        tuple(claim for step in steps for claim in step.result.claims),
+        warnings=[warning for step in steps for warning in _placed(step, step.result.warnings)],
+        notes=[*(note for step in steps for note in _placed(step, step.result.notes)), *idle],
+        told=[line for step in steps for line in step.result.told],
+    )
+
+
+def _placed(step: Step, lines: Sequence[str]) -> list[str]:
+    return [Line("{place}: {line}", place=printable(step.called), line=printable(line)) for line in lines]
+
+
+def _reopened(carried: Carried, output: Output, *, check: bool) -> Model:
+    """The model as it would be read from what is written of it; the last step is accounted for with CHECK."""
+    model, step = carried.model, carried.steps[-1]
+    try:
+        what = written(model, step.result, output, Form("model", as_v1=False, text=False, runs=False))
+        if check:
+            from gdsurgeon.proof.accounting import check_accounted
+
+            check_accounted(model.graph, step.result, what.graph)
+    except GdsurgeonError as error:
+        error.place_at(step.called)
+        raise
+    carried.served += what.served or ()
+    source = ChunkSource(resolved(what.chunks), model.graph.source_name)
+    if model.container is None:
+        return Model(Graph(source), None)
+    container = model.container.reopened(source)
+    return Model(container.graph, container)
