@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import click
 
@@ -17,10 +17,10 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted, reason
 
 if TYPE_CHECKING:
-    from gdsurgeon.cli.script_edits import ScriptEdits
     from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.feeds.overrides import Overrides
     from gdsurgeon.operation.edit import Request
+    from gdsurgeon.operation.sequence import Edit
     from gdsurgeon.proof.settings import Settings
 
 LONGEST_TIMEOUT = 10_000_000
@@ -138,9 +138,7 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, str | bool
 
 _MANNERS = (
     message_option("-q", "--quiet", is_flag=True, expose_value=False, callback=_remember("quiet"), help="No summary."),
-    message_option(
-        "-v", "--verbose", is_flag=True, callback=_remember("verbose"), help="Show TensorFlow's own log."
-    ),
+    message_option("-v", "--verbose", is_flag=True, callback=_remember("verbose"), help="Show TensorFlow's own log."),
     message_option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
@@ -188,7 +186,17 @@ def edit_options(command: F, out: Callable[[F], F] = OUT) -> F:
     return click.argument("model", shell_complete=files)(wrapper)  # type: ignore[return-value]
 
 
-def current_script() -> ScriptEdits | None:
+class Script(Protocol):
+    """What a command is a line of: it only hands its edit over."""
+
+    def inherited(self, request: Request) -> Request:
+        """The request of a line, which says REQUEST."""
+
+    def take(self, request: Request, edit: Edit) -> None:
+        """Notes what the command of a line would do."""
+
+
+def current_script() -> Script | None:
     """The script of which the command is a line; None where it stands for itself."""
     context = click.get_current_context(silent=True)
     return context.obj if context is not None else None
@@ -384,8 +392,8 @@ def pair(text: str, what: str = "", *, last: bool = False, form: str = "") -> tu
     return old, new
 
 
-def lines_of(file: str, option: str, stream: TextIO | None = None, *, stripped: bool = True) -> list[str]:
-    """The lines of FILE, which OPTION names, or of STREAM in its place, STRIPPED of the space around them.
+def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
+    """The lines of FILE, which OPTION names, or of STREAM in its place, without the space around them.
 
     Raises:
         UsageError: it cannot be read.
@@ -400,7 +408,7 @@ def lines_of(file: str, option: str, stream: TextIO | None = None, *, stripped: 
         raise UsageError(f"{option} {printable(file)} cannot be read: {reason(error)}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{option} {printable(file)} is not UTF-8 text") from error
-    return [line.strip() for line in text.splitlines()] if stripped else text.split("\n")
+    return [line.strip() for line in text.splitlines()]
 
 
 def pairs(texts: tuple[str, ...], file: str | None, option: str = "--map") -> list[tuple[str, str]]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.options import edit_options, lines_of
+from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.script import Fault, ScriptLine, read_script
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, Line, UsageError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, InputError, Line, UsageError, printable, quoted
 from gdsurgeon.operation.sequence import Edit, Instruction
-from gdsurgeon.wire.source import STANDARD_INPUT
+from gdsurgeon.wire.source import STANDARD_INPUT, open_source
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -53,12 +52,10 @@ class ScriptEdits:
 
         Raises:
             GdsurgeonError: the first line with which something is wrong says so; the details are the others.
-            UsageError: the script cannot be read, or holds no edit.
+            InputError: the script cannot be read.
+            UsageError: it holds no edit.
         """
-        stream = sys.stdin if self._path in STANDARD_INPUT else None
-        text = "\n".join(lines_of(self._path, "SCRIPT", stream, stripped=False))
-        if stream is None:
-            self._request.others += (self._path,)
+        text = self._text()
         out: list[Instruction] = []
         faults: list[GdsurgeonError] = []
         for line in read_script(text, variables):
@@ -75,6 +72,16 @@ class ScriptEdits:
         if not out:
             raise UsageError(f"{printable(self.name)} holds no edit")
         return out
+
+    def _text(self) -> str:
+        with closing(open_source(self._path)) as source:
+            data = source.read(0, source.size)
+        if self._path not in STANDARD_INPUT:
+            self._request.others += (self._path,)
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{printable(self.name)} is no script: it is not UTF-8 text") from error
 
     def inherited(self, request: Request) -> Request:
         """The request of a line, which says REQUEST: it is that of the whole, but for what is the line's own."""
@@ -94,8 +101,12 @@ class ScriptEdits:
         if earlier and earlier[-1].form in ENDS:
             raise UsageError(f"what {earlier[-1].called} makes is not edited further: that line has to be the last")
         self._taken.clear()
-        with inside(self._folder):
-            self._run(line)
+        manners = terminal.quiet, terminal.colour, terminal.debug
+        try:
+            with inside(self._folder):
+                self._run(line)
+        finally:  # parsing a line has them as it says, or by default
+            terminal.quiet, terminal.colour, terminal.debug = manners
         if not self._taken:
             raise UsageError(f"{quoted(line.words[0])} has made no edit")
         ((request, edit),) = self._taken

@@ -18,6 +18,7 @@ from gdsurgeon.errors import (
     GdsurgeonError,
     Line,
     UsageError,
+    joined,
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -235,11 +236,11 @@ def _operate(
     warnings, before, counts_before = _examine(request, first, proving)
     progress(Event("editing"))
     carried = carry_out(model, instructions, output, check=request.level != "none")
-    graph, idle = carried.model.graph, "; ".join(carried.idle) if not carried.steps else ""
+    graph, idle = carried.model.graph, joined("; ", carried.idle) if not carried.steps else ""
     last = carried.steps[-1].result if carried.steps else EditResult(Intent(), (SameOutputs(even_alone=True),))
     is_same = bool(idle) and not graph.is_changed
     proving, unproven = (None, Proof("unchanged")) if is_same else (proving, Proof(request.level))
-    after, counts_after = _seen(graph)
+    after, counts_after = _seen(graph, always=before is not None)
     form = Form(request.form, request.as_v1, text, proving is not None)
     what = written(carried.model, last, output, form)
     what = what._replace(chunks=list(resolved(what.chunks)), served=carried.served_with(what.served))
@@ -412,9 +413,9 @@ def _without_staging(
     return done
 
 
-def _seen(graph: Graph) -> tuple[Signature | None, Counts]:
-    """The signature and the counts, unless a big file would have to be indexed for them alone."""
-    if not graph.store.has_table:
+def _seen(graph: Graph, *, always: bool = False) -> tuple[Signature | None, Counts]:
+    """The signature and the counts, unless a big file would have to be indexed for them alone; else ALWAYS."""
+    if not always and not graph.store.has_table:
         return None, Counts(graph.node_count, None)
     from gdsurgeon.analysis.queries.op_usage import op_counts
     from gdsurgeon.analysis.queries.signature import signature

@@ -14,7 +14,9 @@ from gdsurgeon.text import change, counted, first_lines, labelled, listed, named
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
     from gdsurgeon.comparison.intent import Intent
+    from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.operation.edit import Outcome
+    from gdsurgeon.proof.change import Step
     from gdsurgeon.proof.models.coverage import Coverage
     from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
 
@@ -267,8 +269,6 @@ def equality(proof: Proof) -> str:
 
 def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = None) -> dict[str, Json]:
     """The whole outcome for machines; ERROR is what kept the output from appearing, if something did."""
-    intent = outcome.result.intent
-    inside = {name: _intent_json(inner.intent) for name, (_, inner) in outcome.result.inside.items()}
     return {
         "command": command,
         "passed": error is None,
@@ -283,16 +283,33 @@ def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = No
         "ops": {"before": outcome.counts_before.ops, "after": outcome.counts_after.ops},
         "before": signature_json(outcome.before),
         "after": signature_json(outcome.after),
-        "edit": {
-            **_intent_json(intent),
-            **({"inside": inside} if inside else {}),
-            "notes": outcome.result.notes,
-            **outcome.result.facts,
-        },
+        "edit": _edit_json(outcome.result),
+        **({"steps": [_step_json(step) for step in outcome.steps]} if outcome.steps[1:] else {}),
         "claims": [type(claim).__name__ for claim in outcome.result.claims],
         "proof": outcome.proof.as_json(),
         "warnings": outcome.warnings,
         "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _step_json(step: Step) -> dict[str, Json]:
+    result = step.result
+    return {
+        "called": step.called,
+        "asked": result.asked.edit.replace("_", "-") if result.asked is not None else None,
+        "edit": _edit_json(result),
+        "claims": [type(claim).__name__ for claim in result.claims],
+        "warnings": result.warnings,
+    }
+
+
+def _edit_json(result: EditResult) -> dict[str, Json]:
+    inside = {name: _intent_json(inner.intent) for name, (_, inner) in result.inside.items()}
+    return {
+        **_intent_json(result.intent),
+        **({"inside": inside} if inside else {}),
+        "notes": result.notes,
+        **result.facts,
     }
 
 

@@ -102,12 +102,12 @@ def test_help_of_what_is_no_command(desk: Desk) -> None:
 
 @for_each
 def test_examples_are_well_formed(desk: Desk, name: str) -> None:
-    """They are usage, whatever else: the first thing that is wrong with them is that the model is not there."""
+    """They are usage, whatever else: the first thing that is wrong with them is that a file is not there."""
     found = examples(name)
     assert found
     for words in found:
         assert words[0] == name
         ran = desk.run(*words)
         assert ran.code == 3, (words, ran.err)
-        check_said(ran, ".pb")
+        check_said(ran, "cannot be opened: no such file")
         assert desk.files() == {}

@@ -351,8 +351,8 @@ def test_a_signal_after_the_output_has_appeared_comes_too_late(desk: Desk, name:
 UNNOTICED = """\
 import os, signal, sys, time
 from gdsurgeon.cli.main import run
-from gdsurgeon.operation import edit
-number, where, edited = int(sys.argv.pop()), sys.argv.pop(), edit._edited
+from gdsurgeon.operation.sequence import Instruction
+number, where, edited = int(sys.argv.pop()), sys.argv.pop(), Instruction.apply
 class Dying:
     def __del__(self):
         os.kill(os.getpid(), number)
@@ -361,15 +361,15 @@ def generated():
         yield
     finally:
         os.kill(os.getpid(), number)
-def leaving(*arguments):
+def leaving(*arguments, **named):
     if where == "destructor":
         Dying()
     else:
         next(generated())
     for _ in range(600):
         time.sleep(0.1)
-    return edited(*arguments)
-edit._edited = leaving
+    return edited(*arguments, **named)
+Instruction.apply = leaving
 run()
 """
 

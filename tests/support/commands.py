@@ -61,6 +61,9 @@ FILES = {
     "pre.pb": part("image", "image_preprocessed"),
     "post.pb": part("scores", "scores_postprocessed"),
     "other.pb": part("picture", "points"),
+    "fix.gds": b"# names that callers use\nrename scores=classes\nadd-preprocessing pre.pb\n",
+    "wrong.gds": b"rename image=picture\nrename score=classes\n",
+    "nothing.gds": b"# nothing\n",
     "wrong.pb": part("imagge", "imagge_preprocessed"),
     "wrong_post.pb": part("score", "score_postprocessed"),
 }
@@ -92,6 +95,7 @@ CASES = {
     ),
     "add-postprocessing": Case((MODEL, "post.pb"), ((MODEL,),), ((MODEL, "wrong_post.pb"), "'scores'")),
     "add-preprocessing": Case((MODEL, "pre.pb"), ((MODEL,),), ((MODEL, "wrong.pb"), "'image'")),
+    "apply": Case((MODEL, "fix.gds"), ((MODEL,), (MODEL, "nothing.gds")), ((MODEL, "wrong.gds"), "'scores'")),
     "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "'tower'")),
     "compat": Case((MODEL, "--target", "1.15"), ((MODEL,),), ((MODEL, "--target", "1.155"), "'1.15'")),
     "control": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "'guard'")),

@@ -166,7 +166,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         runs.insert(0, TrialRun(observed, reported_as=None, optional="omit"))
 
     def edits_doing(refusal: RunRefusal) -> GdsurgeonError:
-        if wanted.claim.given and refusal.node in change.intent.added:
+        if wanted.claim.given and refusal.node in change.intent.copied.values():
             names = ", ".join(quoted(tensor) for tensor in wanted.claim.given)
             what = f"{quoted(refusal.node)}, which was added, does not take what comes from {names}"
             return EditError(f"{what}: {refusal.text}", advice="give-others")
