@@ -5,9 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
+
+if TYPE_CHECKING:
+    from gdsurgeon.operation.edit import Request
+    from gdsurgeon.operation.sequence import Edit
 
 HEADINGS = ("Options", "Selection", "Model", "Output", "Proof", "Feeds", "Messages")
 """In the order of the help; a command's own options are the first."""
@@ -60,3 +64,19 @@ class Command(click.Command):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+class Script(Protocol):
+    """What a command is a line of: it only hands its edit over."""
+
+    def inherited(self, request: Request) -> Request:
+        """The request of a line, which says REQUEST."""
+
+    def take(self, request: Request, edit: Edit) -> None:
+        """Notes what the command of a line would do."""
+
+
+def current_script() -> Script | None:
+    """The script of which the command is a line; None where it stands for itself."""
+    context = click.get_current_context(silent=True)
+    return context.obj if context is not None else None

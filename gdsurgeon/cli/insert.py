@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 @steps_option
 @emit_option
 @click.option("--scope", metavar="NAME", default="", help="The name scope that BODY's nodes come under.")
-def command(
-    request: Request, tensor: str, body: str | None, text: str | None, emit: str | None, scope: str
-) -> None:
+def command(request: Request, tensor: str, body: str | None, text: str | None, emit: str | None, scope: str) -> None:
     """Splice the graph BODY, with one input and one output, or one that is built of --steps, into TENSOR.
 
     What read TENSOR reads what BODY makes of it. Proven by running: BODY's result is what BODY gives on its own, and

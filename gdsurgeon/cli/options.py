@@ -7,11 +7,18 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from gdsurgeon.cli.command import feeds_option, message_option, model_option, output_option, proof_option
+from gdsurgeon.cli.command import (
+    current_script,
+    feeds_option,
+    message_option,
+    model_option,
+    output_option,
+    proof_option,
+)
 from gdsurgeon.cli.complete import files, paired, placeholders
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted, reason
@@ -20,7 +27,6 @@ if TYPE_CHECKING:
     from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.feeds.overrides import Overrides
     from gdsurgeon.operation.edit import Request
-    from gdsurgeon.operation.sequence import Edit
     from gdsurgeon.proof.settings import Settings
 
 LONGEST_TIMEOUT = 10_000_000
@@ -184,22 +190,6 @@ def edit_options(command: F, out: Callable[[F], F] = OUT) -> F:
         wrapper = option(wrapper)
     wrapper.edits = True  # type: ignore[attr-defined]
     return click.argument("model", shell_complete=files)(wrapper)  # type: ignore[return-value]
-
-
-class Script(Protocol):
-    """What a command is a line of: it only hands its edit over."""
-
-    def inherited(self, request: Request) -> Request:
-        """The request of a line, which says REQUEST."""
-
-    def take(self, request: Request, edit: Edit) -> None:
-        """Notes what the command of a line would do."""
-
-
-def current_script() -> Script | None:
-    """The script of which the command is a line; None where it stands for itself."""
-    context = click.get_current_context(silent=True)
-    return context.obj if context is not None else None
 
 
 def validate_options(command: F) -> F:

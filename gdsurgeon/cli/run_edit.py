@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gdsurgeon.cli.command import current_script
 from gdsurgeon.cli.hints import error_json, word_proof, worded
-from gdsurgeon.cli.options import current_script
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, Json, OutputError, UsageError
 
