@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -32,12 +34,21 @@ settings.load_profile("steady")
 # Fixtures that start TensorFlow: a test that asks for one is one of those that do.
 STARTING = frozenset(("differentiator", "executor", "saved_models", "shapes_told", "tf", "worker"))
 
+MEMORY = "/dev/shm"
+"""Where there is room for it, files of tests are in memory: nobody waits for a disk."""
+ENOUGH = 4 << 30
+"""Bytes; a run of all tests takes less than half of it."""
+NUMBERS = itertools.count()
+
 GUARD = pytest.StashKey[tuple[pytest.MonkeyPatch, bool]]()
 """What guards a test that is not marked as one of those, and whether TensorFlow was loaded before it."""
 
 
 def pytest_configure() -> None:
-    """Processes that test side by side share the cores: TensorFlow takes the part of one in each."""
+    """Files are made in memory; processes side by side share the cores: TensorFlow takes the part of one in each."""
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
+        os.environ.setdefault("TMPDIR", MEMORY)
+        tempfile.tempdir = None  # that is found out anew
     side_by_side = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if side_by_side > 1:
         os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, (os.cpu_count() or 1) // side_by_side)))
@@ -86,6 +97,21 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     yield
     if not was_there and "tensorflow" in sys.modules:
         unmarked()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder, which is gone when the test has passed.
+
+    pytest's own takes longer than most tests: it counts all that are there. Nor does its name say what is tested: what
+    is said of it does not hold words that a test looks for.
+    """
+    path = tmp_path_factory.getbasetemp() / str(next(NUMBERS))
+    path.mkdir()
+    failed = request.session.testsfailed
+    yield path
+    if request.session.testsfailed == failed:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
