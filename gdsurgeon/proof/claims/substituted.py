@@ -217,14 +217,16 @@ def _edited(context: TrialContext, wanted: Substitution, key: str = EDITED, grap
 def _overrides(context: TrialContext) -> Overrides:
     """What the user says of the inputs of the edited graph: the other one is fed what it is fed."""
     known = [node.name for node in input_nodes(context.change.after)]
-    for name in context.overrides.names():
+    renamed = {old: new for old, new in context.change.intent.renamed.items() if new in known and old not in known}
+    overrides = context.overrides.renamed(renamed)
+    for name in overrides.names():
         if name not in known and name in context.change.before:
             listed = ", ".join(map(quoted, known[:8])) or "nothing"
             raise UsageError(
                 f"{quoted(name)} is no input of the result: it was frozen, or cut away; there is {listed} to feed"
             )
-    check_names(context.overrides, known)
-    return context.overrides
+    check_names(overrides, known)
+    return overrides
 
 
 def _original_runs(context: TrialContext) -> bool:
@@ -246,7 +248,7 @@ def _stand_for(context: TrialContext, wanted: Substitution, new_inputs: Sequence
 
     No feed that fits such an input may be known; one that the original itself has there does.
     """
-    overrides = context.overrides
+    overrides = _overrides(context)
     tensors = {after: tensor for tensor, after in wanted.claim.given.items()}
     given = {*overrides.names(), *(new_inputs if overrides.archive is not None else ())}
     return {name: tensors[name] for name in new_inputs if name in tensors and name not in given}
