@@ -215,8 +215,7 @@ def _along_channels(build: Builder, value: Value, what: str, numbers: Sequence[f
     """A constant of NUMBERS, one for each channel of VALUE, or one for all. Raises Unfit where they are others."""
     if len(numbers) == 1:
         return build.constant(value.dtype, numbers[0])
-    if value.channels not in (-1, len(numbers)):
-        raise Unfit(f"{what} has {len(numbers)} numbers, and the value {value.channels} channels: {value.told}")
+    value.require_channels(len(numbers), f"{what} is for")
     return build.constant(value.dtype, numbers, (len(numbers),) + (1,) * (-1 - value.channel_axis))
 
 

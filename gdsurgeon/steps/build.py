@@ -54,12 +54,12 @@ def preprocessing(steps: Steps, model: Graph, *, input: str = "", raw: str = "")
     is_batch = _is_batch(chain, declared, wanted)
     if is_batch:
         given = given._replace(shape=(-1,))
-    build, value = _begun(target.node.name, add_preprocessing.SUFFIX, given, is_declared=declared is not None)
+    build, value = begin(target.node.name, add_preprocessing.SUFFIX, given, is_declared=declared is not None)
     value = chain.apply_to_batch(build, value) if is_batch else chain.apply(build, value)
     if not is_batch and value.rank is not None and wanted.shape is not None and value.rank == len(wanted.shape) - 1:
         value = build.with_batch(value)
     _check_fits(value, wanted, target, "takes")
-    return _finished(build, value, target.node.name + add_preprocessing.SUFFIX)
+    return finish(build, value, target.node.name + add_preprocessing.SUFFIX)
 
 
 def postprocessing(steps: Steps, model: Graph, *, output: str = "") -> Graph:
@@ -76,9 +76,9 @@ def postprocessing(steps: Steps, model: Graph, *, output: str = "") -> Graph:
     chain = Chain(_read(steps), BEHIND)
     source = _output(model, output)
     given = _raw_of(source, infer_shapes(model, wanted=[source]).shape(source))
-    build, value = _begun(source.node.name, add_postprocessing.SUFFIX, given)
+    build, value = begin(source.node.name, add_postprocessing.SUFFIX, given)
     value = chain.apply(build, value)
-    return _finished(build, value, source.node.name + add_postprocessing.SUFFIX)
+    return finish(build, value, source.node.name + add_postprocessing.SUFFIX)
 
 
 def inserted(steps: Steps, model: Graph, tensor: str) -> Graph:
@@ -90,10 +90,10 @@ def inserted(steps: Steps, model: Graph, tensor: str) -> Graph:
     chain = Chain(_read(steps))
     source = model.tensor(tensor_meant(model, tensor))
     given = _raw_of(source, infer_shapes(model, wanted=[source]).shape(source))
-    build, value = _begun(source.node.name, INSERTED, given)
+    build, value = begin(source.node.name, INSERTED, given)
     value = chain.apply(build, value)
     _check_fits(value, given, source, "is")
-    return _finished(build, value, source.node.name + INSERTED)
+    return finish(build, value, source.node.name + INSERTED)
 
 
 def _read(steps: Steps) -> list[Written]:
@@ -149,7 +149,7 @@ def _is_batch(chain: Chain, declared: Raw | None, wanted: Raw) -> bool:
     return bool(said[0]) if said else bool(wanted.shape and wanted.shape[0] < 0)
 
 
-def _begun(name: str, suffix: str, raw: Raw, *, is_declared: bool = False) -> tuple[Builder, Value]:
+def begin(name: str, suffix: str, raw: Raw, *, is_declared: bool = False) -> tuple[Builder, Value]:
     """A graph with a placeholder NAME that takes RAW."""
     build = Builder(empty_graph(), name + suffix)
     placeholder = build.node("Placeholder", (), {"dtype": raw.dtype, "shape": raw.shape}, name)
@@ -165,7 +165,7 @@ def _check_fits(value: Value, wanted: Raw, target: Output, takes: str) -> None:
     raise EditError(told, code="steps-unfit")
 
 
-def _finished(build: Builder, value: Value, name: str) -> Graph:
+def finish(build: Builder, value: Value, name: str) -> Graph:
     """The graph as a file has it, with VALUE under NAME."""
     build.node("Identity", [value.tensor], {}, name)
     return from_bytes(read_chunks(build.graph.chunks()), build.graph.source_name)

@@ -79,12 +79,11 @@ def decode_image(build: Builder, value: Value, *, channels: int, format: str, dc
 )
 def reverse_channels(build: Builder, value: Value) -> Value:
     value.require_numbers()
-    if value.channels not in (3, -1):
-        raise Unfit(f"exchanges the first and the last of three channels, and gets {value.told}")
+    value.require_channels(3, "is for")
     if value.is_reversed:
         raise Unfit(f"the channels are reversed already{f': they are {value.colour}' if value.colour else ''}")
     if value.shape is None:
         raise Unfit("needs an image, and gets a tensor of unknown rank")
-    tensor = build.add("ReverseV2", value.tensor, build.axes(value.channel_axis % max(len(value.shape), 1)))
+    tensor = build.add("ReverseV2", value.tensor, build.axes(value.channel_axis % len(value.shape)))
     colour = {"RGB": "BGR", "BGR": "RGB"}.get(value.colour, value.colour)
     return value.but(tensor=tensor, colour=colour, is_reversed=True)

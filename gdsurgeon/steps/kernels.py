@@ -38,6 +38,8 @@ _SCALED = {
     "bilinear": "triangle", "bicubic": "keyscubic", "lanczos3": "lanczos3", "lanczos5": "lanczos5", "box": "box",
     "gaussian": "gaussian", "mitchellcubic": "mitchellcubic",
 }  # fmt: skip
+_SWINGING = ("bicubic", "lanczos3", "lanczos5", "mitchellcubic")
+"""The methods that swing over at edges."""
 METHODS = tuple(dict.fromkeys((*_OPS, *_SCALED)))
 
 LIKES: dict[str, dict[str, Kernel]] = {
@@ -112,42 +114,40 @@ def kernel_of(
 def resized(build: Builder, value: Value, size: Output | tuple[int, int], kernel: Kernel) -> Value:
     """An image, or a batch of them, of height and width SIZE, known now or when it runs."""
     batch = build.with_batch(value) if value.rank == 3 else value
-    assert batch.shape is not None
     height, width = size if isinstance(size, tuple) else (-1, -1)
     target = build.axes(*size) if isinstance(size, tuple) else size
-    shape = (batch.shape[0], height, width, batch.shape[3])
     is_byte = value.dtype == UINT8 and kernel.method != "nearest"
     if kernel.rounds == "passes" and is_byte:
         kept = build.add("Mul", height_and_width(build, batch), build.axes(1, 0))
-        first = build.add("AddV2", kept, build.add("Mul", target, build.axes(0, 1)))
-        batch = _as_bytes(build, _one_pass(build, batch, first, kernel), kernel)
-        batch = build.cast(batch, FLOAT32)
-    out = _one_pass(build, batch, target, kernel).but(shape=shape)
+        across = build.add("AddV2", kept, build.add("Mul", target, build.axes(0, 1)))
+        batch = _one_pass(build, batch, across, (batch.size[0], width), kernel)
+        batch = build.cast(_as_bytes(build, batch, kernel), FLOAT32)
+    out = _one_pass(build, batch, target, (height, width), kernel)
     if kernel.rounds and is_byte:
         out = build.cast(_as_bytes(build, out, kernel), UINT8)
     return out if value.rank == 4 else build.without_batch(out)
 
 
-def _one_pass(build: Builder, batch: Value, target: Output, kernel: Kernel) -> Value:
-    """BATCH resized, as the op gives it."""
+def _one_pass(build: Builder, batch: Value, target: Output, size: tuple[int, int], kernel: Kernel) -> Value:
+    """BATCH resized to TARGET, as the op gives it; SIZE is what is known of that."""
+    assert batch.shape is not None
+    dtype = FLOAT32
     if kernel.antialias or kernel.method not in _OPS:
         wanted = build.add("Cast", target, DstT=FLOAT32)
-        there = build.add("Cast", height_and_width(build, batch), DstT=FLOAT32)
-        scale = build.add("RealDiv", wanted, there)
+        scale = build.add("RealDiv", wanted, build.add("Cast", height_and_width(build, batch), DstT=FLOAT32))
+        how = {"kernel_type": _SCALED[kernel.method], "antialias": kernel.antialias}
         origin = build.constant(FLOAT32, (0.0, 0.0))
-        tensor = build.add(
-            "ScaleAndTranslate", batch.tensor, target, scale, origin, kernel_type=_SCALED[kernel.method],
-            antialias=kernel.antialias,
-        )  # fmt: skip
-        dtype = FLOAT32
+        tensor = build.add("ScaleAndTranslate", batch.tensor, target, scale, origin, **how)
     else:
-        half = {} if kernel.method == "area" else {"half_pixel_centers": kernel.half_pixel}
-        tensor = build.add(_OPS[kernel.method], batch.tensor, target, align_corners=kernel.align_corners, **half)
+        centres = {} if kernel.method == "area" else {"half_pixel_centers": kernel.half_pixel}
+        op = _OPS[kernel.method]
+        tensor = build.add(op, batch.tensor, target, align_corners=kernel.align_corners, **centres)
         dtype = batch.dtype if kernel.method == "nearest" else FLOAT32
     low, high = batch.low, batch.high
-    if kernel.method in ("bicubic", "lanczos3", "lanczos5", "mitchellcubic"):  # which swing over at edges
+    if kernel.method in _SWINGING:
         low, high = low - (high - low), high + (high - low)
-    return batch.but(tensor=tensor, dtype=dtype, low=low, high=high)
+    shape = (batch.shape[0], *size, batch.shape[3])
+    return batch.but(tensor=tensor, dtype=dtype, shape=shape, low=low, high=high)
 
 
 def _as_bytes(build: Builder, value: Value, kernel: Kernel) -> Value:

@@ -94,6 +94,13 @@ class Value:
             what = "decode-image" if self.dtype == STRING else "cast"
             raise Unfit(f"needs numbers, and gets {self.told}: {what} makes some")
 
+    def require_channels(self, count: int, what: str) -> None:
+        """Raises Unfit where it is known not to have COUNT channels, which WHAT is there for."""
+        if self.shape is not None and len(self.shape) < -self.channel_axis:
+            raise Unfit(f"{what} {count} channels, and the value has none: {self.told}")
+        if self.channels not in (-1, count):
+            raise Unfit(f"{what} {count} channels, and the value has {self.channels}: {self.told}")
+
     def require_image(self) -> None:
         """Raises Unfit where it is known to be no image, or one whose channels do not come last."""
         if self.dtype == STRING:

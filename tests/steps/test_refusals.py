@@ -35,8 +35,8 @@ FLOATS = {
         "normalize: like=keras-torch takes values of 0..255, and these are 0..1",
     "normalize": "normalize: takes mean and std, or like=keras-caffe|keras-tf|keras-torch",
     "normalize(mean=1, like=keras-tf)": "normalize: like=keras-tf says what mean and std are",
-    "normalize(mean=[1, 2])": "normalize: mean has 2 numbers, and the value 3 channels: float32 [?,8,6,3]",
-    "normalize(mean=1, std=[1, 2, 3, 4])": "normalize: std has 4 numbers, and the value 3 channels",
+    "normalize(mean=[1, 2])": "normalize: mean is for 2 channels, and the value has 3: float32 [?,8,6,3]",
+    "normalize(mean=1, std=[1, 2, 3, 4])": "normalize: std is for 4 channels, and the value has 3",
     "reverse-channels | reverse-channels": "reverse-channels (step 2): the channels are reversed already",
     "decode-image | normalize(like=keras-caffe) | reverse-channels | resize(8, 6, like=tf1)":
         "reverse-channels: the channels are reversed already: they are BGR",
@@ -74,9 +74,9 @@ OTHERS = {
     ("resize(8, 6, like=keras)", "string", (-1,)): "resize: needs an image, and gets string [?]: decode-image makes",
     ("rescale(2)", "string", (-1,)): "rescale: needs numbers, and gets string [?]: decode-image makes some",
     ("rescale(2)", "bool", (-1,)): "rescale: needs numbers, and gets bool [?]: cast makes some",
-    ("reverse-channels", "float32", (-1, 8, 6, 1)): "reverse-channels: exchanges the first and the last of three",
+    ("reverse-channels", "float32", (-1, 8, 6, 1)): "reverse-channels: is for 3 channels, and the value has 1",
     ("to-nchw", "float32", (-1, 8)): "to-nchw: needs an image",
-    ("normalize(mean=[1, 2])", "float32", (-1, 5)): "normalize: mean has 2 numbers, and the value 5 channels",
+    ("normalize(mean=[1, 2])", "float32", (-1, 5)): "normalize: mean is for 2 channels, and the value has 5",
 }  # fmt: skip
 
 

@@ -17,6 +17,11 @@ from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.steps import preprocessing
+from gdsurgeon.steps.book import written
+from gdsurgeon.steps.build import begin, finish
+from gdsurgeon.steps.chain import Chain
+from gdsurgeon.steps.raw import parse_raw
+from gdsurgeon.steps.value import Value
 from support.running import run
 from support.tf_graphs import Builder
 
@@ -81,3 +86,11 @@ def made(steps: str, value: Any, dtype: str, shape: Sequence[int] | None, *, raw
     assert out.dtype == numpy_dtype(NUMBERS[dtype])
     assert shape is None or compatible(out.shape, tuple(shape))
     return out
+
+
+def typed(steps: str, raw: str) -> tuple[Graph, Value]:
+    """STEPS on a value RAW at `x`, in front of nothing, and what the builder says of what they make of it."""
+    chain = Chain(written(steps))
+    build, value = begin("x", "_preprocessed", parse_raw(raw), is_declared=True)
+    value = chain.apply(build, value)
+    return finish(build, value, "x_preprocessed"), value

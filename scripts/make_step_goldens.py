@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Makes tests/steps/goldens.npz: what Pillow, OpenCV, Keras and tf.image give where steps are to give the same.
+
+    make_step_goldens.py            make what the libraries that are installed here give, keep what others gave
+    make_step_goldens.py --check    make it, write nothing, exit 1 where it is not what is kept
+
+The archive has an index (JSON: key, dtype, shape of each array) and the bytes of all arrays. Keys are `LIBRARY SOURCE
+STEPS`: the steps, given the value SOURCE, are held against what the library gave. The sources are in it, too, by their
+names. Pillow and OpenCV: pip install pillow opencv-python-headless.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GOLDENS = Path(__file__).resolve().parent.parent / "tests" / "steps" / "goldens.npz"
+SIDES = (13, 11)
+SIZES = ((7, 6), (17, 14), (13, 5))
+"""Of the results: smaller than the image, larger, and smaller in one direction alone."""
+
+Array = np.ndarray[Any, Any]
+Golden = tuple[str, str, Array]
+"""The name of a source, steps, and what the library gives."""
+
+
+def image() -> Array:
+    """Waves, edges and a little noise, in three channels."""
+    y, x = np.mgrid[0 : SIDES[0], 0 : SIDES[1]]
+    waves = [
+        127 + 110 * np.sin(x / 2.0) * np.cos(y / 5.0),
+        127 + 100 * np.sin((x + y) / 3.0),
+        255 * ((x // 4 + y // 4) % 2),
+    ]
+    noise = np.random.RandomState(0).randn(*SIDES, 3) * 6
+    return np.clip(np.stack(waves, -1) + noise, 0, 255).astype(np.uint8)
+
+
+def sources() -> dict[str, Array]:
+    """What every library can be given, by name."""
+    return {"bytes": image(), "floats": image().astype(np.float32)}
+
+
+def sizes(source: str, method: str = "") -> tuple[tuple[int, int], ...]:
+    """The sizes of the results: all of them of bytes by the kernels that are used most."""
+    return SIZES if source == "bytes" and method in ("bilinear", "bicubic", "linear", "nearest") else SIZES[:1]
+
+
+def pillow() -> Iterator[Golden]:
+    from PIL import Image
+
+    picture = Image.fromarray(image())
+    planes = [Image.fromarray(image()[..., channel].astype(np.float32)) for channel in range(3)]
+    for method in ("nearest", "bilinear", "bicubic", "lanczos"):
+        kernel = getattr(Image.Resampling, method.upper())
+        for height, width in sizes("bytes", method):
+            steps = f"resize({height}, {width}, like=pillow, method={method})"
+            yield "bytes", steps, np.asarray(picture.resize((width, height), kernel))
+        for height, width in sizes("floats"):
+            steps = f"resize({height}, {width}, like=pillow, method={method})"
+            yield "floats", steps, np.stack([np.asarray(plane.resize((width, height), kernel)) for plane in planes], -1)
+    height, width = SIDES
+    yield "bytes", "resize(7, 6, like=pillow)", np.asarray(picture.resize((6, 7)))
+    small = picture.resize((8, int(8 * height / width)), Image.Resampling.BILINEAR)  # as torchvision's Resize(8)
+    yield "bytes", "short-side(8, like=pillow, method=bilinear)", np.asarray(small)
+    top, left = round((height - 6) / 2), round((width - 8) / 2)  # as torchvision's CenterCrop((6, 8))
+    yield "bytes", "center-crop(6, 8, half=true)", image()[top : top + 6, left : left + 8]
+    for name, data in pictures().items():
+        decoded = Image.open(io.BytesIO(data.tobytes()))
+        if name == "jpeg-grey":
+            yield name, "decode-image(channels=1)", np.asarray(decoded)[..., None]
+        yield name, "decode-image(format=bmp)" if name == "bmp" else "decode-image", np.asarray(decoded.convert("RGB"))
+
+
+def pictures() -> dict[str, Array]:
+    """The image in files of all kinds, as Pillow writes them."""
+    from PIL import Image
+
+    picture = Image.fromarray(image())
+    kinds: dict[str, tuple[Any, str, dict[str, Any]]] = {
+        "jpeg": (picture, "JPEG", {"quality": 90}),
+        "jpeg-444": (picture, "JPEG", {"quality": 90, "subsampling": 0}),
+        "jpeg-progressive": (picture, "JPEG", {"quality": 90, "progressive": True}),
+        "jpeg-cmyk": (picture.convert("CMYK"), "JPEG", {"quality": 90}),
+        "jpeg-grey": (picture.convert("L"), "JPEG", {"quality": 90}),
+        "png": (picture, "PNG", {}),
+        "png-palette": (picture.convert("P"), "PNG", {}),
+        "gif": (picture.convert("P"), "GIF", {}),
+        "bmp": (picture, "BMP", {}),
+    }
+    out = {}
+    for name, (converted, form, options) in kinds.items():
+        buffer = io.BytesIO()
+        converted.save(buffer, form, **options)
+        out[name] = np.frombuffer(buffer.getvalue(), np.uint8)
+    return out
+
+
+def opencv() -> Iterator[Golden]:
+    import cv2
+
+    kernels = {
+        "linear": cv2.INTER_LINEAR, "nearest": cv2.INTER_NEAREST, "nearest-exact": cv2.INTER_NEAREST_EXACT,
+        "area": cv2.INTER_AREA,
+    }  # fmt: skip
+    for method, kernel in kernels.items():
+        for source, value in sources().items():
+            for height, width in sizes(source, method):
+                if (source, method) != ("floats", "nearest-exact"):
+                    steps = f"resize({height}, {width}, like=opencv, method={method})"
+                    yield source, steps, cv2.resize(value, (width, height), interpolation=kernel)
+    yield "bytes", "resize(7, 6, like=opencv)", cv2.resize(image(), (6, 7))
+    for height, width in ((9, 20), (20, 9), (20, 20)):
+        yield "bytes", f"letterbox({height}, {width}, like=opencv)", _letterbox(height, width)
+
+
+def _letterbox(height: int, width: int) -> Array:
+    """What YOLOv5 feeds its detector."""
+    import cv2
+
+    factor = min(height / SIDES[0], width / SIDES[1])
+    inner = round(SIDES[0] * factor), round(SIDES[1] * factor)
+    resized = cv2.resize(image(), inner[::-1], interpolation=cv2.INTER_LINEAR)
+    down, right = (height - inner[0]) / 2, (width - inner[1]) / 2
+    borders = round(down - 0.1), round(down + 0.1), round(right - 0.1), round(right + 0.1)
+    return cv2.copyMakeBorder(resized, *borders, cv2.BORDER_CONSTANT, value=(114, 114, 114))
+
+
+def keras() -> Iterator[Golden]:
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    import keras as k
+
+    given = sources()
+    for source, value in given.items():
+        for method in ("bilinear", "nearest", "bicubic", "lanczos3", "lanczos5"):
+            for height, width in sizes(source, method):
+                found = k.layers.Resizing(height, width, interpolation=method)(value)
+                yield source, f"resize({height}, {width}, like=keras, method={method})", np.asarray(found)
+        yield source, "resize(7, 6, like=keras)", np.asarray(k.layers.Resizing(7, 6)(value))
+    floats = given["floats"]
+    yield "bytes", "rescale(1/255)", np.asarray(k.layers.Rescaling(1 / 255)(given["bytes"]))
+    yield "floats", "rescale(1/127.5, -1)", np.asarray(k.layers.Rescaling(1 / 127.5, -1)(floats))
+    yield "floats", "center-crop(6, 8)", np.asarray(k.layers.CenterCrop(6, 8)(floats))
+    for mode in ("caffe", "tf", "torch"):
+        found = k.applications.imagenet_utils.preprocess_input(floats.copy(), mode=mode)
+        yield "bytes", f"normalize(like=keras-{mode})", np.asarray(found)
+
+
+def tensorflow() -> Iterator[Golden]:
+    import tensorflow as tf
+
+    value, (height, width) = image(), SIZES[0]
+    for method in ("bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5", "gaussian", "mitchellcubic"):
+        for antialias in (False, True) if method not in ("nearest", "area") else (False,):
+            found = tf.image.resize(value, (height, width), method=method, antialias=antialias)
+            more = ", antialias=true" if antialias else ""
+            yield "bytes", f"resize({height}, {width}, method={method}{more})", found.numpy()
+    for number, method in enumerate(("bilinear", "nearest", "bicubic", "area")):
+        found = tf.compat.v1.image.resize_images(value, (height, width), method=number)
+        yield "bytes", f"resize({height}, {width}, like=tf1, method={method})", found.numpy()
+    corners = tf.compat.v1.image.resize_bilinear(value[None], (7, 6), align_corners=True)[0]
+    yield "bytes", "resize(7, 6, method=bilinear, align-corners=true)", corners.numpy()
+
+
+LIBRARIES: dict[str, tuple[str, Callable[[], Iterator[Golden]]]] = {
+    "pillow": ("PIL", pillow), "opencv": ("cv2", opencv), "keras": ("keras", keras),
+    "tensorflow": ("tensorflow", tensorflow),
+}  # fmt: skip
+"""By name: the module of a library, and what makes its goldens."""
+
+
+def is_installed(library: str) -> bool:
+    """Whether a library is there; it is not imported."""
+    return importlib.util.find_spec(LIBRARIES[library][0]) is not None
+
+
+def goldens_of(library: str) -> dict[str, Array]:
+    """What a library that is installed gives, by key."""
+    out = {f"{library} {source} {steps}": array for source, steps, array in LIBRARIES[library][1]()}
+    return out | (pictures() if library == "pillow" else {})
+
+
+def load() -> dict[str, Array]:
+    """What is kept, by key."""
+    if not GOLDENS.exists():
+        return {}
+    with np.load(GOLDENS) as archive:
+        index, data = json.loads(str(archive["index"])), archive["data"].tobytes()
+    out, at = {}, 0
+    for key, dtype, shape in index:
+        count = math.prod(shape)
+        out[key] = np.frombuffer(data, dtype, count, at).reshape(shape)
+        at += count * np.dtype(dtype).itemsize
+    return out
+
+
+def save(goldens: Mapping[str, Array]) -> None:
+    """Keeps GOLDENS."""
+    arrays = {key: np.ascontiguousarray(goldens[key]) for key in sorted(goldens)}
+    index = json.dumps([[key, str(array.dtype), array.shape] for key, array in arrays.items()])
+    data = np.frombuffer(b"".join(array.tobytes() for array in arrays.values()), np.uint8)
+    np.savez_compressed(GOLDENS, index=np.array(index), data=data)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 where something differs")
+    check = parser.parse_args().check
+    kept, found = load(), sources()
+    made = [library for library in LIBRARIES if is_installed(library)]
+    for library in made:
+        found |= goldens_of(library)
+    if check:
+        differing = [key for key, value in found.items() if key not in kept or not np.array_equal(kept[key], value)]
+        print("\n".join(differing))
+        return int(bool(differing))
+    save({key: value for key, value in kept.items() if key.partition(" ")[0] not in made} | found)
+    print(f"{GOLDENS}: {len(found)} made with {', '.join(made)}, {GOLDENS.stat().st_size:,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""Random chains of steps: what is built runs, and gives what the builder says; what is refused is told in a line."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.stepping import execute, typed
+from support.tf_graphs import Builder
+
+import gdsurgeon as gds
+from gdsurgeon.analysis.shapes.stated import compatible
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.attrs import format_shape
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.steps.book import book, written
+from gdsurgeon.steps.raw import parse_raw
+from gdsurgeon.steps.value import Value
+from gdsurgeon.wire.write import read_chunks
+
+POOL = (
+    "cast(float32)", "cast(uint8)", "cast(int32)", "cast(int8)", "cast(float16)", "cast(float64)", "cast(bool)",
+    "cast(int16, saturate=false)", "rescale(1/255)", "rescale(-2, 3)", "rescale(0, 1)", "divide(255)", "divide(-0.5)",
+    "normalize(mean=[1, 2, 3], std=[1, 2, 4])", "normalize(mean=0.5)", "normalize(std=2)", "normalize(like=keras-tf)",
+    "normalize(like=keras-caffe)", "normalize(like=keras-torch)", "normalize(mean=[1, 2])", "clip(0, 1)",
+    "clip(-3, 100)", "round", "reverse-channels", "resize(4, 7, like=keras)", "resize(4, 7, like=pillow)",
+    "resize(9, 3, like=opencv)", "resize(3, 3, like=tf1, method=nearest)",
+    "resize(5, 5, method=lanczos5, antialias=true)", "resize(5, 2, method=area)",
+    "resize(5, 2, method=bilinear, align-corners=true)", "short-side(4, like=opencv, method=nearest)",
+    "short-side(6, like=pillow, method=bilinear)", "letterbox(6, 9, like=opencv)",
+    "letterbox(5, 4, method=nearest, pad=0)", "center-crop(3, 2)", "center-crop(2, 3, half=true)",
+    "pad(top=1, right=2, value=7)", "pad(bottom=1)", "to-nchw", "to-nhwc", "expand-dims(0)", "expand-dims(-1)",
+    "squeeze(0)", "squeeze(-1)", "reshape([-1])", "reshape([2, -1, 3])", "transpose([1, 0, 2])",
+    "transpose([0, 2, 1, 3])", "assume(low=0, high=255)", "assume(layout=HWC)", "assume(colour=BGR)",
+)  # fmt: skip
+RAWS = (
+    "uint8[5,4,3]", "uint8[2,6,5,3]", "float32[5,4,3]", "float32[1,3,6,5]", "int32[4,5,1]", "float64[3,2]", "bool[4]",
+    "int64[]", "float16[2,4,4,3]", "uint8[5,4,4]",
+)  # fmt: skip
+
+CHAINS = st.tuples(st.lists(st.sampled_from(POOL), min_size=1, max_size=6), st.sampled_from(RAWS))
+
+
+def test_the_pool_has_every_step_that_takes_numbers() -> None:
+    taking_bytes = {name for name, step in book().items() if step.one_by_one}
+    here = {written(text)[0].step.name for text in POOL}
+    families = ("images", "resizing", "arithmetic", "layout")
+    assert here == {name for name, step in book().items() if step.family in families} - taking_bytes
+
+
+def value_for(raw: str) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    dtype, shape = parse_raw(raw)
+    assert shape is not None
+    return (np.random.default_rng(len(raw)).random(shape) * 255).astype(numpy_dtype(dtype))
+
+
+def opened(raw: str) -> str:
+    """RAW with all of its dimensions open but the last, which are the channels."""
+    dtype, shape = parse_raw(raw)
+    assert shape is not None
+    return dtype.name + format_shape((*(-1 for _ in shape[:-1]), *shape[-1:]))
+
+
+def check_as_said(found: np.ndarray[tuple[int, ...], np.dtype[np.generic]], value: Value) -> None:
+    assert found.dtype == numpy_dtype(value.dtype)
+    assert compatible(found.shape, value.shape)
+    if found.size and found.dtype.kind != "b":
+        near = 1e-2 if found.dtype == np.float16 else 1e-5
+        slack = near * (1 + np.abs(found).max().astype(np.float64))
+        assert value.low - slack <= found.min() and found.max() <= value.high + slack
+
+
+@pytest.mark.tensorflow
+@settings(max_examples=200)
+@given(CHAINS)
+def test_what_is_built_gives_what_the_builder_says(chain: tuple[list[str], str]) -> None:
+    steps, raw = " | ".join(chain[0]), chain[1]
+    try:
+        graph, value = typed(steps, raw)
+    except EditError as error:
+        first = error.message.split(":")[0].split(" (step ")[0]
+        assert first in [step.partition("(")[0] for step in chain[0]] and "\n" not in error.message
+        return
+    with np.errstate(over="ignore"):
+        found = execute(graph, value_for(raw))
+        check_as_said(found, value)
+        try:
+            graph, value = typed(steps, opened(raw))
+        except EditError:
+            return  # nothing shows any longer that it is an image
+        again = execute(graph, value_for(raw))
+        check_as_said(again, value)
+    if "assume" not in steps and "normalize(mean=[" not in steps:
+        assert np.array_equal(found, again, equal_nan=found.dtype.kind == "f")
+
+
+def some_chains(count: int) -> list[tuple[str, str, Value]]:
+    """COUNT chains that are built: the steps, what comes in, and what comes out."""
+    choose = random.Random(0)
+    out: list[tuple[str, str, Value]] = []
+    while len(out) < count:
+        steps, raw = " | ".join(choose.choices(POOL, k=choose.randrange(1, 6))), choose.choice(RAWS)
+        try:
+            out.append((steps, raw, typed(steps, raw)[1]))
+        except EditError:
+            pass
+    return out
+
+
+def joined(graphs: list[Graph]) -> Graph:
+    """GRAPHS as one: protobuf joins repeated fields."""
+    return gds.from_bytes(b"".join(read_chunks(graph.chunks()) for graph in graphs), "steps.pb")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("start", [0, 100])
+def test_chains_are_proven_in_front_of_a_model(start: int) -> None:
+    """A hundred of them in one proof, each in front of an input of its own."""
+    m, parts = Builder(), []
+    for number, (_, _, value) in enumerate(CHOSEN[start : start + 100]):
+        m.placeholder(f"x{number}", value.dtype.name, value.shape)
+        m.node(f"y{number}", "Identity", [f"x{number}"], T=value.dtype.name)
+    for number, (steps, raw, _) in enumerate(CHOSEN[start : start + 100]):
+        parts.append(gds.steps.preprocessing(steps, m.graph(), input=f"x{number}", raw=raw))
+    model = m.graph("model.pb")
+    result = gds.add_preprocessing(model, joined(parts))
+    proof = gds.prove(model, result)
+    assert len(proof.outputs) >= 100 and all(output.comparison is not None for output in proof.outputs)
+
+
+CHOSEN = some_chains(200)

@@ -1,0 +1,73 @@
+"""Steps against what Pillow, OpenCV, Keras and tf.image give: goldens that scripts/make_step_goldens.py has made."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from types import ModuleType
+
+import numpy as np
+import pytest
+from support.paths import ROOT
+from support.stepping import built, execute
+
+
+def _script() -> ModuleType:
+    found = importlib.util.spec_from_file_location("make_step_goldens", ROOT / "scripts" / "make_step_goldens.py")
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+SCRIPT = _script()
+KEPT = SCRIPT.load()
+GOLDENS = {key: tuple(key.split(" ", 2)) for key in KEPT if " " in key}
+
+
+def tolerance(library: str, source: str, steps: str) -> float:
+    """By how much numbers may differ, as the pages and `gdsurgeon steps` say it."""
+    exact = library in ("keras", "tensorflow") or "nearest" in steps or "decode" in steps or "crop" in steps
+    return 0.0 if exact else 1.0 if source == "bytes" else 0.01
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("key", GOLDENS)
+def test_steps_give_what_the_library_gives(key: str) -> None:
+    library, source, steps = GOLDENS[key]
+    wanted = KEPT[key]
+    value = KEPT[source]
+    for raw in ["string"] if steps.startswith("decode") else [f"{value.dtype}[?,?,3]", f"{value.dtype}[13,11,3]"]:
+        graph = built(steps, str(wanted.dtype), wanted.shape, raw=raw)
+        found = execute(graph, value.tobytes() if raw == "string" else value)
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        assert np.abs(found.astype(np.float64) - wanted).max() <= tolerance(library, source, steps)
+
+
+@pytest.mark.parametrize("steps", ["resize(7, 6, like=pillow, method=bicubic)", "resize(7, 6, like=keras)"])
+def test_a_wrong_kernel_would_be_noticed(steps: str) -> None:
+    library = steps.partition("like=")[2].partition(",")[0].rstrip(")")
+    tf1 = KEPT["tensorflow bytes resize(7, 6, like=tf1, method=bilinear)"]
+    assert np.abs(tf1 - KEPT[f"{library} bytes {steps}"]).max() > 20
+
+
+@pytest.mark.parametrize("library", ["pillow", "opencv"])
+def test_the_goldens_can_be_made_again(library: str) -> None:
+    if not SCRIPT.is_installed(library):
+        pytest.skip(f"{library} is not installed here")
+    check_made(library)
+
+
+@pytest.mark.parametrize("library", ["keras", "tensorflow"])
+def test_those_of_tensorflow_can_be_made_again(library: str, tf: ModuleType) -> None:
+    check_made(library)
+
+
+def check_made(library: str) -> None:
+    found = SCRIPT.sources() | SCRIPT.goldens_of(library)
+    kept = {key for key in KEPT if key.startswith(f"{library} ")}
+    assert kept <= set(found) and all(np.array_equal(KEPT[key], found[key]) for key in found)
+
+
+def test_they_are_small() -> None:
+    assert math.ceil(SCRIPT.GOLDENS.stat().st_size / 1024) < 80
