@@ -75,12 +75,16 @@ def part_of(
 
 def _check_emitted(request: Request, emit: str) -> None:
     """Raises UsageError where the file would replace another, OutputError where it cannot be written."""
-    from gdsurgeon.operation.paths import check_replaces_nothing
+    from gdsurgeon.operation.paths import check_replaces_nothing, output_path
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 
     if emit in STANDARD_OUTPUT:
         raise UsageError("--emit names a file: standard output is the edited model's")
-    others = (("-o", request.out), ("--report", request.report))
-    named = [(option, path) for option, path in others if path is not None]
-    check_replaces_nothing([*named, ("--emit", emit)], [request.model, *request.others])
+    out = output_path(
+        request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run
+    )
+    written = [("-o", out)] if not request.in_place else []
+    if request.report is not None:
+        written.append(("--report", request.report))
+    check_replaces_nothing([*written, ("--emit", emit)], [request.model, *request.others])
     OutputFile(emit)

@@ -1,0 +1,182 @@
+"""--steps on the command line, the files that are written, and the command that lists steps."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import pytest
+from support.commands import QUICK
+from support.desk import Desk, check_refused
+from support.graphs import FLOAT, UINT8, graph_bytes, node, placeholder
+
+import gdsurgeon as gds
+from gdsurgeon.cli.complete import steps as completed
+from gdsurgeon.steps.book import FAMILIES, book
+
+IN, BEHIND = "resize(4, 4, like=keras) | rescale(1/255)", "clip(0, 0.5) | cast(float16)"
+
+MODEL = graph_bytes(
+    placeholder("image", FLOAT, (-1, 4, 4, 3)), placeholder("other", FLOAT, (2,)),
+    node("y", "Relu", ["image"], T=FLOAT), node("z", "Neg", ["y"], T=FLOAT), node("w", "Neg", ["other"], T=FLOAT),
+)  # fmt: skip
+
+
+@pytest.fixture
+def there(desk: Desk) -> Desk:
+    desk.put("model.pb", MODEL)
+    return desk
+
+
+CALLS = {
+    "add-preprocessing": (("model.pb",), ("--input", "image", "--raw", "uint8[?,?,3]"), "rescale(1/255) | "
+                          "resize(4, 4, like=tf1)"),
+    "add-postprocessing": (("model.pb",), ("--output", "z"), BEHIND),
+    "insert": (("model.pb", "y"), (), "clip(0, 6)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_what_is_built_is_what_its_file_would_be(there: Desk, command: str) -> None:
+    """The emitted graph, handed over as PRE, POST or BODY, gives the same bytes."""
+    words, options, steps = CALLS[command]
+    ran = there.run(command, *words, *options, "--steps", steps, "--emit", "part.pb", "-o", "out.pb", *QUICK)
+    assert (ran.code, ran.out) == (0, b""), ran.err
+    again = there.run(command, *words, "part.pb", "-o", "again.pb", *QUICK)
+    assert again.code == 0, again.err
+    files = there.files()
+    assert files["out.pb"] == files["again.pb"] and files["model.pb"] == MODEL
+    assert any(n.op == "Placeholder" for n in gds.from_bytes(bytes(files["part.pb"])).nodes())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_a_dry_run_writes_nothing(there: Desk, command: str) -> None:
+    words, options, steps = CALLS[command]
+    ran = there.run(command, *words, *options, "--steps", steps, "--emit", "part.pb", "-n", *QUICK)
+    assert ran.code == 0 and list(there.files()) == ["model.pb"]
+
+
+@pytest.mark.parametrize("command", CALLS)
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("part.pb", "--steps", "clip(0, 1)"), "Error: part.pb is a graph, and --steps has one built"),
+        ((), "Error: a graph is missing, or --steps, which has one built"),
+        (("part.pb", "--emit", "x.pb"), "Error: --emit goes with --steps"),
+        (("--steps", "clip(0, 1)", "--emit", "-"), "Error: --emit names a file"),
+        (("--steps", "clip(0, 1)", "--emit", "model.pb"), "Error: --emit model.pb would replace model.pb, which is"),
+        (("--steps", "clip(0, 1)", "--emit", "o.pb", "-o", "./o.pb"), "Error: --emit and -o would both write"),
+        (("--steps", "clip(0, 1)", "--emit", "model.edited.pb"), "Error: --emit and -o would both write"),
+        (("--steps", "clip(0, 1)", "--emit", "r", "--report", "r"), "Error: --emit and --report would both write"),
+        (("--steps", "clip(0, 1)|clop(1)"), "Error: there is no step 'clop'. Did you mean 'clip'?\nHint: gdsurgeon "
+                                            "steps lists them"),
+        (("--steps", "clip(0)"), "Error: clip: high is missing, a number: the largest\nHint: clip(low, high)"),
+        (("--steps", "clip(0, "), "Error: steps, column 9: clip: a value is missing, at the end"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself(there: Desk, command: str, more: tuple[str, ...], said: str) -> None:
+    there.put("part.pb", b"")
+    before = there.files()
+    ran = there.run(command, *CALLS[command][0], *more)
+    assert ran.code == 2 and said in ran.err, ran.err
+    assert there.files() == before
+
+
+def test_an_option_of_steps_without_them(there: Desk) -> None:
+    there.put("part.pb", MODEL)
+    options = {"--raw": "add-preprocessing", "--input": "add-preprocessing", "--output": "add-postprocessing"}
+    for option, command in options.items():
+        check_refused(there, 2, (f"{option} goes with --steps",), command, "model.pb", "part.pb", option, "x")
+
+
+def test_inputs_and_outputs_that_are_not_meant(there: Desk) -> None:
+    def said(command: str, *more: str) -> str:
+        ran = there.run(command, "model.pb", "--steps", "clip(0, 1)", *more, *QUICK)
+        assert ran.code == 4 and list(there.files()) == ["model.pb"]
+        return ran.err
+
+    assert said("add-preprocessing") == (
+        "Error: model.pb has 2 inputs: image, other\nHint: --input NAME says which is meant\n"
+    )
+    assert said("add-postprocessing") == (
+        "Error: model.pb has 2 outputs: z, w\nHint: --output NAME says which is meant\n"
+    )
+    assert "no node 'imag'" in said("add-preprocessing", "--input", "imag")
+    assert said("add-preprocessing", "--input", "y") == "Error: 'y' of model.pb is a Relu, not a Placeholder\n"
+    assert "Did you mean" not in said("add-preprocessing", "--input", "nothing")
+
+
+def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(there: Desk) -> None:
+    words = ("add-preprocessing", "model.pb", "--input", "image", "--emit", "pre.pb", "-o", "out.pb", *QUICK)
+    ran = there.run(*words, "--steps", "decode-image | resize(4, 4, like=pillow)")
+    assert (ran.code, list(there.files())) == (4, ["model.pb"])
+    assert ran.err == (
+        "Error: the steps give uint8 [?,4,4,3], and 'image' takes float32 [?,4,4,3]: cast(float32) is missing\n"
+    )
+    ran = there.run(*words, "--steps", "decode-image | cast(float32)")
+    assert ran.err.splitlines()[1].startswith("Hint: a step such as resize, letterbox or center-crop gives them one")
+
+
+def test_raw_is_uint8(there: Desk) -> None:
+    ran = there.run("add-preprocessing", "model.pb", "--input", "image", "--raw", "uint8[?,?,3]", "--steps", IN,
+                    "-o", "out.pb", *QUICK)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert gds.load(str(there.folder / "out.pb"))["image"].attr_bytes("dtype") == UINT8
+
+
+@pytest.mark.tensorflow
+def test_what_is_built_is_proven(there: Desk) -> None:
+    steps = ("--input", "image", "--steps", f"decode-image | {IN}")
+    ran = there.run("add-preprocessing", "model.pb", *steps, "-o", "out.pb")
+    assert ran.code == 0 and "proven   edited(raw) = original(pre(raw)): 2 outputs" in ran.err, ran.err
+    ran = there.run("add-postprocessing", "out.pb", "--output", "z", "--steps", BEHIND, "-i")
+    assert ran.code == 0 and "proven   edited(x) = post(original(x)):" in ran.err, ran.err
+    ran = there.run("insert", "out.pb", "y", "--steps", "clip(0, 0.25)", "-i")
+    assert ran.code == 0 and "  proven   " in ran.err, ran.err
+
+
+def test_the_list_names_every_step_and_its_parameters(desk: Desk) -> None:
+    ran = desk.run("steps")
+    text = ran.out.decode()
+    assert (ran.code, ran.err) == (0, "") and all(len(line) <= 120 for line in text.splitlines())
+    for step in book().values():
+        assert f"  {step.name} " in text and step.summary in text
+        assert all(parameter.name in text for parameter in step.parameters)
+    assert [line[:-1] for line in text.splitlines() if line.endswith(":")] == list(FAMILIES)
+
+
+@pytest.mark.parametrize("name", book())
+def test_a_step_is_explained(desk: Desk, name: str) -> None:
+    ran = desk.run("steps", name)
+    text = " ".join(ran.out.decode().split())
+    step = book()[name]
+    assert (ran.code, ran.err) == (0, "")
+    assert step.explanation in text and f"Example: {step.example}" in text and step.summary in text
+    assert all(parameter.help in text and parameter.kind.says in text for parameter in step.parameters)
+
+
+def test_for_machines(desk: Desk) -> None:
+    found = json.loads(desk.run("steps", "--json").out)["steps"]
+    assert [step["name"] for step in found] == list(book())
+    (divide,) = json.loads(desk.run("steps", "divide", "--json").out)["steps"]
+    assert divide["parameters"] == [
+        {"name": "by", "takes": "a number, and not 0", "help": "the number", "required": True, "default": None}
+    ]
+
+
+def test_a_step_that_there_is_not(desk: Desk) -> None:
+    check_refused(desk, 2, ("there is no step 'resiz'", "Did you mean 'resize'?"), "steps", "resiz")
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("to-", ["to-nchw", "to-nhwc"]),
+        ("round | to-nc", ["round | to-nchw"]),
+        ("round|to-nc", ["round|to-nchw"]),
+        ("nothing", []),
+    ],
+)
+def test_steps_are_completed(typed: str, found: list[str]) -> None:
+    context = click.Context(click.Command("x"))
+    assert completed(context, click.Argument(["steps"]), typed) == found
