@@ -11,12 +11,14 @@ from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.older import arithmetic, arrays, attrs, broadcasting, images
+from gdsurgeon.edits.older.control_flow import is_wanting, lower
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.edits.older.site import Places, Rule, Site
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import CALLS
 from gdsurgeon.ops.op_defs import AttrDef
 from gdsurgeon.ops.releases import Release, release, releases
 from gdsurgeon.specification.asked import edit
@@ -55,7 +57,7 @@ def compat(graph: Graph, target: str, *, rtol: float = 0.0, atol: float = 0.0) -
     work.carry_out()
     if not graph.is_changed:
         raise NothingToDo(f"nothing would change: TensorFlow {wanted.name} knows all of it")
-    return work.result(SameOutputs(rtol, atol, as_written=bool(work.bodies)))
+    return work.result(SameOutputs(rtol, atol, as_written=bool(work.bodies) or work.lowered))
 
 
 def known_release(target: str) -> Release:
@@ -84,6 +86,7 @@ class _Work:
 
     Attributes:
         bodies: the functions that were changed, by name.
+        lowered: whether loops, conditionals and calls of functions were put in the place of their nodes.
     """
 
     def __init__(self, graph: Graph, wanted: Release) -> None:
@@ -95,23 +98,38 @@ class _Work:
         self._replaced: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
         self._notes: dict[str, None] = {}
+        self.lowered = False
+        self._functions = [function.signature.name for function in graph.functions]
+        self._reasons: list[str] = []
         self._refused: dict[tuple[str, str], str] = {}  # by function and node
 
     def carry_out(self) -> None:
         """Does all of it. Raises EditError, and has changed the graph then."""
+        if is_wanting(self.graph, self.release):
+            self._lower()
         self._mend(self.graph, "")
         for name in sorted(used_functions(self.graph)):
             if name in self.graph.functions:
                 self._mend_function(name)
         self._say_versions()
         left = unknown_to(self.graph, self.release)
-        if left or self._refused:
+        if left or self._reasons:
             raise EditError(
                 f"TensorFlow {self.release.name} cannot take {printable(self.graph.source_name)}:",
                 code="not-compatible",
-                details=tuple(told([self._with_reason(each) for each in left])),
+                details=(*told([self._with_reason(each) for each in left]), *self._reasons),
                 facts={"target": self.release.name},
             )
+
+    def _lower(self) -> None:
+        """Has loops, conditionals and calls be of version 1; where that cannot be, it is said beside all else."""
+        try:
+            for op, count in lower(self.graph).items():
+                self._replaced[f"{op}  ->  {'its nodes' if op in CALLS else 'version 1 control flow'}"] += count
+            self.lowered = True
+        except EditError as error:
+            self._reasons.append(error.message)
+            self.graph = _copy(self.graph.pristine())
 
     def _with_reason(self, unknown: Unknown) -> Unknown:
         """What is left of a node, with the reason for which it has no older form."""
@@ -214,7 +232,8 @@ class _Work:
     def result(self, claim: SameOutputs) -> EditResult:
         """What was done, and what is claimed of it."""
         intent = _intent(self.graph)
-        intent.functions = FunctionChanges(changed=list(self.bodies))
+        gone = [name for name in self._functions if name not in self.graph.functions]
+        intent.functions = FunctionChanges(changed=list(self.bodies), removed=gone)
         if self._versions is not None:
             intent.beside["versions"] = self._versions
         inside = {name: (body.graph, EditResult(_intent(body.graph))) for name, body in self.bodies.items()}

@@ -38,6 +38,10 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "SelectV2": ("Select",),
 }
 """What a node may become that the release has not got."""
+CALLING = frozenset(("If", "PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile", "While"))
+"""What is put in the place of its node where the release has not got one of them."""
+HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
+"""What can stand there under the name of such a node, with what that gave."""
 OTHER_INPUTS = frozenset(("Tile", "NoOp", "GatherV2", "Maximum", "NonMaxSuppressionV3"))
 """The ops that older forms end in and that read more or less than what they stand for."""
 UNSAID = {"Equal": "incompatible_shape_error", "NotEqual": "incompatible_shape_error"}
@@ -57,13 +61,21 @@ def violations(comparison: Comparison, target: str, rtol: float = 0.0, atol: flo
         yield from (f"{name} {line}" for line in lines)
     yield from _versions(before, after, wanted)
     old = {name for name, _ in _unfit_functions(before, wanted)}
-    intent = _node_intent(comparison, wanted)
-    intent.functions = FunctionChanges(changed=[name for name in comparison.inside if name in old and name in library])
+    lowered = _lowered(before, wanted)
+    intent = _node_intent(comparison, wanted, lowered)
+    intent.functions = FunctionChanges(
+        changed=[name for name in comparison.inside if name in old and name in library],
+        removed=comparison.facts.functions.removed if lowered else [],
+    )
     if "versions" in comparison.facts.beside:
         intent.beside["versions"] = comparison.facts.beside["versions"][1]
+    for name in lowered:
+        yield from _wrong_results(before[name], after.find(name), lowered)
     yield from audit(comparison, intent)
     for name, inside in comparison.inside.items():
-        yield from (f"in the function {quoted(name)} {line}" for line in audit(inside, _node_intent(inside, wanted)))
+        yield from (
+            f"in the function {quoted(name)} {line}" for line in audit(inside, _node_intent(inside, wanted, set()))
+        )
 
 
 def _versions(before: Graph, after: Graph, wanted: Release) -> Iterator[str]:
@@ -80,23 +92,73 @@ def _versions(before: Graph, after: Graph, wanted: Release) -> Iterator[str]:
 # -- what is different ----------------------------------------------------------------------------------------
 
 
-def _node_intent(comparison: Comparison, wanted: Release) -> Intent:
-    """What of all that is different about nodes may be."""
+def _lowered(before: Graph, wanted: Release) -> set[str]:
+    """The nodes in whose place their functions' nodes are: all that call, where the release has not got one such op."""
+    nodes = list(calling_nodes(before))
+    named = dict.fromkeys(name for node in nodes for name in named_by_node(node))
+    functions = before.functions.reachable(named, gradients=True)
+    ops = {node.op for node in nodes} | {node.op for name in functions for node in before.functions[name].node_def}
+    if all(wanted.op_def(op) is not None for op in ops & CALLING):
+        return set()
+    return {node.name for node in nodes if node.op in CALLING or node.op in before.functions}
+
+
+def _node_intent(comparison: Comparison, wanted: Release, lowered: set[str]) -> Intent:
+    """What of all that is different about nodes may be; LOWERED are those in whose place others are."""
     facts, intent = comparison.facts, Intent()
+    before, after = comparison.before, comparison.after
     newest = releases()[-1]
+    becoming = {name for name, altered in facts.altered.items() if "op" in altered} | lowered
+    added = {name for name in facts.added if _scopes(name) & becoming}
+    kept = {name for name in lowered if name in after and after[name].op in HANDS_ON and "op" in facts.altered[name]}
+    intent.added = [*sorted(added), *kept]
+    intent.removed = [name for name in facts.removed if name in lowered]
+    passed = {read.node.name for name in lowered for read in before[name].inputs}
     for name, altered in facts.altered.items():
-        old, new = comparison.before[name], comparison.after[name]
+        old, new = before[name], after[name]
         found = [Altered(name, what, now) for what, (_, now) in altered.items()
                  if _may_differ(what, old, new, wanted, newest)]  # fmt: skip
+        waited = {control.name for control in old.controls}
+        if waited & lowered and {control.name for control in new.controls} <= waited | added | passed:
+            found += [Altered(name, "controls", altered["controls"][1])] if "controls" in altered else []
         intent.altered += found
         intent.changed += [name] if found else []
-    becoming = {name for name, altered in facts.altered.items() if "op" in altered}
     for slot in facts.rewired:
-        is_own = slot.new.partition(":")[0].startswith(f"{slot.node}/") and slot.new.partition(":")[0] in facts.added
-        if slot.node in becoming and (is_own or comparison.after[slot.node].op in OTHER_INPUTS):
-            intent.rewired.append(slot)
-    intent.added = [name for name in facts.added if any(name.startswith(f"{node}/") for node in becoming)]
+        source, target = (text.partition(":")[0] for text in (slot.old, slot.new))
+        is_lowered = source in lowered and (target in added or target in passed)
+        is_own = slot.node in becoming and (target in added or after[slot.node].op in OTHER_INPUTS)
+        intent.rewired += [slot] if is_lowered or is_own else []
     return intent
+
+
+def _wrong_results(old: Node, new: Node | None, lowered: set[str]) -> Iterator[str]:
+    """What is wrong with what stands in the place of a loop or a conditional: it reads its results, in their order."""
+    where = quoted(old.name)
+    if old.op not in CALLING or "Call" in old.op:
+        return
+    if new is None or new.op not in HANDS_ON or len(new.inputs) != len(old.output_dtypes or ()):
+        yield f"{where} does not give what it gave"
+        return
+    lost = {control.name for control in old.controls} - lowered - {control.name for control in new.controls}
+    yield from (f"{where} no longer waits for {quoted(name)}" for name in sorted(lost))
+    for index, read in enumerate(new.inputs):
+        if old.op in ("If", "StatelessIf"):
+            if read.node.op != "Merge" or read.index:
+                yield f"{where} reads {quoted(read.name)} for what comes of both branches"
+            continue
+        at, way = read, []
+        while at.node.op in ("Exit", "Switch", "Merge", "Enter") and at.index == 0:
+            way.append(at.node.op)
+            at = at.node.inputs[0]
+        begins = old.inputs[index]
+        if way != ["Exit", "Switch", "Merge", "Enter"] or (begins.node.name not in lowered and at.name != begins.name):
+            yield f"{where} reads {quoted(read.name)}, which does not go round from {quoted(begins.name)}"
+
+
+def _scopes(name: str) -> set[str]:
+    """The name scopes that NAME is in."""
+    parts = name.split("/")
+    return {"/".join(parts[:count]) for count in range(1, len(parts))}
 
 
 def _may_differ(what: str, old: Node, new: Node, wanted: Release, newest: Release) -> bool:

@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 import pytest
+from support.function_defs import call
+from support.function_defs import function as define
 from support.graphs import (
+    BOOL,
     FLOAT,
     INT32,
     INT64,
     add,
     const,
     dtype,
+    dtypes,
+    func,
     function,
     graph,
+    identity,
     library,
     node,
     placeholder,
@@ -89,6 +95,27 @@ def defaulting() -> tuple[Graph, EditResult]:
     return found, compat(found, "1.15")
 
 
+def lowered() -> tuple[Graph, EditResult]:
+    """A loop and a call of a function, each with a reader that waits, too."""
+    kinds = {"i": INT32, "v": FLOAT}
+    less = define("less", kinds, {"go": (BOOL, "l:z:0")}, scalar("k", 3, INT32),
+                  node("l", "Less", ["i", "k:output:0"], T=INT32))  # fmt: skip
+    step = define("step", kinds, {"j": (INT32, "a:z:0"), "w": (FLOAT, "b:z:0")}, scalar("one", 1, INT32),
+                  add("a", "i", "one:output:0", kind=INT32), add("b", "v", "v"))  # fmt: skip
+    state = {"T": dtypes(INT32, FLOAT), "cond": func("less"), "body": func("step")}
+    found = graph(
+        placeholder("x", shape=(2,)),
+        scalar("z", 0, INT32),
+        node("w", "While", ["z", "x", "^x"], **state),
+        call("c", "double", ["w:1"], [FLOAT], [FLOAT]),
+        identity("y", "c", "^c"),
+        identity("late", "x", "^w"),
+        library(less, step, define("double", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))),
+    )
+    return found, compat(found, "1.4")
+
+
+FLOW = "edits.older.control_flow"
 ARITHMETIC, SPELT = "edits.older.arithmetic", "edits.older.defaults"
 MUTANTS = [
     Mutant("an attr goes that is known", COMPAT, 'if key in old.attrs or key.startswith("_"):', "if key == 'T':", for_1_4),
@@ -103,6 +130,10 @@ MUTANTS = [
     Mutant("controls are lost", SITE, "self.graph.set_op(node, op)",
            "self.graph.set_op(node, op), self.graph.set_controls(node, [])", for_1_4),
     Mutant("what is known is replaced", COMPAT, "if definition is None:\n            return True", "return True", for_1_15),
+    Mutant("the results are another op", FLOW, 'else "IdentityN"', 'else "ShapeN"', lowered),
+    Mutant("who waits for a loop does not", FLOW, "controls = [*self.node.controls, *ends]", "controls = []", lowered),
+    Mutant("nodes of a loop are anywhere", FLOW, 'self.unique(f"{self.node.name}/{name}")', "self.unique(name)", lowered),
+    Mutant("a reader of a loop reads another result", FLOW, "exit_.output for exit_ in exits]", "exit_.output for exit_ in exits[::-1]]", lowered),
     Mutant("another default is written", SPELT, "return value.SerializeToString(deterministic=True)\n\n\n_F",
            'return b"\\x30\\x03"\n\n\n_F', defaulting),
 ]  # fmt: skip

@@ -1,0 +1,170 @@
+"""Loops and conditionals of version 2 as those of version 1, and calls as what they call.
+
+As TensorFlow lowers them before it runs them (lower_while_op.cc, lower_if_op.cc): a frame whose Enter, Merge, Switch,
+NextIteration and Exit are around the bodies of the functions, and Switches and Merges around both branches. What was
+the node is an Identity of the results, of the same name: who reads it, reads it as before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gdsurgeon.analysis.checks.functions import recursions
+from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.edits.inline import inline
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.attrs import int_value, string_value, type_value, types_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import BOOL, dtype_name
+from gdsurgeon.ops.kinds import CALLS
+from gdsurgeon.ops.releases import Release
+from gdsurgeon.wire.protos import AttrValue
+
+WHILE = frozenset(("While", "StatelessWhile"))
+IF = frozenset(("If", "StatelessIf"))
+LOWERED = WHILE | IF | CALLS
+MOST_ROUNDS = 1000
+"""Loops in loops, calls in calls: functions that call each other for ever are refused before."""
+
+
+def is_wanting(graph: Graph, release: Release) -> bool:
+    """Whether GRAPH, or a function that it uses, has a loop, a conditional or a call that RELEASE has not got."""
+    unknown = {op for op in LOWERED if release.op_def(op) is None}
+    if not unknown:
+        return False
+    library = graph.functions
+    inner = (node.op for name in used_functions(graph) if name in library for node in library[name].node_def)
+    return not unknown.isdisjoint(topology_of(graph).ops()) or not unknown.isdisjoint(inner)
+
+
+def lower(graph: Graph) -> Counter[str]:
+    """Lowers all loops, conditionals and calls of GRAPH, those inside them included; returns how many of each op.
+
+    Raises:
+        EditError: one of them cannot be lowered; the graph is no longer as it was.
+    """
+    names = used_functions(graph)
+    for path in recursions({name: graph.functions.calls(name) for name in names if name in graph.functions}):
+        raise EditError(f"functions that call each other without end cannot be put in the place of their calls: {path}")
+    done: Counter[str] = Counter()
+    for _ in range(MOST_ROUNDS):
+        topology = topology_of(graph)
+        found = [topology.node(number) for number in topology.with_ops(LOWERED)]
+        if not found:
+            break
+        done.update(node.op for node in found if node.op in CALLS)
+        for node in found:
+            if node.op not in CALLS:
+                done[node.op] += 1
+                _Lowering(graph, node).carry_out()
+        topology = topology_of(graph)
+        calls = [topology.node(number) for number in topology.with_ops(CALLS)]
+        inline(graph, list(dict.fromkeys(_function(call, "f") for call in calls)))
+    return done
+
+
+def _function(node: Node, key: str) -> str:
+    value = node.attr(key)
+    return "" if value is None else value.func.name
+
+
+class _Lowering:
+    """Lowers one node, with calls of its functions, which are put in their places afterwards."""
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        self.graph = graph
+        self.node = node
+        self.unique = graph.unique_names()
+        self.dtypes = [int(dtype) for dtype in node.output_dtypes or ()]
+
+    def carry_out(self) -> None:
+        """Makes the node the results of what it was."""
+        results, ends = self._while() if self.node.op in WHILE else self._if()
+        controls = [*self.node.controls, *ends]
+        keys = [key for key in self.node.attr_keys if not key.startswith("_") or key.startswith("_lower")]
+        for key in keys:
+            self.graph.set_attr(self.node, key, None)
+        op = "NoOp" if not results else "Identity" if len(results) == 1 else "IdentityN"
+        self.graph.set_op(self.node, op)
+        self.graph.set_inputs(self.node, results)
+        self.graph.set_controls(self.node, controls)
+        if results:
+            value = type_value(self.dtypes[0]) if len(results) == 1 else types_value(self.dtypes)
+            self.graph.set_attr(self.node, "T", value.SerializeToString(deterministic=True))
+
+    def _add(
+        self, name: str, op: str, inputs: Sequence[Output], controls: Sequence[Node] = (), **attrs: AttrValue
+    ) -> Node:
+        data = {key: value.SerializeToString(deterministic=True) for key, value in attrs.items()}
+        name = self.unique(f"{self.node.name}/{name}")
+        return self.graph.add(name, op, inputs, controls, attrs=data, device=self.node.device, after=self.node)
+
+    def _call(self, key: str, inputs: Sequence[Output], gives: Sequence[int], controls: Sequence[Node] = ()) -> Node:
+        """A call of the function that an attr names."""
+        value = self.node.attr(key)
+        assert value is not None
+        taken = types_value([read.dtype for read in inputs])
+        return self._add(key, "StatefulPartitionedCall", inputs, controls, f=value, Tin=taken, Tout=types_value(gives))
+
+    def _while(self) -> tuple[list[Output], list[Node]]:
+        """The Exits of a frame, and what to wait for besides."""
+        node, dtypes = self.node, self.dtypes
+        rounds = node.setting("parallel_iterations")
+        frame = {"frame_name": string_value(node.name)}
+        frame["parallel_iterations"] = int_value(rounds if isinstance(rounds, int) else 10)
+        if not dtypes:
+            raise EditError(f"{quoted(node.name)} is a loop in which nothing goes round: no older form has an end")
+        types = [type_value(dtype) for dtype in dtypes]
+        enters = [self._add("Enter", "Enter", [read], node.controls, T=t, **frame)
+                  for read, t in zip(node.inputs, types, strict=True)]  # fmt: skip
+        merges = [self._add("Merge", "Merge", [enter.output, enter.output], T=t, N=int_value(2))
+                  for enter, t in zip(enters, types, strict=True)]  # fmt: skip
+        going_on = self._call("cond", [merge.output for merge in merges], [self._condition_dtype()])
+        condition = self._add("LoopCond", "LoopCond", [going_on.output])
+        switches = [self._add("Switch", "Switch", [merge.output, condition.output], T=t)
+                    for merge, t in zip(merges, types, strict=True)]  # fmt: skip
+        body = self._call("body", [Output(switch, 1) for switch in switches], dtypes)
+        exits = [self._add("Exit", "Exit", [switch.output], T=t) for switch, t in zip(switches, types, strict=True)]
+        for index, (enter, merge, t) in enumerate(zip(enters, merges, types, strict=True)):
+            back = self._add("NextIteration", "NextIteration", [Output(body, index)], T=t)
+            self.graph.set_inputs(merge, [enter.output, back.output])
+        return [exit_.output for exit_ in exits], []
+
+    def _condition_dtype(self) -> int:
+        """The dtype of what says whether a loop goes on, which is bool."""
+        name = _function(self.node, "cond")
+        function = self.graph.functions.get(name)
+        given = list(function.signature.output_arg) if function is not None else []
+        if len(given) != 1 or given[0].type != BOOL:
+            what = dtype_name(given[0].type) if len(given) == 1 else f"{len(given)} tensors"
+            raise EditError(
+                f"{quoted(self.node.name)} goes on by what is {what}: a loop of version 1 goes on by a bool"
+            )
+        return BOOL
+
+    def _if(self) -> tuple[list[Output], list[Node]]:
+        """The Merges of both branches, and what to wait for besides."""
+        node = self.node
+        condition, *inputs = node.inputs
+        if condition.dtype != BOOL:
+            what = f"{quoted(node.name)} decides by {quoted(condition.name)}, which is {dtype_name(condition.dtype)}"
+            raise EditError(f"{what}: a conditional of version 1 decides by a bool")
+        truth = type_value(BOOL)
+        decided = self._add("pred_id", "Identity", [condition], node.controls, T=truth)
+        pivot = self._add("Switch", "Switch", [decided.output, decided.output], T=truth)
+        switches = [self._add("Switch", "Switch", [read, decided.output], T=type_value(read.dtype)) for read in inputs]
+        sides = []
+        for side, key in ((0, "else_branch"), (1, "then_branch")):
+            runs = self._add(f"{key}/pivot", "Identity", [Output(pivot, side)], T=truth)
+            call = self._call(key, [Output(switch, side) for switch in switches], self.dtypes, [runs])
+            over = self._add(f"{key}/done", "Identity", [runs.output], [call], T=truth)
+            sides.append((call, over))
+        done = self._add("done", "Merge", [over.output for _, over in sides], T=truth, N=int_value(2))
+        merges = [
+            self._add("Merge", "Merge", [Output(call, index) for call, _ in sides], T=type_value(dtype), N=int_value(2))
+            for index, dtype in enumerate(self.dtypes)
+        ]
+        return [merge.output for merge in merges], [done]

@@ -1,0 +1,184 @@
+"""compat: loops, conditionals and calls of version 2 in version 1, at several trip counts and on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from support import graphs
+from support.expecting import refuse
+from support.function_defs import call, function, neg
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    add,
+    const,
+    dtypes,
+    func,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    scalar,
+)
+from support.running import outcome
+
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.edits.compat import compat
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.ops.kinds import CONTROL_FLOW
+from gdsurgeon.proof.accounting import check_accounted
+
+STATE = [INT32, INT32, FLOAT]
+LESS = function("less", {"i": INT32, "n": INT32, "v": FLOAT}, {"go": (BOOL, "l:z:0")},
+                node("l", "Less", ["i", "n"], T=INT32))  # fmt: skip
+STEP = function(
+    "step", {"i": INT32, "n": INT32, "v": FLOAT}, {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (FLOAT, "w:z:0")},
+    scalar("one", 1, INT32), add("j", "i", "one:output:0", kind=INT32), const("k", [1.5, -0.75]),
+    add("s", "v", "k:output:0"), node("w", "Mul", ["s:z:0", "v"], T=FLOAT),
+)  # fmt: skip
+START = [placeholder("n", INT32, ()), placeholder("x", FLOAT, (2,)), scalar("zero", 0, INT32)]
+TIMES = [{"n": n, "x": [0.5, -1.25]} for n in (0, 1, 5)]
+SIDES = [{"p": p, "x": [0.5, -1.25]} for p in (True, False)]
+
+
+def loop(body: str = "step", inputs: Sequence[str] = ("zero", "n", "x"), name: str = "while", **attrs: Any) -> bytes:
+    wanted = {"cond": func("less"), "body": func(body), "T": dtypes(*STATE), "parallel_iterations": 3, **attrs}
+    return node(name, "StatelessWhile", inputs, **wanted)
+
+
+def choice(then: str, other: str, inputs: Sequence[str] = ("p", "x"), name: str = "if", kinds: Any = (FLOAT,)) -> bytes:
+    return node(name, "If", inputs, Tcond=BOOL, Tin=dtypes(*[FLOAT] * (len(inputs) - 1)), Tout=dtypes(*kinds),
+                then_branch=func(then), else_branch=func(other))  # fmt: skip
+
+
+def same(records: Sequence[bytes], *fetches: str, feeds: Sequence[dict[str, Any]]) -> Graph:
+    """The graph for 1.4; it must give what it gave, bit for bit, whatever it is fed, and hold no function."""
+    found = graph(*records)
+    result = compat(found, "1.4")
+    check_accounted(found, result, found.chunks())
+    assert check(from_bytes(graphs.written(found))).faults == []
+    assert not graphs.parsed(found).library.function and CONTROL_FLOW & set(graphs.ops(found).values())
+    for fed in feeds:
+        before = outcome(graphs.graph_bytes(*records), *fetches, **fed)
+        assert not isinstance(before, str), before
+        assert outcome(found, *fetches, patience=3, **fed) == before, fed
+    return found
+
+
+@pytest.mark.tensorflow
+def test_a_loop() -> None:
+    """Its results are read by others, and fetched themselves under the name of the loop; nothing may run early."""
+    out = [identity("y", "while:2"), identity("i", "while", kind=INT32), identity("late", "x", "^while")]
+    found = same([*START, loop(), *out, library(LESS, STEP)], "y", "i", "late", "while:2", feeds=TIMES)
+    assert graphs.ops(found)["while"] == "IdentityN"
+    enters = [n for n in graphs.parsed(found).node if n.op == "Enter"]
+    assert {(n.attr["frame_name"].s, n.attr["parallel_iterations"].i) for n in enters} == {(b"while", 3)}
+
+
+@pytest.mark.tensorflow
+def test_a_loop_that_waits_and_is_an_output() -> None:
+    held = loop(inputs=("zero", "n", "x", "^x"))
+    found = same([*START, held, library(LESS, STEP)], "while:2", "while", feeds=TIMES)
+    assert "^x" in graphs.inputs(found)["while/Enter"] and "^x" in graphs.inputs(found)["while"]
+
+
+@pytest.mark.tensorflow
+def test_a_loop_in_a_loop_with_a_call_and_a_conditional_in_it() -> None:
+    state = {"i": INT32, "n": INT32, "v": FLOAT}
+    positive = [
+        const("zeros", [0.0, 0.0]),
+        node("sum", "Sum", ["v", "axis:output:0"], T=FLOAT, Tidx=INT32),
+        const("axis", [0], INT32),
+        scalar("z", 0),
+        node("p", "Greater", ["sum:output:0", "z:output:0"], T=FLOAT),
+    ]
+    inner = [
+        scalar("o", 0, INT32),
+        scalar("two", 2, INT32),
+        loop(inputs=("o:output:0", "two:output:0", "chosen:output:0"), name="inner"),
+    ]
+    inner += [call("called", "halved", ["inner:output:2"], [FLOAT], [FLOAT])]
+    outer = function(
+        "outer", state, {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (FLOAT, "called:output:0")},
+        scalar("one", 1, INT32), add("j", "i", "one:output:0", kind=INT32), *positive,
+        choice("negated", "constant", ("p:z:0", "v"), "chosen"), *inner,
+    )  # fmt: skip
+    halved = function("halved", {"a": FLOAT}, {"o": (FLOAT, "m:z:0")}, scalar("h", 0.5),
+                      node("m", "Mul", ["a", "h:output:0"], T=FLOAT))  # fmt: skip
+    records = [*START, loop("outer"), identity("y", "while:2"), library(LESS, STEP, outer, halved, NEGATED, CONSTANT)]
+    found = same(records, "y", feeds=TIMES)
+    frames = {n.attr["frame_name"].s for n in graphs.parsed(found).node if n.op == "Enter"}
+    assert frames == {b"while", b"while/body/inner"}
+
+
+NEGATED = function("negated", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
+PASSED = function("passed", {"a": FLOAT}, {"o": (FLOAT, "a")})
+CONSTANT = function("constant", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 8]))
+NONE = function("none", {}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 8]))
+OTHER = function("other", {}, {"o": (FLOAT, "k:output:0")}, const("k", [9, 8]))
+GIVEN = [placeholder("p", BOOL, ()), placeholder("x", FLOAT, (2,))]
+
+
+@pytest.mark.tensorflow
+def test_a_conditional() -> None:
+    """Branches that compute, pass on, and are constant; of no inputs; read by those who wait alone."""
+    out = [choice("negated", "passed"), choice("constant", "negated", name="if2")]
+    out += [choice("none", "other", ("p",), "if3"), choice("negated", "constant", ("p", "if"), "if4")]
+    out += [identity("y", "x", "^if2")]
+    records = [*GIVEN, *out, library(NEGATED, PASSED, CONSTANT, NONE, OTHER)]
+    found = same(records, "if", "if2", "if3", "if4", "y", feeds=SIDES)
+    assert graphs.ops(found)["if"] == "Identity"
+
+
+@pytest.mark.tensorflow
+def test_a_loop_in_a_branch() -> None:
+    """The loop of the side that is not taken does not run, though its constants are fed by nobody."""
+    looping = function(
+        "looping", {"a": FLOAT}, {"o": (FLOAT, "w:output:2")}, scalar("z", 0, INT32), scalar("three", 3, INT32),
+        loop(inputs=("z:output:0", "three:output:0", "a"), name="w"),
+    )  # fmt: skip
+    same([*GIVEN, choice("looping", "passed"), library(LESS, STEP, looping, PASSED)], "if", feeds=SIDES)
+
+
+@pytest.mark.tensorflow
+def test_what_a_branch_does_is_done() -> None:
+    """A conditional that gives nothing, and fails on one side: whoever waits for it fails there."""
+    failing = function("failing", {"a": FLOAT}, {}, node("no", "Const", dtype=BOOL, value=FALSE),
+                       node("t", "Assert", ["no:output:0", "a"], T=dtypes(FLOAT), summarize=3))  # fmt: skip
+    failing.control_ret["t"] = "t"
+    failing.signature.control_output.append("t")
+    failing.signature.is_stateful = True
+    nothing = function("nothing", {"a": FLOAT}, {})
+    records = [*GIVEN, choice("failing", "nothing", kinds=()), identity("y", "x", "^if"), library(failing, nothing)]
+    found = graph(*records)
+    compat(found, "1.4")
+    assert graphs.ops(found)["if"] == "NoOp"
+    assert isinstance(outcome(found, "y", **SIDES[0]), str)
+    assert outcome(found, "y", **SIDES[1]) == outcome(graphs.graph_bytes(*records), "y", **SIDES[1])
+
+
+FALSE = graphs.encode_len(8, b"\x08\x0a\x12\x00\x5a\x01\x00")
+
+
+def test_releases_that_have_them_keep_them() -> None:
+    found = graph(*START, loop(), library(LESS, STEP))
+    compat(found, "1.12")
+    assert graphs.ops(found)["while"] == "StatelessWhile" and len(graphs.parsed(found).library.function) == 2
+    assert "parallel_iterations" not in graphs.attrs(found, "while")
+
+
+def test_what_cannot_be_lowered_is_refused_with_all_else() -> None:
+    counting = function("count", {"i": INT32, "n": INT32, "v": FLOAT}, {"go": (INT32, "n")})
+    odd = loop(cond=func("count"))
+    records = [*START, odd, node("f", "Foo", ["x"]), library(LESS, STEP, counting)]
+    error = refuse(graph(*records), "'while' goes on by what is int32", lambda g: compat(g, "1.4"))
+    assert error.details[0] == "there is no op 'StatelessWhile' (1.11 is the first to have it): 1 node, 'while'"
+    assert error.details[1] == "no TensorFlow has the op 'Foo': 1 node, 'f'"
+    sides = {"then_branch": func("negated"), "else_branch": func("negated")}
+    branch = node("if", "If", ["x", "x"], Tcond=FLOAT, Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), **sides)
+    refuse(graph(*GIVEN, branch, library(NEGATED)), "'if' decides by 'x', which is float32", lambda g: compat(g, "1.4"))
