@@ -10,7 +10,7 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired
 from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options
-from gdsurgeon.cli.written_steps import emit_option, steps_option
+from gdsurgeon.cli.part_options import PartOptions, part_options
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 @click.command("add-postprocessing", cls=Command)
 @partial(edit_options, out=OUT_BY_LETTER)
 @click.argument("post", required=False, shell_complete=files)
-@steps_option
+@part_options
 @click.option(
     "--output", "name", metavar="NAME", shell_complete=nodes, help="With --steps: the output, where MODEL has several."
 )
-@emit_option
 @click.option(
     "--map",
     "mapped",
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Output of MODEL, placeholder and result of POST.",
 )
-def command(
-    request: Request, post: str | None, text: str | None, name: str | None, emit: str | None, mapped: tuple[str, ...]
-) -> None:
+def command(request: Request, own: PartOptions, post: str | None, name: str | None, mapped: tuple[str, ...]) -> None:
     """Put the graph POST, or one that is built of --steps, behind MODEL's outputs.
 
     Every Placeholder X of POST names an output of MODEL, and POST must hold X_postprocessed. The result is served
@@ -46,14 +43,18 @@ def command(
       gdsurgeon add-postprocessing classifier.pb label_lookup.pb -o served.pb
       gdsurgeon add-postprocessing classifier.pb --output probabilities --steps 'clip(0, 0.5)' -o served.pb
     """
+    from gdsurgeon.cli.part_options import part_of
     from gdsurgeon.cli.parts import mappings
     from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.cli.written_steps import part_of
     from gdsurgeon.edits.add_postprocessing import add_postprocessing
     from gdsurgeon.steps import postprocessing
 
     bindings = mappings(mapped)
     part = part_of(
-        request, post, text, emit, lambda steps, model: postprocessing(steps, model, output=name or ""), output=name
+        request, post, own, lambda steps, model: postprocessing(steps, model, output=name or ""), output=name
     )
-    run_edit("add-postprocessing", request, lambda graph: add_postprocessing(graph, part(graph), mapped=bindings))
+    run_edit(
+        "add-postprocessing",
+        request,
+        lambda graph: own.held(add_postprocessing(graph, part(graph), mapped=bindings)),
+    )

@@ -9,7 +9,7 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, paired, placeholders
 from gdsurgeon.cli.options import edit_options
-from gdsurgeon.cli.written_steps import emit_option, steps_option
+from gdsurgeon.cli.part_options import PartOptions, part_options
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command("add-preprocessing", cls=Command)
 @edit_options
 @click.argument("pre", required=False, shell_complete=files)
-@steps_option
+@part_options
 @click.option(
     "--input",
     "name",
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     help="With --steps: the input, where MODEL has several.",
 )
 @click.option("--raw", metavar="TYPE[SHAPE]", help="With --steps: what comes in, such as 'uint8[?,?,3]'.")
-@emit_option
 @click.option(
     "--map",
     "mapped",
@@ -38,11 +37,10 @@ if TYPE_CHECKING:
 )
 def command(
     request: Request,
+    own: PartOptions,
     pre: str | None,
-    text: str | None,
     name: str | None,
     raw: str | None,
-    emit: str | None,
     mapped: tuple[str, ...],
 ) -> None:
     """Put the graph PRE, or one that is built of --steps, in front of MODEL's inputs.
@@ -56,9 +54,9 @@ def command(
       gdsurgeon add-preprocessing classifier.pb decode_jpeg.pb -o served.pb
       gdsurgeon add-preprocessing classifier.pb --steps 'decode-image|resize(64,64,like=pillow)|rescale(1/255)'
     """
+    from gdsurgeon.cli.part_options import part_of
     from gdsurgeon.cli.parts import mappings
     from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.cli.written_steps import part_of
     from gdsurgeon.edits.add_preprocessing import add_preprocessing
     from gdsurgeon.steps import preprocessing
 
@@ -66,10 +64,13 @@ def command(
     part = part_of(
         request,
         pre,
-        text,
-        emit,
+        own,
         lambda steps, model: preprocessing(steps, model, input=name or "", raw=raw or ""),
         input=name,
         raw=raw,
     )
-    run_edit("add-preprocessing", request, lambda graph: add_preprocessing(graph, part(graph), mapped=bindings))
+    run_edit(
+        "add-preprocessing",
+        request,
+        lambda graph: own.held(add_preprocessing(graph, part(graph), mapped=bindings)),
+    )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gdsurgeon.proof.proof import Proof
 
 OPTIONS: Mapping[str, str] = {
+    "against": "--against",
     "allow_ops": "--allow-ops",
     "archive": "--feeds",
     "as_json": "--json",

@@ -9,7 +9,7 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes
 from gdsurgeon.cli.options import edit_options
-from gdsurgeon.cli.written_steps import emit_option, steps_option
+from gdsurgeon.cli.part_options import PartOptions, part_options
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 @edit_options
 @click.argument("tensor", shell_complete=nodes)
 @click.argument("body", required=False, shell_complete=files)
-@steps_option
-@emit_option
+@part_options
 @click.option("--scope", metavar="NAME", default="", help="The name scope that BODY's nodes come under.")
-def command(request: Request, tensor: str, body: str | None, text: str | None, emit: str | None, scope: str) -> None:
+def command(request: Request, own: PartOptions, tensor: str, body: str | None, scope: str) -> None:
     """Splice the graph BODY, with one input and one output, or one that is built of --steps, into TENSOR.
 
     What read TENSOR reads what BODY makes of it. Proven by running: BODY's result is what BODY gives on its own, and
@@ -33,10 +32,10 @@ def command(request: Request, tensor: str, body: str | None, text: str | None, e
       gdsurgeon insert model.pb conv1/Relu clip.pb -o out.pb
       gdsurgeon insert model.pb conv1/Relu --steps 'clip(0, 6)' -o out.pb
     """
+    from gdsurgeon.cli.part_options import part_of
     from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.cli.written_steps import part_of
     from gdsurgeon.edits.insert import insert
     from gdsurgeon.steps import inserted
 
-    part = part_of(request, body, text, emit, lambda steps, model: inserted(steps, model, tensor))
-    run_edit("insert", request, lambda graph: insert(graph, tensor, part(graph), scope=scope))
+    part = part_of(request, body, own, lambda steps, model: inserted(steps, model, tensor))
+    run_edit("insert", request, lambda graph: own.held(insert(graph, tensor, part(graph), scope=scope)))

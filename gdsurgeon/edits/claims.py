@@ -186,6 +186,24 @@ class Postprocessed(Claim):
 
 
 @dataclass(eq=False, repr=False)
+class LikeReference(Claim):
+    """A graph that was added gives what its user has from elsewhere.
+
+    Attributes:
+        part: the graph.
+        pairs: (placeholder, tensor that is compared).
+        archive: an .npz file with values of both, by their names, for each sample as feeds are.
+        rtol, atol: as in `SameOutputs`.
+    """
+
+    part: Graph
+    pairs: tuple[tuple[str, str], ...]
+    archive: str
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+@dataclass(eq=False, repr=False)
 class Gradients(Claim):
     """Nodes that were added give the gradients that TensorFlow itself makes of the original; its outputs are the same.
 

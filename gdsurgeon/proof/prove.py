@@ -9,6 +9,7 @@ from typing import Any
 from gdsurgeon.edits.claims import (
     Claim,
     Gradients,
+    LikeReference,
     OwnVariables,
     Postprocessed,
     Preprocessed,
@@ -25,6 +26,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.claims.composed import composed_trial
 from gdsurgeon.proof.claims.gradients import gradients_trial
+from gdsurgeon.proof.claims.like_reference import like_reference_trial
 from gdsurgeon.proof.claims.own_variables import own_variables_trial
 from gdsurgeon.proof.claims.row_by_row import row_by_row_trial
 from gdsurgeon.proof.claims.same_outputs import same_outputs_trial, same_tensors_trial
@@ -130,6 +132,7 @@ _TRIALS: Mapping[type[Claim], Builder] = {
     OwnVariables: own_variables_trial,
     Preprocessed: composed_trial,
     Postprocessed: composed_trial,
+    LikeReference: like_reference_trial,
     Gradients: gradients_trial,
 }
 """How each claim is made into a trial."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import click
+import numpy as np
 import pytest
 from support.commands import QUICK
 from support.desk import Desk, check_refused
@@ -133,6 +134,94 @@ def test_what_is_built_is_proven(there: Desk) -> None:
     assert ran.code == 0 and "proven   edited(x) = post(original(x)):" in ran.err, ran.err
     ran = there.run("insert", "out.pb", "y", "--steps", "clip(0, 0.25)", "-i")
     assert ran.code == 0 and "  proven   " in ran.err, ran.err
+
+
+REFERENCE = {
+    "image": np.uint8([[[[0, 51, 255]]]]).repeat(4, 1).repeat(4, 2),
+    "image_preprocessed": np.float32([[[[0, 0.2, 1]]]]).repeat(4, 1).repeat(4, 2),
+}
+HELD = (
+    "add-preprocessing", "model.pb", "--input", "image", "--raw", "uint8[?,4,4,3]", "-o", "out.pb",
+    "--against", "r.npz",
+)  # fmt: skip
+
+
+@pytest.mark.tensorflow
+def test_values_from_elsewhere_are_compared(there: Desk) -> None:
+    second = {f"{name}@1": np.concatenate([value, value]) for name, value in REFERENCE.items()}
+    np.savez(there.folder / "r.npz", **REFERENCE, **second)
+    ran = there.run(*HELD, "--steps", "divide(255)")
+    assert ran.code == 0, ran.err
+    assert ", the results of the steps = those in r.npz: 3 outputs" in ran.err and "bit-identical" in ran.err
+    ran = there.run(*HELD, "--steps", "divide(254)")
+    assert ran.code == 5
+    assert ran.err.startswith(
+        "Error: the results of the steps are not those in r.npz: they differ in 1 of 1 outputs (feed 1)\n"
+        "  image_preprocessed: 32 of 48 elements differ, by up to 0.00394"
+    )
+    ran = there.run(*HELD, "--steps", "divide(254)", "--atol", "0.004")
+    assert ran.code == 0 and "within rtol 0, atol 0.004: they differ by up to 0.00394" in ran.err
+
+
+@pytest.mark.tensorflow
+def test_a_later_sample_that_differs(there: Desk) -> None:
+    np.savez(there.folder / "r.npz", **REFERENCE, **{f"{name}@1": value / 2 for name, value in REFERENCE.items()})
+    ran = there.run(*HELD, "--steps", "divide(255)")
+    assert ran.code == 2 and "the feed for 'image', sample 1, is float64" in ran.err
+    half = {"image@1": REFERENCE["image"], "image_preprocessed@1": REFERENCE["image_preprocessed"] / 2}
+    np.savez(there.folder / "r.npz", **REFERENCE, **half)
+    ran = there.run(*HELD, "--steps", "divide(255)")
+    assert ran.code == 5 and "(feed 2)" in ran.err
+
+
+@pytest.mark.tensorflow
+def test_a_graph_of_one_s_own_is_compared_too(there: Desk) -> None:
+    assert there.run(*HELD[:-4], "--emit", "pre.pb", "--steps", "divide(255)", "-n", *QUICK).code == 0
+    assert there.run(*HELD[:-4], "--emit", "pre.pb", "--steps", "divide(255)", "-o", "first.pb", *QUICK).code == 0
+    np.savez(there.folder / "r.npz", **REFERENCE)
+    ran = there.run("add-preprocessing", "model.pb", "pre.pb", "--against", "r.npz", "-o", "out.pb")
+    assert ran.code == 0 and "the results of pre.pb = those in r.npz" in ran.err
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("command", "archive"),
+    [
+        (("add-postprocessing", "--output", "z"), {"z": [-3.0, 3.0], "z_postprocessed": [0.0, 2.0]}),
+        (("insert", "y"), {"y": [-3.0, 3.0], "y_inserted": [0.0, 2.0]}),
+    ],
+)
+def test_of_other_commands(there: Desk, command: tuple[str, ...], archive: dict[str, list[float]]) -> None:
+    wide = {name: np.float32(values * 24).reshape(1, 4, 4, 3) for name, values in archive.items()}
+    np.savez(there.folder / "r.npz", **wide)
+    words = (command[0], "model.pb", *command[1:], "-o", "out.pb", "--against", "r.npz")
+    assert there.run(*words, "--steps", "clip(0, 2)").code == 0
+    ran = there.run(*words, "--steps", "clip(0, 1)")
+    assert ran.code == 5 and "24 of 48 elements differ, by up to 1" in ran.err
+
+
+@pytest.mark.tensorflow
+def test_an_archive_that_lacks_a_value(there: Desk) -> None:
+    def said(*names: str) -> str:
+        np.savez(there.folder / "r.npz", **{name: REFERENCE[name.partition("@")[0]] for name in names})
+        ran = there.run(*HELD, "--steps", "divide(255)")
+        assert ran.code == 2 and "out.pb" not in there.files()
+        return ran.err
+
+    assert said("image") == "Error: --against r.npz has 'image', and no 'image_preprocessed'\n"
+    assert said("image", "image_preprocessed", "image@1") == (
+        "Error: --against r.npz has 'image' for sample 1, and no 'image_preprocessed'\n"
+    )
+    there.put("r.npz", b"nothing")
+    ran = there.run(*HELD, "--steps", "divide(255)")
+    assert ran.code == 2 and "the reference r.npz cannot be read" in ran.err
+
+
+def test_what_goes_with_what_is_compared(there: Desk) -> None:
+    words = ("--steps", "divide(255)")
+    check_refused(there, 2, ("--atol goes with --against",), *HELD[:-2], *words, "--atol", "1")
+    check_refused(there, 2, ("--against has something run, and",), *HELD, *words, *QUICK)
+    check_refused(there, 2, ("would replace r.npz, which is read",), *HELD, *words, "-o", "r.npz")
 
 
 def test_the_list_names_every_step_and_its_parameters(desk: Desk) -> None:

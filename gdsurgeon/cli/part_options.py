@@ -1,0 +1,143 @@
+"""The graph that a command adds: a file, or built of --steps; what it is held against, and where it is written."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from gdsurgeon.cli.complete import files, steps
+from gdsurgeon.cli.options import tolerance_options
+from gdsurgeon.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
+    from gdsurgeon.operation.edit import Request
+    from gdsurgeon.steps.book import Written
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class PartOptions(NamedTuple):
+    """What --steps, --emit, --against, --rtol and --atol say."""
+
+    steps: str | None
+    emit: str | None
+    against: str | None
+    rtol: float | None
+    atol: float | None
+
+    def held(self, result: EditResult) -> EditResult:
+        """RESULT, which claims besides what the part is held against."""
+        if self.against is None:
+            return result
+        from gdsurgeon.edits.against import against
+
+        return against(result, self.against, rtol=self.rtol or 0.0, atol=self.atol or 0.0)
+
+
+def part_options(command: F) -> F:
+    """The options of a command that adds a graph, which may be built of steps; they arrive as `own`."""
+
+    @functools.wraps(command)
+    def wrapper(**options: Any) -> object:
+        own = PartOptions(*(options.pop(name) for name in ("text", "emit", "against", "rtol", "atol")))
+        return command(own=own, **options)
+
+    adding = (
+        click.option(
+            "--steps",
+            "text",
+            metavar="'STEP | STEP'",
+            shell_complete=steps,
+            help="Build it of these steps instead; gdsurgeon steps lists them.",
+        ),
+        click.option(
+            "--emit", metavar="FILE", shell_complete=files, help="With --steps: write what is built to FILE, too."
+        ),
+        click.option(
+            "--against",
+            metavar="FILE.npz",
+            shell_complete=files,
+            help="Values of its input and of its result, by their names, that it has to give (--rtol, --atol).",
+        ),
+    )
+    for option in reversed(adding):
+        wrapper = option(wrapper)
+    return tolerance_options(wrapper)  # type: ignore[return-value]
+
+
+def part_of(
+    request: Request,
+    path: str | None,
+    own: PartOptions,
+    build: Callable[[Sequence[Written], Graph], Graph],
+    **others: str | None,
+) -> Callable[[Graph], Graph]:
+    """Gives for a model the graph that goes with it: the one at PATH, or what BUILD makes of steps.
+
+    OTHERS are options that go with steps alone.
+
+    Raises:
+        UsageError: neither or both are given, or an option without another; the steps are not in the language.
+        InputError: the graph cannot be read, or is broken.
+    """
+    _check_agree(request, path, own, others)
+    if own.against is not None:
+        request.others += (own.against,)
+    if own.steps is None:
+        from gdsurgeon.cli.parts import load_part
+
+        assert path is not None
+        part = load_part(path, request)
+        return lambda model: part
+    from gdsurgeon.steps.book import files_read, written
+
+    found = written(own.steps)
+    request.others += tuple(files_read(found))
+    if own.emit is not None:
+        _check_emitted(request, own.emit)
+
+    def built(model: Graph) -> Graph:
+        part = build(found, model)
+        if own.emit is not None and not request.dry_run:
+            part.save(own.emit)
+        return part
+
+    return built
+
+
+def _check_agree(request: Request, path: str | None, own: PartOptions, others: dict[str, str | None]) -> None:
+    """Raises UsageError where what is said of the graph contradicts itself."""
+    if path is not None and own.steps is not None:
+        raise UsageError(f"{printable(path)} is a graph, and --steps has one built: one or the other is meant")
+    if path is None and own.steps is None:
+        raise UsageError("a graph is missing, or --steps, which has one built")
+    for name, value in {"emit": own.emit, **others}.items():
+        if value is not None and own.steps is None:
+            raise UsageError(f"--{name} goes with --steps")
+    for name, tolerance in {"rtol": own.rtol, "atol": own.atol}.items():
+        if tolerance is not None and own.against is None:
+            raise UsageError(f"--{name} goes with --against")
+    if own.against is not None and request.level != "run":
+        raise UsageError(f"--against has something run, and --validate {request.level} does not")
+
+
+def _check_emitted(request: Request, emit: str) -> None:
+    """Raises UsageError where the file would replace another, OutputError where it cannot be written."""
+    from gdsurgeon.operation.paths import check_replaces_nothing, output_path
+    from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
+
+    if emit in STANDARD_OUTPUT:
+        raise UsageError("--emit names a file: standard output is the edited model's")
+    out = output_path(
+        request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run
+    )
+    written = [("-o", out)] if not request.in_place else []
+    if request.report is not None:
+        written.append(("--report", request.report))
+    check_replaces_nothing([*written, ("--emit", emit)], [request.model, *request.others])
+    OutputFile(emit)
