@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gdsurgeon.checkpoint.bundle import index_path
 from gdsurgeon.checkpoint.publish import Shard
 from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE
-from gdsurgeon.errors import OutputError, printable, reason
+from gdsurgeon.errors import InputError, OutputError, printable, reason
 from gdsurgeon.values import Closing
 from gdsurgeon.wire.output import Output, OutputFile, link_or_copy, sync_folder, temporary_name
 from gdsurgeon.wire.write import Chunk
@@ -155,9 +155,13 @@ def is_replaceable(folder: str) -> bool:
 def link_tree(model: str, other: str, left_out: Iterable[str] = ()) -> None:
     """Has the folder OTHER hold the files of the folder MODEL, but for those at its top that are LEFT_OUT.
 
-    Files are linked, or copied where links are not possible. Raises OSError.
+    Files are linked, or copied where links are not possible.
+
+    Raises:
+        OSError: of any kind.
+        InputError: there is another folder by now, of the same name: what was found may be of both, or not be all.
     """
-    leaving = set(left_out)
+    leaving, before = set(left_out), os.stat(model)
     for relative, is_folder in tree(model):
         if relative in leaving:
             continue
@@ -166,6 +170,8 @@ def link_tree(model: str, other: str, left_out: Iterable[str] = ()) -> None:
             os.mkdir(target)
         else:
             link_or_copy(os.path.realpath(os.path.join(model, relative)), target)
+    if not os.path.samestat(before, os.stat(model)):
+        raise InputError(f"{printable(model)} was replaced while it was being read")
 
 
 def tree(root: str) -> Iterator[tuple[str, bool]]:

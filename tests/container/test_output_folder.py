@@ -19,6 +19,8 @@ from support.disk_fault import Fault
 from support.meta_graphs import meta_graph, put, read, saved_model
 from support.renaming import QUICK
 
+from gdsurgeon.container import output_folder
+
 RENAME = ("rename", "model", "x=pixels", *QUICK)
 FAULTS = ("write", "open", "fsync", "close", "link", "mkdir", "rename", "listdir", "unlink", "rmdir", "scandir")
 
@@ -250,6 +252,32 @@ def test_all_or_nothing_whichever_call_fails(
     pytest.fail("it never comes to an end")
 
 
+@pytest.mark.parametrize("place", [("-o", "out"), ("-i", "--backup", ".bak")], ids=["new", "in-place"])
+def test_a_folder_that_is_replaced_while_it_is_read(
+    desk: Desk, model: dict[str, bytes | str], monkeypatch: pytest.MonkeyPatch, place: tuple[str, ...]
+) -> None:
+    """Somebody else edits it in place: of the folder that goes, what is listed may be a part."""
+    put(desk.scratch / "other")
+    listed = os.listdir
+
+    def replaced(path: str) -> list[str]:
+        monkeypatch.setattr(os, "listdir", listed)
+        os.rename(path.rstrip("/"), desk.scratch / "earlier")
+        os.rename(desk.scratch / "other", path)
+        return []
+
+    def reached(*arguments: Any) -> bool:
+        monkeypatch.setattr(os, "listdir", replaced)
+        return real(*arguments)
+
+    real = output_folder.link_tree
+    monkeypatch.setattr(output_folder, "link_tree", reached)
+    ran = desk.run(*RENAME, *place)
+    assert ran.code == 3
+    check_said(ran, "model was replaced while it was being read")
+    assert below(desk.files(), "model") == model and os.listdir(desk.folder) == ["model"]
+
+
 def test_killed_at_any_instant(desk: Desk) -> None:
     """The folders are the earlier ones or the new ones; what is left besides can be told by its name."""
     draw = Random(7)
@@ -257,13 +285,13 @@ def test_killed_at_any_instant(desk: Desk) -> None:
     put(desk.folder / "model")
     before = desk.files()
     started = time.monotonic()
-    assert finished(desk.start(*arguments)).code == 0
+    assert desk.forked(*arguments).code == 0
     took = time.monotonic() - started
     for number in range(8):
         for folder in os.listdir(desk.folder):
             os.rename(desk.folder / folder, desk.scratch / f"{number}-{folder}")
         put(desk.folder / "model")
-        process = desk.start(*arguments)
+        process = desk.fork(*arguments)
         time.sleep(draw.uniform(took / 2, took))
         process.send_signal(signal.SIGKILL if number % 2 else signal.SIGTERM)
         finished(process)
