@@ -237,7 +237,7 @@ def test_row_73_the_last_of_two_writers_wins_whole(desk: Desk) -> None:
     """Neither waits for the other: what is there afterwards is what one of them has written."""
     big = [X, *(const(f"w{i}", [i] * 2000) for i in range(50)), Y]
     desk.put("model.pb", graph_bytes(*big))
-    at_once = [desk.start("rename", "model.pb", f"y={name}", "-o", "out.pb", *QUICK) for name in ("p", "q", "r")]
+    at_once = [desk.fork("rename", "model.pb", f"y={name}", "-o", "out.pb", *QUICK) for name in ("p", "q", "r")]
     assert [process.wait(60) for process in at_once] == [0, 0, 0]
     wanted = []
     for name in ("p", "q", "r"):

@@ -44,14 +44,14 @@ def gone(path: Path) -> None:
 def run_while(desk: Desk, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], *arguments: str) -> Any:
     """Runs a command whose model is changed by somebody between its being looked at and its being edited."""
     path = desk.put("model.pb", MODEL)
-    edited = edit._edited
+    carry_out = edit.carry_out
 
-    def changing(*args: Any) -> Any:
+    def changing(*args: Any, **options: Any) -> Any:
         change(path)
-        return edited(*args)
+        return carry_out(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(edit, "_edited", changing)
+        patch.setattr(edit, "carry_out", changing)
         return desk.run(*arguments)
 
 
@@ -81,7 +81,7 @@ def test_a_model_in_whose_place_there_is_another_is_edited_and_proven_as_it_was(
 
 def test_of_two_who_edit_in_place_the_last_wins_whole(desk: Desk) -> None:
     desk.put("model.pb", MODEL)
-    at_once = [desk.start("rename", "model.pb", f"x={name}", "-i", *QUICK) for name in ("p", "q", "r")]
+    at_once = [desk.fork("rename", "model.pb", f"x={name}", "-i", *QUICK) for name in ("p", "q", "r")]
     codes = [process.wait(60) for process in at_once]
     said = [process.communicate()[1].decode() for process in at_once]
     assert set(codes) <= {0, 3, 4} and 0 in codes, said

@@ -79,11 +79,11 @@ def test_killed_at_any_instant(desk: Desk, edit: str) -> None:
     draw = random.Random(7)
     laid_out(desk)
     started = time.monotonic()
-    assert finished(desk.start("checkpoint", "m", *EDITS[edit])).code == 0
+    assert desk.forked("checkpoint", "m", *EDITS[edit]).code == 0
     took = time.monotonic() - started
     for number in range(KILLS):
         before = laid_out(desk)
-        process = desk.start("checkpoint", "m", *EDITS[edit])
+        process = desk.fork("checkpoint", "m", *EDITS[edit])
         time.sleep(draw.uniform(took / 2, took * 1.1))
         process.send_signal(signal.SIGKILL if number % 3 == 0 else draw.choice((signal.SIGTERM, signal.SIGINT)))
         ran = finished(process)

@@ -231,7 +231,7 @@ def test_a_pipeline_of_commands(files: Desk) -> None:
     def through(*calls: Sequence[str]) -> bytes:
         data = FILES[MODEL]
         for call in calls:
-            ran = files.spawn(*call, *QUICK, data=data)
+            ran = files.forked(*call, *QUICK, data=data)
             assert ran.code == 0, ran.err
             data = ran.out
         return data

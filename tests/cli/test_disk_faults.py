@@ -198,7 +198,7 @@ def test_no_room_for_standard_input(desk: Desk, room: int) -> None:
     desk.put("out.pb", EARLIER)
     data = HEAVY if room > 4096 else PLAIN + b"".join(no_op(f"n{i}") for i in range(300))
     arguments = ("-c", script, str(room), "rename", "-", "y=q", *QUICK, "-o", "out.pb")
-    process = desk.start_python(*arguments, stdin=subprocess.PIPE)
+    process = desk.fork_python(*arguments, stdin=subprocess.PIPE)
     ran = finished(process, data)
     assert ran.code in (3, 6), ran
     check_said(ran, "<stdin>", "temporary")

@@ -116,14 +116,14 @@ def test_signal_while_writing(desk: Desk, number: signal.Signals, code: int, cal
     before: dict[str, Any] = {"model.pb": HEAVY, "out.pb": EARLIER}
     desk.restore(before)
     arguments = ("-c", KILLED_AT, call, str(number.value), str(at), *RENAME_TWO, "-o", "out.pb")
-    check_interrupted(desk, finished(desk.start_python(*arguments)), code)
+    check_interrupted(desk, finished(desk.fork_python(*arguments)), code)
     assert desk.files() == before
 
 
 @each_signal
 def test_signal_while_reading(desk: Desk, number: signal.Signals, code: int) -> None:
     desk.put("out.pb", EARLIER)
-    process = desk.start("rename", "-", "y=q", *QUICK, "-o", "out.pb", stdin=subprocess.PIPE)
+    process = desk.fork("rename", "-", "y=q", *QUICK, "-o", "out.pb", stdin=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(HEAVY)  # more than a pipe holds: when all is written, some has been read
     process.stdin.flush()
@@ -139,7 +139,7 @@ def test_signal_while_reading(desk: Desk, number: signal.Signals, code: int) -> 
 def test_signal_while_streaming(desk: Desk, number: signal.Signals, code: int) -> None:
     desk.put("model.pb", HEAVY)
     os.mkfifo(desk.folder / "pipe")
-    process = desk.start(*RENAME, "-o", "pipe")
+    process = desk.fork(*RENAME, "-o", "pipe")
     with open(desk.folder / "pipe", "rb", buffering=0) as pipe:
         assert len(pipe.read(1)) == 1
         wait_for(lambda: is_waiting(process.pid))  # the pipe is full
@@ -194,7 +194,7 @@ def test_kill_while_writing(desk: Desk, call: str) -> None:
     before: dict[str, Any] = {"model.pb": HEAVY, "out.pb": EARLIER}
     desk.restore(before)
     arguments = ("-c", KILLED_AT, call, str(signal.SIGKILL.value), "1", *TO_OUT)
-    assert finished(desk.start_python(*arguments)).code == -signal.SIGKILL
+    assert finished(desk.fork_python(*arguments)).code == -signal.SIGKILL
     after = desk.files()
     left = set(after) - set(before)
     assert all(name.startswith(".out.pb.gdsurgeon-") and name.endswith(".tmp") for name in left)
@@ -344,7 +344,7 @@ run()
 def test_a_signal_after_the_output_has_appeared_comes_too_late(desk: Desk, name: str) -> None:
     desk.put("model.pb", PLAIN)
     line = ["rename", "model.pb", "y=q", "--validate", "structure", "-o", "out.pb"]
-    ran = finished(desk.start_python("-c", PUBLISHED, *line, name))
+    ran = finished(desk.fork_python("-c", PUBLISHED, *line, name))
     assert (ran.code, "Interrupted" in ran.err, "out.pb" in desk.files()) == (0, False, True), ran
 
 
@@ -379,5 +379,5 @@ run()
 def test_a_signal_where_python_lets_no_exception_out(desk: Desk, number: signal.Signals, code: int, where: str) -> None:
     desk.put("model.pb", PLAIN)
     line = ["rename", "model.pb", "y=q", "--validate", "structure", "-o", "out.pb"]
-    check_interrupted(desk, finished(desk.start_python("-c", UNNOTICED, *line, where, str(number.value))), code)
+    check_interrupted(desk, finished(desk.fork_python("-c", UNNOTICED, *line, where, str(number.value))), code)
     assert [*desk.files()] == ["model.pb"]

@@ -96,11 +96,13 @@ def test_backup_that_is_a_link_to_the_model(desk: Desk) -> None:
     assert desk.files() == {"model.pb": renamed(PLAIN), "model.pb.bak": PLAIN}
 
 
-@pytest.mark.parametrize("suffix", ["/nowhere/x", "d"])
-def test_backup_that_cannot_be_written(desk: Desk, suffix: str) -> None:
+@pytest.mark.parametrize(
+    ("suffix", "words"), [("/nowhere/x", "model.pb/nowhere/x cannot be replaced: not a directory"), ("d", "backup")]
+)
+def test_backup_that_cannot_be_written(desk: Desk, suffix: str, words: str) -> None:
     desk.put("model.pb", PLAIN)
     (desk.folder / "model.pbd").mkdir()
-    check_refused(desk, 6, ("backup",), *RENAME, "-i", "--backup", suffix)
+    check_refused(desk, 6, (words,), *RENAME, "-i", "--backup", suffix)
 
 
 # -- row 62: too big for TensorFlow --------------------------------------------------------------------------
@@ -209,18 +211,18 @@ def test_dev_null(desk: Desk) -> None:
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_standard_output(desk: Desk, name: str) -> None:
     desk.put("model.pb", HEAVY)
-    assert desk.spawn(*RENAME, "-o", name).out == renamed(HEAVY)
+    assert desk.forked(*RENAME, "-o", name).out == renamed(HEAVY)
     with open(desk.folder / "out.pb", "wb") as out:
         out.write(EARLIER)
         out.flush()
-        assert desk.spawn(*RENAME, "-o", name, stdout=out).code == 0
+        assert desk.forked(*RENAME, "-o", name, stdout=out).code == 0
     assert (desk.folder / "out.pb").read_bytes() == EARLIER + renamed(HEAVY)
 
 
 def test_fifo(desk: Desk) -> None:
     desk.put("model.pb", HEAVY)
     os.mkfifo(desk.folder / "pipe")
-    process = desk.start(*RENAME, "-o", "pipe")
+    process = desk.fork(*RENAME, "-o", "pipe")
     assert (desk.folder / "pipe").read_bytes() == renamed(HEAVY)
     assert finished(process).code == 0
     assert stat.S_ISFIFO(os.stat(desk.folder / "pipe").st_mode)
@@ -229,7 +231,7 @@ def test_fifo(desk: Desk) -> None:
 
 def test_fifo_as_model(desk: Desk) -> None:
     os.mkfifo(desk.folder / "pipe")
-    process = desk.start("rename", "pipe", "y=q", *QUICK, "-o", "out.pb")
+    process = desk.fork("rename", "pipe", "y=q", *QUICK, "-o", "out.pb")
     (desk.folder / "pipe").write_bytes(HEAVY)
     assert finished(process).code == 0
     assert (desk.folder / "out.pb").read_bytes() == renamed(HEAVY)
@@ -254,7 +256,7 @@ def test_standard_input_is_not_its_own_output(desk: Desk) -> None:
 
     def run(*arguments: str) -> Ran:
         with open(path, "rb") as model:
-            return desk.spawn(*arguments, stdin=model)
+            return desk.forked(*arguments, stdin=model)
 
     check_refused(desk, 2, ("model.pb", "MODEL"), "rename", "-", "y=q", *QUICK, "-o", "model.pb", run=run)
 

@@ -48,7 +48,8 @@ to_every_writer = pytest.mark.parametrize("writer", WRITERS)
 @to_every_writer
 def test_full_device(desk: Desk, writer: str) -> None:
     desk.put("model.pb", HEAVY)
-    ran = shell(desk, f"$g {WRITERS[writer]} >/dev/full")
+    with open("/dev/full", "wb") as full:
+        ran = desk.forked(*WRITERS[writer].split(), stdout=full)
     assert ran.code == 6, ran
     check_said(ran, "<stdout>", "no space left on device")
 
@@ -67,7 +68,7 @@ def test_reader_has_gone(desk: Desk, writer: str) -> None:
     reader, written = os.pipe()
     os.close(reader)
     try:
-        ran = desk.spawn(*WRITERS[writer].split(), stdout=written)
+        ran = desk.forked(*WRITERS[writer].split(), stdout=written)
     finally:
         os.close(written)
     assert ran.code == 141, ran
@@ -117,7 +118,7 @@ def tty() -> Iterator[int]:
 
 def test_standard_input_is_a_terminal(desk: Desk, tty: int) -> None:
     def run(*arguments: str) -> Ran:
-        return desk.spawn(*arguments, stdin=tty)
+        return desk.forked(*arguments, stdin=tty)
 
     check_refused(desk, 2, ("standard input is a terminal",), "rename", "-", "y=q", "-o", "out.pb", *QUICK, run=run)
     check_refused(desk, 2, ("standard input is a terminal",), "inspect", "-", run=run)
@@ -128,7 +129,7 @@ def test_standard_output_is_a_terminal(desk: Desk, tty: int, name: str) -> None:
     desk.put("model.pb", PLAIN)
 
     def run(*arguments: str) -> Ran:
-        return desk.spawn(*arguments, stdout=tty)
+        return desk.forked(*arguments, stdout=tty)
 
     if name == "/dev/tty":
         name = os.ttyname(tty)
@@ -137,9 +138,9 @@ def test_standard_output_is_a_terminal(desk: Desk, tty: int, name: str) -> None:
 
 def test_text_may_go_to_a_terminal(desk: Desk, tty: int) -> None:
     desk.put("model.pb", PLAIN)
-    assert desk.spawn(*RENAME, "-o", "-", "--format", "text", stdout=tty).code == 0
+    assert desk.forked(*RENAME, "-o", "-", "--format", "text", stdout=tty).code == 0
     desk.put("model.pbtxt", hostile.TEXT)
-    assert desk.spawn("rename", "model.pbtxt", "y=q", *QUICK, "-o", "-", stdout=tty).code == 0
+    assert desk.forked("rename", "model.pbtxt", "y=q", *QUICK, "-o", "-", stdout=tty).code == 0
 
 
 @pytest.mark.parametrize("data", [b"", HEAVY[:100_000]], ids=["nothing", "half"])
@@ -147,7 +148,7 @@ def test_upstream_has_failed(desk: Desk, data: bytes) -> None:
     desk.put("out.pb", EARLIER)
 
     def run(*arguments: str) -> Ran:
-        return desk.spawn(*arguments, data=data)
+        return desk.forked(*arguments, data=data)
 
     words = ("<stdin>", "truncated" if data else "empty")
     check_refused(desk, 3, words, "rename", "-", "y=q", *QUICK, run=run)
@@ -176,7 +177,7 @@ def test_pipe_there_and_back_again(desk: Desk) -> None:
 
 def test_standard_input_by_its_path(desk: Desk) -> None:
     try:
-        ran = desk.spawn("rename", "/dev/stdin", "y=q", *QUICK, data=HEAVY)
+        ran = desk.forked("rename", "/dev/stdin", "y=q", *QUICK, data=HEAVY)
         assert (ran.code, ran.out) == (0, renamed(HEAVY))
         assert not os.path.exists("/dev/stdin.edited")
     finally:
@@ -188,7 +189,7 @@ def test_standard_output_is_the_model(desk: Desk) -> None:
 
     def run(*arguments: str) -> Ran:
         with open(path, "ab") as model:
-            return desk.spawn(*arguments, stdout=model)
+            return desk.forked(*arguments, stdout=model)
 
     check_refused(desk, 2, ("model.pb",), *RENAME, "-o", "-", run=run)
 
@@ -196,16 +197,16 @@ def test_standard_output_is_the_model(desk: Desk) -> None:
 def test_standard_input_from_a_file(desk: Desk) -> None:
     path = desk.put("model.pb", HEAVY)
     with open(path, "rb") as model:
-        assert desk.spawn("rename", "-", "y=q", *QUICK, stdin=model).out == renamed(HEAVY)
+        assert desk.forked("rename", "-", "y=q", *QUICK, stdin=model).out == renamed(HEAVY)
     with open(path, "rb") as model:
         model.seek(0)
         os.lseek(model.fileno(), 100, os.SEEK_SET)  # somebody has read a part of it
-        assert desk.spawn("rename", "-", "y=q", *QUICK, stdin=model).code == 3
+        assert desk.forked("rename", "-", "y=q", *QUICK, stdin=model).code == 3
 
 
 def test_second_graph_from_standard_input(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
-    ran = desk.spawn("add-preprocessing", "model.pb", "-", "-o", "out.pb", *QUICK, data=PRE)
+    ran = desk.forked("add-preprocessing", "model.pb", "-", "-o", "out.pb", *QUICK, data=PRE)
     assert ran.code == 0, ran
     assert from_bytes((desk.folder / "out.pb").read_bytes()).find("x_preprocessed") is not None
 

@@ -14,15 +14,13 @@ import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from support.desk import Desk, check_said, finished
+from support.desk import Desk, Ran, check_said, finished
 from support.hostile import HEAVY
-from support.kernel_calls import STOPPING_LESS, STRACE, can_trace, counted_calls
+from support.kernel_calls import can_trace, counted_calls
 from support.renaming import EARLIER, RENAME_TWO, renamed
 
 KILLS = int(os.environ.get("GDSURGEON_KILLS", "6"))
@@ -47,22 +45,15 @@ PLACES = {
 BEFORE = {"model.pb": HEAVY, "out.pb": EARLIER, "model.pb.bak": EARLIER, "report.json": EARLIER}
 
 
-def traced(desk: Desk, options: list[str], place: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*STRACE, *STOPPING_LESS, *options, sys.executable, "-m", "gdsurgeon", *RENAME_TWO, *PLACES[place]],
-        env=desk.environment(),
-        cwd=desk.folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+def traced(desk: Desk, options: list[str], place: str) -> Ran:
+    return desk.traced(options, *RENAME_TWO, *PLACES[place])
 
 
 def calls_on_files(desk: Desk, place: str, trace: Path) -> list[tuple[str, int]]:
     """The calls of a run that are about a file in the folder: which, and the how-manyeth of its kind it is."""
     desk.restore(BEFORE)
     names = ",".join(CALLS)
-    ran = finished(traced(desk, ["-y", "-o", str(trace), "-e", f"trace={names}"], place))
+    ran = traced(desk, ["-y", "-o", str(trace), "-e", f"trace={names}"], place)
     assert ran.code == 0, ran
     found = [
         (call, count)
@@ -80,8 +71,8 @@ def test_all_or_nothing_whichever_system_call_fails(desk: Desk, tmp_path: Path, 
     for name, at in calls:
         desk.restore(BEFORE)
         error = errno.errorcode[CALLS[name]]
-        inject = ["-qq", "-o", os.devnull, "-e", f"trace={name}", "-e", f"inject={name}:error={error}:when={at}"]
-        ran = finished(traced(desk, inject, place))
+        inject = ["-o", os.devnull, "-e", f"trace={name}", "-e", f"inject={name}:error={error}:when={at}"]
+        ran = traced(desk, inject, place)
         where = f"{name} {at}"
         assert desk.temporary_files() == [], where
         after = desk.files()
@@ -100,12 +91,12 @@ def test_killed_at_any_instant(desk: Desk) -> None:
     draw = random.Random(7)
     desk.restore(BEFORE)
     started = time.monotonic()
-    assert finished(desk.start(*RENAME_TWO, *PLACES["all"])).code == 0
+    assert desk.forked(*RENAME_TWO, *PLACES["all"]).code == 0
     took = time.monotonic() - started
     wanted = desk.files()
     for number in range(KILLS):
         desk.restore(BEFORE)
-        process = desk.start(*RENAME_TWO, *PLACES["all"])
+        process = desk.fork(*RENAME_TWO, *PLACES["all"])
         time.sleep(draw.uniform(0, took))
         process.send_signal(
             signal.SIGKILL if number % 3 == 0 else draw.choice((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))

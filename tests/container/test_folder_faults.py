@@ -8,15 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.desk import Desk, check_said, finished
-from support.kernel_calls import STOPPING_LESS, STRACE, can_trace, counted_calls
+from support.desk import Desk, Ran, check_said, finished
+from support.kernel_calls import can_trace, counted_calls
 from support.meta_graphs import put, read, saved_model
 from support.renaming import QUICK
 
@@ -30,10 +27,8 @@ CALLS = {
 OLD, NEW = {"x", "y"}, {"pixels", "y"}
 
 
-def traced(desk: Desk, place: str, *options: str) -> subprocess.Popen[bytes]:
-    command = [*STRACE, "-qq", *options, sys.executable, "-m", "gdsurgeon", *RENAME, *PLACES[place]]
-    how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, env=desk.environment(), cwd=desk.folder, **how)
+def traced(desk: Desk, place: str, *options: str) -> Ran:
+    return desk.traced(options, *RENAME, *PLACES[place])
 
 
 def begin_anew(desk: Desk) -> None:
@@ -45,8 +40,8 @@ def begin_anew(desk: Desk) -> None:
 def calls_on_the_folder(desk: Desk, place: str, trace: Path) -> list[tuple[str, int]]:
     """The calls of a run that are about the folder: which, and the how-manyeth of its kind it is."""
     begin_anew(desk)
-    options = (*STOPPING_LESS, "-y", "-o", str(trace), "-e", f"trace={','.join(CALLS)}")
-    assert finished(traced(desk, place, *options)).code == 0
+    options = ("-y", "-o", str(trace), "-e", f"trace={','.join(CALLS)}")
+    assert traced(desk, place, *options).code == 0
     found = [
         (call, count)
         for line, call, count in counted_calls(trace, CALLS)
@@ -84,14 +79,14 @@ def test_whichever_call_is_the_last_or_fails(desk: Desk, tmp_path: Path, place: 
     for name, at in calls:
         begin_anew(desk)
         inject = f"inject={name}:signal=KILL:when={at}"
-        ran = finished(traced(desk, place, "-o", os.devnull, "-e", f"trace={name}", "-e", inject))
+        ran = traced(desk, place, "-o", os.devnull, "-e", f"trace={name}", "-e", inject)
         assert ran.code in (-signal.SIGKILL, 128 + signal.SIGKILL), ran
         check_whole(desk, place, f"killed at {name} {at}")
         if CALLS[name] is None:
             continue
         begin_anew(desk)
         inject = f"inject={name}:error={CALLS[name]}:when={at}"
-        ran = finished(traced(desk, place, *STOPPING_LESS, "-o", os.devnull, "-e", f"trace={name}", "-e", inject))
+        ran = traced(desk, place, "-o", os.devnull, "-e", f"trace={name}", "-e", inject)
         is_new = check_whole(desk, place, f"{name} {at} failed")
         assert desk.temporary_files() == [], (name, at, ran)
         assert is_new == (ran.code == 0), (name, at, ran)
@@ -133,7 +128,7 @@ def test_two_at_once(desk: Desk) -> None:
     """The last one wins, whole; neither leaves anything, or takes from the other."""
     for _ in range(4):
         begin_anew(desk)
-        both = [desk.start("rename", "model", pair, *QUICK, "-i") for pair in ("x=pixels", "y=q")]
+        both = [desk.fork("rename", "model", pair, *QUICK, "-i") for pair in ("x=pixels", "y=q")]
         ran = [finished(process) for process in both]
         assert all(one.code in (0, 3, 6) for one in ran), ran
         assert any(one.code == 0 for one in ran), ran

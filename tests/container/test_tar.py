@@ -102,7 +102,7 @@ def test_it_can_be_asked(desk: Desk, model: Path) -> None:
 def test_a_file_at_standard_input(desk: Desk, model: Path) -> None:
     desk.put("m.tar", tarred(model))
     with open(desk.folder / "m.tar", "rb") as file:
-        ran = desk.spawn(*RENAME, "-o", "out", stdin=file)
+        ran = desk.forked(*RENAME, "-o", "out", stdin=file)
     assert ran.code == 0, ran.err
     assert (desk.folder / "out" / "saved_model.pb").is_file()
     ran = desk.run("inspect", "m.tar")
@@ -134,7 +134,7 @@ def test_a_new_one(desk: Desk) -> None:
 
 def test_to_a_terminal(desk: Desk, model: Path) -> None:
     ours, theirs = os.openpty()
-    ran = desk.spawn("rename", "model", "x=pixels", *QUICK, "-o", "-", stdout=theirs)
+    ran = desk.forked("rename", "model", "x=pixels", *QUICK, "-o", "-", stdout=theirs)
     os.close(ours)
     os.close(theirs)
     assert ran.code == 2
@@ -144,7 +144,7 @@ def test_to_a_terminal(desk: Desk, model: Path) -> None:
 def test_the_reader_goes(desk: Desk, model: Path) -> None:
     reader, written = os.pipe()
     os.close(reader)
-    ran = desk.spawn("rename", "model", "x=pixels", *QUICK, "-o", "-", stdout=written)
+    ran = desk.forked("rename", "model", "x=pixels", *QUICK, "-o", "-", stdout=written)
     os.close(written)
     assert (ran.code, desk.temporary_files()) == (141, [])
 

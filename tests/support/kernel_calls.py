@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 
-STRACE = ("strace", "-f")
-STOPPING_LESS = ("--seccomp-bpf",)
-"""Has it stop for the calls alone that are traced; a signal is not injected then."""
 
-
+@cache
 def can_trace() -> bool:
-    """Whether strace is there and may trace."""
+    """Whether strace is there and may trace a process that runs."""
     if shutil.which("strace") is None:
         return False
-    command = [*STRACE, *STOPPING_LESS, "-o", os.devnull, "true"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        tracing = subprocess.Popen(["strace", "-p", str(process.pid)], stderr=subprocess.PIPE)
+        assert tracing.stderr is not None
+        said = tracing.stderr.readline()
+        process.kill()
+        tracing.communicate()
+    return b"attached" in said
 
 
 def counted_calls(trace: Path, kinds: Collection[str]) -> Iterator[tuple[str, str, int]]:
