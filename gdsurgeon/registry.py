@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_device import set_device as set_device
     from gdsurgeon.edits.set_shape import set_shape as set_shape
     from gdsurgeon.edits.slim import slim as slim
+    from gdsurgeon.edits.strip_weights import strip_weights as strip_weights
     from gdsurgeon.edits.swap_op import swap_op as swap_op
     from gdsurgeon.edits.to_savedmodel import to_savedmodel as to_savedmodel
     from gdsurgeon.errors import GdsurgeonError as GdsurgeonError
@@ -125,6 +126,9 @@ COMMANDS = {
     "set-attr": Entry("Nodes", "Set attrs of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
     "swap-op": Entry("Nodes", "Change the op of nodes.", "cli.swap_op", "edits.swap_op.swap_op"),
     "compat": Entry("Nodes", "Make a file that an older TensorFlow takes.", "cli.compat", "edits.compat.compat"),
+    "strip-weights": Entry(
+        "Nodes", "Take the weights out, to share the graph.", "cli.strip_weights", "edits.strip_weights.strip_weights"
+    ),
     "set-device": Entry("Nodes", "Say where nodes ask to run.", "cli.set_device", "edits.set_device.set_device"),
     "fuse-ops": Entry(
         "Functions", "Make the selected nodes one call of a function.", "cli.fuse_ops", "edits.fuse_ops.fuse_ops"

@@ -65,6 +65,10 @@ class SameOutputs(Claim):
     as_written: bool = False
 
 
+class SameShapes(Claim):
+    """Every output has the dtype and the shape of its counterpart; what it holds is not meant to be the same."""
+
+
 @dataclass(eq=False, repr=False)
 class SameGiven(Claim):
     """The edited graph gives what the original gives if some of its tensors have other values.

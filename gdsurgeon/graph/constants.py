@@ -155,6 +155,11 @@ def constant_header(node: Node) -> TensorHeader | None:
     return _header_in_attr(node.record.buffer(), start, end)
 
 
+def header_of(data: bytes) -> TensorHeader | None:
+    """The header of the tensor that the serialised AttrValue DATA holds; None: as `constant_header`."""
+    return _header_in_attr(data, 0, len(data))
+
+
 def _header_in_attr(buf: Buffer, start: int, end: int) -> TensorHeader | None:
     try:
         place = _tensor_in_attr(buf, start, end)

@@ -41,7 +41,7 @@ from gdsurgeon.proof.trial import (
 )
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.compare import Comparison
-from gdsurgeon.runtime.protocol import Result, RunSummary
+from gdsurgeon.runtime.protocol import OutputInfo, Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor, joined_tensors, reversed_elements
 
 REPEATS = 16
@@ -194,6 +194,11 @@ class Engine:
         subject = self.subject(run)
         return MeasuredGraph(subject.key, self.fed[run], subject.plan.groups)
 
+    def given(self, fetch: Fetch) -> OutputInfo:
+        """The dtype and the shape of what FETCH was in the last sample."""
+        group, place = self._places[fetch.run][fetch.tensor]
+        return self._summaries[fetch.run][group].outputs[place]
+
     # -- a sample -----------------------------------------------------------------------------------------------
 
     def _sample(self, sample: int) -> None:
@@ -339,8 +344,7 @@ class Engine:
         """Each pair, compared."""
         outputs: list[OutputProof] = []
         for pair in self.trial.pairs:
-            group, i = self._places[pair.theirs.run][pair.theirs.tensor]
-            info = self._summaries[pair.theirs.run][group].outputs[i]
+            info = self.given(pair.theirs)
             reason = pair.reason or self._excused.get(pair.before, "")
             outputs.append(
                 OutputProof(pair.before, pair.after, info.dtype, info.shape, reason=reason, inside=pair.inside)

@@ -18,6 +18,7 @@ from gdsurgeon.edits.claims import (
     SameOutputs,
     SamePart,
     SamePiece,
+    SameShapes,
     SameTensors,
     Unchanged,
 )
@@ -31,6 +32,7 @@ from gdsurgeon.proof.claims.own_variables import own_variables_trial
 from gdsurgeon.proof.claims.row_by_row import row_by_row_trial
 from gdsurgeon.proof.claims.same_outputs import same_outputs_trial, same_tensors_trial
 from gdsurgeon.proof.claims.same_piece import same_piece_trial
+from gdsurgeon.proof.claims.same_shapes import same_shapes_trial
 from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
 from gdsurgeon.proof.claims.unchanged import unchanged_trial
 from gdsurgeon.proof.engine import Engine
@@ -124,6 +126,7 @@ Builder = Callable[[TrialContext, Any], Trial]
 _TRIALS: Mapping[type[Claim], Builder] = {
     Unchanged: unchanged_trial,
     SameOutputs: same_outputs_trial,
+    SameShapes: same_shapes_trial,
     SameTensors: same_tensors_trial,
     RowByRow: row_by_row_trial,
     SameGiven: same_given_trial,

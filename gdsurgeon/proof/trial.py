@@ -18,7 +18,7 @@ from gdsurgeon.proof.models.profile import MeasuredGraph
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
-from gdsurgeon.runtime.protocol import Result
+from gdsurgeon.runtime.protocol import OutputInfo, Result
 from gdsurgeon.runtime.tensor import Tensor
 
 ORIGINAL, EDITED = "original", "edited"
@@ -246,6 +246,9 @@ class TrialState(Protocol):
 
     def measurable(self, run: str) -> MeasuredGraph:
         """What RUN was in the last sample, to be run again."""
+
+    def given(self, fetch: Fetch) -> OutputInfo:
+        """The dtype and the shape of what FETCH was in the last sample."""
 
 
 Condition = Callable[[Proof], None]

@@ -31,6 +31,7 @@ SPECIFIED = frozenset(
         "set_device",
         "set_shape",
         "slim",
+        "strip_weights",
         "swap_op",
         "to_savedmodel",
     )

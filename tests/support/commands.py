@@ -140,6 +140,7 @@ CASES = {
     "swap-op": Case(
         (MODEL, "--node", "tower/same", "Neg"), ((MODEL,), (MODEL, "Neg")), ((MODEL, "--op", "Mul", "Mull"), "'Mul'")
     ),
+    "strip-weights": Case((MODEL,), (), ((MODEL, "--keep", "tower/scaled"), "'tower/scale'")),
     "set-device": Case((MODEL, "--clear"), ((MODEL,),), ((MODEL, "--set", "/cpu:0", "--node", "kep"), "'kept'")),
     "set-shape": Case((MODEL, "image=4,2"), ((MODEL,),), ((MODEL, "imag=4,2"), "'image'")),
 }

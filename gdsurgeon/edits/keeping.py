@@ -1,0 +1,39 @@
+"""Constants that an edit is to leave as they are, by a pattern."""
+
+from __future__ import annotations
+
+import re
+
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.text import near_miss
+
+
+class Keeping:
+    """The constants whose names a pattern is found in.
+
+    Attributes:
+        found: those that were asked for and are held.
+
+    Raises:
+        EditError: the text is no pattern.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._others: list[str] = []
+        self.found: list[str] = []
+        try:
+            self._pattern = re.compile(text) if text else None
+        except re.error as error:
+            raise EditError(f"{quoted(text)} is no pattern: {printable(str(error))}", code="no-pattern") from None
+
+    def holds(self, name: str) -> bool:
+        """Whether the constant NAME is to be left as it is."""
+        is_held = self._pattern is not None and self._pattern.search(name) is not None
+        (self.found if is_held else self._others).append(name)
+        return is_held
+
+    def check_found(self) -> None:
+        """Raises EditError where there is a pattern and no constant that was asked for is held."""
+        if self._pattern is not None and not self.found:
+            raise EditError(f"no constant is called {quoted(self._text)}.{near_miss(self._text, self._others)}")

@@ -1,0 +1,203 @@
+"""strip-weights: which constants go and which stay, in functions too; the result runs, and has every shape."""
+
+from __future__ import annotations
+
+import pytest
+from support.desk import Desk
+from support.expecting import expect, refuse
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    INT64,
+    STRING,
+    Value,
+    add,
+    attr,
+    const,
+    dtypes,
+    function,
+    graph,
+    graph_bytes,
+    library,
+    node,
+    placeholder,
+    scalar,
+    shape_proto,
+)
+
+from gdsurgeon.edits.strip_weights import strip_weights
+from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.wire.fields import encode_len
+
+X = placeholder("x", shape=(2, 3))
+TABLE = {"key_dtype": STRING, "value_dtype": INT64}
+
+
+def zeros(name: str, shape: tuple[int, ...], **more: Value) -> bytes:
+    """A constant of zeros, of which one is written."""
+    value = encode_len(8, b"\x08\x01" + encode_len(2, shape_proto(shape)) + b"\x2a\x04\0\0\0\0")
+    return node(name, "Const", dtype=FLOAT, value=value, **more)
+
+
+def text(name: str, *values: str) -> bytes:
+    content = b"".join(encode_len(8, value.encode()) for value in values)
+    dims = encode_len(2, shape_proto((len(values),)))
+    return node(name, "Const", dtype=STRING, value=encode_len(8, b"\x08\x07" + dims + content))
+
+
+def test_weights_go_and_axes_stay() -> None:
+    expect(
+        [
+            X,
+            const("w", [1.0] * 6, shape=(3, 2), _note="a"),
+            node("y", "MatMul", ["x", "w"], T=FLOAT),
+            const("axis", [1], INT32, ()),
+            node("z", "Sum", ["y", "axis"], T=FLOAT, Tidx=INT32),
+            scalar("half", 0.5),
+            node("out", "Mul", ["z", "half"], T=FLOAT),
+        ],
+        strip_weights,
+        [
+            X,
+            zeros("w", (3, 2), _note="a"),
+            node("y", "MatMul", ["x", "w"], T=FLOAT),
+            const("axis", [1], INT32, ()),
+            node("z", "Sum", ["y", "axis"], T=FLOAT, Tidx=INT32),
+            zeros("half", ()),
+            node("out", "Mul", ["z", "half"], T=FLOAT),
+        ],
+        command="strip-weights",
+    )
+
+
+def stripped(found: Graph, **options: object) -> set[str]:
+    """The constants that go."""
+    try:
+        return {*strip_weights(found, **options).intent.changed}  # type: ignore[arg-type]
+    except NothingToDo:
+        return set()
+
+
+def test_what_is_computed_into_a_shape_stays_and_what_lies_behind_data_goes() -> None:
+    found = graph(
+        X,
+        const("w", [1.0] * 4, shape=(2, 2)),
+        node("size", "MatMul", ["w", "w"], T=FLOAT),
+        scalar("scale", 2),
+        node("scaled", "Mul", ["size", "scale"], T=FLOAT),
+        node("dims", "Cast", ["scaled"], SrcT=FLOAT, DstT=INT32),
+        node("y", "Reshape", ["x", "dims"], T=FLOAT, Tshape=INT32),
+        node("of", "Shape", ["z"], T=FLOAT, out_type=INT32),
+        const("z", [3.0, 4.0]),
+        node("again", "Reshape", ["x", "of"], T=FLOAT, Tshape=INT32),
+    )
+    assert stripped(found) == {"w", "z"}
+
+
+STAYS = {
+    "a bound of a range": [scalar("c", 3), node("y", "Range", ["c", "c", "c"], Tidx=FLOAT)],
+    "a divisor": [scalar("c", 3, INT32), placeholder("i", INT32), node("y", "FloorMod", ["i", "c"], T=INT32)],
+    "a branch": [X, const("c", [], BOOL, ()), node("y", "Switch", ["x", "c"], T=FLOAT)],
+    "what is asserted": [node("c", "Const", dtype=BOOL, value=attr(b"\x42\x07\x08\x0a\x12\x00\x5a\x01\x01")),
+                         node("y", "Assert", ["c", "c"], T=dtypes(BOOL))],
+    "names in a checkpoint": [text("c", "a"), node("y", "RestoreV2", ["c", "c", "c"], dtypes=dtypes(FLOAT))],
+    "what an unknown op reads": [scalar("c", 3), node("y", "NoSuchOp", ["c"])],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", STAYS)
+def test_what_a_run_needs_stays(what: str) -> None:
+    assert "c" not in stripped(graph(*STAYS[what]))
+
+
+def test_large_constants_go_whatever_reads_them() -> None:
+    found = graph(
+        X,
+        const("i", [0] * 1025, INT32),
+        const("few", [0, 1], INT32),
+        const("f", [1.0] * 9, shape=(3, 3)),
+        node("a", "GatherV2", ["x", "i", "few"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32),
+        node("c", "Cast", ["f"], SrcT=FLOAT, DstT=INT32),
+        node("b", "Reshape", ["x", "c"], T=FLOAT, Tshape=INT32),
+    )
+    assert stripped(found) == {"i", "f"}
+
+
+def look_up() -> Graph:
+    return graph(
+        text("keys", "secret", "other"),
+        node("values", "Const", dtype=INT64, value=encode_len(8, b"\x08\x09\x12\x04\x12\x02\x08\x02\x52\x02\x05\x06")),
+        node("table", "HashTableV2", **TABLE),
+        node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey=STRING, Tval=INT64),
+        text("word", "hello"),
+        node("said", "Identity", ["word"], T=STRING),
+    )  # fmt: skip
+
+
+def test_strings_and_what_fills_a_table_go_unless_they_are_to_stay() -> None:
+    assert stripped(look_up()) == {"keys", "values", "word"}
+    assert stripped(look_up(), keep_strings=True) == set()
+    assert stripped(look_up(), keep="^wo") == {"keys", "values"}
+    refuse(look_up(), "no pattern", lambda found: strip_weights(found, keep="("))
+    refuse(
+        look_up(), "no constant is called 'wrd'. Did you mean 'word'", lambda found: strip_weights(found, keep="wrd")
+    )
+
+
+def test_once_more_there_is_nothing_to_do() -> None:
+    with pytest.raises(NothingToDo):
+        strip_weights(graph(zeros("w", (3, 2)), node("y", "Identity", ["w"], T=FLOAT)))
+
+
+def test_functions_are_looked_into() -> None:
+    body = function(
+        "F",
+        const("w", [1.0, 2.0]),
+        const("axis", [0], INT32),
+        add("s", "x", "w:output:0"),
+        node("y", "Sum", ["s:z:0", "axis:output:0"], T=FLOAT, Tidx=INT32),
+    )
+    found = graph(X, node("call", "F", ["x"]), trailer=library(body))
+    result = strip_weights(found)
+    assert result.intent.functions.changed == ["F"] and result.intent.changed == []
+    inner = {each.name: each for each in found.functions["F"].node_def}
+    assert inner["w"].attr["value"].tensor.float_val[:] == [0.0] and not inner["w"].attr["value"].tensor.tensor_content
+    assert inner["axis"].attr["value"].tensor.tensor_content
+    kept = graph(X, node("call", "F", ["x"]), trailer=library(body))
+    with pytest.raises(NothingToDo):
+        strip_weights(kept, keep="^F/w$")
+
+
+@pytest.mark.tensorflow
+def test_the_result_runs_and_has_every_shape(desk: Desk) -> None:
+    desk.put(
+        "model.pb",
+        graph_bytes(
+            X,
+            const("w", [1.0] * 300, shape=(3, 100)),
+            node("y", "MatMul", ["x", "w"], T=FLOAT),
+            scalar("zero", 0),
+            node("above", "Greater", ["y", "zero"], T=FLOAT),
+            node("where", "Where", ["above"], T=BOOL),
+            scalar("one", 1, INT32),
+            node("n", "FloorDiv", ["count", "one"], T=INT32),
+            node("count", "Size", ["y"], T=FLOAT, out_type=INT32),
+        ),
+    )
+    ran = desk.run("strip-weights", "model.pb", "-o", "out.pb")
+    assert ran.code == 0 and "it loads and runs: 2 outputs" in ran.err, ran.err
+    assert "how much of it there is follows from values" in ran.err and "same dtype and shape" in ran.err
+    assert len(desk.files()["out.pb"]) < 700
+
+
+@pytest.mark.tensorflow
+def test_what_does_not_run_without_its_values_is_a_failure(desk: Desk) -> None:
+    """A matrix that has an inverse, and zeros, which have none."""
+    eye = const("m", [1.0, 0.0, 0.0, 1.0], shape=(2, 2))
+    desk.put("model.pb", graph_bytes(X, eye, node("y", "MatrixInverse", ["m"], T=FLOAT)))
+    ran = desk.run("strip-weights", "model.pb", "-o", "out.pb")
+    assert ran.code == 5 and "does not run without its weights" in ran.err and "--keep" in ran.err
+    assert "out.pb" not in desk.files()
+    assert desk.run("strip-weights", "model.pb", "--keep", "m", "--require-change").code == 4
