@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, isinf, trunc
+from math import inf, isfinite, trunc
 
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import BOOL, FLOAT16, DType
@@ -46,7 +46,7 @@ def cast(build: Builder, value: Value, *, type: DType, saturate: bool) -> Value:
 
 def _cut(end: float) -> float:
     """An end of an interval without its fraction."""
-    return end if isinf(end) else float(trunc(end))
+    return float(trunc(end)) if isfinite(end) else end
 
 
 def limits(given: DType, wanted: DType) -> tuple[float, float]:
@@ -247,5 +247,5 @@ def round_values(build: Builder, value: Value) -> Value:
     value.require_numbers()
     if value.dtype.is_integer:
         raise Unfit(f"gets whole numbers: {value.told}")
-    low, high = (end if isinf(end) else float(round(end)) for end in (value.low, value.high))
+    low, high = (float(round(end)) if isfinite(end) else end for end in (value.low, value.high))
     return value.but(tensor=build.add("Round", value.tensor), low=low, high=high)

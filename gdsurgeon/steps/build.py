@@ -33,8 +33,9 @@ INSERTED = "_inserted"
 def preprocessing(steps: Steps, model: Graph, *, input: str = "", raw: str = "") -> Graph:
     """A graph for `gds.add_preprocessing`: what makes of raw values what an input of MODEL takes.
 
-    A step that decodes takes a text, or a vector of them where the model's input has an open batch. Otherwise the
-    input's own type and shape come in, with height and width open where a step changes them.
+    A step that decodes takes a text; or a vector of them, where the model's input has an open batch, and all items come
+    to have one shape. Otherwise the input's own type and shape come in, with height and width open where a step changes
+    them.
 
     Args:
         steps: ``"decode-image | resize(224, 224, like=pillow)"``, or several such texts.
@@ -51,15 +52,19 @@ def preprocessing(steps: Steps, model: Graph, *, input: str = "", raw: str = "")
     wanted = _raw_of(target, stated_shape(target))
     declared = parse_raw(raw) if raw else None
     given = declared or chain.raw(wanted)
-    is_batch = _is_batch(chain, declared, wanted)
-    if is_batch:
-        given = given._replace(shape=(-1,))
-    build, value = begin(target.node.name, add_preprocessing.SUFFIX, given, is_declared=declared is not None)
-    value = chain.apply_to_batch(build, value) if is_batch else chain.apply(build, value)
-    if not is_batch and value.rank is not None and wanted.shape is not None and value.rank == len(wanted.shape) - 1:
+    wants_batch = _wants_batch(chain, declared)
+    name, suffix, is_declared = target.node.name, add_preprocessing.SUFFIX, declared is not None
+    if not wants_batch:
+        build, value = begin(name, suffix, given, is_declared=is_declared)
+        value = chain.apply(build, value)
+        wants_batch = wants_batch is None and value.is_static and _is_item(value, wanted, is_open=True)
+    if wants_batch:
+        build, value = begin(name, suffix, given._replace(shape=(-1,)))
+        value = chain.apply_to_batch(build, value)
+    elif _is_item(value, wanted):
         value = build.with_batch(value)
     _check_fits(value, wanted, target, "takes")
-    return finish(build, value, target.node.name + add_preprocessing.SUFFIX)
+    return finish(build, value, name + suffix)
 
 
 def postprocessing(steps: Steps, model: Graph, *, output: str = "") -> Graph:
@@ -138,15 +143,21 @@ def _raw_of(tensor: Output, shape: tuple[int, ...] | None) -> Raw:
     return Raw(dtype, shape)
 
 
-def _is_batch(chain: Chain, declared: Raw | None, wanted: Raw) -> bool:
-    """Whether a vector of items comes in, of which each is decoded."""
-    decoding = [step.arguments.get("batch") for step in chain.steps if step.step.one_by_one]
-    if not decoding:
+def _wants_batch(chain: Chain, declared: Raw | None) -> bool | None:
+    """Whether a vector of items comes in, of which each is decoded; None where nobody says so."""
+    said = [step.arguments.get("batch") for step in chain.steps if step.step.one_by_one]
+    if not said:
         return False
     if declared is not None:
         return declared.dtype == STRING and declared.shape is not None and len(declared.shape) == 1
-    said = [batch for batch in decoding if batch is not None]
-    return bool(said[0]) if said else bool(wanted.shape and wanted.shape[0] < 0)
+    return next((bool(batch) for batch in said if batch is not None), None)
+
+
+def _is_item(value: Value, wanted: Raw, *, is_open: bool = False) -> bool:
+    """Whether VALUE is one item where WANTED is a batch of them, the size of which IS_OPEN."""
+    if value.rank is None or not wanted.shape or value.rank != len(wanted.shape) - 1:
+        return False
+    return wanted.shape[0] < 0 or not is_open
 
 
 def begin(name: str, suffix: str, raw: Raw, *, is_declared: bool = False) -> tuple[Builder, Value]:

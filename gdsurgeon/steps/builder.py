@@ -24,7 +24,8 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import FLOAT32, INT32, DType
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.steps.value import Value
+from gdsurgeon.steps.value import Unfit, Value
+from gdsurgeon.text import listed
 from gdsurgeon.wire.messages import message
 
 if TYPE_CHECKING:
@@ -82,11 +83,19 @@ class Builder:
         return self.node(op, inputs, attrs).output
 
     def constant(self, dtype: DType, values: Sequence[object] | float, shape: tuple[int, ...] | None = None) -> Output:
-        """Adds a constant: a scalar, a vector, or of SHAPE with VALUES in row-major order."""
+        """Adds a constant: a scalar, a vector, or of SHAPE with VALUES in row-major order.
+
+        Raises:
+            Unfit: a value is none of DTYPE, such as one that is too large.
+        """
         items: Sequence[object] = values if isinstance(values, Sequence) else [values]
         if shape is None:
             shape = (len(items),) if isinstance(values, Sequence) else ()
-        return self.add("Const", dtype=dtype, value=tensor_value(dtype, shape, items))
+        try:
+            value = tensor_value(dtype, shape, items)
+        except ValueError as error:
+            raise Unfit(f"{listed(map(str, items))} {error}") from None
+        return self.add("Const", dtype=dtype, value=value)
 
     def axes(self, *numbers: int) -> Output:
         """Adds a constant of axes, sizes or the like: a vector of int32."""

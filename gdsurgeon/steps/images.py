@@ -12,7 +12,7 @@ from gdsurgeon.steps.value import CHANNELS, Unfit, Value
 BATCH = Parameter(
     "batch",
     FLAG,
-    "whether a vector of items comes in, and not one; by default it does where the model's input has an open batch",
+    "whether a vector of items comes in, and not one; by default where the model has an open batch and sizes are one",
     None,
 )
 """The parameter that every step has which works on one item of a batch alone."""

@@ -200,9 +200,9 @@ def assume(
     del build
     if layout is not None and value.rank not in (None, len(layout)):
         raise Unfit(f"{layout} has {len(layout)} dimensions, and the value is {value.told}")
-    if low is not None and high is not None and low > high:
-        raise Unfit(f"low {low:g} lies above high {high:g}")
+    least, most = value.low if low is None else low, value.high if high is None else high
+    if least > most:
+        raise Unfit(f"low {least:g} lies above high {most:g}")
+    value = value.but(low=least, high=most)
     value = value if layout is None else value.but(layout=layout)
-    value = value if colour is None else value.but(colour=colour, is_reversed=False)
-    value = value if low is None else value.but(low=low)
-    return value if high is None else value.but(high=high)
+    return value if colour is None else value.but(colour=colour, is_reversed=False)

@@ -114,7 +114,7 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(there: 
     assert ran.err == (
         "Error: the steps give uint8 [?,4,4,3], and 'image' takes float32 [?,4,4,3]: cast(float32) is missing\n"
     )
-    ran = there.run(*words, "--steps", "decode-image | cast(float32)")
+    ran = there.run(*words, "--steps", "decode-image(batch=true) | cast(float32)")
     assert ran.err.splitlines()[1].startswith("Hint: a step such as resize, letterbox or center-crop gives them one")
 
 

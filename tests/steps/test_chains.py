@@ -75,7 +75,7 @@ def check_as_said(found: np.ndarray[tuple[int, ...], np.dtype[np.generic]], valu
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(CHAINS)
 def test_what_is_built_gives_what_the_builder_says(chain: tuple[list[str], str]) -> None:
     steps, raw = " | ".join(chain[0]), chain[1]

@@ -51,7 +51,7 @@ FLOATS = {
     "cast(uint8) | pad(top=1, value=-1)": "pad: -1 is no uint8",
     "center-crop(8, 6) | center-crop(9, 1)": "center-crop (step 2): cuts 9 pixels out of a height of 8",
     "decode-image(batch=true) | cast(float32)": "cast: the items of a batch need one shape, and it gives",
-    "decode-image(channels=0) | resize(8, 6, like=tf1)": "resize: the items of a batch need one shape",
+    "decode-image(channels=0, batch=true) | resize(8, 6, like=tf1)": "resize: the items of a batch need one shape",
     "assume(layout=HWC)": "assume: HWC has 3 dimensions, and the value is float32 [?,8,6,3]",
     "assume(low=2, high=1)": "assume: low 2 lies above high 1",
     "cast(uint8)": "the steps give uint8 [?,8,6,3], and 'x' takes float32 [?,8,6,3]: cast(float32) is missing",

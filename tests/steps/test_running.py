@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from support.stepping import Array, built, execute, made, png
 
+from gdsurgeon.graph.placeholders import placeholder_shape
+
 pytestmark = pytest.mark.tensorflow
 
 RANDOM = np.random.default_rng(0)
@@ -111,6 +113,27 @@ def test_one_image_and_a_batch_of_images() -> None:
     assert execute(batch, [PNG, PNG, PNG]).tolist() == [one] * 3
     assert execute(batch, np.zeros(0, object)).shape == (0, 2, 4, 3)
     assert [node.op for node in batch.nodes()].count("MapDefun") == 1 and len(batch.functions) == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "shape", "raw"),
+    [
+        ("decode-image", (-1, -1, -1, 3), ()),  # the images of a batch would have to have one size
+        ("decode-image", (-1, -1, 3), ()),  # of one image the height is open
+        ("decode-image | resize(4, 4, like=pillow)", (-1, 4, 4, 3), (-1,)),
+        ("decode-image | resize(4, 4, like=pillow)", (1, 4, 4, 3), ()),
+        ("decode-image | resize(4, 4, like=pillow)", None, ()),
+        ("decode-image(batch=false) | resize(4, 4, like=pillow)", (-1, 4, 4, 3), ()),
+        ("decode-image(batch=true) | resize(4, 4, like=pillow)", (1, 4, 4, 3), (-1,)),
+        ("decode-image | resize(4, 4, like=pillow) | expand-dims(0)", (-1, 4, 4, 3), ()),
+    ],
+)
+def test_what_comes_in_is_a_batch_where_all_of_it_has_one_shape(
+    steps: str, shape: tuple[int, ...] | None, raw: tuple[int, ...]
+) -> None:
+    graph = built(steps, "uint8", shape)
+    assert placeholder_shape(graph["x"]) == raw
+    assert execute(graph, [PNG] if raw else PNG).dtype == np.uint8
 
 
 def test_images_of_a_batch_may_have_different_sizes() -> None:
