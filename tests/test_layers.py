@@ -195,6 +195,7 @@ EDITS = {
     "rename --scope": ["rename", "while_v1.pb", "--scope", "while=loop"],
     "reroute": ["reroute", "control_edges.pb", "split:1=split"],
     "add-preprocessing": ["add-preprocessing", "classifier.pb", "decode_jpeg.pb"],
+    "steps": ["add-preprocessing", "classifier.pb", "--steps", "decode-image | resize(64, 64, like=tf1) | divide(255)"],
     "add-postprocessing": ["add-postprocessing", "classifier.pb", "label_lookup.pb"],
     "text": ["rename", "tiny.pbtxt", "y=z"],
     "functions": ["rename", "functions_tf2.pb", "y=z"],

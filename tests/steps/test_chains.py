@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.stepping import execute, typed
+from support.stepping import built, execute, typed
 from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.shapes.stated import compatible
-from gdsurgeon.errors import EditError
+from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
@@ -130,6 +130,17 @@ def test_chains_are_proven_in_front_of_a_model(start: int) -> None:
     result = gds.add_preprocessing(model, joined(parts))
     proof = gds.prove(model, result)
     assert len(proof.outputs) >= 100 and all(output.comparison is not None for output in proof.outputs)
+
+
+@pytest.mark.parametrize("start", [0, 100])
+def test_tensorflow_1_15_knows_what_is_built(start: int) -> None:
+    parts = [typed(steps, raw)[0] for steps, raw, _ in CHOSEN[start : start + 100]]
+    for number, part in enumerate(parts):
+        part.rename({node: f"{number}/{node.name}" for node in part.nodes()})
+    batch = "decode-image | letterbox(4, 4, like=pillow) | short-side(5, like=opencv)"
+    parts.append(built(batch, "uint8", (-1, 5, 5, 3)))
+    with pytest.raises(NothingToDo, match=r"TensorFlow 1\.15 knows all of it"):
+        gds.compat(joined(parts), "1.15")
 
 
 CHOSEN = some_chains(200)
