@@ -12,7 +12,7 @@ from gdsurgeon.steps.images import reverse_channels
 from gdsurgeon.steps.kinds import DTYPE, FLAG, NUMBER, NUMBERS_OF_CHANNELS, Kind, choice
 from gdsurgeon.steps.parse import Literal
 from gdsurgeon.steps.step import Parameter, step
-from gdsurgeon.steps.value import Unfit, Value
+from gdsurgeon.steps.value import CLASSES, Unfit, Value
 
 SMALL = 3.0
 """Values between -SMALL and SMALL have been rescaled or normalised: no image of 0..255 lies there."""
@@ -41,7 +41,8 @@ def cast(build: Builder, value: Value, *, type: DType, saturate: bool) -> Value:
         low, high = limits(value.dtype, type)
         if not low <= value.low <= value.high <= high:
             value = _clipped(build, value, low, high) if saturate else value.but(low=-inf, high=inf)
-    return within_type(build.cast(value, type))
+    made = within_type(build.cast(value, type))
+    return made.being(CLASSES) if value.is_of == CLASSES and type.is_integer else made
 
 
 def _cut(end: float) -> float:
@@ -130,7 +131,7 @@ def divide(build: Builder, value: Value, *, by: float) -> Value:
     return value.but(tensor=tensor, low=low, high=high)
 
 
-def _deviations(literal: Literal) -> object:
+def deviations(literal: Literal) -> object:
     found = NUMBERS_OF_CHANNELS.read(literal)
     if not isinstance(found, tuple) or not all(item > 0 for item in found):
         raise ValueError
@@ -147,7 +148,7 @@ PRESETS = ("keras-caffe", "keras-tf", "keras-torch")
     "Subtract a mean, and divide by a standard deviation.",
     Parameter("mean", NUMBERS_OF_CHANNELS, "what is subtracted: a number, or one for each channel", None),
     Parameter(
-        "std", Kind("a number above 0, or a list of one for each channel", _deviations), "what is divided by", None
+        "std", Kind("a number above 0, or a list of one for each channel", deviations), "what is divided by", None
     ),
     Parameter(
         "like", choice(*PRESETS), "what keras.applications does in this mode, in the place of mean and std", None
@@ -202,16 +203,16 @@ def _check_units(value: Value, means: tuple[float, ...], stds: tuple[float, ...]
 def _normalized(build: Builder, value: Value, mean: Sequence[float] | None, std: Sequence[float] | None) -> Value:
     """Floats less MEAN, divided by STD."""
     if mean is not None:
-        tensor = build.add("Sub", value.tensor, _along_channels(build, value, "mean", mean))
+        tensor = build.add("Sub", value.tensor, along_channels(build, value, "mean", mean))
         value = value.but(tensor=tensor, low=value.low - max(mean), high=value.high - min(mean))
     if std is not None:
-        tensor = build.add("RealDiv", value.tensor, _along_channels(build, value, "std", std))
+        tensor = build.add("RealDiv", value.tensor, along_channels(build, value, "std", std))
         ends = [end / number for end in (value.low, value.high) for number in std]
         value = value.but(tensor=tensor, low=min(ends), high=max(ends))
     return value
 
 
-def _along_channels(build: Builder, value: Value, what: str, numbers: Sequence[float]) -> Output:
+def along_channels(build: Builder, value: Value, what: str, numbers: Sequence[float]) -> Output:
     """A constant of NUMBERS, one for each channel of VALUE, or one for all. Raises Unfit where they are others."""
     if len(numbers) == 1:
         return build.constant(value.dtype, numbers[0])

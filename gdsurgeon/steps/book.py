@@ -8,12 +8,12 @@ from importlib import import_module
 from typing import NamedTuple
 
 from gdsurgeon.errors import UsageError, quoted
-from gdsurgeon.steps.kinds import FILE
+from gdsurgeon.steps.kinds import FileRead
 from gdsurgeon.steps.parse import parse
 from gdsurgeon.steps.step import REGISTERED, Step
 from gdsurgeon.text import near_miss
 
-FAMILIES = ("images", "resizing", "arithmetic", "layout")
+FAMILIES = ("images", "resizing", "arithmetic", "layout", "scores", "classes", "boxes", "restoring", "results")
 """The modules of this package whose functions are steps, in the order of the list of steps."""
 
 
@@ -46,6 +46,7 @@ def written(text: str | Sequence[str]) -> list[Written]:
     Raises:
         UsageError: the text is not in the language, a step is unknown, or an argument missing, unknown or of another
             kind.
+        InputError: a file that is an argument cannot be read.
     """
     calls = [call for part in ([text] if isinstance(text, str) else text) for call in parse(part)]
     if not calls:
@@ -58,10 +59,5 @@ def written(text: str | Sequence[str]) -> list[Written]:
 
 
 def files_read(steps: Sequence[Written]) -> list[str]:
-    """The paths of the files that STEPS read as they are built."""
-    return [
-        str(value)
-        for step, arguments in steps
-        for parameter in step.parameters
-        if parameter.kind is FILE and (value := arguments[parameter.argument]) is not None
-    ]
+    """The paths of the files that STEPS have read."""
+    return [value.path for _, arguments in steps for value in arguments.values() if isinstance(value, FileRead)]

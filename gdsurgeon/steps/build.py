@@ -15,13 +15,15 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.served import tensor_meant
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.steps.behind import Behind
 from gdsurgeon.steps.book import Written, written
 from gdsurgeon.steps.builder import Builder, empty_graph
 from gdsurgeon.steps.chain import Chain
+from gdsurgeon.steps.known import known_of
 from gdsurgeon.steps.raw import known_dtype, parse_raw, value_of
 from gdsurgeon.steps.step import BEHIND, FRONT, Raw
 from gdsurgeon.steps.value import Value
-from gdsurgeon.text import an, named
+from gdsurgeon.text import an, listed, named
 from gdsurgeon.wire.write import read_chunks
 
 Steps = str | Sequence[str] | Sequence[Written]
@@ -70,6 +72,9 @@ def preprocessing(steps: Steps, model: Graph, *, input: str = "", raw: str = "")
 def postprocessing(steps: Steps, model: Graph, *, output: str = "") -> Graph:
     """A graph for `gds.add_postprocessing`: what makes something of an output of MODEL.
 
+    What the steps give takes the place of the output, unless it has a name of its own; what they give besides, such as
+    the scores of the best classes, are outputs of their own.
+
     Args:
         steps: ``"softmax | top-k(5)"``, or several such texts.
         model: left as it is.
@@ -80,10 +85,11 @@ def postprocessing(steps: Steps, model: Graph, *, output: str = "") -> Graph:
     """
     chain = Chain(_read(steps), BEHIND)
     source = _output(model, output)
-    given = _raw_of(source, infer_shapes(model, wanted=[source]).shape(source))
-    build, value = begin(source.node.name, add_postprocessing.SUFFIX, given)
-    value = chain.apply(build, value)
-    return finish(build, value, source.node.name + add_postprocessing.SUFFIX)
+    build, value = begin(source.node.name, add_postprocessing.SUFFIX, _raw_given(model, source))
+    behind = Behind(model, build, source, value)
+    build.other = lambda name: behind.other(model.tensor(tensor_meant(model, name)))
+    behind.take(chain.apply(build, known_of(model, source, value)))
+    return _as_file(build)
 
 
 def inserted(steps: Steps, model: Graph, tensor: str) -> Graph:
@@ -94,9 +100,12 @@ def inserted(steps: Steps, model: Graph, tensor: str) -> Graph:
     """
     chain = Chain(_read(steps))
     source = model.tensor(tensor_meant(model, tensor))
-    given = _raw_of(source, infer_shapes(model, wanted=[source]).shape(source))
+    given = _raw_given(model, source)
     build, value = begin(source.node.name, INSERTED, given)
-    value = chain.apply(build, value)
+    value = chain.apply(build, known_of(model, source, value))
+    if value.results or value.name:
+        what = f"the steps give {listed(value.results)} besides" if value.results else "rename names an output"
+        raise EditError(f"{what}: here one tensor takes the place of another")
     _check_fits(value, given, source, "is")
     return finish(build, value, source.node.name + INSERTED)
 
@@ -134,6 +143,11 @@ def _only(tensors: Sequence[Output], model: Graph, what: str, *, advice: str) ->
     if not tensors:
         raise EditError(f"{name} has no {what}")
     raise EditError(f"{name} has {len(tensors)} {what}s: {named([t.name for t in tensors], 8)}", advice=advice)
+
+
+def _raw_given(model: Graph, tensor: Output) -> Raw:
+    """What a TENSOR of MODEL is."""
+    return _raw_of(tensor, infer_shapes(model, wanted=[tensor]).shape(tensor))
 
 
 def _raw_of(tensor: Output, shape: tuple[int, ...] | None) -> Raw:
@@ -179,4 +193,8 @@ def _check_fits(value: Value, wanted: Raw, target: Output, takes: str) -> None:
 def finish(build: Builder, value: Value, name: str) -> Graph:
     """The graph as a file has it, with VALUE under NAME."""
     build.node("Identity", [value.tensor], {}, name)
+    return _as_file(build)
+
+
+def _as_file(build: Builder) -> Graph:
     return from_bytes(read_chunks(build.graph.chunks()), build.graph.source_name)

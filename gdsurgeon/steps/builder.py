@@ -23,7 +23,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import FLOAT32, INT32, DType
-from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.ops.op_defs import AttrDef, op_def
 from gdsurgeon.steps.value import Unfit, Value
 from gdsurgeon.text import listed
 from gdsurgeon.wire.messages import message
@@ -41,6 +41,11 @@ _ENCODERS: dict[str, Callable[[Any], AttrValue]] = {
 }  # fmt: skip
 
 
+def _is_default(attr: AttrDef, value: AttrValue) -> bool:
+    """Whether it goes without saying: an older TensorFlow may not know that the attr is there."""
+    return attr.kind == "type" and attr.default == value.type
+
+
 def empty_graph() -> Graph:
     """A graph to build in."""
     graph_def = message("tensorflow.GraphDef")()
@@ -55,12 +60,14 @@ class Builder:
         graph: that it adds to.
         scope: the name scope, without a slash at the end.
         step: the part of the scope that is of the step at hand.
+        other: gives another output of the model, behind which the steps stand, by its name; elsewhere there is none.
     """
 
-    def __init__(self, graph: Graph, scope: str) -> None:
+    def __init__(self, graph: Graph, scope: str, other: Callable[[str], Value] | None = None) -> None:
         self.graph = graph
         self.scope = scope
         self.step = ""
+        self.other = other
         self._unique = graph.unique_names()
 
     def node(self, op: str, inputs: Sequence[Output], attrs: Mapping[str, object], name: str = "") -> Node:
@@ -70,7 +77,9 @@ class Builder:
         """
         definition = op_def(op)
         assert definition is not None, op
-        values = said_by_inputs(definition, [read.dtype for read in inputs])
+        said = said_by_inputs(definition, [read.dtype for read in inputs])
+        kinds = definition.attrs
+        values = {key: value for key, value in said.items() if not _is_default(kinds[key], value)}
         values |= {key: _ENCODERS[definition.attrs[key].kind](value) for key, value in attrs.items()}
         data = {key: value.SerializeToString(deterministic=True) for key, value in values.items()}
         return self.graph.add(name or self._name(op), op, inputs, attrs=data)

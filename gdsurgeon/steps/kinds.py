@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import NamedTuple
 
+from gdsurgeon.errors import InputError, printable
 from gdsurgeon.ops.dtypes import NUMBERS, DType
 from gdsurgeon.steps.parse import Literal
-from gdsurgeon.text import listed, near_miss
+from gdsurgeon.text import listed, near_miss, size
+from gdsurgeon.wire.source import STANDARD_INPUT, open_source
 
 
 class Kind(NamedTuple):
     """What a parameter takes: `says` it with its article; `read` raises ValueError where a literal is none.
 
-    What the error says, if it says anything, goes behind the line.
+    What the error says, if it says anything, goes behind the line. InputError: a file cannot be read.
     """
 
     says: str
@@ -107,12 +110,41 @@ def _dtype(literal: Literal) -> DType:
     return NUMBERS[literal]
 
 
+def _texts(literal: Literal) -> tuple[str, ...]:
+    if not isinstance(literal, list) or not literal or not all(isinstance(item, str) for item in literal):
+        raise ValueError
+    return tuple(item for item in literal if isinstance(item, str))
+
+
 NUMBER = Kind("a number", _number)
 POSITIVE = Kind("a number above 0", _positive)
 NUMBERS_OF_CHANNELS = Kind("a number, or a list of one for each channel", _numbers)
 WHOLES = Kind("a list of whole numbers", _wholes)
 FLAG = Kind("true or false", _flag)
 TEXT = Kind("a text", _text)
+TEXTS = Kind("a list of texts", _texts)
 DTYPE = Kind("a type, such as float32 or uint8", _dtype)
-FILE = Kind("the path of a file", _text)
-"""What a step reads as it is built."""
+
+
+class FileRead(NamedTuple):
+    """A file that a step needs: its path as it was written, and what it held when the steps were read."""
+
+    path: str
+    data: bytes
+
+
+LARGEST_FILE = 64 << 20
+
+
+def _file(literal: Literal) -> FileRead:
+    """Reads it at once: the folder that its path starts from is the current one then, and may not be later."""
+    if not isinstance(literal, str) or not literal or literal in STANDARD_INPUT:
+        raise ValueError
+    with closing(open_source(literal)) as source:
+        if source.size > LARGEST_FILE:
+            raise InputError(f"{printable(literal)} is larger than what a step reads: {size(LARGEST_FILE)}")
+        return FileRead(literal, source.read(0, source.size))
+
+
+FILE = Kind("the path of a file", _file)
+"""What a step reads as it is written."""

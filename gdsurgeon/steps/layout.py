@@ -205,4 +205,5 @@ def assume(
         raise Unfit(f"low {least:g} lies above high {most:g}")
     value = value.but(low=least, high=most)
     value = value if layout is None else value.but(layout=layout)
-    return value if colour is None else value.but(colour=colour, is_reversed=False)
+    value = value if colour is None else value.but(colour=colour, is_reversed=False)
+    return value if low is None and high is None else value.but(said=None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from gdsurgeon.errors import UsageError, printable
+from gdsurgeon.errors import InputError, UsageError, printable
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.ops.dtypes import DType
 from gdsurgeon.steps.kinds import Kind
@@ -103,6 +103,7 @@ class Step:
 
         Raises:
             UsageError: one is missing, unknown, given twice, or of another kind.
+            InputError: a file cannot be read.
         """
         found: dict[str, object] = {}
         places = iter(self.parameters)
@@ -132,6 +133,9 @@ class Step:
         except ValueError as error:
             told = f"{parameter.name} is {spelt(literal)}, and takes {parameter.kind.says}"
             raise self._error(told + (f".{error}" if str(error) else "")) from None
+        except InputError as error:
+            error.place_at(self.name)
+            raise
 
     def _error(self, what: str) -> UsageError:
         separator = " " if what.startswith(("takes", "has")) else ": "

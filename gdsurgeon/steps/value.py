@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import typed
 from gdsurgeon.graph.attrs import Shape
@@ -17,6 +17,13 @@ COLOURS = ("RGB", "BGR", "grey")
 
 CHANNELS = {1: "grey", 3: "RGB"}
 """The colours of what is decoded, by the number of channels."""
+
+
+PROBABILITIES = "probabilities"
+LOG_PROBABILITIES = "log-probabilities"
+CLASSES = "classes"
+"""What the numbers are, where that is known: along the last dimension they sum to one, are the logarithms of such, or
+each says a class."""
 
 
 class Unfit(Exception):
@@ -36,6 +43,10 @@ class Value:
         low, high: between these it lies.
         is_reversed: whether a step has reversed its channels.
         beside: what else the steps have by now, by name, such as the sample rate of a sound.
+        said: a tensor, and what its numbers are: see `PROBABILITIES`. It is true of that tensor, and no longer of what
+            a later step makes of it.
+        results: what the steps give besides, by what it is, such as the scores of classes.
+        name: what its user wants it to be called as an output of the model; '': as the output that was given.
     """
 
     tensor: Output
@@ -47,6 +58,9 @@ class Value:
     high: float = inf
     is_reversed: bool = False
     beside: Mapping[str, Value] = field(default_factory=dict)
+    said: tuple[Output, str] | None = None
+    results: Mapping[str, Result] = field(default_factory=dict)
+    name: str = ""
 
     def but(self, **changes: Any) -> Value:
         """The same but for CHANGES."""
@@ -54,7 +68,23 @@ class Value:
 
     def anew(self, tensor: Output, dtype: DType, shape: Shape) -> Value:
         """What was computed of it and is something else: nothing is known of it but type and shape."""
-        return Value(tensor, dtype, shape, beside=self.beside)
+        return Value(tensor, dtype, shape, beside=self.beside, results=self.results, name=self.name)
+
+    def being(self, what: str) -> Value:
+        """The same, of which is known what its numbers are."""
+        return self.but(said=(self.tensor, what))
+
+    def giving(self, **results: Value) -> Value:
+        """The same, with RESULTS besides. Raises Unfit where there are such already."""
+        for name in results:
+            if name in self.results:
+                raise Unfit(f"there are {name} already")
+        return self.but(results={**self.results, **{name: Result(value) for name, value in results.items()}})
+
+    @property
+    def is_of(self) -> str:
+        """What its numbers are: one of `PROBABILITIES`, `LOG_PROBABILITIES`, `CLASSES`, or ''."""
+        return self.said[1] if self.said is not None and self.said[0] == self.tensor else ""
 
     @property
     def told(self) -> str:
@@ -117,3 +147,17 @@ class Value:
     def bounds(self) -> str:
         """``0..255``."""
         return f"{self.low:g}..{self.high:g}"
+
+
+class Result(NamedTuple):
+    """What steps give besides their last value.
+
+    Attributes:
+        value: it.
+        place: the output of the model in whose place it comes; '': it is an output of its own.
+        name: what its user wants it to be called; '': by its place, or the output and what it is. None: it is left out.
+    """
+
+    value: Value
+    place: str = ""
+    name: str | None = ""

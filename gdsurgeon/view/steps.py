@@ -32,7 +32,9 @@ def explained(step: Step) -> Iterator[str]:
     yield f"  {step.summary}"
     if step.explanation:
         yield ""
-        yield from textwrap.wrap(step.explanation, WIDTH, initial_indent="  ", subsequent_indent="  ")
+        yield from textwrap.wrap(
+            step.explanation, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        )
     if step.parameters:
         yield ""
         yield from columns([(p.name, f"{p.help} ({_kind(p)})") for p in step.parameters], indent="  ")

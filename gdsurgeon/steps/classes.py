@@ -1,0 +1,147 @@
+"""Steps that tell classes: the best, the best few, and what they are called."""
+
+from __future__ import annotations
+
+from math import inf
+
+from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.dtypes import INT32, INT64, STRING
+from gdsurgeon.steps.builder import Builder
+from gdsurgeon.steps.kinds import FILE, TEXT, TEXTS, FileRead, whole
+from gdsurgeon.steps.layout import AXIS
+from gdsurgeon.steps.scores import check_scores
+from gdsurgeon.steps.step import BEHIND, Parameter, step
+from gdsurgeon.steps.value import CLASSES, Unfit, Value
+from gdsurgeon.text import counted
+
+
+@step(
+    "argmax",
+    "Tell which value is the largest: the class.",
+    Parameter("axis", AXIS, "the dimension that the classes are along; negative ones count from the end", -1),
+    sides=(BEHIND,),
+    example="argmax | cast(int32)",
+    explanation="NumPy's argmax, exactly: of equal values the first. The dimension goes; classes are int64, from 0 on.",
+)
+def argmax(build: Builder, value: Value, *, axis: int) -> Value:
+    check_scores(value)
+    shape, count = None, -1
+    if value.shape is not None:
+        rank = len(value.shape)
+        if not -rank <= axis < rank:
+            raise Unfit(f"there is no axis {axis}: there are {rank} dimensions")
+        shape, count = _without(value.shape, axis), value.shape[axis]
+        if count == 0:
+            raise Unfit(f"there are no classes: {value.told}")
+    tensor = build.add("ArgMax", value.tensor, build.constant(INT32, axis))
+    return _classes(value.anew(tensor, INT64, shape), count)
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    place = axis % len(shape)
+    return shape[:place] + shape[place + 1 :]
+
+
+def _classes(value: Value, count: int) -> Value:
+    """VALUE, which tells one of COUNT classes; -1: how many there are is not known."""
+    return value.but(low=0.0, high=float(count - 1) if count >= 0 else inf).being(CLASSES)
+
+
+@step(
+    "top-k",
+    "Tell the classes with the largest scores, and these scores.",
+    Parameter("k", whole(1), "how many"),
+    sides=(BEHIND,),
+    example="softmax | top-k(5)",
+    explanation="""
+    Along the last dimension, the largest first, of equal scores the first class first. What follows gets the classes,
+    int32; the scores become an output beside them, OUTPUT_scores, which rename gives another name.""",
+)
+def top_k(build: Builder, value: Value, *, k: int) -> Value:
+    check_scores(value)
+    count, shape = -1, value.shape
+    if shape is not None:
+        count = shape[-1]
+        shape = (*shape[:-1], k)
+    if -1 < count < k:
+        raise Unfit(f"{k} of {counted(count, 'value')} are wanted: {value.told}")
+    node = build.node("TopKV2", [value.tensor, build.constant(INT32, k)], {})
+    scores, classes = node.outputs
+    of_classes = value.anew(classes, INT32, shape).giving(scores=value.but(tensor=scores, shape=shape, layout=""))
+    return _classes(of_classes, count)
+
+
+@step(
+    "labels",
+    "Put names in the place of classes.",
+    Parameter("file", FILE, "a text file with a name on each line", None),
+    Parameter("names", TEXTS, "the names, in the place of a file", None),
+    Parameter("first", whole(0), "the class that the first name is of", 0),
+    Parameter("other", TEXT, "what a class is called that has no name", None),
+    sides=(BEHIND,),
+    example="argmax | labels(names=[cat, dog], other=unknown)",
+    explanation="""
+    The names become a constant of the graph, and the file is not needed again. Where it is known how many classes there
+    are, there have to be as many names, unless other says what the rest are called. A class that has no name becomes
+    other; without other it is an error when the model runs (GatherV2 says which class, and how many names there are).
+    first=1 is for files that do not name the class 0, the background: with other, which is its name. Behind top-k the
+    names are of its classes, behind nms too. Names are UTF-8, whole lines; empty lines at the end of a file do not
+    count.""",
+)
+def labels(
+    build: Builder,
+    value: Value,
+    *,
+    file: FileRead | None,
+    names: tuple[str, ...] | None,
+    first: int,
+    other: str | None,
+) -> Value:
+    if (file is None) == (names is None):
+        raise Unfit("takes file=FILE or names=[...]: one of the two")
+    texts = _lines(file) if file is not None else [name.encode() for name in names or ()]
+    beside = value.results.get(CLASSES)
+    if beside is None or value.is_of == CLASSES:
+        return _named(build, value, texts, first, other)
+    named = _named(build, beside.value, texts, first, other)
+    return value.but(results={**value.results, CLASSES: beside._replace(value=named)})
+
+
+def _lines(file: FileRead) -> list[bytes]:
+    """The names in FILE. Raises Unfit where it is no text, or has none."""
+    try:
+        lines = [line.removesuffix("\r") for line in file.data.decode("utf-8-sig").split("\n")]
+    except UnicodeDecodeError:
+        raise Unfit(f"{file.path} is not UTF-8 text") from None
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines or "\0" in "".join(lines):
+        raise Unfit(f"{file.path} holds no names")
+    return [line.encode() for line in lines]
+
+
+def _named(build: Builder, value: Value, names: list[bytes], first: int, other: str | None) -> Value:
+    """The NAMES of the classes that are VALUE."""
+    if not value.dtype.is_integer or value.dtype.is_quantized:
+        before = "it has labels already" if value.dtype == STRING else "argmax, top-k or cast(int32) comes before"
+        raise Unfit(f"takes classes, which are whole numbers, and gets {value.told}: {before}")
+    count = int(value.high) + 1 if value.is_of == CLASSES and value.high < inf else -1
+    if count >= 0 and other is None and (first or len(names) != count):
+        there = f"{counted(len(names), 'name')}{f' from class {first} on' if first else ''}"
+        verb = "is" if len(names) == 1 else "are"
+        raise Unfit(f"there {verb} {there}, and {count:,} class{'es' * (count != 1)}: other=... names those without")
+    if value.dtype not in (INT32, INT64):
+        value = build.cast(value, INT32 if value.dtype.size < 4 else INT64)
+    tensor = value.tensor
+    if other is not None:  # the first and the last name are for all that lies before and behind
+        names = [other.encode(), *names, other.encode()]
+        ends = [build.constant(value.dtype, number) for number in (first - 1, first + len(names) - 2)]
+        tensor, first = build.add("ClipByValue", tensor, *ends), first - 1
+    if first:
+        tensor = build.add("Sub", tensor, build.constant(value.dtype, first))
+    found = _gathered(build, build.constant(STRING, names), tensor)
+    return value.anew(found, STRING, value.shape)
+
+
+def _gathered(build: Builder, items: Output, places: Output) -> Output:
+    return build.add("GatherV2", items, places, build.constant(INT32, 0))

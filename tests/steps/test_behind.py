@@ -1,0 +1,156 @@
+"""Steps behind a model, against NumPy: alone and one after the other, batches and empty batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.behind import made
+from support.stepping import Array
+
+RANDOM = np.random.default_rng(1)
+LOGITS = (RANDOM.standard_normal((4, 10)) * 5).astype(np.float32)
+MAPS = (RANDOM.standard_normal((2, 5, 4, 3)) * 3).astype(np.float32)
+COUNTS = RANDOM.integers(0, 200, (3, 10)).astype(np.int32)
+BYTES = RANDOM.integers(0, 256, (2, 4, 4, 3)).astype(np.uint8)
+SMALL = RANDOM.integers(-128, 128, (3, 7)).astype(np.int8)
+TORCH_MEAN, TORCH_STD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
+CAFFE = np.float32([103.939, 116.779, 123.68])
+NAMES = [f"c{number}" for number in range(10)]
+LIST = f"[{', '.join(NAMES)}]"
+
+
+def softmax(x: Array) -> Array:
+    x = x.astype(np.float64)
+    powers: Array = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x.astype(np.float64)))
+
+
+def top(x: Array, k: int) -> Array:
+    return np.argsort(-x.astype(np.float64), axis=-1, kind="stable")[..., :k]
+
+
+def named(x: Array) -> Array:
+    return np.array(NAMES, object)[x]
+
+
+EXACT: dict[str, tuple[str, Array, Array]] = {
+    "argmax": ("argmax", LOGITS, LOGITS.argmax(-1)),
+    "argmax of an axis": ("argmax(1)", MAPS, MAPS.argmax(1)),
+    "argmax of integers": ("argmax(-2)", COUNTS, COUNTS.argmax(-2)),
+    "argmax of equal values": ("argmax", np.float32([[1, 3, 3, 0]]), np.int64([1])),
+    "top-k": ("top-k(3)", LOGITS, top(LOGITS, 3).astype(np.int32)),
+    "top-k of equal scores": ("top-k(3)", np.float32([1, 3, 1, 3]), np.int32([1, 3, 0])),
+    "top-k of maps": ("top-k(2)", MAPS, top(MAPS, 2).astype(np.int32)),
+    "top-k of integers": ("top-k(4)", COUNTS, top(COUNTS, 4).astype(np.int32)),
+    "labels": (f"argmax | labels(names={LIST})", LOGITS, named(LOGITS.argmax(-1))),
+    "labels of the best": (f"top-k(3) | labels(names={LIST})", LOGITS, named(top(LOGITS, 3))),
+    "labels of another type": (f"argmax | cast(int32) | labels(names={LIST})", LOGITS, named(LOGITS.argmax(-1))),
+    "labels of bytes": ("labels(names=[no, yes])", np.uint8([[1, 0], [0, 1]]),
+                        np.array([["yes", "no"], ["no", "yes"]])),
+    "labels from 1 on": ("labels(names=[a, b], first=1, other=back)", np.int64([0, 1, 2, 3, -9, 2**62]),
+                         np.array(["back", "a", "b", "back", "back", "back"])),
+    "labels and others": ("labels(names=[a, b], other=?)", np.int32([-1, 0, 1, 2, 2**31 - 1, -(2**31)]),
+                          np.array(["?", "a", "b", "?", "?", "?"])),
+    "labels from 5 on": ("labels(names=[a, b], first=5)", np.int16([6, 5]), np.array(["b", "a"])),
+    "labels are UTF-8": ("labels(names=['é, ü', '日本'])", np.int32([1, 0]), np.array(["日本", "é, ü"])),
+    "threshold": ("threshold(0.5)", LOGITS, np.float32(0.5) <= LOGITS),
+    "threshold is reached": ("threshold(2)", np.float32([1.5, 2, np.nan, np.inf]),
+                             np.array([False, True, False, True])),
+    "threshold of integers": ("threshold(100)", COUNTS, COUNTS >= 100),
+    "threshold that keeps": ("threshold(-1, keep=true)", MAPS, np.where(MAPS >= -1, MAPS, np.float32(0))),
+    "a mask": ("threshold(1) | cast(uint8)", MAPS, (MAPS >= 1).astype(np.uint8)),
+    "dequantize": ("dequantize(0.25, zero-point=3)", BYTES, (BYTES.astype(np.float32) - 3) * np.float32(0.25)),
+    "dequantize signed": ("dequantize(0.1, -128)", SMALL, (SMALL.astype(np.float32) + 128) * np.float32(0.1)),
+    "dequantize channels": ("dequantize([0.1, 2, 0.3], zero-point=[1, 2, 3])", BYTES,
+                            (BYTES.astype(np.float32) - np.float32([1, 2, 3])) * np.float32([0.1, 2, 0.3])),
+    "dequantize without a zero point": ("dequantize(0.5)", SMALL, SMALL.astype(np.float32) * np.float32(0.5)),
+    "denormalize": ("denormalize(mean=[1, 2, 3], std=[0.1, 2, 0.3])", MAPS,
+                    MAPS * np.float32([0.1, 2, 0.3]) + np.float32([1, 2, 3])),
+    "denormalize a mean": ("denormalize(mean=0.5)", MAPS, MAPS + np.float32(0.5)),
+    "denormalize keras-tf": ("denormalize(like=keras-tf)", MAPS, (MAPS + np.float32(1)) * np.float32(127.5)),
+    "denormalize keras-torch": ("denormalize(like=keras-torch)", MAPS,
+                                (MAPS * TORCH_STD + TORCH_MEAN) * np.float32(255)),
+    "denormalize keras-caffe": ("denormalize(like=keras-caffe)", MAPS, (MAPS + CAFFE)[..., ::-1]),
+    "an image again": ("denormalize(like=keras-tf) | round | cast(uint8)", MAPS,
+                       np.clip(np.round((MAPS + np.float32(1)) * np.float32(127.5)), 0, 255).astype(np.uint8)),
+}  # fmt: skip
+NEAR: dict[str, tuple[str, Array, Array, float]] = {
+    "softmax": ("softmax", LOGITS, softmax(LOGITS), 1e-6),
+    "softmax of large scores": ("softmax", LOGITS * 1000, softmax(LOGITS * np.float32(1000)), 1e-6),
+    "softmax of maps": ("softmax", MAPS, softmax(MAPS), 1e-6),
+    "softmax of integers": ("softmax", COUNTS, softmax(COUNTS), 1e-6),
+    "softmax of a vector": ("softmax", LOGITS[0], softmax(LOGITS[0]), 1e-6),
+    "log-softmax": ("log-softmax", LOGITS, np.log(softmax(LOGITS)), 1e-5),
+    "log-softmax of maps": ("log-softmax", MAPS, np.log(softmax(MAPS)), 1e-5),
+    "sigmoid": ("sigmoid", LOGITS, sigmoid(LOGITS), 1e-6),
+    "sigmoid of far values": ("sigmoid", np.float32([-80, -20, 0, 20, 80]), sigmoid(np.float32([-80, -20, 0, 20, 80])),
+                              1e-6),
+    "sigmoid of doubles": ("sigmoid", LOGITS.astype(np.float64), sigmoid(LOGITS), 1e-6),
+    "channels in front": ("transpose([0, 2, 3, 1]) | softmax", MAPS, softmax(MAPS.transpose(0, 2, 3, 1)), 1e-6),
+}  # fmt: skip
+
+
+def texts(value: Array) -> Array:
+    """Texts as bytes, like TensorFlow's; other values as they are."""
+    if value.dtype.kind not in "OU":
+        return value
+    return np.array([text.encode() for text in value.flat], object).reshape(value.shape)
+
+
+def opened(value: Array, dims: int) -> tuple[int, ...]:
+    """Its shape, with so many dimensions left open."""
+    return (*(-1 for _ in value.shape[:dims]), *value.shape[dims:])
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", EXACT)
+def test_exactly(name: str) -> None:
+    steps, value, wanted = EXACT[name]
+    shapes = [value.shape] if "axis" in name else [value.shape, opened(value, value.ndim - 1)]
+    for shape in shapes:
+        found = made(steps, value, shape)["y_postprocessed"]
+        assert found.tolist() == texts(wanted).tolist()
+        assert found.dtype == texts(wanted).dtype or found.dtype.kind == "O"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", NEAR)
+def test_within_what_is_stated(name: str) -> None:
+    steps, value, wanted, near = NEAR[name]
+    found = made(steps, value)["y_postprocessed"]
+    assert found.shape == wanted.shape and found.dtype.kind == "f"
+    assert np.abs(found - wanted).max() <= near
+
+
+@pytest.mark.tensorflow
+def test_the_scores_of_the_best_are_beside_them() -> None:
+    best = top(LOGITS, 3)
+    found = made(f"softmax | top-k(3) | labels(names={LIST})", LOGITS)
+    assert list(found) == ["y_postprocessed", "y_scores"]
+    assert found["y_postprocessed"].tolist() == texts(named(best)).tolist()
+    assert np.abs(found["y_scores"] - np.take_along_axis(softmax(LOGITS), best, -1)).max() <= 1e-6
+    exactly = made("top-k(3)", LOGITS)
+    assert exactly["y_scores"].tolist() == np.take_along_axis(LOGITS, best, -1).tolist()
+
+
+@pytest.mark.tensorflow
+def test_results_have_names_of_their_own() -> None:
+    found = made("top-k(2) | rename(classes, scores=best)", LOGITS)
+    assert list(found) == ["y_postprocessed", "classes", "best"]
+    assert found["y_postprocessed"].tolist() == LOGITS.tolist()
+    assert found["classes"].tolist() == top(LOGITS, 2).tolist()
+    assert list(made("top-k(2) | rename(scores=none)", LOGITS)) == ["y_postprocessed"]
+    assert list(made("top-k(2) | rename(y, scores=s) | labels(names=[a], other=b)", LOGITS)) == ["y_postprocessed", "s"]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("steps", ["softmax", "log-softmax", "sigmoid", "argmax", "top-k(3)", "threshold(0)",
+                                   f"softmax | top-k(2) | labels(names={LIST})", "denormalize(mean=1, std=2)",
+                                   "argmax | labels(names=[a], other=b)"])  # fmt: skip
+def test_an_empty_batch(steps: str) -> None:
+    for name, value in made(steps, LOGITS[:0], (-1, 10)).items():
+        assert value.shape[0] == 0, name

@@ -1,0 +1,147 @@
+"""nms against a plain loop in NumPy: the same boxes, scores, classes and counts, exactly."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from support.behind import behind, results
+from support.stepping import Array
+
+F32 = np.float32
+LAYOUTS = ("yxyx", "xyxy", "cxcywh")
+
+
+class Case(NamedTuple):
+    """What nms is asked for."""
+
+    images: int  # -1: not a batch
+    boxes: int
+    classes: int  # -1: scores without a dimension of classes
+    most: int
+    iou: float
+    score: float | None
+    layout: str
+    per_class: bool
+
+
+def overlap(a: Array, b: Array) -> float:
+    """Intersection over union of two boxes by their corners."""
+    low, high = np.maximum(a[:2], b[:2]), np.minimum(a[2:], b[2:])
+    both = np.prod(np.maximum(high - low, F32(0)))
+    union = np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - both
+    return float(both / union) if union > 0 else 0.0
+
+
+def kept(boxes: Array, scores: Array, case: Case) -> list[int]:
+    """The places of the boxes that stay, best first."""
+    out: list[int] = []
+    for place in np.argsort(-scores, kind="stable").tolist():
+        if case.score is not None and not scores[place] > F32(case.score):
+            continue
+        if len(out) < case.most and all(overlap(boxes[place], boxes[other]) <= case.iou for other in out):
+            out.append(place)
+    return out
+
+
+def corners(boxes: Array, layout: str) -> Array:
+    if layout != "cxcywh":
+        return boxes
+    half = boxes[..., 2:] * F32(0.5)
+    return np.concatenate([boxes[..., :2] - half, boxes[..., :2] + half], -1)
+
+
+def one_image(boxes: Array, scores: Array, case: Case) -> tuple[Array, Array, Array, int]:
+    """What is to come out of one image, filled up with zeros."""
+    if case.per_class and case.classes >= 0:
+        found = [(scores[p, c], c, p) for c in range(case.classes) for p in kept(boxes, scores[:, c], case)]
+        found.sort(key=lambda item: -item[0])
+    else:
+        best = scores.max(-1) if case.classes >= 0 else scores
+        which = scores.argmax(-1) if case.classes >= 0 else np.zeros(len(scores), int)
+        found = [(best[p], which[p], p) for p in kept(boxes, best, case)]
+    found = found[: case.most]
+    out = np.zeros((case.most, 4), F32), np.zeros(case.most, F32), np.zeros(case.most, np.int32)
+    for row, (score, label, place) in enumerate(found):
+        out[0][row], out[1][row], out[2][row] = boxes[place], score, label
+    return (*out, len(found))
+
+
+def random_boxes(random: np.random.Generator, case: Case) -> tuple[Array, Array]:
+    """Boxes that lie over each other here and there, and scores of which no two are equal."""
+    images = (case.images,) if case.images >= 0 else ()
+    low = random.random((*images, case.boxes, 2))
+    size = random.random((*images, case.boxes, 2)) * 0.5
+    pair = (low + size / 2, size) if case.layout == "cxcywh" else (low, low + size)
+    shape = (*images, case.boxes, *((case.classes,) if case.classes >= 0 else ()))
+    scores = random.permutation(int(np.prod(shape))).reshape(shape) / max(np.prod(shape), 1)
+    return np.concatenate(pair, -1).astype(F32), scores.astype(F32)
+
+
+def check(case: Case, seed: int) -> None:
+    boxes, scores = random_boxes(np.random.default_rng(seed), case)
+    said = f"boxes, {case.layout}, most={case.most}, iou={case.iou}, per-class={str(case.per_class).lower()}"
+    said += f", score={case.score}" if case.score is not None else ""
+    shapes = [(-1, *array.shape[1:]) for array in (scores, boxes)]
+    graph = behind(f"nms({said})", "float32", shapes[0], shapes[1])
+    found = results(graph, {"y": scores, "boxes": boxes})
+    ends = corners(boxes, case.layout)
+    images = [one_image(*item, case) for item in zip(ends, scores, strict=True)] if case.images >= 0 else []
+    empty = [np.zeros((0, case.most, 4)), np.zeros((0, case.most)), np.zeros((0, case.most)), np.zeros(0)]
+    batch = [np.stack(part) for part in zip(*images, strict=True)] if images else empty
+    wanted = batch if case.images >= 0 else one_image(ends, scores, case)
+    names = ("boxes_postprocessed", "y_postprocessed", "y_classes", "y_count")
+    for name, value in zip(names, wanted, strict=True):
+        if name != "y_classes" or case.classes >= 0:
+            assert found.pop(name).tolist() == np.asarray(value).tolist(), (case, name)
+    assert not found
+
+
+def cases() -> list[Case]:
+    """Every kind of each, in a random order, with what else belongs to it."""
+    random = np.random.default_rng(7)
+    out = []
+    for images in (-1, 0, 1, 3):
+        for classes in (-1, 1, 4):
+            for layout in LAYOUTS:
+                for per_class in (True, False):
+                    most, boxes = int(random.integers(1, 12)), int(random.integers(1, 30))
+                    score = None if random.random() < 0.3 else round(float(random.random()), 2)
+                    iou = float(random.choice([0, 0.25, 0.5, 1]))
+                    out.append(Case(images, boxes, classes, most, iou, score, layout, per_class))
+    return out
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("per_class", [True, False])
+def test_the_boxes_that_a_plain_loop_keeps(per_class: bool) -> None:
+    for seed, case in enumerate(case for case in cases() if case.per_class == per_class):
+        check(case, seed)
+
+
+@pytest.mark.tensorflow
+def test_no_box_at_all() -> None:
+    for per_class in (True, False):
+        check(Case(2, 0, 3, 5, 0.5, 0.1, "yxyx", per_class), 0)
+    check(Case(-1, 0, -1, 5, 0.5, 0.1, "yxyx", True), 0)
+
+
+@pytest.mark.tensorflow
+def test_labels_are_of_the_classes_and_results_have_names() -> None:
+    case = Case(1, 20, 3, 6, 0.5, 0.2, "yxyx", True)
+    boxes, scores = random_boxes(np.random.default_rng(0), case)
+    steps = "nms(boxes, yxyx, most=6, score=0.2) | labels(names=[a, b, c])"
+    plain = results(behind("nms(boxes, yxyx, most=6, score=0.2)", "float32", (-1, 20, 3), (-1, 20, 4)),
+                    {"y": scores, "boxes": boxes})  # fmt: skip
+    graph = behind(steps, "float32", (-1, 20, 3), (-1, 20, 4))
+    found = results(graph, {"y": scores, "boxes": boxes})
+    assert found["y_classes"].tolist() == np.array([b"a", b"b", b"c"], object)[plain["y_classes"]].tolist()
+    steps += " | rename(s, boxes=where, classes=what, count=none)"
+    found = results(behind(steps, "float32", (-1, 20, 3), (-1, 20, 4)), {"y": scores, "boxes": boxes})
+    assert sorted(found) == ["boxes_postprocessed", "s", "what", "where", "y_postprocessed"]
+    assert (
+        found["boxes_postprocessed"].tolist() == boxes.tolist() and found["y_postprocessed"].tolist() == scores.tolist()
+    )
+    assert found["where"].tolist() == plain["boxes_postprocessed"].tolist()
+    assert found["s"].tolist() == plain["y_postprocessed"].tolist()
