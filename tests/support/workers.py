@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -69,8 +70,12 @@ _workers: dict[tuple[object, ...], list[LentWorker]] = {}
 RUNTIME = "GDSURGEON_RUNTIME"
 _TOLD = ("TF_", "GDSURGEON_")
 """What the variables of the environment begin with that tell a worker how to be."""
-_readable = (f"{MODELS}{os.sep}", f"{tempfile.gettempdir()}{os.sep}")
-"""Folders that workers may read which are lent to whoever reads something there; tests work in the second."""
+
+
+@cache
+def readable() -> tuple[str, ...]:
+    """Folders that workers may read which are lent to whoever reads something there; tests work in the second."""
+    return f"{MODELS}{os.sep}", f"{tempfile.gettempdir()}{os.sep}"
 
 
 def lent_worker(
@@ -83,12 +88,12 @@ def lent_worker(
 ) -> Worker:
     """What stands in for Worker: one that is free, or a new one; one of its own where it is to be a special one."""
     is_special = bool(device != "cpu" or op_libraries or verbose or any(opening.values()))
-    is_elsewhere = any(not os.path.abspath(path).startswith(_readable) for path in reads)
+    is_elsewhere = any(not os.path.abspath(path).startswith(readable()) for path in reads)
     if is_special or is_elsewhere:
         return Worker(device, op_libraries, runtime, verbose, reads=reads, **opening)
     runtime = runtime or os.environ.get(RUNTIME)
     # TensorFlow's Python package takes seconds to come up: one process is for those who read files and for others.
-    read = _readable if reads or runtime == "python" else ()
+    read = readable() if reads or runtime == "python" else ()
     told = tuple((key, os.environ[key]) for key in sorted(os.environ) if key.startswith(_TOLD) and key != RUNTIME)
     workers = [worker for worker in _workers.get((runtime, read, told), ()) if not worker.ended]
     worker = next((worker for worker in workers if not worker.lent), None)
@@ -107,5 +112,6 @@ def idle_workers() -> set[int]:
 
 def lend_workers(patch: pytest.MonkeyPatch, *, lend: bool = True) -> None:
     """Has all that is run in this process be run by workers that are lent; or not, where that was so."""
+    readable()  # a test may have another folder for temporary files
     for module in ("proof.executor", "proof.served", "runtime.differentiation.differentiator"):
         patch.setattr(f"gdsurgeon.{module}.Worker", lent_worker if lend else Worker)
