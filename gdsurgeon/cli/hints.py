@@ -107,7 +107,6 @@ HINTS: Mapping[str, str] = {
     "pair-names": "--map OLD=NEW pairs names, --outputs NAME,... says what is compared",
     "pair-or-feed": "--map OLD=NEW pairs names, --feed NAME=VALUE gives a value to one of the two alone",
     "plan-again": "--shape tells the plan what the inputs are; what it cannot foresee needs a lower --budget",
-    "prove-each": "--prove-each says which line it is",
     "put-in-place": "import, reroute and remove put it in the place of nodes without a function",
     "put-in-front": "--pre PRE.pb names a graph that makes the one of the other",
     "remove-attr": "--remove {key} takes them away",

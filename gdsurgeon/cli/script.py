@@ -59,19 +59,34 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     held, first = "", 0
     for number, line in enumerate(text.split("\n"), 1):
         first = first or number
-        line = line.removesuffix("\r")
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2 and not _is_comment(held + line):
-            held += line[:-1]
+        held += line.removesuffix("\r")
+        if held.endswith("\\") and _is_continued(held):
+            held = held[:-1]
             continue
-        yield first, held + line
+        yield first, held
         held, first = "", 0
     if held:
         yield first, held
 
 
-def _is_comment(line: str) -> bool:
-    return line.lstrip().startswith("#")
+def _is_continued(line: str) -> bool:
+    """Whether the backslash at the end of LINE joins the next one: it does not in a comment, nor between ' and '."""
+    quote, is_word, at = "", False, 0
+    while at < len(line):
+        char = line[at]
+        at += 1
+        if char == "\\" and quote != "'":
+            if at == len(line):
+                return True
+            is_word, at = True, at + 1
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char == "#" and not is_word:
+            return False
+        else:
+            quote = char if char in "'\"" else ""
+            is_word = not char.isspace()
+    return False
 
 
 def _words(line: str, variables: Mapping[str, str]) -> tuple[list[str], int]:

@@ -46,6 +46,7 @@ class ScriptEdits:
         self._request = request
         self._context = context
         self._taken: list[tuple[Request, Edit]] = []
+        self._reads_input = "the script" if path in STANDARD_INPUT else ""
 
     def read(self, variables: Mapping[str, str]) -> list[Instruction]:
         """The instructions of the script, in which VARIABLES have their values.
@@ -100,6 +101,8 @@ class ScriptEdits:
             raise UsageError(line.message)
         if earlier and earlier[-1].form in ENDS:
             raise UsageError(f"what {earlier[-1].called} makes is not edited further: that line has to be the last")
+        if self._reads_input and not STANDARD_INPUT.isdisjoint(line.words):
+            raise UsageError(f"standard input is read already: by {printable(self._reads_input)}")
         self._taken.clear()
         manners = terminal.quiet, terminal.colour, terminal.debug
         try:
@@ -110,6 +113,8 @@ class ScriptEdits:
         if not self._taken:
             raise UsageError(f"{quoted(line.words[0])} has made no edit")
         ((request, edit),) = self._taken
+        if not STANDARD_INPUT.isdisjoint(request.others):
+            self._reads_input = called
         own = self._request
         own.others += tuple(path if path == "-" else os.path.join(self._folder, path) for path in request.others)
         if request.form != "model":
@@ -125,12 +130,15 @@ class ScriptEdits:
             command = group.command.get_command(group, name)
             if command is None or not getattr(command.callback, "edits", False) or name == "apply":
                 raise UsageError(f"{quoted(name)} is no edit: a script holds edits, a line each")
-            with command.make_context(name, [self._request.model, *arguments], parent=self._context) as context:
+            given = [self._request.model, *arguments]
+            with command.make_context(name, given, parent=self._context, help_option_names=[]) as context:
                 context.obj = self
                 _check_own(command, context)
                 command.invoke(context)
-        except click.exceptions.Exit as ended:
-            raise UsageError(f"{quoted(name)} is asked for help: gdsurgeon help {printable(name)}") from ended
+        except click.NoSuchOption as error:
+            if error.option_name in self._context.help_option_names:
+                raise UsageError(f"{quoted(name)} is asked for help: gdsurgeon help {printable(name)}") from error
+            raise UsageError(error.format_message().rstrip(".")) from error
         except click.ClickException as error:
             raise UsageError(error.format_message().rstrip(".")) from error
 

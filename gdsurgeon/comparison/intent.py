@@ -105,7 +105,10 @@ class Intent(Data):
         gone, origin = {*later.removed}, self.origins()
         renamed = {old: later.after(new) for old, new in self.renamed.items() if new not in gone}
         renamed |= {was: new for old, new in later.renamed.items() if (was := origin(old)) is not None}
-        moved = {tensor: later.counterpart(now) for tensor, now in self.moved.items()}
+        kept = {
+            tensor: now for tensor, now in self.moved.items() if now in later.moved or now.split(":")[0] not in gone
+        }
+        moved = {tensor: later.counterpart(now) for tensor, now in kept.items()}
         moved |= {was: now for tensor, now in later.moved.items() if (was := origin(tensor)) is not None}
         return Intent(
             renamed={old: new for old, new in renamed.items() if old != new},

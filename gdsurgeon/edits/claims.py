@@ -165,12 +165,14 @@ class SamePart(Claim):
         inputs: for placeholders of it, the tensor of the edited graph that stands in their place.
         outputs: pairs (tensor of the part, tensor of the edited graph) that are equal, bit for bit.
         copies: nodes of the part and their copies.
+        in_place: whether it has to run on what the edited graph gives it; else any feeds will do where it does not.
     """
 
     part: Graph
     inputs: Mapping[str, str]
     outputs: tuple[tuple[str, str], ...]
     copies: Mapping[str, str]
+    in_place: bool = False
 
 
 @dataclass(eq=False, repr=False)

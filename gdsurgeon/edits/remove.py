@@ -87,8 +87,9 @@ def remove(
     if place and not given and not is_served:
         return EditResult(intent, (SameOutputs(),))
     claim = SameGiven(given, unrenamed_outputs(graph), equation(_exchanges(given)))
-    before = [SameTensors(tuple(dict.fromkeys(changing.values())))] if changing else []
-    return EditResult(intent, (*before, claim))
+    # What takes the place of one may depend on another.
+    before = [SameTensors(tuple(dict.fromkeys(changing.values())), changing if len(changing) > 1 else {})]
+    return EditResult(intent, (*(before if changing else ()), claim))
 
 
 def _outer_reads(graph: Graph, members: dict[Node, None]) -> Reads:

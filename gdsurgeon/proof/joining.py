@@ -7,9 +7,11 @@ graph that is given in the end is one that either edit gives, by the name that i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import (
     Claim,
@@ -23,10 +25,13 @@ from gdsurgeon.edits.claims import (
     SameTensors,
     equation,
 )
-from gdsurgeon.errors import printable
+from gdsurgeon.errors import NotValidatedError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.proof.change import Step
+from gdsurgeon.proof.proof import Proof
+from gdsurgeon.proof.trial import nodes_of
+from gdsurgeon.text import named
 from gdsurgeon.values import Data
 
 
@@ -39,6 +44,7 @@ class Relation(Data):
         given, outputs, constants: as in `SameGiven`.
         parts: that were added.
         tensors: that were read.
+        also: nodes of the first graph of which the same holds as of outputs, as in `SameOutputs`.
     """
 
     same: SameOutputs | None = None
@@ -47,6 +53,7 @@ class Relation(Data):
     constants: dict[str, bytes] = field(default_factory=dict)
     parts: list[SamePart] = field(default_factory=list)
     tensors: list[SameTensors] = field(default_factory=list)
+    also: tuple[str, ...] = ()
 
 
 def joined_steps(steps: Sequence[Step]) -> list[list[Step]]:
@@ -76,17 +83,53 @@ def result_of(steps: Sequence[Step]) -> EditResult:
         known = (relation, intent) if known is None else _joined(*known, relation, intent)
         assert known is not None
     relation, intent = known  # type: ignore[misc]
-    return EditResult(intent, tuple(_claims(relation)))
+    return EditResult(intent, tuple(_claims(relation, steps[0].before, intent, steps[-1].after)))
 
 
-def _claims(relation: Relation) -> Iterable[Claim]:
+def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> Iterable[Claim]:
+    """RELATION of the graphs BEFORE and AFTER as claims, as few as can be."""
+    also = [output.name for node in relation.also if node in before for output in before[node].outputs]
+    tensors: dict[tuple[tuple[str, str], ...], dict[str, None]] = {}
+    for claim in [*relation.tensors, SameTensors(tuple(also), relation.given)]:
+        for tensor in claim.tensors:
+            gone = parse_tensor(tensor).node in intent.removed and tensor not in intent.moved
+            if not gone and tensor not in claim.given and parse_tensor(intent.counterpart(tensor)).node in after:
+                tensors.setdefault(tuple(sorted(claim.given.items())), {})[tensor] = None
     if relation.same is not None:
-        yield relation.same
+        yield replace(relation.same, also=tuple(dict.fromkeys(parse_tensor(t).node for t in tensors.pop((), ()))))
     else:
         given = [f"{printable(old)} := {printable(new)}" for old, new in relation.given.items()]
         yield SameGiven(relation.given, relation.outputs, equation(given), constants=relation.constants)
     yield from relation.parts
-    yield from relation.tensors
+    for known, names in tensors.items():
+        yield SameTensors(tuple(names), dict(known))
+
+
+def check_shown(steps: Sequence[Step], proof: Proof) -> None:
+    """Whether the PROOF of a piece has compared what those of its steps must compare.
+
+    Raises:
+        NotValidatedError: a result of what was put behind the model was not, or nothing that depends on what was put
+            in front of it.
+    """
+    after, later = steps[-1].after, Intent()
+    compared = {*nodes_of(output.after for output in proof.compared)}
+    for step in reversed(steps):
+        for claim in step.result.claims:
+            if isinstance(claim, Postprocessed):
+                served = nodes_of(later.counterpart(interface.name) for interface in claim.outputs)
+                _check_compared([{name} for name in served if name in after], compared)
+            elif isinstance(claim, Preprocessed):
+                taken = nodes_of(later.counterpart(interface.raw) for interface in claim.inputs)
+                own = compared - {*step.result.intent.then(later).added}
+                _check_compared([depending_on(after, [name]) for name in taken], own)
+        later = step.result.intent.then(later)
+
+
+def _check_compared(wanted: Iterable[AbstractSet[str]], compared: AbstractSet[str]) -> None:
+    for names in wanted:
+        if compared.isdisjoint(names):
+            raise NotValidatedError(f"{named(sorted(names), 3, quoted)} could not be compared")
 
 
 # -- the claims of one edit ------------------------------------------------------------------------------------
@@ -105,7 +148,7 @@ def relation_of(result: EditResult) -> Relation | None:
 
 
 def _same_outputs(out: Relation, claim: SameOutputs, _intent: Intent) -> bool:
-    out.same = claim
+    out.same, out.also = claim, claim.also
     return not (claim.rtol or claim.atol or claim.except_for or claim.measured)
 
 
@@ -133,6 +176,7 @@ def _preprocessed(out: Relation, claim: Preprocessed, intent: Intent) -> bool:
 
 
 def _postprocessed(out: Relation, claim: Postprocessed, intent: Intent) -> bool:
+    out.tensors.append(SameTensors(tuple(interface.name for interface in claim.outputs)))
     out.parts.append(_part(claim.post, claim.outputs, intent, lambda i: i.raw, lambda i: i.name))
     return True
 
@@ -149,7 +193,8 @@ def _part(
     for node in output_nodes(part):
         for output in node.outputs if node.name in intent.copied else ():
             results.setdefault(output.name, format_input(intent.copied[node.name], output.index))
-    return SamePart(part, {i.part_input: read(i) for i in interfaces}, tuple(results.items()), intent.copied)
+    inputs = {i.part_input: read(i) for i in interfaces}
+    return SamePart(part, inputs, tuple(results.items()), intent.copied, in_place=True)
 
 
 _RELATED: Mapping[type[Claim], Callable[..., bool]] = {
@@ -168,40 +213,109 @@ _RELATED: Mapping[type[Claim], Callable[..., bool]] = {
 
 def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> tuple[Relation, Intent] | None:
     """What two edits claim one after the other; None where the later one alters what the first has added."""
-    origin, gone = done.origins(), frozenset(then.removed)
-    if any(origin(tensor) is None for tensor in later.given):
+    whole, names = done.then(then), _Names(done, later, then)
+    if not {*whole.removed}.isdisjoint([*whole.renamed.values(), *whole.added]):
+        return None  # what is gone would be taken for what has its name now
+    if any(names.stood_for(tensor) is None for tensor in later.given):
         return None
-
-    def now(tensor: str) -> str:
-        return then.counterpart(tensor)
-
-    def seen(tensor: str) -> str:
-        """What is read in the end where TENSOR was read between."""
-        return later.given.get(tensor) or now(tensor)
-
-    def is_gone(tensor: str) -> bool:
-        return parse_tensor(tensor).node in gone and tensor not in then.moved
-
-    parts = [_moved_part(part, now, seen) for part in first.parts]
-    if any(map(is_gone, _read_by(first))) or any(is_gone(new) for part in first.parts for _, new in part.outputs):
+    if any(map(names.is_gone, _read_by(first))) or any(names.is_gone(new) for p in first.parts for _, new in p.outputs):
         return None
-    given = {old: seen(new) for old, new in first.given.items()}
-    before = {was: new for old, new in later.given.items() if (was := origin(old)) is not None}
-    tensors = [replace(claim, given={old: seen(new) for old, new in claim.given.items()}) for claim in first.tensors]
-    for claim in later.tensors:
-        names = tuple(was for tensor in claim.tensors if (was := origin(tensor)) is not None)
-        tensors += [SameTensors(names, dict(given))] if names else []
-    outputs = [(old, now(new)) for old, new in first.outputs if not is_gone(new)]
-    outputs += [(was, new) for old, new in later.outputs if (was := origin(old)) is not None]
+    if any(later.given.get(new, names.now(new)) != names.now(new) for _, new in first.outputs):
+        return None
+    before = {was: new for old, new in later.given.items() if (was := names.stood_for(old)) is not None}
+    parts = [_moved_part(part, names) for part in first.parts]
+    tensors = _tensors_before(first, before, whole, names)
+    for tensor, beside in {t: claim.given for claim in later.tensors for t in claim.tensors}.items():
+        was = names.origin(tensor)
+        if was is not None:
+            others = {other: new for old, new in beside.items() if (other := names.origin(old)) is not None}
+            tensors += _tensor_between(first, done, was, others, names)
+        elif not _is_of_a_part(parts, names, tensor):
+            return None
+    outputs = [(old, names.now(new)) for old, new in first.outputs if not names.is_gone(new)]
+    outputs += [(was, new) for old, new in later.outputs if (was := names.origin(old)) is not None]
     relation = Relation(
-        _same_twice(first.same, later.same, origin),
-        before | given,
+        _same_twice(first.same, later.same),
+        before | {old: names.seen(new) for old, new in first.given.items()},
         tuple(dict.fromkeys(outputs)),
-        {now(name): value for name, value in first.constants.items() if not is_gone(name)} | later.constants,
+        {names.now(name): value for name, value in first.constants.items()} | later.constants,
         [*parts, *later.parts],
         tensors,
+        tuple(dict.fromkeys([*first.also, *(was for node in later.also if (was := names.origin(node)) is not None)])),
     )
-    return relation, done.then(then)
+    return relation, whole
+
+
+class _Names:
+    """What tensors are called in the graph before two edits, between them, and behind them.
+
+    Args:
+        done: what the first edit has done.
+        later: what the second one claims.
+        then: what that has done.
+    """
+
+    def __init__(self, done: Intent, later: Relation, then: Intent) -> None:
+        self.origin = done.origins()
+        self.now = then.counterpart
+        self._given, self._then = later.given, then
+        self._gone = frozenset(then.removed)
+        self._made = {*done.added, *(parse_tensor(tensor).node for tensor in done.moved.values())}
+
+    def seen(self, tensor: str) -> str:
+        """What is read in the end where TENSOR was read between."""
+        return self._given.get(tensor) or self.now(tensor)
+
+    def is_gone(self, tensor: str) -> bool:
+        """Whether nothing has the value of TENSOR, which there was between."""
+        return parse_tensor(tensor).node in self._gone and tensor not in self._then.moved
+
+    def stood_for(self, tensor: str) -> str | None:
+        """What TENSOR was before, where whatever reads it read that: not a value alone is the same."""
+        return self.origin(tensor) if parse_tensor(tensor).node not in self._made else None
+
+
+def _tensors_before(first: Relation, before: dict[str, str], whole: Intent, names: _Names) -> list[SameTensors]:
+    """What the first edit claims of tensors: they are what they were, where what is BEFORE them is given, too.
+
+    One that is given itself is held against what it is by itself; one that was frozen is a constant by now.
+    """
+    out: list[SameTensors] = []
+    for claim in first.tensors:
+        for tensor in claim.tensors:
+            given = before | {old: names.seen(new) for old, new in claim.given.items()}
+            own = given.pop(tensor, None)
+            if own != whole.counterpart(tensor):
+                out.append(SameTensors((tensor,), given))
+    return out
+
+
+def _tensor_between(
+    first: Relation, done: Intent, tensor: str, beside: Mapping[str, str], names: _Names
+) -> list[SameTensors]:
+    """What is claimed of TENSOR (before the first edit) where the second one says that it has not changed it.
+
+    What the second one gives is behind it, but for what is BESIDE it; of what the first one gives, it is held against
+    what that is by itself.
+    """
+    given = {**beside, **{old: names.now(new) for old, new in first.given.items()}}
+    given.pop(tensor, None)
+    now = done.counterpart(tensor)
+    is_frozen = first.given.get(tensor) == now or parse_tensor(now).node in first.constants
+    return [] if is_frozen else [SameTensors((tensor,), given)]
+
+
+def _is_of_a_part(parts: list[SamePart], names: _Names, tensor: str) -> bool:
+    """Whether TENSOR, of the graph between, came with one of PARTS, which then says what it is."""
+    ref, now = parse_tensor(tensor), names.now(tensor)
+    for place, part in enumerate(parts):
+        if now in (new for _, new in part.outputs):
+            return True
+        own = [node for node, copy in part.copies.items() if copy == parse_tensor(now).node]
+        if own:
+            parts[place] = replace(part, outputs=(*part.outputs, (format_input(own[0], ref.port), now)))
+            return True
+    return False
 
 
 def _read_by(relation: Relation) -> Iterable[str]:
@@ -211,23 +325,19 @@ def _read_by(relation: Relation) -> Iterable[str]:
         yield from part.inputs.values()
 
 
-def _moved_part(part: SamePart, now: Callable[[str], str], seen: Callable[[str], str]) -> SamePart:
+def _moved_part(part: SamePart, names: _Names) -> SamePart:
     return replace(
         part,
-        inputs={name: seen(tensor) for name, tensor in part.inputs.items()},
-        outputs=tuple((mine, now(tensor)) for mine, tensor in part.outputs),
-        copies={name: now(copy) for name, copy in part.copies.items()},
+        inputs={name: names.seen(tensor) for name, tensor in part.inputs.items()},
+        outputs=tuple((mine, names.now(tensor)) for mine, tensor in part.outputs),
+        copies={name: names.now(copy) for name, copy in part.copies.items()},
     )
 
 
-def _same_twice(
-    first: SameOutputs | None, later: SameOutputs | None, origin: Callable[[str], str | None]
-) -> SameOutputs | None:
+def _same_twice(first: SameOutputs | None, later: SameOutputs | None) -> SameOutputs | None:
     if first is None or later is None:
         return None
-    also = (*first.also, *(was for name in later.also if (was := origin(name)) is not None))
     return SameOutputs(
-        also=tuple(dict.fromkeys(also)),
         even_alone=first.even_alone and later.even_alone,
         as_written=first.as_written or later.as_written,
     )

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError
+from gdsurgeon.errors import EditError, GdsurgeonError, NotValidatedError, ValidationError
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.change import Change, Step
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.joining import joined_steps, result_of
+from gdsurgeon.proof.joining import check_shown, joined_steps, result_of
 from gdsurgeon.proof.proof import Proof, merged
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
@@ -55,17 +55,16 @@ def prove_pieces(
         said = overrides if is_whole else _said_of(overrides, steps, piece)
         try:
             proof = prove(executor, Change(before, after, result_of(piece)), said)
-        except NotValidatedError:
+            check_shown(piece, proof)
+        except (EditError, NotValidatedError, ValidationError) as error:
             if len(piece) == 1:
+                error.place_at(_called(piece) if len(steps) > 1 else "")
                 raise
-            # What cannot be shown of all of them may be shown of each.
+            # What cannot be shown of all of them may be shown of each, and what is wrong is the doing of one.
             pieces[:0] = [[step] for step in piece]
             is_whole = False
             executor.load_again(ORIGINAL)
             continue
-        except ValidationError as error:
-            _place(error, piece, steps)
-            raise
         except GdsurgeonError as error:
             error.place_at(piece[0].called if len(piece) < len(steps) else "")
             raise
@@ -82,13 +81,6 @@ def _called(piece: Sequence[Step]) -> str:
     """What PIECE is called: ``fix.gds:3``, or ``fix.gds:3 to 5``."""
     first, last = piece[0].called, piece[-1].called
     return first if len(piece) == 1 else f"{first} to {last.rpartition(':')[2]}"
-
-
-def _place(error: ValidationError, piece: Sequence[Step], steps: Sequence[Step]) -> None:
-    """Has ERROR say of which steps it has come, as far as that is known."""
-    if len(piece) > 1:
-        error.advice = (*error.advice, "prove-each")
-    error.place_at(_called(piece) if len(steps) > 1 else "")
 
 
 def _check_known(overrides: Overrides, steps: Sequence[Step]) -> None:

@@ -117,11 +117,11 @@ def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
     wanted = Substitution(PART, claim.part, given)
     edited = _edited(context, wanted).places().keys()
     fetched = {*claim.inputs.values(), *(after for _, after in claim.outputs)}
-    if claim.inputs and not fetched <= edited:
+    if claim.inputs and not claim.in_place and not fetched <= edited:
         trial = part_apart_trial(context, claim, PART)
     else:
         trial = _trial(context, wanted)
-        if claim.inputs:
+        if claim.inputs and not claim.in_place:
             trial.runs = [replace(r, blame=_not_taken) if r.name == EDITED else r for r in trial.runs]
             trial.otherwise = partial(_apart, context, claim, loads)
     trial.loads = {**trial.loads, **loads}
