@@ -188,13 +188,13 @@ def normalize(
 
 
 def _check_units(value: Value, means: tuple[float, ...], stds: tuple[float, ...]) -> None:
-    """Raises Unfit where mean and std are those of other values."""
+    """Raises Unfit where mean and std are far from those that such values can have: they are those of others."""
     wide = value.high - value.low
     for mean in means:
-        if not value.low <= mean <= value.high:
+        if not value.low - 2 * wide <= mean <= value.high + 2 * wide:
             raise Unfit(f"mean {mean:g} is that of other values: these are {value.bounds}")
     for std in stds:
-        if std > max(wide, 1.0):
+        if std > 10 * max(wide, 1.0):
             raise Unfit(f"std {std:g} is that of other values: these are {value.bounds}")
     if BIG <= wide < inf and any(means) and all(0 <= mean <= 1 for mean in means) and all(std <= 1 for std in stds):
         raise Unfit(f"mean and std are those of values of 0..1, and these are {value.bounds}: rescale(1/255) first")

@@ -106,6 +106,8 @@ def test_of_what_comes_in(case: tuple[str, str]) -> None:
     "steps",
     [
         "normalize(mean=0, std=1)",
+        "decode-image | normalize(mean=128, std=256) | resize(8, 6, like=tf1)",
+        "decode-image | rescale(1/255) | normalize(mean=2, std=2) | resize(8, 6, like=tf1)",
         "rescale(1/255) | rescale(1/255)",  # of values of which nothing is known
         "decode-image | rescale(1/255) | assume(low=0, high=255) | rescale(1/255) | resize(8, 6, like=tf1)",
         "decode-image | normalize(mean=[0, 0, 0], std=1) | resize(8, 6, like=tf1)",
