@@ -35,37 +35,43 @@ class Chain:
 
     def raw(self, wanted: Raw) -> Raw:
         """What comes in where WANTED is to come out. Raises EditError: that does not follow."""
+        problem: EditError | None = None
         for place in range(len(self.steps) - 1, -1, -1):
             written = self.steps[place]
             try:
-                wanted = written.step.takes(wanted, written.arguments)
+                before = written.step.takes(wanted, written.arguments)
             except Unfit as error:
-                raise EditError(f"{self.name(place)}: {error}", advice="say-raw") from None
+                problem = EditError(f"{self.name(place)}: {error}", advice="say-raw")
+                continue
+            if before.dtype != wanted.dtype:  # it decodes, whatever is made of that
+                problem = None
+            wanted = before
+        if problem is not None:
+            raise problem
         return wanted
 
-    def apply(self, build: Builder, value: Value, start: int = 0) -> Value:
-        """The value behind all steps from START on."""
-        for place in range(start, len(self.steps)):
+    def apply(self, build: Builder, value: Value) -> Value:
+        """The value behind all steps. Raises EditError: one of them cannot be meant."""
+        for place in range(len(self.steps)):
             value = self._step(build, value, place)
         return value
 
     def apply_to_batch(self, build: Builder, value: Value) -> Value:
-        """The same of each item of the vector VALUE.
+        """The same of each item of the vector VALUE: one function makes of an item what it makes of one alone.
 
-        One function makes of an item what has a known shape; what steps are left then work on the batch.
+        It takes no longer than to have the later steps, which could, work on the batch as a whole.
+
+        Raises:
+            EditError: one cannot be meant, or what comes of an item may have any shape.
         """
-        last = max(place for place, written in enumerate(self.steps) if written.step.one_by_one)
         inner = Builder(empty_graph(), "")
         item = inner.node("Placeholder", (), {"dtype": value.dtype, "shape": ()}, "item").output
-        made = value.but(tensor=item, shape=())
-        for place in range(len(self.steps)):
-            made = self._step(inner, made, place)
-            if place >= last and made.is_static:
-                return self.apply(build, _mapped(build, value.tensor, item, made), place + 1)
-        raise EditError(
-            f"{self.name(len(self.steps) - 1)}: the items of a batch need one shape, and it gives {made.told}",
-            advice="one-size",
-        )
+        made = self.apply(inner, value.but(tensor=item, shape=()))
+        if not made.is_static:
+            last = self.name(len(self.steps) - 1)
+            told = f"{last}: the items of a batch need one shape, and it gives {made.told}"
+            raise EditError(told, advice="one-size")
+        return _mapped(build, value.tensor, item, made)
 
     def _step(self, build: Builder, value: Value, place: int) -> Value:
         step, arguments = self.steps[place]

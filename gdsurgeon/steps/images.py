@@ -47,8 +47,8 @@ _DCT = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
     With dct=accurate, JPEG (baseline, progressive, grey, CMYK), PNG and GIF are what Pillow makes of them, bit for
     bit. TensorFlow's own default (dct=default) is off by up to 3 in most values of a JPEG. format=any takes JPEG, PNG
     and GIF; with dct=default BMP, too, by an op that TensorFlow has since 2.3. An image has 3 dimensions (height,
-    width, channels) and values of 0..255, uint8. A batch is a vector of texts, decoded one by one, of images that may
-    have different sizes until a step gives them one.""",
+    width, channels) and values of 0..255, uint8. A batch is a vector of texts, of images that may have different
+    sizes until a step gives them one.""",
     takes=bytes_in,
     one_by_one=True,
 )

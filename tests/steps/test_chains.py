@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.stepping import built, execute, typed
+from support.stepping import built, execute, png, typed
 from support.tf_graphs import Builder
 
 import gdsurgeon as gds
@@ -97,6 +97,23 @@ def test_what_is_built_gives_what_the_builder_says(chain: tuple[list[str], str])
         check_as_said(again, value)
     if "assume" not in steps and "normalize(mean=[" not in steps:
         assert np.array_equal(found, again, equal_nan=found.dtype.kind == "f")
+
+
+PICTURES = [png(np.random.default_rng(n).integers(0, 256, (5 + n, 4, 3)).astype(np.uint8)) for n in range(2)]
+
+
+@pytest.mark.tensorflow
+@settings(max_examples=30)
+@given(st.lists(st.sampled_from(POOL), max_size=4), st.sampled_from(POOL))
+def test_of_a_batch_comes_what_comes_of_each(steps: list[str], last: str) -> None:
+    text = " | ".join(["decode-image", "resize(4, 4, like=pillow)", *steps, last])
+    try:
+        alone, value = typed(text, "string")
+    except EditError:
+        return
+    batch = built(text.replace("image", "image(batch=true)", 1), value.dtype.name, (-1, *(value.shape or ())))
+    each = [execute(alone, picture) for picture in PICTURES]
+    assert np.array_equal(execute(batch, PICTURES), np.stack(each), equal_nan=each[0].dtype.kind == "f")
 
 
 def some_chains(count: int) -> list[tuple[str, str, Value]]:
