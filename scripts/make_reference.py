@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes into docs/commands what `--help` prints: a page's text between the two marks is made here, the rest by hand.
+"""Writes into docs/commands what `--help` and `steps NAME` print: what is between a page's two marks is made here.
 
     scripts/make_reference.py            write the pages that are stale
     scripts/make_reference.py --check    write nothing; exit 1 where a page is stale, or missing
@@ -18,6 +18,8 @@ import click
 
 from gdsurgeon.cli.main import main as program
 from gdsurgeon.registry import COMMANDS
+from gdsurgeon.steps.book import book
+from gdsurgeon.view.steps import explained
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "commands"
 START = "<!-- made by scripts/docs --reference: what is between the marks is not to be edited -->"
@@ -62,6 +64,8 @@ def references() -> dict[str, str]:
         assert command is not None
         context = click.Context(command, parent=top, info_name=name, **command.context_settings)
         out[name] = block(command.get_help(context))
+    each = (f"### {step.name}\n\n{block(chr(10).join(explained(step)))}" for step in book().values())
+    out["steps"] = "\n\n".join((out["steps"], "## All steps", *each))
     return out
 
 

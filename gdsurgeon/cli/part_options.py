@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -36,7 +37,8 @@ class PartOptions(NamedTuple):
             return result
         from gdsurgeon.edits.against import against
 
-        return against(result, self.against, rtol=self.rtol or 0.0, atol=self.atol or 0.0)
+        path = os.path.abspath(self.against)  # a script's is read elsewhere than it is named
+        return against(result, path, rtol=self.rtol or 0.0, atol=self.atol or 0.0)
 
 
 def part_options(command: F) -> F:
@@ -124,6 +126,11 @@ def _check_agree(request: Request, path: str | None, own: PartOptions, others: d
             raise UsageError(f"--{name} goes with --against")
     if own.against is not None and request.level != "run":
         raise UsageError(f"--against has something run, and --validate {request.level} does not")
+    if own.against is not None:
+        from gdsurgeon.feeds.archive import Archive
+
+        with Archive(own.against, "the reference"):
+            pass  # refused now rather than after the work
 
 
 def _check_emitted(request: Request, emit: str) -> None:

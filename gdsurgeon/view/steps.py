@@ -37,7 +37,10 @@ def explained(step: Step) -> Iterator[str]:
         )
     if step.parameters:
         yield ""
-        yield from columns([(p.name, f"{p.help} ({_kind(p)})") for p in step.parameters], indent="  ")
+        widest = max(len(parameter.name) for parameter in step.parameters)
+        for parameter in step.parameters:
+            text = f"  {parameter.name:<{widest}}  {parameter.help} ({_kind(parameter)})"
+            yield from textwrap.wrap(text, WIDTH, subsequent_indent=" " * (widest + 4), break_on_hyphens=False)
     yield ""
     yield f"  Example: {step.example}"
     yield f"  Belongs {' or '.join(step.sides)} a model."

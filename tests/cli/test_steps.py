@@ -217,10 +217,24 @@ def test_an_archive_that_lacks_a_value(there: Desk) -> None:
     assert ran.code == 2 and "the reference r.npz cannot be read" in ran.err
 
 
+@pytest.mark.tensorflow
+def test_in_a_script_it_is_relative_to_that(there: Desk) -> None:
+    (there.folder / "there").mkdir()
+    np.savez(there.folder / "there" / "r.npz", **REFERENCE)
+    line = "add-preprocessing --input image --raw uint8[?,4,4,3] --against r.npz --steps divide({})"
+    there.put("there/right.gds", line.format(255).encode())
+    there.put("there/wrong.gds", line.format(254).encode())
+    ran = there.run("apply", "model.pb", "there/right.gds", "-o", "out.pb")
+    assert ran.code == 0 and "the results of the steps = those in r.npz" in ran.err, ran.err
+    ran = there.run("apply", "model.pb", "there/wrong.gds", "-o", "wrong.pb")
+    assert ran.code == 5 and "are not those in r.npz" in ran.err, ran.err
+
+
 def test_what_goes_with_what_is_compared(there: Desk) -> None:
     words = ("--steps", "divide(255)")
     check_refused(there, 2, ("--atol goes with --against",), *HELD[:-2], *words, "--atol", "1")
     check_refused(there, 2, ("--against has something run, and",), *HELD, *words, *QUICK)
+    np.savez(there.folder / "r.npz", **REFERENCE)
     check_refused(there, 2, ("would replace r.npz, which is read",), *HELD, *words, "-o", "r.npz")
 
 
