@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from gdsurgeon.edits.functions.definition import make_function, name_function
@@ -41,6 +42,12 @@ class Limits(NamedTuple):
     Parameter("most", whole(1), "how many are kept of an image, at most", 100),
     Parameter("iou", Kind("a number from 0 to 1", _overlap), "overlap above which the worse of two boxes goes", 0.5),
     Parameter("score", NUMBER, "boxes whose score is not above it go at once; by default none does", None),
+    Parameter(
+        "background",
+        FLAG,
+        "whether the class 0 is the background, and left out: the classes after it begin at 0",
+        False,
+    ),
     Parameter("per-class", FLAG, "whether boxes of different classes leave each other alone", True),
     sides=(BEHIND,),
     example="nms(boxes=detection_boxes, layout=yxyx, most=20, iou=0.5, score=0.3)",
@@ -63,6 +70,7 @@ def nms(
     most: int,
     iou: float,
     score: float | None,
+    background: bool,
     per_class: bool,
 ) -> Value:
     if build.other is None:
@@ -71,6 +79,8 @@ def nms(
         raise Unfit("the boxes are chosen already")
     corners = build.other(boxes)
     has_classes = _check_shapes(value, corners)
+    if background:
+        value = _without_background(build, value, has_classes)
     is_batch = corners.rank == 3
     if layout == "cxcywh":
         corners = _corners(build, corners)
@@ -86,7 +96,7 @@ def nms(
     results = {BOXES: Result(corners.anew(found.boxes, FLOAT32, (*images, most, 4)), place=boxes)}
     if found.classes is not None:
         classes = value.anew(found.classes, INT32, (*images, most)).but(results={}, name="")
-        last = float(count - 1) if count > 0 else value.high * float("inf")
+        last = float(count - 1) if count > 0 else inf
         results[CLASSES] = Result(classes.but(low=0.0, high=last).being(CLASSES))
     results["count"] = Result(value.anew(found.number, INT32, images).but(low=0.0, high=float(most)))
     return scores.but(results={**value.results, **results})
@@ -105,6 +115,16 @@ def _check_shapes(scores: Value, boxes: Value) -> bool:
     if any(a != b and min(a, b) >= 0 for a, b in both):
         raise Unfit(f"the scores are {scores.told}, and {told}: they are not of the same boxes")
     return len(scores.shape) == len(boxes.shape)
+
+
+def _without_background(build: Builder, scores: Value, has_classes: bool) -> Value:
+    """SCORES of all classes but the first. Raises Unfit where there are no others."""
+    assert scores.shape is not None
+    if not has_classes or scores.shape[-1] in (0, 1):
+        raise Unfit(f"background=true leaves a class out, and there are no others: {scores.told}")
+    start = [0] * (len(scores.shape) - 1)
+    tensor = build.add("Slice", scores.tensor, build.axes(*start, 1), build.axes(*(-1 for _ in scores.shape)))
+    return scores.but(tensor=tensor, shape=(*scores.shape[:-1], scores.shape[-1] - (scores.shape[-1] > 0)))
 
 
 def _corners(build: Builder, boxes: Value) -> Value:

@@ -83,13 +83,19 @@ def postprocessing(steps: Steps, model: Graph, *, output: str = "") -> Graph:
     Raises:
         UsageError, EditError: see `preprocessing`.
     """
+    return stood_behind(steps, model, output)[0]
+
+
+def stood_behind(steps: Steps, model: Graph, output: str) -> tuple[Graph, Value]:
+    """The graph that `postprocessing` gives, and what is known of what the steps give."""
     chain = Chain(_read(steps), BEHIND)
     source = _output(model, output)
     build, value = begin(source.node.name, add_postprocessing.SUFFIX, _raw_given(model, source))
     behind = Behind(model, build, source, value)
     build.other = lambda name: behind.other(model.tensor(tensor_meant(model, name)))
-    behind.take(chain.apply(build, known_of(model, source, value)))
-    return _as_file(build)
+    value = chain.apply(build, known_of(model, source, value))
+    behind.take(value)
+    return _as_file(build), value
 
 
 def inserted(steps: Steps, model: Graph, tensor: str) -> Graph:

@@ -128,8 +128,11 @@ def _named(build: Builder, value: Value, names: list[bytes], first: int, other: 
     count = int(value.high) + 1 if value.is_of == CLASSES and value.high < inf else -1
     if count >= 0 and other is None and (first or len(names) != count):
         there = f"{counted(len(names), 'name')}{f' from class {first} on' if first else ''}"
+        hint = ", first=1 says that the class 0 is one" if not first and len(names) == count - 1 else ""
         verb = "is" if len(names) == 1 else "are"
-        raise Unfit(f"there {verb} {there}, and {count:,} class{'es' * (count != 1)}: other=... names those without")
+        raise Unfit(
+            f"there {verb} {there}, and {count:,} class{'es' * (count != 1)}: other=... names those without{hint}"
+        )
     if value.dtype not in (INT32, INT64):
         value = build.cast(value, INT32 if value.dtype.size < 4 else INT64)
     tensor = value.tensor

@@ -41,6 +41,8 @@ SCORES: dict[str, str] = {
                             "cast(int32) comes before",
     "argmax | labels": "labels: takes file=FILE or names=[...]: one of the two",
     "argmax | labels(names=[a, b])": "labels: there are 2 names, and 10 classes: other=... names those without",
+    "top-k(2) | labels(names=[a, b, c, d, e, f, g, h, i])": "labels: there are 9 names, and 10 classes: other=... "
+                                                           "names those without, first=1 says that the class 0 is one",
     "argmax | labels(names=[a], first=1)": "labels: there is 1 name from class 1 on, and 10 classes: other=... names",
     "argmax | labels(names=[a, 2])": "labels: names is ['a', 2], and takes a list of texts",
     "argmax | labels(names=[])": "labels: names is [], and takes a list of texts",
@@ -109,6 +111,9 @@ BOXES: dict[tuple[Shape, Shape], str] = {
 def test_of_scores_and_boxes(case: tuple[Shape, Shape]) -> None:
     assert refusal("nms(boxes, yxyx)", "float32", case[0], case[1]).startswith(BOXES[case])
     assert refusal("nms(boxes, yxyx)", "float64", (9,), (9, 4)).startswith("nms: takes float32, and the scores are")
+    for shape in ((9,), (9, 1)):
+        said = refusal("nms(boxes, yxyx, background=true)", "float32", shape, (9, 4))
+        assert said.startswith("nms: background=true leaves a class out, and there are no others: float32 [9")
     twice = "nms(boxes, yxyx) | nms(boxes, yxyx)"
     assert refusal(twice, "float32", (9,), (9, 4)) == "nms (step 2): the boxes are chosen already"
 

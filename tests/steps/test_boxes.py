@@ -24,6 +24,7 @@ class Case(NamedTuple):
     score: float | None
     layout: str
     per_class: bool
+    background: bool = False
 
 
 def overlap(a: Array, b: Array) -> float:
@@ -83,10 +84,13 @@ def check(case: Case, seed: int) -> None:
     boxes, scores = random_boxes(np.random.default_rng(seed), case)
     said = f"boxes, {case.layout}, most={case.most}, iou={case.iou}, per-class={str(case.per_class).lower()}"
     said += f", score={case.score}" if case.score is not None else ""
+    said += ", background=true" if case.background else ""
     shapes = [(-1, *array.shape[1:]) for array in (scores, boxes)]
     graph = behind(f"nms({said})", "float32", shapes[0], shapes[1])
     found = results(graph, {"y": scores, "boxes": boxes})
     ends = corners(boxes, case.layout)
+    if case.background:
+        scores, case = scores[..., 1:], case._replace(classes=case.classes - 1)
     images = [one_image(*item, case) for item in zip(ends, scores, strict=True)] if case.images >= 0 else []
     empty = [np.zeros((0, case.most, 4)), np.zeros((0, case.most)), np.zeros((0, case.most)), np.zeros(0)]
     batch = [np.stack(part) for part in zip(*images, strict=True)] if images else empty
@@ -109,7 +113,8 @@ def cases() -> list[Case]:
                     most, boxes = int(random.integers(1, 12)), int(random.integers(1, 30))
                     score = None if random.random() < 0.3 else round(float(random.random()), 2)
                     iou = float(random.choice([0, 0.25, 0.5, 1]))
-                    out.append(Case(images, boxes, classes, most, iou, score, layout, per_class))
+                    background = classes > 1 and bool(random.random() < 0.5)
+                    out.append(Case(images, boxes, classes, most, iou, score, layout, per_class, background))
     return out
 
 

@@ -69,7 +69,7 @@ def opened(raw: str) -> str:
 def check_as_said(found: np.ndarray[tuple[int, ...], np.dtype[np.generic]], value: Value) -> None:
     assert found.dtype == numpy_dtype(value.dtype)
     assert compatible(found.shape, value.shape)
-    if found.size and found.dtype.kind != "b":
+    if found.size and found.dtype.kind not in "bO":
         near = 1e-2 if found.dtype == np.float16 else 1e-5
         slack = near * (1 + np.abs(found).max().astype(np.float64))
         assert value.low - slack <= found.min() and found.max() <= value.high + slack
