@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import TYPE_CHECKING
 
 import click
 
 from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.options import edit_options, tolerance_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, UsageError, printable
@@ -21,12 +23,26 @@ if TYPE_CHECKING:
 @tolerance_options
 @click.option("--target", metavar="RELEASE", required=True, help="The TensorFlow that is to take it, as in 1.15.")
 @click.option("--check", "only_check", is_flag=True, help="Only tell what it does not know: exit 0 or 4.")
-def command(request: Request, target: str, only_check: bool, rtol: float | None, atol: float | None) -> None:
+@click.option(
+    "--run-in",
+    metavar="WHEEL|DIR",
+    shell_complete=files,
+    help="Run the result in this TensorFlow, too: a wheel, or a folder with one.",
+)
+def command(
+    request: Request,
+    target: str,
+    only_check: bool,
+    run_in: str | None,
+    rtol: float | None,
+    atol: float | None,
+) -> None:
     """Make a file that an older TensorFlow takes, with the older forms of what that does not know.
 
     Attrs that have the default of later releases go, ops become older forms that give the same; what has none is
     refused, all of it at once. In functions, too. Proven by running: the outputs are bit-identical, or within --rtol
-    and --atol; and every node is held against what the release itself says of its ops.
+    and --atol; and every node is held against what the release itself says of its ops. --run-in has the release itself
+    run the result, in a process of its own, on the same feeds.
 
     \b
     Examples:
@@ -36,8 +52,17 @@ def command(request: Request, target: str, only_check: bool, rtol: float | None,
     if only_check:
         if request.out is not None or request.in_place:
             raise UsageError("--check writes nothing: it goes with neither -o nor -i")
+        if run_in is not None:
+            raise UsageError("--check runs nothing: it does not go with --run-in")
         _check(request, target)
         return
+    if run_in is not None:
+        if not os.path.exists(run_in):
+            raise UsageError(f"--run-in {printable(run_in)}: there is no such wheel or folder")
+        if request.level not in ("load", "run"):
+            raise UsageError(f"--run-in runs the result, and --validate {request.level} says not to")
+        request.run_in = run_in
+        request.others = (*request.others, run_in)
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.compat import compat
 

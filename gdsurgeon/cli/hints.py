@@ -39,6 +39,7 @@ OPTIONS: Mapping[str, str] = {
     "regexes": "--select",
     "report": "--report",
     "rtol": "--rtol",
+    "run_in": "--run-in",
     "save": "--save",
     "save_feeds": "--save-feeds",
     "save_outputs": "--save-outputs",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.queries.unknown_to import Unknown, told, unknown_to
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -141,12 +142,10 @@ class _Work:
     def _mend(self, graph: Graph, function: str) -> None:
         """Makes the nodes of a graph, or of the body of FUNCTION, older forms."""
         places = Places(graph, self.release)
-        for node in list(graph.nodes()):
-            if node not in graph.ends:
-                self._mend_node(places, node, function)
-        for node in list(graph.nodes()):
-            if node not in graph.ends:
-                self._mend_attrs(graph, node)
+        for node in _nodes_of(graph, lambda op: op in RULES and not self.release.knows_as(op, self.newest)):
+            self._mend_node(places, node, function)
+        for node in _nodes_of(graph, lambda op: not self.release.knows_as(op, self.newest)):
+            self._mend_attrs(graph, node)
         self._notes.update(places.notes)
 
     def _mend_node(self, places: Places, node: Node, function: str) -> None:
@@ -254,6 +253,13 @@ class _Work:
         if self._versions is not None:
             before, now = self.graph.store.producer, min(self.graph.store.producer, self.release.version)
             yield "versions", f"producer {before}  ->  {now}, as TensorFlow {self.release.name} writes"
+
+
+def _nodes_of(graph: Graph, is_meant: Callable[[str], bool]) -> list[Node]:
+    """The nodes whose ops are meant, but for the ends of a body."""
+    topology = topology_of(graph)
+    nodes = map(topology.node, topology.with_ops(op for op in topology.ops() if is_meant(op)))
+    return [node for node in nodes if node not in graph.ends]
 
 
 def _intent(graph: Graph) -> Intent:

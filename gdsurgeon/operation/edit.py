@@ -66,6 +66,7 @@ class Request(Data):
         as_v1: whether a SavedModel is written without the objects of TensorFlow 2.
         v2_check: whether tf.saved_model.load is asked, too, where those objects are others.
         prove_each: of several edits, prove one after the other, and not all at once.
+        run_in: a wheel of another release, or a folder into which one was unpacked, that is to run the result, too.
         becomes: what takes the place of the suffix of the model's name where no output is named.
     """
 
@@ -85,6 +86,7 @@ class Request(Data):
     assets: tuple[str, ...] = ()
     as_v1: bool = False
     v2_check: bool = True
+    run_in: str = ""
     becomes: str = ".edited{suffix}"
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
@@ -238,7 +240,7 @@ def _operate(
     carried = carry_out(model, instructions, output, check=request.level != "none")
     graph, idle = carried.model.graph, joined("; ", carried.idle) if not carried.steps else ""
     last = carried.steps[-1].result if carried.steps else EditResult(Intent(), (SameOutputs(even_alone=True),))
-    is_same = bool(idle) and not graph.is_changed
+    is_same = bool(idle) and not graph.is_changed and not request.run_in
     proving, unproven = (None, Proof("unchanged")) if is_same else (proving, Proof(request.level))
     after, counts_after = _seen(graph, always=before is not None)
     form = Form(request.form, request.as_v1, text, proving is not None)
@@ -311,6 +313,8 @@ def _proven(request: Request, made: _Made, proving: Proving, staged: str, listen
         proof = proving.prove(made.steps, what.graph, edited, each=request.prove_each)
         if what.served is not None:
             proof.served = _served(request, proving, made.model, what.served, staged)
+        if request.run_in:
+            proof.released = proving.check_released(made.model.graph, edited, request.run_in)
     except GdsurgeonError as error:
         error.warnings = tuple(made.outcome(made.unproven).warnings)
         if isinstance(error, DiffersError):

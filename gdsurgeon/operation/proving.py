@@ -117,6 +117,23 @@ class Proving(Closing):
         keys = keys if self._level == "run" else ()
         return check_served(self._executor, graph, self._overrides, folders, keys)
 
+    def check_released(self, graph: Graph, edited: str | bytes, path: str) -> str:
+        """What another release makes of the edited GRAPH; see `gdsurgeon.proof.released.check_released`.
+
+        EDITED is as in `prove`, PATH a wheel or a folder of the release.
+        """
+        from gdsurgeon.proof.released import check_released
+        from gdsurgeon.proof.trial import EDITED
+
+        def load(executor: Executor) -> None:
+            if isinstance(edited, bytes):
+                executor.load_bytes(EDITED, with_restoring(graph, edited))
+            else:
+                executor.load_file(EDITED, edited)
+
+        runs = self._level == "run"
+        return check_released(self._executor, graph, self._overrides, path, load, runs=runs)
+
     def _run(self, steps: Sequence[Step], edited: str | bytes, *, each: bool) -> Proof:
         from gdsurgeon.feeds.given import as_meant
         from gdsurgeon.proof.pieces import prove_pieces

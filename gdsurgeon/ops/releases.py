@@ -36,13 +36,11 @@ class Release(NamedTuple):
 
         A default that is a shape, a tensor or a function is ``{"x": HEX}``, of the serialised AttrValue.
         """
-        row = _row(op, self.place)
-        return None if row is None else definition(op, row)
+        return _definition(op, self.place)
 
     def knows_as(self, op: str, other: Release) -> bool:
         """Whether this release has OP and what it says of it is what OTHER says."""
-        row = _row(op, self.place)
-        return row is not None and row == _row(op, other.place)
+        return _is_same(op, self.place, other.place)
 
 
 def release(name: str) -> Release | None:
@@ -83,6 +81,18 @@ def _eras(op: str) -> tuple[tuple[int, int, dict[str, Any]], ...]:
         row = {key: value for key, value in (row | changes).items() if value is not None}
         out.append((first, last, row))
     return tuple(out)
+
+
+@cache
+def _definition(op: str, place: int) -> OpDef | None:
+    row = _row(op, place)
+    return None if row is None else definition(op, row)
+
+
+@cache
+def _is_same(op: str, place: int, other: int) -> bool:
+    row = _row(op, place)
+    return row is not None and row == _row(op, other)
 
 
 def _row(op: str, place: int) -> dict[str, Any] | None:

@@ -81,6 +81,7 @@ class Executor(Closing):
         self._worker = Worker(
             settings.device,
             settings.op_libraries,
+            settings.release or None,
             verbose=settings.verbose,
             allow_ops=settings.allow_ops,
             target=settings.target,

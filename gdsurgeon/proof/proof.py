@@ -135,6 +135,7 @@ class Proof(Data):
         optimized: whether TensorFlow has optimised the graphs before it ran them, or ran them as they are written.
         coverage: what the feeds of the original have reached, where that was asked.
         served: what tf.saved_model.load makes of the result, where its functions are others.
+        released: what another release makes of it, where that was asked.
     """
 
     level: str
@@ -164,6 +165,7 @@ class Proof(Data):
     optimized: bool = False
     coverage: Coverage | None = None
     served: str = ""
+    released: str = ""
 
     @property
     def where(self) -> str:
@@ -213,6 +215,7 @@ class Proof(Data):
             "seconds": round(self.seconds, 3),
             **({"coverage": self.coverage.as_json()} if self.coverage is not None else {}),
             **({"served": self.served} if self.served else {}),
+            **({"released": self.released} if self.released else {}),
         }
 
 

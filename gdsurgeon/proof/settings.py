@@ -27,6 +27,7 @@ class Settings(NamedTuple):
         effort: seconds to search for feeds that reach more, and to compare on them; 0: an edit does not count, either,
             what its feeds reach.
         reads: files and folders that the graphs may read: a checkpoint, assets.
+        release: the folder of the libraries of another release that runs them, see `gdsurgeon.runtime.released`.
         target: a ``grpc://host:port`` of the TensorFlow server that runs them; '' is this machine.
     """
 
@@ -40,3 +41,4 @@ class Settings(NamedTuple):
     effort: float = 0.0
     reads: tuple[str, ...] = ()
     target: str = ""
+    release: str = ""

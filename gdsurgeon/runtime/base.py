@@ -81,7 +81,8 @@ class SessionOptions(NamedTuple):
 FULL_TRACE = b"\x08\x03"  # a serialised RunOptions with trace_level = FULL_TRACE
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """NUMBER as protobuf writes it."""
     number &= (1 << 64) - 1
     out = bytearray()
     while number > 127:
@@ -94,5 +95,5 @@ def _varint(number: int) -> bytes:
 def _field(number: int, value: int | bytes) -> bytes:
     """One field of a protobuf message: VALUE as a varint or as length-delimited bytes."""
     if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value

@@ -16,21 +16,26 @@ import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from ctypes import c_char, c_char_p, c_int64, c_size_t, c_ubyte, c_void_p
+from math import prod
 
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError
-from gdsurgeon.runtime.library import Library, TFBuffer, TFOutput
+from gdsurgeon.runtime.library import Library, TFBuffer, TFOutput, load_release
 from gdsurgeon.runtime.library import load as load_library
+from gdsurgeon.runtime.strings import packed_strings, unpacked_strings
 from gdsurgeon.runtime.tensor import Tensor
 
-_SLOT = 24  # bytes of a TF_TString
+_SLOT = 24  # bytes of a TF_TString, which releases before 2.4 have not got: see `packed_strings`
 _COPY_BELOW = 1 << 16  # bytes; smaller results are not worth keeping TensorFlow's memory for
 
 
 class CApiRuntime(Runtime):
     """`gdsurgeon.runtime.checked.Runtime` over the C API.
+
+    Args:
+        folder: of the libraries of a release; '' for the TensorFlow that is installed.
 
     Raises:
         TensorFlowMissing, LibraryUnusable, TensorFlowError: see `gdsurgeon.runtime.library.load`.
@@ -38,8 +43,8 @@ class CApiRuntime(Runtime):
 
     name = "capi"
 
-    def __init__(self) -> None:
-        self._library = load_library()
+    def __init__(self, folder: str = "") -> None:
+        self._library = load_release(folder) if folder else load_library()
         self.version = self._library.TF_Version().decode()
 
     def load(
@@ -225,6 +230,8 @@ class CApiGraph(LoadedGraph):
         rank = len(value.shape)
         sizes = (c_int64 * max(rank, 1))(*value.shape)
         data = value.data
+        if isinstance(data, list) and not hasattr(library, "TF_StringInit"):
+            data = memoryview(packed_strings(data))
         nbytes = _SLOT * len(data) if isinstance(data, list) else data.nbytes
         pointer: int | None = library.TF_AllocateTensor(value.dtype, sizes, rank, nbytes)
         if not pointer:
@@ -250,6 +257,9 @@ class CApiGraph(LoadedGraph):
         shape = tuple(library.TF_Dim(pointer, k) for k in range(library.TF_NumDims(pointer)))
         base = library.TF_TensorData(pointer) if size else 0
         if dtype == STRING:
+            if not hasattr(library, "TF_StringInit"):
+                packed = ctypes.string_at(base, size) if size else b""
+                return Tensor(dtype, shape, unpacked_strings(packed, prod(shape)))
             # TF_TensorByteSize counts the slots.
             slots = range(base, base + size, _SLOT) if size else ()
             data, length = library.TF_StringGetDataPointer, library.TF_StringGetSize

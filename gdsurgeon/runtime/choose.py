@@ -15,13 +15,21 @@ def open_runtime(name: str | None = None) -> Runtime:
 
     Args:
         name: 'capi' or 'python' to have that one and no other; by default what the environment variable
-            GDSURGEON_RUNTIME says.
+            GDSURGEON_RUNTIME says; or the absolute path of a folder with the libraries of a release.
 
     Raises:
         TensorFlowMissing: TensorFlow is not installed or cannot be loaded.
         RuntimeFailure: NAME is neither.
     """
     wanted = name or os.environ.get(VARIABLE) or "auto"
+    if name and os.path.isabs(name):
+        from gdsurgeon.runtime.capi import CApiRuntime
+        from gdsurgeon.runtime.library import LibraryUnusable
+
+        try:
+            return CApiRuntime(name)
+        except LibraryUnusable as error:
+            raise TensorFlowMissing(f"the release cannot be loaded: {error}") from error
     if wanted not in ("auto", "capi", "python"):
         raise RuntimeFailure(f"{VARIABLE} must be capi or python, not {wanted!r}")
     if wanted != "python":

@@ -114,8 +114,8 @@ class Worker(Closing):
         device: 'cpu' hides the GPUs from TensorFlow; 'gpu' or a device name leaves them in sight (nodes go
             there by the DEFAULT_DEVICE of `load`).
         op_libraries: libraries of custom ops (.so) to load with TensorFlow.
-        runtime: 'capi' or 'python' to have that one; by default what GDSURGEON_RUNTIME says, else the C API
-            if it can be had.
+        runtime: 'capi' or 'python' to have that one, or the folder of a release (`released`); by default what
+            GDSURGEON_RUNTIME says, else the C API if it can be had.
         verbose: pass TensorFlow's own log on to standard error, line by line, as data.
         allow_ops: leave files and the network open to the process, which is locked in otherwise.
         target: the 'grpc://host:port' of the TensorFlow server that sessions may have; '' for none.
@@ -199,7 +199,7 @@ class Worker(Closing):
         return os.posix_spawn(
             sys.executable or "python3",
             [sys.executable or "python3", *flags, "-c", boot],
-            environment(self._verbose, self._cpu_only),
+            environment(self._verbose, self._cpu_only, self._runtime),
             # All other descriptors are closed: Python opens none that a child inherits.
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, log_fd, 1),

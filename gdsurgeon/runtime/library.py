@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, TypeVar
 
@@ -101,17 +101,29 @@ _OPTIONAL: dict[str, tuple[type | None, list[type]]] = {  # c_api_experimental.h
 }
 
 
+LATER = frozenset(
+    """
+    TF_ImportGraphDefOptionsSetDefaultDevice TF_StringCopy TF_StringGetDataPointer TF_StringGetSize TF_StringInit
+    """.split()
+)
+"""Functions that older releases, from 1.4 on, have not got."""
+
 T = TypeVar("T")
 
 
 class Library:
-    """The functions of the C API as attributes, with their argument types declared."""
+    """The functions of the C API as attributes, with their argument types declared.
 
-    def __init__(self, libraries: list[ctypes.CDLL]) -> None:
+    Args:
+        libraries: in which they are looked for.
+        later: those that need not be there.
+    """
+
+    def __init__(self, libraries: list[ctypes.CDLL], later: Collection[str] = ()) -> None:
         for name, (result, arguments) in (_FUNCTIONS | _OPTIONAL).items():
             found = next((getattr(lib, name) for lib in libraries if hasattr(lib, name)), None)
             if found is None:
-                if name in _OPTIONAL:
+                if name in _OPTIONAL or name in later:
                     continue
                 raise LibraryUnusable(f"TensorFlow's libraries have no {name}")
             found.restype, found.argtypes = result, arguments
@@ -175,6 +187,27 @@ def load() -> Library:
     library = Library(libraries[::-1])
     _load_plugins(library, folder)
     return library
+
+
+def load_release(folder: str) -> Library:
+    """Load the C API of a release whose libraries lie in FOLDER, wherever in it; see `gdsurgeon.runtime.released`.
+
+    Raises:
+        LibraryUnusable: there is none, or it does not load.
+    """
+    paths = sorted(os.path.join(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names)
+    found = [
+        path
+        for stem in ("libtensorflow_framework.so", "libtensorflow_cc.so", "_pywrap_tensorflow_internal.so")
+        for path in paths
+        if os.path.basename(path).startswith(stem)
+    ]
+    if not found:
+        raise LibraryUnusable("it holds no library of TensorFlow")
+    try:
+        return Library([_open(path) for path in found][::-1], LATER)
+    except OSError as error:
+        raise LibraryUnusable(str(error)) from error
 
 
 def _library_paths(folder: str) -> list[str]:

@@ -27,8 +27,12 @@ _ROOMY = 4 << 30
 """Bytes: with less for the child, what it reserves in large pieces might be what is missing."""
 
 
-def environment(verbose: bool, cpu_only: bool) -> dict[str, str]:
-    """The environment of the child."""
+PRELOADED = "preloaded.so"
+"""A library in the folder of a release that is to be loaded before it."""
+
+
+def environment(verbose: bool, cpu_only: bool, runtime: str | None = None) -> dict[str, str]:
+    """The environment of the child; RUNTIME may be the folder of a release."""
     out = dict(os.environ)
     if memory_budget() >= _ROOMY and not is_memory_limited():
         out.setdefault("GLIBC_TUNABLES", _ALLOCATION)
@@ -38,6 +42,9 @@ def environment(verbose: bool, cpu_only: bool) -> dict[str, str]:
         out["CUDA_VISIBLE_DEVICES"] = "-1"
     else:
         out.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # not all of it for a short check
+    library = os.path.join(runtime or "", PRELOADED)
+    if runtime and os.path.exists(library):
+        out["LD_PRELOAD"] = library
     return out
 
 

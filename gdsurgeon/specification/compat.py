@@ -47,6 +47,8 @@ OTHER_INPUTS = frozenset(("Tile", "NoOp", "GatherV2", "Maximum", "NonMaxSuppress
 UNSAID = {"Equal": "incompatible_shape_error", "NotEqual": "incompatible_shape_error"}
 UNSAID |= {"TensorArrayV3": "identical_element_shapes", "VarHandleOp": "debug_name"}
 """Attrs that may go whatever they hold; of the others only those that hold the default."""
+UNREAD = frozenset(("tensor", "func", "list(func)"))
+"""Kinds of attrs of which a release limits nothing."""
 UNSAID_OF_CALLS = frozenset(("output_shapes", "parallel_iterations", "config", "config_proto", "executor_type"))
 
 
@@ -225,11 +227,18 @@ class _Record(NamedTuple):
 def _unfit(graph: Graph, wanted: Release) -> Iterator[tuple[str, list[str]]]:
     """The nodes of a graph, and of the functions that it uses, that RELEASE does not take, each with why."""
     producer = graph.store.versions.producer
+    seen: dict[tuple[object, ...], list[str]] = {}  # most nodes are like others
     for node in graph.nodes():
-        record = _Record(node.op, node.attr_keys, node.attr, len(node.inputs))
-        lines = list(_faults(record, wanted, graph.functions, producer))
-        if lines:
-            yield quoted(node.name), lines
+        definition, count = wanted.op_def(node.op), len(node.inputs)
+        kinds = definition.attrs if definition is not None else {}
+        keys = node.attr_keys
+        held = (node.attr_bytes(key) for key in keys if key in kinds and kinds[key].kind not in UNREAD)
+        form = (node.op, keys, count, *held)
+        if form not in seen:
+            record = _Record(node.op, keys, node.attr, count)
+            seen[form] = list(_faults(record, wanted, graph.functions, producer))
+        if seen[form]:
+            yield quoted(node.name), seen[form]
     for name, lines in _unfit_functions(graph, wanted):
         yield f"in the function {quoted(name)}", lines
 
@@ -280,7 +289,7 @@ def _faults(record: _Record, wanted: Release, library: FunctionLibrary, producer
     needed = (attr.name for attr in definition.attrs.values() if not attr.has_default)
     yield from (f"lacks {name}" for name in needed if name not in keys)
     for attr in definition.attrs.values():
-        if attr.name in keys and attr.kind not in ("tensor", "func", "list(func)"):
+        if attr.name in keys and attr.kind not in UNREAD:
             value = record.value(attr.name)
             if value is not None and value.WhichOneof("value") not in (None, "placeholder"):
                 yield from (f"has {attr.name} {what}" for what in _wrong(value, attr, wanted))

@@ -132,8 +132,7 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         return
     if proof.level == "load":
         yield "proven", f"it loads ({proof.runtime}, {proof.seconds:.1f} s); not run"
-        if proof.served:
-            yield "served", f"tf.saved_model.load {proof.served}"
+        yield from _elsewhere(proof)
         return
     if proof.feeds:
         yield "fed", listed((f"{printable(n)} {t}" for n, t in proof.feeds.items()), 4)
@@ -159,8 +158,15 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
         what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
     yield "proven", f"{what} {where}"
+    yield from _elsewhere(proof)
+
+
+def _elsewhere(proof: Proof) -> Iterator[tuple[str, str]]:
+    """What others make of the result."""
     if proof.served:
         yield "served", f"tf.saved_model.load {proof.served}"
+    if proof.released:
+        yield "run in", proof.released
 
 
 def returned(output: OutputProof) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import kind_of, plain
 from gdsurgeon.graph.body import Body
@@ -42,7 +43,9 @@ class Unknown(NamedTuple):
 def unknown_to(graph: Graph, release: Release) -> list[Unknown]:
     """All that RELEASE does not know of the nodes of GRAPH, and of the functions that these come to use."""
     look = _Look(graph, release)
-    out = [unknown for node in graph.nodes() for unknown in look.at("", node)]
+    topology = topology_of(graph)
+    looked_at = topology.with_ops(op for op in topology.ops() if look.may_lack(op))
+    out = [unknown for number in looked_at for unknown in look.at("", topology.node(number))]
     for name in sorted(used_functions(graph)):
         if name in graph.functions:
             body = Body(graph, name, {}, lenient=True)
@@ -93,19 +96,26 @@ class _Look:
             self._alike[op] = self._release.knows_as(op, self._newest)
         return self._definitions[op]
 
+    def may_lack(self, op: str) -> bool:
+        """Whether the release may not know something of a node of OP."""
+        definition = self._definition(op)
+        if definition is None or not self._alike[op] or definition.removed_in:
+            return True
+        has_types = any("type" in attr.kind and not attr.allowed for attr in definition.attrs.values())
+        return has_types and self._release.last_dtype < self._newest.last_dtype
+
     def at(self, function: str, node: Node) -> Iterator[Unknown]:
         """What is unknown of NODE."""
         definition = self._definition(node.op)
         for kind, key, text in self._lines(node, definition):
             yield Unknown(function, node.name, node.op, kind, key, text)
-        for read in node.inputs:
-            producer = self._definition(read.node.op) if read.node.exists else None
-            if producer is None or self._alike[read.node.op] or read.index == 0:
-                continue
-            count = arg_count(producer.outputs, producer, read.node.plain_attr)
-            if read.index >= count:
-                text = f"{read.node.op} gives {counted(count, 'output')}, and output {read.index} is read"
-                yield Unknown(function, read.node.name, read.node.op, "outputs", "", text)
+        newest = None if definition is None or self._alike[node.op] else self._newest.op_def(node.op)
+        if definition is not None and newest is not None and len(definition.outputs) < len(newest.outputs):
+            count = arg_count(definition.outputs, definition, node.plain_attr)
+            read = {read.index for user in node.graph.users(node) for read in user.inputs if read.node is node}
+            for index in sorted(index for index in read if index >= count):
+                text = f"{node.op} gives {counted(count, 'output')}, and output {index} is read"
+                yield Unknown(function, node.name, node.op, "outputs", "", text)
 
     def _lines(self, node: Node, definition: OpDef | None) -> Iterator[tuple[str, str, str]]:
         if definition is None:
@@ -148,10 +158,17 @@ class _Look:
 
     def _types(self, node: Node, attr: AttrDef) -> Iterator[tuple[str, str, str]]:
         """DataTypes of which the release has never heard."""
+        data = node.attr_bytes(attr.name) or b""
+        if len(data) == 2 and data[0] == _TYPE and data[1] <= self._release.last_dtype:
+            return  # as nearly all of them
         value = node.attr(attr.name)
         for dtype in [] if value is None else [value.type] if attr.kind == "type" else value.list.type:
             if base_dtype(dtype) > self._release.last_dtype:
                 yield "value", attr.name, f"there is no {dtype_name(dtype)}, which {node.op} has as {quoted(attr.name)}"
+
+
+_TYPE = 0x30
+"""The tag of the DataType in an AttrValue."""
 
 
 def _unfit(node: Node, attr: AttrDef) -> Iterator[tuple[str, str, str]]:

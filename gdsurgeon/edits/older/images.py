@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gdsurgeon.edits.older.broadcasting import shape_of
 from gdsurgeon.edits.older.site import Rule, Site, typed
-from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, base_dtype
 
 _MORE = ("pad_to_max_output_size",)
@@ -24,19 +24,22 @@ def _nms(site: Site) -> str:
 
 
 def _nms_v3(site: Site) -> str:
-    """The boxes of V2, those with a score above the threshold: they come first, the better before the worse."""
+    """The boxes of V2, without those whose score is not above the threshold: they are made the last, NaN ones, too."""
+    site.note(
+        "NonMaxSuppressionV2 treats boxes that are not finite in a way of its own: of finite ones it selects the same"
+    )
     boxes, scores, most, overlap, threshold = site.node.inputs
     dtype = base_dtype(scores.dtype)
     kept = {key: value for key, value in site.node.attrs() if key in ("T", "T_threshold")}
-    chosen = site.add("chosen", "NonMaxSuppressionV2", [boxes, scores, most, overlap], **kept)
+    above = site.add("above", "Greater", [scores, threshold], **typed(T=dtype))
+    lowest = [shape_of(site, scores, "shape"), site.const("lowest", dtype, float("-inf"))]
+    masked = [above, scores, site.add("low", "Fill", lowest, **typed(T=dtype))]
+    rated = site.add("scores", "Select", masked, **typed(T=dtype))
+    chosen = site.add("chosen", "NonMaxSuppressionV2", [boxes, rated, most, overlap], **kept)
     axis = site.ints("axis", 0)
-
-    def gathered(name: str, values: Output, indices: Output, itype: int) -> Output:
-        dtypes = typed(Tparams=base_dtype(values.dtype), Tindices=itype, Taxis=INT32)
-        return site.add(name, "GatherV2", [values, indices, axis], **dtypes)
-
-    above = site.add("above", "Greater", [gathered("scores", scores, chosen, INT32), threshold], **typed(T=dtype))
-    rows = site.add("rows", "Where", [above], **typed(T=BOOL))
+    dtypes = typed(Tparams=BOOL, Tindices=INT32, Taxis=INT32)
+    meant = site.add("meant", "GatherV2", [above, chosen, axis], **dtypes)
+    rows = site.add("rows", "Where", [meant], **typed(T=BOOL))
     flat = site.add("flat", "Reshape", [rows, site.ints("vector", [-1])], **typed(T=INT64, Tshape=INT32))
     dtypes = typed(Tparams=INT32, Tindices=INT64, Taxis=INT32)
     return site.become("GatherV2", [chosen, flat, axis], drop=("T", "T_threshold"), attrs=dtypes)
@@ -45,5 +48,5 @@ def _nms_v3(site: Site) -> str:
 RULES = (
     Rule("NonMaxSuppressionV5", "NonMaxSuppressionV3", "soft_nms_sigma 0, no padding, output 0 alone is read", _nms),
     Rule("NonMaxSuppressionV4", "NonMaxSuppressionV3", "no padding, output 0 alone is read", _nms),
-    Rule("NonMaxSuppressionV3", "NonMaxSuppressionV2, then those above the threshold", "", _nms_v3),
+    Rule("NonMaxSuppressionV3", "NonMaxSuppressionV2, then those above the threshold", "finite boxes", _nms_v3),
 )

@@ -1,0 +1,121 @@
+"""Whether another release of TensorFlow takes a graph, and gives what this one gives: it runs it, on the same feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gdsurgeon.errors import GdsurgeonError, Line, UsageError, ValidationError, printable, quoted
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.plan import plan_with
+from gdsurgeon.proof.progress import Event
+from gdsurgeon.proof.proof import difference
+from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.trial import EDITED
+from gdsurgeon.runtime.failures import TensorFlowMissing
+from gdsurgeon.runtime.released import unpacked
+from gdsurgeon.text import counted, named
+
+RTOL, ATOL = 1e-3, 1e-4
+"""By how much floats may differ: releases have kernels of their own. RTOL is of the largest element of a tensor."""
+RELEASED = "the other release"
+
+
+def check_released(
+    executor: Executor,
+    graph: Graph,
+    overrides: Overrides,
+    path: str,
+    load: Callable[[Executor], None],
+    *,
+    runs: bool = True,
+) -> str:
+    """Has the release in PATH run the edited graph on what this TensorFlow is fed, and compares what both give.
+
+    Args:
+        executor: has loaded GRAPH as the edited one.
+        graph: the edited graph.
+        overrides: what the user says of feeds.
+        path: a wheel, or a folder into which one was unpacked.
+        load: has an executor load the edited graph.
+        runs: whether it is run; else it only has to load.
+
+    Returns:
+        What that has shown.
+
+    Raises:
+        ValidationError: the release does not load the graph, does not run it, or gives something else.
+        UsageError: PATH holds no release.
+        NotValidatedError: its libraries cannot be loaded here.
+    """
+    executor.progress(Event("proving"))
+    try:
+        with unpacked(path) as folder:
+            reads = (*executor.settings.reads, folder, path)
+            with Executor(executor.settings._replace(release=folder, reads=reads)) as other:
+                name = other.version().partition(" (")[0]
+                try:
+                    load(other)
+                    load(executor)
+                    other.loaded(EDITED)
+                    return f"{name} {_compared(executor, other, graph, overrides) if runs else 'loads it'}"
+                except Refused as refused:
+                    raise ValidationError(f"{name} does not take the result: {printable(refused.text)}") from refused
+                except GdsurgeonError as error:
+                    raise ValidationError(f"in {name}: {error.message}", details=error.details) from error
+    except TensorFlowMissing as missing:
+        line = Line("{run_in} {path}: {reason}", path=printable(path), reason=printable(str(missing)))
+        raise UsageError(line) from missing
+
+
+def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Overrides) -> str:
+    """Runs the graph here and there. Raises ValidationError where the values are not near."""
+    plan = plan_with(executor.settings, graph)
+    plan = replace(plan.only(set(plan.fetches) - plan.random), beside=[])
+    if not plan.fetches:
+        return "loads it; nothing of it can be compared"
+    here = Subject(executor, EDITED, graph, plan=plan, overrides=overrides, options=SubjectOptions("here"))
+    here.initialize()
+    there: Subject | None = None
+    largest = 0.0
+    for sample in range(here.calls):
+        feeds, begun = here.start(sample, {})
+        here.wait(begun)
+        bound = {name: executor.fetched(value) for name, value in feeds.items()}
+        if there is None:
+            options = SubjectOptions(RELEASED, bound=frozenset(bound))
+            there = Subject(other, EDITED, graph, plan=plan, options=options)
+            there.initialize()
+        _, begun = there.start(sample, dict(bound))
+        there.wait(begun)
+        largest = max(largest, *(_difference(here, there, sample, group) for group in range(len(plan.groups))))
+        here.finish(sample)
+        there.finish(sample)
+    outputs = counted(len(plan.fetches), "output")
+    equal = "bit-identical" if not largest else f"largest difference {largest:.1e}"
+    return f"gives the same: {outputs}, {counted(here.calls, 'sample')}, {equal}"
+
+
+def _difference(here: Subject, there: Subject, sample: int, group: int) -> float:
+    """The largest difference of a group of fetches. Raises ValidationError: they are not near."""
+    names = here.plan.groups[group]
+    given = [there.executor.tensor(there.result(sample, group), place) for place in range(len(names))]
+    here.executor.put(RELEASED, given)
+    pairs = [(place, place) for place in range(len(names))]
+    asked = here.executor.compare(here.result(sample, group), RELEASED, pairs, rtol=RTOL, atol=ATOL)
+    found = here.executor.comparisons(asked)
+    largest = [
+        max(abs(each.minimum or 0.0), abs(each.maximum or 0.0))
+        for each in here.executor.statistics(here.result(sample, group))
+    ]
+    wrong = {
+        name: c
+        for name, c, most in zip(names, found, largest, strict=True)
+        if not c.close and (c.max_abs is None or c.max_abs > RTOL * most)
+    }
+    if wrong:
+        details = tuple(f"{quoted(name)}: {difference(c)}" for name, c in wrong.items())
+        raise ValidationError(f"{named(list(wrong), 3)} {'differs' if len(wrong) == 1 else 'differ'}", details=details)
+    return max(c.max_abs or 0.0 for c in found)

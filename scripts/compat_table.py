@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Makes every model of a folder, and some of Keras, fit for older TensorFlows, runs them there, and writes a page.
+
+    python scripts/compat_table.py FOLDER --release 1.4=PATH --release 1.15=PATH ...        print the page
+    python scripts/compat_table.py FOLDER --release ... -o docs/compat-on-models.md         write it
+
+PATH is the wheel of the release, or a folder into which one was unpacked; see `scripts/make_release_table.py` for how
+to get one. Each model that runs here is given to `gdsurgeon compat --target RELEASE --run-in PATH`. What that writes
+(exit code 0) has run in the release itself, on the same feeds, and given the same; of what it refuses (4) the release
+is asked whether it takes the model as it is, which it must not. Any other end is a defect: the script ends with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.container.load import open_model
+from gdsurgeon.container.wanted import ALL
+from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.trial import ORIGINAL
+from gdsurgeon.runtime.released import unpacked
+
+HEAD = """\
+# Models for older TensorFlows
+
+What becomes of `compat` on models that others have published, and on some that Keras makes of random weights, for
+releases of TensorFlow that are there to be asked. Made by `scripts/compat_table.py`: what is written has run in the
+release itself, on the same feeds; the number is the largest difference from what TensorFlow gives today. Of what is
+refused the release was asked whether it takes the model as it is, and does not. =: it knows all of the model already.
+
+"""
+
+
+KNOWN = {
+    "od_hand_ssd.meta": "its variables have no values and are made up: what it computes is not finite, and boxes that "
+    "are not finite are treated in another way by each kernel",
+    "opencv_face_detector_uint8.pb": "it gives NaN throughout from 1.12 on, and numbers in 1.4",
+    "serving_half_plus_two_sm": "1.4 cannot read its checkpoint, which is compressed and stays as it is",
+}
+"""Models that give something else in a release, and why."""
+
+
+class Run(NamedTuple):
+    """What has become of a model for a release.
+
+    Attributes:
+        code: the exit code of `compat`.
+        told: the difference, or what was refused.
+        there: what the release says of the model as it is, where that was asked.
+    """
+
+    model: str
+    release: str
+    code: int
+    told: str
+    there: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the release agrees."""
+        is_known = self.code == 5 and self.model in KNOWN
+        return self.code == 0 or (self.code == 4 and bool(self.there)) or is_known
+
+
+def main() -> int:
+    """Runs the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("-o", dest="out", type=Path)
+    parser.add_argument("--release", action="append", default=[], metavar="RELEASE=PATH", help="A release to ask.")
+    parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
+    parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
+    parser.add_argument("--make-keras", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.make_keras is not None:
+        make_keras(options.make_keras)
+        return 0
+    releases = dict(text.split("=", 1) for text in options.release)
+    with tempfile.TemporaryDirectory() as made, contextlib.ExitStack() as stack:
+        keras = options.keras or Path(made)
+        if not list(keras.glob("*.pb")):
+            keras.mkdir(exist_ok=True)
+            subprocess.run([sys.executable, __file__, "--make-keras", str(keras)], check=True, capture_output=True)
+        paths = [*sorted(options.folder.iterdir()), *sorted(keras.glob("*.pb"))]
+        folders = {name: stack.enter_context(unpacked(path)) for name, path in releases.items()}
+        runs = [run for path in paths if fnmatch(path.name, options.models) for run in runs_of(path, releases, folders)]
+    text = page(runs)
+    if options.out is None:
+        print(text, end="")
+    else:
+        options.out.write_text(text)
+    return 0 if all(run.is_right for run in runs) else 1
+
+
+def runs_of(path: Path, releases: Mapping[str, str], folders: Mapping[str, str]) -> Iterator[Run]:
+    """What becomes of the model at PATH; nothing where it does not run here."""
+    if called("validate", str(path), "--samples", "1")[0]:
+        return
+    for release, place in releases.items():
+        with tempfile.TemporaryDirectory() as folder:
+            out = str(Path(folder) / "out.pb")
+            code, said = called("compat", str(path), "--target", release, "-o", out, "--run-in", place)
+        there = asked(path, folders[release], place) if code == 4 else ""
+        run = Run(path.name, release, code, told(code, said), there)
+        print(f"{run.model} {release}: {code} {run.told[:90]} | {there[:90]}", file=sys.stderr, flush=True)
+        yield run
+
+
+def called(*arguments: str) -> tuple[int, str]:
+    """The exit code of a command that is run in this process, and what it says."""
+    terminal.__init__()  # type: ignore[misc]
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+        code = exit_code(list(arguments))
+    return code, errors.getvalue()
+
+
+def told(code: int, said: str) -> str:
+    """What matters of what `compat` SAID."""
+    lines = said.splitlines()
+    if code == 0:
+        ran = next((line for line in lines if line.startswith("  run in")), "")
+        found = re.search(r"(bit-identical|largest difference (\S+))$", ran)
+        same = "= " if any(line.startswith("Note: nothing would change") for line in lines) else ""
+        return same + ((found[2] or "0") if found else ran.partition(" gives ")[2] or "loads it")
+    at = next((number for number, line in enumerate(lines) if line.startswith("Error: ")), len(lines))
+    details = [line.strip() for line in lines[at + 1 :] if line.startswith("  ")]
+    if code != 4:
+        return "; ".join([*lines[at : at + 1], *details[:2]])
+    return "; ".join(detail.partition(": ")[0] for detail in details) or " ".join(lines[at : at + 1])
+
+
+def asked(path: Path, folder: str, place: str) -> str:
+    """What a release says against the model at PATH; '' where it takes it."""
+    settings = Settings(release=folder, reads=(folder, place, str(path)), allow_ops=True)
+    with Executor(settings) as executor:
+        try:
+            executor.load_source(ORIGINAL, open_model(str(path), ALL).graph)
+            executor.loaded(ORIGINAL)
+        except Refused as refused:
+            return refused.text
+        except GdsurgeonError as error:
+            return error.message
+    return ""
+
+
+def page(runs: Sequence[Run]) -> str:
+    """The page: a table of differences, and below it what was refused, with what the release says."""
+    models, releases = (list(dict.fromkeys(names)) for names in ([r.model for r in runs], [r.release for r in runs]))
+    lines = [f"| model | {' | '.join(releases)} |", "|---|" + "---|" * len(releases)]
+    by_place = {(run.model, run.release): run for run in runs}
+    for model in models:
+        cells = [cell(by_place[model, release]) for release in releases]
+        lines.append(f"| `{model}` | {' | '.join(cells)} |")
+    written, refused = (sum(run.code == code for run in runs) for code in (0, 4))
+    lines += ["", f"{len(runs):,} models and releases: {written:,} written and run there, {refused:,} refused."]
+    lines += ["", "## What is refused", ""]
+    lines += ["| model | release | has no older form | the release says |", "|---|---|---|---|"]
+    lines += [row(run, run.told, run.there) for run in runs if run.code == 4]
+    lines += [
+        "",
+        "## What is told to be something else there",
+        "",
+        "| model | release | told | why |",
+        "|---|---|---|---|",
+    ]
+    lines += [row(run, run.told, KNOWN.get(run.model, "")) for run in runs if run.code not in (0, 4)]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def cell(run: Run) -> str:
+    """The largest difference, or that it is refused."""
+    return run.told if run.code == 0 else "refused" if run.code == 4 else "told to differ"
+
+
+def row(run: Run, *texts: str) -> str:
+    """A line of a table about RUN."""
+    return f"| `{run.model}` | {run.release} | {' | '.join(map(plain, texts))} |"
+
+
+def plain(text: str) -> str:
+    """TEXT in a cell of a table."""
+    text = re.sub(r"/\S+/(?=\w)", "", text)
+    short = text if len(text) <= 160 else f"{text[:160]}..."
+    return re.sub(r"[|<>*`]", " ", short).replace("_", r"\_")
+
+
+def make_keras(folder: Path) -> None:
+    """Writes frozen models of Keras with random weights, of all variables, into FOLDER."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    def lstm() -> keras.Model:
+        given = keras.Input((7, 5))
+        return keras.Model(given, keras.layers.Dense(2)(keras.layers.LSTM(8)(given)))
+
+    def transformer() -> keras.Model:
+        given = keras.Input((12,), dtype="int32")
+        x = keras.layers.Embedding(50, 16)(given)
+        for _ in range(2):
+            x = keras.layers.LayerNormalization()(x + keras.layers.MultiHeadAttention(2, 8)(x, x))
+            x = keras.layers.LayerNormalization()(
+                x + keras.layers.Dense(16)(keras.layers.Dense(32, activation="gelu")(x))
+            )
+        x = keras.layers.GlobalAveragePooling1D()(x)
+        return keras.Model(given, keras.layers.Dense(3, activation="softmax")(x))
+
+    makers = {
+        "keras_lstm": lstm,
+        "keras_transformer": transformer,
+        "keras_mobilenetv2": lambda: keras.applications.MobileNetV2(weights=None, input_shape=(96, 96, 3)),
+        "keras_resnet50": lambda: keras.applications.ResNet50(weights=None, input_shape=(64, 64, 3)),
+    }
+    rng = np.random.default_rng(0)
+    for name, make in makers.items():
+        model = make()
+        for weight in model.weights:
+            if "moving" in weight.path or weight.path.endswith(("beta", "gamma", "bias")):
+                weight.assign(rng.uniform(0.5, 1.5, weight.shape))
+        given = model.inputs[0]
+        spec = tf.TensorSpec([None, *given.shape[1:]], given.dtype, name="x")
+        function = tf.function(lambda x, model=model: model(x, training=False)).get_concrete_function(spec)
+        frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
+        (folder / f"{name}.pb").write_bytes(frozen.graph.as_graph_def().SerializeToString())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

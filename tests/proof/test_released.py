@@ -1,0 +1,119 @@
+"""Whether another release takes a graph and gives the same: the one that is installed is asked, as if it were one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from support.desk import Desk
+from support.graphs import FLOAT, INT32, STRING, add, graph, graph_bytes, node, placeholder, scalar, versions
+
+from gdsurgeon.errors import GdsurgeonError, UsageError, ValidationError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.released import check_released
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.trial import EDITED
+from gdsurgeon.runtime.process import PRELOADED, environment
+from gdsurgeon.runtime.released import unpacked
+from gdsurgeon.runtime.strings import packed_strings, unpacked_strings
+
+X = placeholder("x", shape=(2, 3))
+
+
+@pytest.fixture
+def here() -> Iterator[Executor]:
+    with Executor(Settings()) as executor:
+        yield executor
+
+
+def installed() -> str:
+    spec = find_spec("tensorflow")
+    assert spec is not None and spec.submodule_search_locations
+    return next(iter(spec.submodule_search_locations))
+
+
+def released(executor: Executor, *records: bytes, there: tuple[bytes, ...] = (), **options: bool) -> str:
+    """What the installed TensorFlow says of RECORDS as another release, which is given THERE in their place."""
+
+    def load(which: Executor) -> None:
+        which.load_bytes(EDITED, graph_bytes(*(there if there and which is not executor else records)))
+
+    return check_released(executor, graph(*records), Overrides(), installed(), load, **options)
+
+
+@pytest.mark.tensorflow
+def test_another_release_gives_the_same_or_not(here: Executor) -> None:
+    """What is random is drawn once, and fed to both; strings and batches are handed over."""
+    drawn = node("r", "RandomUniform", ["shape"], T=INT32, dtype=FLOAT)
+    shape = node("shape", "Shape", ["x"], T=FLOAT, out_type=INT32)
+    text = [placeholder("s", STRING, (2,)), node("joined", "StringJoin", ["s", "s"], N=2)]
+    records = [X, add("y", "x", "r"), shape, drawn, *text]
+    said = released(here, *records)
+    assert said.startswith("TensorFlow 2.") and said.endswith("outputs, 2 samples, bit-identical")
+    assert released(here, *records, runs=False).endswith(" loads it")
+    far = [X, node("y", "Mul", ["x", "r"], T=FLOAT), shape, drawn, *text]
+    with pytest.raises(ValidationError, match=r"in TensorFlow 2\.\S+: y differs") as caught:
+        released(here, *records, there=tuple(far))
+    assert caught.value.details[0].startswith("'y': 6 of 6 elements differ")
+    near = [X, node("q", "Mul", ["x", "r"], T=FLOAT), scalar("eps", 1e-6), add("near", "x", "eps"),
+            add("y", "near", "r"), shape, drawn, *text]  # fmt: skip
+    assert "largest difference" in released(here, *records, there=tuple(near))
+    with pytest.raises(ValidationError, match=r"TensorFlow 2\.\S+ does not take the result: .*'Foo'"):
+        released(here, *records, there=(X, node("y", "Foo", ["x"])))
+
+
+@pytest.mark.tensorflow
+def test_the_command_runs_the_result_there(desk: Desk) -> None:
+    desk.put("model.pb", graph_bytes(X, add("y", "x", "x"), trailer=versions(24)))
+    ran = desk.run("compat", "model.pb", "--target", "1.4", "-o", "out.pb", "--run-in", installed())
+    assert ran.code == 0 and "  run in   TensorFlow 2." in ran.err
+    ran = desk.run(
+        "compat", "out.pb", "--target", "1.4", "-o", "same.pb", "--run-in", installed(), "--report", "r.json"
+    )
+    assert ran.code == 0 and "nothing would change" in ran.err and "gives the same: 1 output" in ran.err
+    assert '"released": "TensorFlow 2.' in (desk.folder / "r.json").read_text()
+
+
+def test_what_is_no_release_is_refused(desk: Desk) -> None:
+    desk.put("model.pb", graph_bytes(X, add("y", "x", "x"), trailer=versions(24)))
+    call = ("compat", "model.pb", "--target", "1.4", "-o", "out.pb", "--run-in")
+    assert "there is no such wheel or folder" in desk.run(*call, "nothing.whl").err
+    assert "says not to" in desk.run(*call, ".", "--validate", "structure").err
+    assert desk.run("compat", "model.pb", "--target", "1.4", "--check", "--run-in", ".").code == 2
+
+
+@pytest.mark.tensorflow
+def test_a_folder_without_tensorflow(here: Executor, tmp_path: Path) -> None:
+    (tmp_path / "some.whl").write_bytes(b"no zip")
+    with pytest.raises(UsageError, match="neither a wheel nor a folder"):
+        check_released(here, graph(X), Overrides(), str(tmp_path / "some.whl"), lambda _: None)
+    with pytest.raises(GdsurgeonError, match="it holds no library of TensorFlow"):
+        check_released(here, graph(X), Overrides(), str(tmp_path), lambda _: None)
+
+
+def test_of_a_wheel_the_libraries_are_unpacked(tmp_path: Path) -> None:
+    wheel = tmp_path / "tensorflow-1.4.0.whl"
+    names = ["tensorflow/libtensorflow_framework.so.2", "a/purelib/tensorflow/python/_pywrap_tensorflow_internal.so"]
+    with ZipFile(wheel, "w") as archive:
+        for name in [*names, "tensorflow/__init__.py"]:
+            archive.writestr(name, "")
+    with unpacked(str(wheel)) as folder:
+        found = [os.path.relpath(os.path.join(place, n), folder) for place, _, ns in os.walk(folder) for n in ns]
+        assert sorted({*found} - {PRELOADED}) == sorted(names)
+        preloaded = environment(False, True, folder).get("LD_PRELOAD")
+        assert (preloaded is not None) == (PRELOADED in found)
+    assert (
+        not os.path.exists(folder) and "LD_PRELOAD" not in environment(False, True, "capi").keys() - os.environ.keys()
+    )
+
+
+def test_strings_of_older_releases_come_back() -> None:
+    texts = [b"", b"a", b"\0" * 300]
+    packed = packed_strings(texts)
+    assert packed[:24] == b"".join(n.to_bytes(8, "little") for n in (0, 1, 3))
+    assert unpacked_strings(packed, 3) == texts and unpacked_strings(b"", 0) == []
