@@ -17,6 +17,7 @@ import io
 import json
 import math
 import os
+import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -48,7 +49,19 @@ def image() -> Array:
 
 def sources() -> dict[str, Array]:
     """What every library can be given, by name."""
+    return images() | {"sound": sound()}
+
+
+def images() -> dict[str, Array]:
+    """The image as bytes, and as floats."""
     return {"bytes": image(), "floats": image().astype(np.float32)}
+
+
+def sound() -> Array:
+    """A tone that rises, and noise: 900 samples."""
+    at = np.arange(900) / 8000
+    noise = np.random.RandomState(0).randn(900) * 0.05
+    return (0.4 * np.sin(2 * np.pi * (300 + 4000 * at) * at) + noise).astype(np.float32)
 
 
 def sizes(source: str, method: str = "") -> tuple[tuple[int, int], ...]:
@@ -57,7 +70,7 @@ def sizes(source: str, method: str = "") -> tuple[tuple[int, int], ...]:
 
 
 def pillow() -> Iterator[Golden]:
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     picture = Image.fromarray(image())
     planes = [Image.fromarray(image()[..., channel].astype(np.float32)) for channel in range(3)]
@@ -75,6 +88,9 @@ def pillow() -> Iterator[Golden]:
     yield "bytes", "short-side(8, like=pillow, method=bilinear)", np.asarray(small)
     top, left = round((height - 6) / 2), round((width - 8) / 2)  # as torchvision's CenterCrop((6, 8))
     yield "bytes", "center-crop(6, 8, half=true)", image()[top : top + 6, left : left + 8]
+    for name, data in oriented_pictures().items():
+        upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data.tobytes())))
+        yield name, "decode-image(exif=true)", np.asarray(upright.convert("RGB"))
     for name, data in pictures().items():
         decoded = Image.open(io.BytesIO(data.tobytes()))
         if name == "jpeg-grey":
@@ -106,6 +122,39 @@ def pictures() -> dict[str, Array]:
     return out
 
 
+def oriented_pictures() -> dict[str, Array]:
+    """The image in JPEGs with an EXIF header of each orientation, in both orders of bytes, and in files without any."""
+    plain = pictures()
+    jpeg = plain["jpeg"].tobytes()
+    out = {"jpeg": jpeg, "png": plain["png"].tobytes(), "gif": plain["gif"].tobytes()}
+    for order in ("II", "MM"):
+        for orientation in range(1, 10):
+            out[f"exif-{order}-{orientation}"] = with_exif(jpeg, tiff(orientation, order))
+        out[f"exif-{order}-behind-an-odd-gap"] = with_exif(jpeg, tiff(6, order, start=27))
+        out[f"exif-{order}-beyond-the-end"] = with_exif(jpeg, tiff(6, order, says=1 << 30))
+        out[f"exif-{order}-before-the-beginning"] = with_exif(jpeg, tiff(6, order, says=0xFFFFFFF0))
+        for length in (7, 9, 24):
+            out[f"exif-{order}-of-{length}-bytes"] = with_exif(jpeg, tiff(6, order)[:length])
+    jfif = 20  # bytes of the mark and the segment that the files of JFIF begin with
+    out["exif-behind-jfif"] = jpeg[:jfif] + with_exif(jpeg[:2], tiff(8, "II"))[2:] + jpeg[jfif:]
+    return {name: np.frombuffer(data, np.uint8) for name, data in out.items()}
+
+
+def tiff(orientation: int, order: str, *, start: int = 8, says: int | None = None) -> bytes:
+    """A TIFF header with a directory of two entries at START, which SAYS that it is elsewhere."""
+    end = "<" if order == "II" else ">"
+    maker = struct.pack(end + "HHII", 0x010F, 2, 6, start + 2 + 2 * 12 + 4)
+    entry = struct.pack(end + "HHIHH", 0x0112, 3, 1, orientation, 0)
+    header = order.encode() + struct.pack(end + "HI", 42, start if says is None else says)
+    return header + b"\x12" * (start - 8) + struct.pack(end + "H", 2) + maker + entry + bytes(4) + b"maker\0"
+
+
+def with_exif(jpeg: bytes, header: bytes) -> bytes:
+    """JPEG with an APP1 segment that holds HEADER."""
+    content = b"Exif\0\0" + header
+    return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(content) + 2) + content + jpeg[2:]
+
+
 def opencv() -> Iterator[Golden]:
     import cv2
 
@@ -114,7 +163,7 @@ def opencv() -> Iterator[Golden]:
         "area": cv2.INTER_AREA,
     }  # fmt: skip
     for method, kernel in kernels.items():
-        for source, value in sources().items():
+        for source, value in images().items():
             for height, width in sizes(source, method):
                 if (source, method) != ("floats", "nearest-exact"):
                     steps = f"resize({height}, {width}, like=opencv, method={method})"
@@ -140,7 +189,7 @@ def keras() -> Iterator[Golden]:
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     import keras as k
 
-    given = sources()
+    given = images()
     for source, value in given.items():
         for method in ("bilinear", "nearest", "bicubic", "lanczos3", "lanczos5"):
             for height, width in sizes(source, method):
@@ -170,6 +219,30 @@ def tensorflow() -> Iterator[Golden]:
         yield "bytes", f"resize({height}, {width}, like=tf1, method={method})", found.numpy()
     corners = tf.compat.v1.image.resize_bilinear(value[None], (7, 6), align_corners=True)[0]
     yield "bytes", "resize(7, 6, method=bilinear, align-corners=true)", corners.numpy()
+    yield from signal()
+
+
+def signal() -> Iterator[Golden]:
+    import tensorflow as tf
+
+    samples, rate = sound(), 8000
+    spectra = (
+        (256, 128, 20, 80.0, 3800.0, None, 1),
+        (255, 100, 40, 0.0, 4000.0, None, 2),
+        (200, 80, 13, 125.0, 3000.0, 512, 1),
+    )
+    for frame, step, mels, lower, upper, fft, power in spectra:
+        spectrum = tf.abs(tf.signal.stft(samples, frame, step, fft)) ** power
+        weights = tf.signal.linear_to_mel_weight_matrix(mels, spectrum.shape[-1], rate, lower, upper)
+        more = f", power={power}" + (f", fft={fft}" if fft else "")
+        steps = f"log-mel({frame}, {step}, mels={mels}, lower={lower:g}, upper={upper:g}, rate={rate}{more})"
+        yield "sound", steps, tf.math.log(spectrum @ weights + 1e-6).numpy()
+    for window, stride, count in ((256, 128, 13), (200, 100, 10)):
+        spectrogram = tf.raw_ops.AudioSpectrogram(
+            input=samples[:, None], window_size=window, stride=stride, magnitude_squared=True
+        )
+        found = tf.raw_ops.Mfcc(spectrogram=spectrogram, sample_rate=rate, dct_coefficient_count=count)
+        yield "sound", f"mfcc({window}, {stride}, coefficients={count}, rate={rate})", found[0].numpy()
 
 
 LIBRARIES: dict[str, tuple[str, Callable[[], Iterator[Golden]]]] = {
@@ -187,7 +260,7 @@ def is_installed(library: str) -> bool:
 def goldens_of(library: str) -> dict[str, Array]:
     """What a library that is installed gives, by key."""
     out = {f"{library} {source} {steps}": array for source, steps, array in LIBRARIES[library][1]()}
-    return out | (pictures() if library == "pillow" else {})
+    return out | (oriented_pictures() | pictures() if library == "pillow" else {})
 
 
 def load() -> dict[str, Array]:

@@ -98,7 +98,7 @@ HINTS: Mapping[str, str] = {
     "no-batch-check": "--no-batch-check sets the shape all the same, for batches that are one",
     "no-graph": "checkpoint {prefix} lists its tensors; the graph is in a SavedModel or a .meta file, "
     "which the code of the model writes: tf.saved_model.save, Keras' model.export, Saver.save",
-    "one-size": "a step such as resize, letterbox or center-crop gives them one; "
+    "one-size": "a step such as resize, letterbox or center-crop gives them one, of sounds decode-wav(samples=N); "
     "batch=false in the step that decodes takes one item, and no batch",
     "on-the-cpu": "--device cpu runs it on the CPU",
     "other-feeds": "--shape NAME=1,2,3, --feed NAME=VALUE or --feeds FILE.npz say what it takes; "

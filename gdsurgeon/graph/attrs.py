@@ -147,6 +147,14 @@ def string_value(text: str) -> AttrValue:
     return bytes_value(text.encode("utf-8", "surrogateescape"))
 
 
+def strings_value(texts: Sequence[str]) -> AttrValue:
+    """An AttrValue that holds a list of strings."""
+    value = message("tensorflow.AttrValue")()
+    value.list.SetInParent()
+    value.list.s.extend(text.encode("utf-8", "surrogateescape") for text in texts)
+    return value
+
+
 def said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, AttrValue]:
     """The attrs that say how many inputs there are, and of which dtypes; none where the number cannot be right."""
     several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]

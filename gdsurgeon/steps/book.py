@@ -13,7 +13,10 @@ from gdsurgeon.steps.parse import parse
 from gdsurgeon.steps.step import REGISTERED, Step
 from gdsurgeon.text import near_miss
 
-FAMILIES = ("images", "resizing", "arithmetic", "layout", "scores", "classes", "boxes", "restoring", "results")
+FAMILIES = (
+    "images", "resizing", "arithmetic", "layout", "sounds", "texts", "records",
+    "scores", "classes", "boxes", "restoring", "results",
+)  # fmt: skip
 """The modules of this package whose functions are steps, in the order of the list of steps."""
 
 

@@ -15,6 +15,7 @@ from gdsurgeon.graph.attrs import (
     shape_value,
     shapes_value,
     string_value,
+    strings_value,
     type_value,
     types_value,
 )
@@ -24,7 +25,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import FLOAT32, INT32, DType
 from gdsurgeon.ops.op_defs import AttrDef, op_def
-from gdsurgeon.steps.value import Unfit, Value
+from gdsurgeon.steps.value import Unfit, Value, in_batch
 from gdsurgeon.text import listed
 from gdsurgeon.wire.messages import message
 
@@ -36,8 +37,8 @@ PRODUCER, MIN_CONSUMER = 134, 12
 
 _ENCODERS: dict[str, Callable[[Any], AttrValue]] = {
     "bool": bool_value, "float": float_value, "func": func_value, "int": int_value, "list(int)": ints_value,
-    "list(shape)": shapes_value, "list(type)": types_value, "shape": shape_value, "string": string_value,
-    "tensor": lambda value: value, "type": type_value,
+    "list(shape)": shapes_value, "list(string)": strings_value, "list(type)": types_value, "shape": shape_value,
+    "string": string_value, "tensor": lambda value: value, "type": type_value,
 }  # fmt: skip
 
 
@@ -131,8 +132,7 @@ class Builder:
         """VALUE as a batch of one: with a first dimension of 1."""
         assert value.shape is not None
         tensor = self.add("ExpandDims", value.tensor, self.constant(INT32, 0))
-        layout = f"N{value.layout}" if value.layout in ("HWC", "CHW") else ""
-        return value.but(tensor=tensor, shape=(1, *value.shape), layout=layout)
+        return value.but(tensor=tensor, shape=(1, *value.shape), layout=in_batch(value.layout))
 
     def without_batch(self, value: Value) -> Value:
         """The other way round."""

@@ -11,7 +11,7 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.steps.book import Written
 from gdsurgeon.steps.builder import Builder, empty_graph
 from gdsurgeon.steps.step import Raw
-from gdsurgeon.steps.value import Unfit, Value
+from gdsurgeon.steps.value import Unfit, Value, in_batch
 
 
 class Chain:
@@ -42,6 +42,7 @@ class Chain:
                 before = written.step.takes(wanted, written.arguments)
             except Unfit as error:
                 problem = EditError(f"{self.name(place)}: {error}", advice="say-raw")
+                wanted = wanted._replace(shape=None)
                 continue
             if before.dtype != wanted.dtype:  # it decodes, whatever is made of that
                 problem = None
@@ -100,5 +101,4 @@ def _mapped(build: Builder, batch: Output, item: Output, made: Value) -> Value:
         output_shapes=[made.shape],
         f=function.signature.name,
     )
-    layout = f"N{made.layout}" if made.layout in ("HWC", "CHW") else ""
-    return made.but(tensor=tensor, shape=(-1, *made.shape), layout=layout, beside={})
+    return made.but(tensor=tensor, shape=(-1, *made.shape), layout=in_batch(made.layout), beside={})

@@ -9,6 +9,7 @@ from gdsurgeon.ops.dtypes import INT32, INT64, STRING
 from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.kinds import FILE, TEXT, TEXTS, FileRead, whole
 from gdsurgeon.steps.layout import AXIS
+from gdsurgeon.steps.lines import lines
 from gdsurgeon.steps.scores import check_scores
 from gdsurgeon.steps.step import BEHIND, Parameter, step
 from gdsurgeon.steps.value import CLASSES, Unfit, Value
@@ -99,25 +100,12 @@ def labels(
 ) -> Value:
     if (file is None) == (names is None):
         raise Unfit("takes file=FILE or names=[...]: one of the two")
-    texts = _lines(file) if file is not None else [name.encode() for name in names or ()]
+    texts = lines(file, "names") if file is not None else [name.encode() for name in names or ()]
     beside = value.results.get(CLASSES)
     if beside is None or value.is_of == CLASSES:
         return _named(build, value, texts, first, other)
     named = _named(build, beside.value, texts, first, other)
     return value.but(results={**value.results, CLASSES: beside._replace(value=named)})
-
-
-def _lines(file: FileRead) -> list[bytes]:
-    """The names in FILE. Raises Unfit where it is no text, or has none."""
-    try:
-        lines = [line.removesuffix("\r") for line in file.data.decode("utf-8-sig").split("\n")]
-    except UnicodeDecodeError:
-        raise Unfit(f"{file.path} is not UTF-8 text") from None
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if not lines or "\0" in "".join(lines):
-        raise Unfit(f"{file.path} holds no names")
-    return [line.encode() for line in lines]
 
 
 def _named(build: Builder, value: Value, names: list[bytes], first: int, other: str | None) -> Value:

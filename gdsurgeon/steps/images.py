@@ -6,6 +6,7 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.ops.dtypes import STRING, UINT8
 from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.kinds import FLAG, choice, one_of
+from gdsurgeon.steps.orientation import upright
 from gdsurgeon.steps.step import FRONT, Arguments, Parameter, Raw, step
 from gdsurgeon.steps.value import CHANNELS, Unfit, Value
 
@@ -40,6 +41,7 @@ _DCT = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
     Parameter("channels", one_of(0, 1, 3, 4), "of the image: 1 grey, 3 RGB, 4 with alpha; 0: those of the file", 3),
     Parameter("format", choice("any", "jpeg", "png", "gif", "bmp"), "what the bytes are", "any"),
     Parameter("dct", choice("accurate", "fast", "default"), "how JPEGs are decoded", "accurate"),
+    Parameter("exif", FLAG, "whether a JPEG is turned upright, as its EXIF header says that it is looked at", False),
     BATCH,
     sides=(FRONT,),
     example="decode-image(channels=3) | resize(224, 224, like=pillow) | rescale(1/255)",
@@ -47,17 +49,22 @@ _DCT = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
     With dct=accurate, JPEG (baseline, progressive, grey, CMYK), PNG and GIF are what Pillow makes of them, bit for
     bit. TensorFlow's own default (dct=default) is off by up to 3 in most values of a JPEG. format=any takes JPEG, PNG
     and GIF; with dct=default BMP, too, by an op that TensorFlow has since 2.3. An image has 3 dimensions (height,
-    width, channels) and values of 0..255, uint8. A batch is a vector of texts, of images that may have different
-    sizes until a step gives them one.""",
+    width, channels) and values of 0..255, uint8. exif=true gives what Pillow's ImageOps.exif_transpose gives, bit for
+    bit, for all eight orientations; files without EXIF, and those that are no JPEG, are left as they are. A batch is
+    a vector of texts, of images that may have different sizes until a step gives them one.""",
     takes=bytes_in,
     one_by_one=True,
 )
-def decode_image(build: Builder, value: Value, *, channels: int, format: str, dct: str, batch: bool | None) -> Value:
+def decode_image(
+    build: Builder, value: Value, *, channels: int, format: str, dct: str, exif: bool, batch: bool | None
+) -> Value:
     del batch
     require_bytes(value)
     shape: Shape = (-1, -1, channels or -1)
     if format == "gif" and channels not in (0, 3):
         raise Unfit(f"makes 3 channels of a GIF, not {channels}")
+    if exif and format not in ("any", "jpeg"):
+        raise Unfit(f"exif=true is for JPEGs, and format is {format}")
     if format == "bmp":
         tensor = build.add("DecodeBmp", value.tensor, channels=channels)
     elif format == "png":
@@ -66,9 +73,10 @@ def decode_image(build: Builder, value: Value, *, channels: int, format: str, dc
         tensor = build.add("DecodeImage", value.tensor, channels=channels, expand_animations=False)
     else:
         tensor = build.add("DecodeJpeg", value.tensor, channels=channels, dct_method=_DCT.get(dct, ""))
-    return value.but(
+    image = value.but(
         tensor=tensor, dtype=UINT8, shape=shape, layout="HWC", colour=CHANNELS.get(channels, ""), low=0.0, high=255.0
     )
+    return upright(build, value.tensor, image) if exif else image
 
 
 @step(

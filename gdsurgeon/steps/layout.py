@@ -10,14 +10,14 @@ from gdsurgeon.ops.dtypes import INT32
 from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.kinds import NUMBER, WHOLES, choice, whole
 from gdsurgeon.steps.step import EITHER, Arguments, Parameter, Raw, step
-from gdsurgeon.steps.value import COLOURS, LAYOUTS, Unfit, Value
+from gdsurgeon.steps.value import COLOURS, LAYOUTS, SOUNDS, Unfit, Value, in_batch
 
 AXIS = whole(-254, 254)
 
 
 def _moved(value: Value, layouts: tuple[str, str], what: str) -> tuple[str, str]:
     """The layouts of VALUE before and after its channels move. Raises Unfit."""
-    if value.rank not in (3, 4):
+    if value.rank not in (3, 4) or value.layout in SOUNDS:
         raise Unfit(f"needs an image, which has 3 dimensions (4 in a batch), and gets {value.told}")
     given, wanted = (("N" if value.rank == 4 else "") + layout for layout in layouts)
     if value.layout == wanted:
@@ -101,7 +101,7 @@ def expand_dims(build: Builder, value: Value, *, axis: int) -> Value:
     if value.shape is None:
         return value.but(tensor=tensor, layout="")
     place = _axis(axis, len(value.shape) + 1)
-    layout = f"N{value.layout}" if value.layout in ("HWC", "CHW") and place == 0 else ""
+    layout = in_batch(value.layout) if place == 0 else ""
     return value.but(tensor=tensor, shape=(*value.shape[:place], 1, *value.shape[place:]), layout=layout)
 
 

@@ -12,7 +12,9 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import BOOL, STRING, DType
 
-LAYOUTS = ("HWC", "CHW", "NHWC", "NCHW")
+LAYOUTS = ("HWC", "CHW", "NHWC", "NCHW", "WC", "NWC")
+SOUNDS = ("WC", "NWC")
+"""Of the layouts those of sounds: samples, and channels last."""
 COLOURS = ("RGB", "BGR", "grey")
 
 CHANNELS = {1: "grey", 3: "RGB"}
@@ -24,6 +26,11 @@ LOG_PROBABILITIES = "log-probabilities"
 CLASSES = "classes"
 """What the numbers are, where that is known: along the last dimension they sum to one, are the logarithms of such, or
 each says a class."""
+
+
+def in_batch(layout: str) -> str:
+    """The layout of a batch of what has LAYOUT."""
+    return f"N{layout}" if layout and not layout.startswith("N") else ""
 
 
 class Unfit(Exception):
@@ -38,11 +45,12 @@ class Value:
         tensor: that it is.
         dtype: its type.
         shape: -1 for a dimension that is not known, None where not even the rank is.
-        layout: of an image, or a batch of them: one of `LAYOUTS`; '' where it is none, or nothing says so.
+        layout: of an image or a sound, or a batch of them: one of `LAYOUTS`; '' where it is none, or nothing says so.
         colour: one of `COLOURS`, or ''.
         low, high: between these it lies.
         is_reversed: whether a step has reversed its channels.
-        beside: what else the steps have by now, by name, such as the sample rate of a sound.
+        rate: samples of a sound in a second; 0 where that is not known.
+        beside: what else the steps have by now, by name, such as the sample rate that the file of a sound states.
         said: a tensor, and what its numbers are: see `PROBABILITIES`. It is true of that tensor, and no longer of what
             a later step makes of it.
         results: what the steps give besides, by what it is, such as the scores of classes.
@@ -57,6 +65,7 @@ class Value:
     low: float = -inf
     high: float = inf
     is_reversed: bool = False
+    rate: int = 0
     beside: Mapping[str, Value] = field(default_factory=dict)
     said: tuple[Output, str] | None = None
     results: Mapping[str, Result] = field(default_factory=dict)
@@ -136,6 +145,8 @@ class Value:
         if self.dtype == STRING:
             raise Unfit(f"needs an image, and gets {self.told}: decode-image makes one")
         self.require_numbers()
+        if self.layout in SOUNDS:
+            raise Unfit(f"needs an image, and gets a sound: {self.told}")
         if self.layout in ("CHW", "NCHW"):
             raise Unfit(f"takes images whose channels come last, and gets {self.layout}: it belongs before to-nchw")
         if self.rank is None:

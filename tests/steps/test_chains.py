@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.stepping import built, execute, png, typed
+from support.stepping import built, check_as_said, execute, joined, png, typed
 from support.tf_graphs import Builder
 
 import gdsurgeon as gds
-from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
@@ -21,7 +20,6 @@ from gdsurgeon.steps import postprocessing, preprocessing
 from gdsurgeon.steps.book import book, written
 from gdsurgeon.steps.raw import parse_raw
 from gdsurgeon.steps.value import Value
-from gdsurgeon.wire.write import read_chunks
 
 POOL = (
     "cast(float32)", "cast(uint8)", "cast(int32)", "cast(int8)", "cast(float16)", "cast(float64)", "cast(bool)",
@@ -37,10 +35,13 @@ POOL = (
     "pad(top=1, right=2, value=7)", "pad(bottom=1)", "to-nchw", "to-nhwc", "expand-dims(0)", "expand-dims(-1)",
     "squeeze(0)", "squeeze(-1)", "reshape([-1])", "reshape([2, -1, 3])", "transpose([1, 0, 2])",
     "transpose([0, 2, 1, 3])", "assume(low=-1e300, high=1e300)", "assume(layout=HWC)", "assume(colour=BGR)",
+    "mfcc(64, 30, coefficients=5, mels=10, rate=8000)", "mfcc(50, 50, mels=20, rate=16000)",
+    "log-mel(64, 30, mels=5, lower=100, upper=3000, rate=8000)",
+    "log-mel(50, 50, mels=4, lower=0, upper=4000, rate=8000, power=2, fft=128)", "assume(layout=WC)",
 )  # fmt: skip
 RAWS = (
     "uint8[5,4,3]", "uint8[2,6,5,3]", "float32[5,4,3]", "float32[1,3,6,5]", "int32[4,5,1]", "float64[3,2]", "bool[4]",
-    "int64[]", "float16[2,4,4,3]", "uint8[5,4,4]",
+    "int64[]", "float16[2,4,4,3]", "uint8[5,4,4]", "float32[200]", "float32[2,150]", "float32[170,1]", "float64[0,99]",
 )  # fmt: skip
 
 CHAINS = st.tuples(st.lists(st.sampled_from(POOL), min_size=1, max_size=6), st.sampled_from(RAWS))
@@ -49,7 +50,7 @@ CHAINS = st.tuples(st.lists(st.sampled_from(POOL), min_size=1, max_size=6), st.s
 def test_the_pool_has_every_step_that_takes_numbers() -> None:
     taking_bytes = {name for name, step in book().items() if step.one_by_one}
     here = {written(text)[0].step.name for text in POOL}
-    families = ("images", "resizing", "arithmetic", "layout")
+    families = ("images", "resizing", "arithmetic", "layout", "sounds")
     assert here == {name for name, step in book().items() if step.family in families} - taking_bytes
 
 
@@ -64,15 +65,6 @@ def opened(raw: str) -> str:
     dtype, shape = parse_raw(raw)
     assert shape is not None
     return dtype.name + format_shape((*(-1 for _ in shape[:-1]), *shape[-1:]))
-
-
-def check_as_said(found: np.ndarray[tuple[int, ...], np.dtype[np.generic]], value: Value) -> None:
-    assert found.dtype == numpy_dtype(value.dtype)
-    assert compatible(found.shape, value.shape)
-    if found.size and found.dtype.kind not in "bO":
-        near = 1e-2 if found.dtype == np.float16 else 1e-5
-        slack = near * (1 + np.abs(found).max().astype(np.float64))
-        assert value.low - slack <= found.min() and found.max() <= value.high + slack
 
 
 @pytest.mark.tensorflow
@@ -127,11 +119,6 @@ def some_chains(count: int) -> list[tuple[str, str, Value]]:
         except EditError:
             pass
     return out
-
-
-def joined(graphs: list[Graph]) -> Graph:
-    """GRAPHS as one: protobuf joins repeated fields."""
-    return gds.from_bytes(b"".join(read_chunks(graph.chunks()) for graph in graphs), "steps.pb")
 
 
 def check_proven(model: Graph, result: gds.EditResult, count: int) -> None:

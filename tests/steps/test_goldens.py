@@ -25,8 +25,14 @@ KEPT = SCRIPT.load()
 GOLDENS = {key: tuple(key.split(" ", 2)) for key in KEPT if " " in key}
 
 
+OPEN = {"bytes": "?,?,3", "floats": "?,?,3", "sound": "?"}
+"""The shape of a source, left open."""
+
+
 def tolerance(library: str, source: str, steps: str) -> float:
     """By how much numbers may differ, as the pages and `gdsurgeon steps` say it."""
+    if source == "sound":
+        return 1e-4
     exact = library in ("keras", "tensorflow") or "nearest" in steps or "decode" in steps or "crop" in steps
     return 0.0 if exact else 1.0 if source == "bytes" else 0.01
 
@@ -37,7 +43,10 @@ def test_steps_give_what_the_library_gives(key: str) -> None:
     library, source, steps = GOLDENS[key]
     wanted = KEPT[key]
     value = KEPT[source]
-    for raw in ["string"] if steps.startswith("decode") else [f"{value.dtype}[?,?,3]", f"{value.dtype}[13,11,3]"]:
+    sizes = ",".join(map(str, value.shape))
+    for raw in (
+        ["string"] if steps.startswith("decode") else [f"{value.dtype}[{dims}]" for dims in (OPEN[source], sizes)]
+    ):
         graph = built(steps, str(wanted.dtype), wanted.shape, raw=raw)
         found = execute(graph, value.tobytes() if raw == "string" else value)
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)

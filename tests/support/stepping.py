@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import gdsurgeon as gds
 from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.ops.kinds import TABLE_INITIALIZERS
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.steps import preprocessing
@@ -22,6 +24,7 @@ from gdsurgeon.steps.build import begin, finish
 from gdsurgeon.steps.chain import Chain
 from gdsurgeon.steps.raw import parse_raw
 from gdsurgeon.steps.value import Value
+from gdsurgeon.wire.write import read_chunks
 from support.running import run
 from support.tf_graphs import Builder
 
@@ -66,15 +69,25 @@ def png(pixels: Array) -> bytes:
     return out
 
 
+def wav(samples: Array, rate: int = 8000) -> bytes:
+    """A WAV file of 16 bits; SAMPLES has a column for each channel."""
+    data = samples.astype("<i2").tobytes()
+    channels = samples.shape[1]
+    form = struct.pack("<HHIIHH", 1, channels, rate, rate * channels * 2, channels * 2, 16)
+    chunks = b"fmt " + struct.pack("<I", 16) + form + b"data" + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
+
+
 def ops(graph: Graph) -> list[str]:
     """What the nodes of GRAPH are, constants left out."""
     return [node.op for node in graph.nodes() if node.op != "Const"]
 
 
 def execute(graph: Graph, value: Any, fetch: str = "x_preprocessed") -> Array:
-    """What GRAPH gives for VALUE at its placeholder `x`; texts are bytes, or lists of bytes."""
+    """What GRAPH gives for VALUE at its placeholder `x`, its tables filled; texts are bytes, or lists of bytes."""
     array = np.asarray(value, object) if isinstance(value, (bytes, list)) else np.asarray(value)
     with run.session(graph) as (executor, key):
+        executor.initialize(key, [node.name for node in graph.nodes() if node.op in TABLE_INITIALIZERS])
         executor._wait(executor._worker.run(key, "out", {"x": from_numpy(array)}, [fetch], []))
         found: Array = executor.tensor("out", 0).numpy()
     return found
@@ -94,3 +107,18 @@ def typed(steps: str, raw: str) -> tuple[Graph, Value]:
     build, value = begin("x", "_preprocessed", parse_raw(raw), is_declared=True)
     value = chain.apply(build, value)
     return finish(build, value, "x_preprocessed"), value
+
+
+def check_as_said(found: Array, value: Value) -> None:
+    """FOUND is of the type, the shape and the bounds of VALUE."""
+    assert found.dtype == numpy_dtype(value.dtype)
+    assert compatible(found.shape, value.shape)
+    if found.size and found.dtype.kind not in "bO":
+        near = 1e-2 if found.dtype == np.float16 else 1e-5
+        slack = near * (1 + np.abs(found).max().astype(np.float64))
+        assert value.low - slack <= found.min() and found.max() <= value.high + slack
+
+
+def joined(graphs: list[Graph]) -> Graph:
+    """GRAPHS as one: protobuf joins repeated fields."""
+    return gds.from_bytes(b"".join(read_chunks(graph.chunks()) for graph in graphs), "steps.pb")

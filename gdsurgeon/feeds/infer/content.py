@@ -24,7 +24,7 @@ class Content(NamedTuple):
         grows: whether a setting may as well be one larger.
         features: for ``example``, ``sequence`` and ``json`` the features, for ``csv`` the fields.
         dtype: for ``raw``, ``tensor`` and ``digits`` the DataType of what is read out of the text.
-        shape: for ``raw`` and ``tensor`` the shape of that.
+        shape: for ``raw`` and ``tensor`` the shape of that; for ``wav`` the sample rate, where that matters.
         method: for ``compressed`` how, for ``csv`` what parts the fields, for ``raw`` whether it is ``big`` endian, for
             ``shape`` the op that takes it.
         inner: for ``base64``, ``compressed``, ``raw``, ``tensor`` and ``digits`` what is in the text.

@@ -80,7 +80,7 @@ def _content_for(step: Step, depth: int) -> Content | None:
             if op in _JPEG_ONLY:
                 return Content("none", f"{for_step('JPEG images inside another text', step)}, cannot be made")
             kind, made = "png", "PNG images"
-        return Content(kind, for_step(made, step))
+        return Content(kind, for_step(made, step), shape=_rate(place) if kind == "wav" else ())
     if op in _PARSERS:
         return _example(step, depth)
     if op in ("DecodeRaw", "DecodePaddedRaw", "ParseTensor"):
@@ -95,6 +95,12 @@ def _content_for(step: Step, depth: int) -> Content | None:
         inner = number_content(Outlet(place, 0), dtype)
         return Content("digits", for_step("digits", step), dtype=dtype, inner=(inner,))
     return None
+
+
+def _rate(place: Place) -> tuple[int, ...]:
+    """The sample rate that a recording has to have, where the graph subtracts one from what the file states."""
+    rates = [user.ints(1) for user, slot in place.readers(1) if user.op == "Sub" and slot == 0]
+    return next((rate for rate in rates if len(rate) == 1 and 0 < rate[0] < 1 << 30), ())
 
 
 def _wrapped(step: Step, inner: Content) -> Content:

@@ -95,18 +95,18 @@ def bmp(pixels: Pixels) -> bytes:
     return b"BM" + struct.pack("<IHHI", 54 + len(data), 0, 0, 54) + header + data
 
 
-_RATE = 16000
-"""Samples of a sound in a second."""
+RATE = 16000
+"""Samples of a sound in a second, where nothing says how many; and samples of every sound."""
 
 
 @lru_cache(maxsize=128)
-def wav(seed: int) -> bytes:
-    """A WAV file, mono, 16 bits, of noise over a tone; a second of it."""
+def wav(seed: int, rate: int = RATE) -> bytes:
+    """A WAV file, mono, 16 bits, of noise over a tone; RATE is what it says of its samples."""
     chance = random.Random(seed)
     period = chance.randrange(20, 200)
-    data = array("h", [((i % period) * 20000 // period) - 10000 + chance.randrange(-500, 500) for i in range(_RATE)])
+    data = array("h", [((i % period) * 20000 // period) - 10000 + chance.randrange(-500, 500) for i in range(RATE)])
     content = data.tobytes()
-    form = struct.pack("<HHIIHH", 1, 1, _RATE, 2 * _RATE, 2, 16)
+    form = struct.pack("<HHIIHH", 1, 1, rate, 2 * rate, 2, 16)
     chunks = b"fmt " + struct.pack("<I", 16) + form + b"data" + struct.pack("<I", len(content)) + content
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
 

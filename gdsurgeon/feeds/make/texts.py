@@ -26,7 +26,7 @@ def text(content: Content, seed: int, picture: tuple[int, int] | None = None) ->
     if kind == "bmp":
         return encoded.bmp(encoded.picture(seed, *picture or ()))
     if kind == "wav":
-        return encoded.wav(seed)
+        return encoded.wav(seed, *content.shape)
     if kind == "choice":
         return bytes(content.choices[seed % len(content.choices)])
     if kind in ("example", "sequence", "json"):

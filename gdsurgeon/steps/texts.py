@@ -1,0 +1,81 @@
+"""Steps that take texts apart, or make numbers of them, one by one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from gdsurgeon.errors import quoted
+from gdsurgeon.ops.dtypes import INT64, STRING
+from gdsurgeon.steps.builder import Builder
+from gdsurgeon.steps.kinds import FILE, TEXTS, FileRead, whole
+from gdsurgeon.steps.lines import lines
+from gdsurgeon.steps.step import EITHER, FRONT, Arguments, Parameter, Raw, step
+from gdsurgeon.steps.value import Unfit, Value
+
+
+@step(
+    "decode-base64",
+    "Make bytes of base64.",
+    sides=(FRONT,),
+    example="decode-base64 | decode-image | resize(224, 224, like=keras)",
+    explanation="""
+    Takes the standard alphabet (+ and /) and the web-safe one (- and _), with = at the end or without, white space
+    anywhere, and data URLs (data:image/png;base64,...). Other characters fail when it runs. Works on each text of a
+    tensor.""",
+)
+def decode_base64(build: Builder, value: Value) -> Value:
+    if value.dtype != STRING:
+        raise Unfit(f"decodes texts, and gets {value.told}")
+    text = build.add("StaticRegexReplace", value.tensor, pattern=r"^\s*data:[^,]*,|\s", rewrite="")
+    for standard, safe in ((r"\+", "-"), ("/", "_")):
+        text = build.add("StaticRegexReplace", text, pattern=standard, rewrite=safe)
+    return value.but(tensor=build.add("DecodeBase64", text))
+
+
+def _words_in(raw: Raw, arguments: Arguments) -> Raw:
+    return raw._replace(dtype=STRING)
+
+
+@step(
+    "lookup",
+    "Make numbers of words, by a table.",
+    Parameter("file", FILE, "a text file with a word on each line", None),
+    Parameter("words", TEXTS, "the words, in the place of a file", None),
+    Parameter("first", whole(0), "the number of the first word", 0),
+    Parameter("default", whole(), "the number of all that are no words", -1),
+    example="lookup(words=[cat, dog], first=1, default=0)",
+    explanation="""
+    The words are counted in their order, int64; cast(int32) makes others of the numbers. They lie in the graph, and
+    the file is not needed again. Words are UTF-8, whole lines, looked up byte for byte; empty lines at the end of a
+    file do not count, and none may be there twice. The table is filled by a node InitializeTableV2, which has to run
+    before anything else does: to-savedmodel makes it what a SavedModel begins with.""",
+    sides=EITHER,
+    takes=_words_in,
+)
+def lookup(
+    build: Builder, value: Value, *, file: FileRead | None, words: tuple[str, ...] | None, first: int, default: int
+) -> Value:
+    if value.dtype != STRING:
+        raise Unfit(f"looks words up, and gets {value.told}")
+    if (file is None) == (words is None):
+        raise Unfit("takes file=FILE or words=[...]: one of the two")
+    keys = lines(file, "words") if file is not None else [word.encode() for word in words or ()]
+    _check_unique(keys)
+    content = b"%d\n%b" % (first, b"\n".join(keys))  # tables of one name are one table, wherever they are
+    name = f"words_{hashlib.sha256(content).hexdigest()[:16]}"
+    table = build.add("HashTableV2", key_dtype=STRING, value_dtype=INT64, shared_name=name)
+    numbers = build.constant(INT64, range(first, first + len(keys)))
+    build.node("InitializeTableV2", [table, build.constant(STRING, keys), numbers], {})
+    found = build.add("LookupTableFindV2", table, value.tensor, build.constant(INT64, default))
+    low, high = min(first, default), max(first + len(keys) - 1, default)
+    return value.anew(found, INT64, value.shape).but(low=float(low), high=float(high))
+
+
+def _check_unique(words: Sequence[bytes]) -> None:
+    """Raises Unfit where a word is there twice."""
+    places: dict[bytes, int] = {}
+    for place, word in enumerate(words, 1):
+        if word in places:
+            raise Unfit(f"{quoted(word.decode())} is there twice: word {places[word]} and word {place}")
+        places[word] = place

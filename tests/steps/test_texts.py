@@ -1,0 +1,241 @@
+"""Texts and records: base64, words, lines of CSV, tf.Examples, against Python's own."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.stepping import built, execute, made, model, ops, png, refusal
+
+import gdsurgeon as gds
+from gdsurgeon.feeds.make.encoded import example
+from gdsurgeon.proof.executor import Refused
+
+WORDS = Path(__file__).with_name("words.txt")
+LOOKUP = f"lookup(file='{WORDS}'"
+
+# -- base64 ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_base64_of_every_kind() -> None:
+    contents = [bytes(range(256))[:length] for length in (0, 1, 2, 3, 4, 255, 256)] + [b"\xfb\xff\xfe"]
+    spellings = {
+        "standard": base64.b64encode,
+        "web-safe": base64.urlsafe_b64encode,
+        "without padding": lambda data: base64.urlsafe_b64encode(data).rstrip(b"="),
+        "in lines": base64.encodebytes,
+        "white space around": lambda data: b" \t\r\n" + base64.b64encode(data) + b" \n",
+        "data URL": lambda data: b"data:image/png;base64," + base64.b64encode(data),
+        "data URL of a kind": lambda data: b"data:text/plain;charset=utf-8;base64," + base64.urlsafe_b64encode(data),
+    }
+    graph = built("decode-base64", "string", (-1,))
+    for spell in spellings.values():
+        assert execute(graph, list(map(spell, contents))).tolist() == contents
+    assert execute(graph, np.zeros(0, object)).shape == (0,)
+    for wrong in (b"ab*d", b"a", b"YWI=YWI="):
+        with pytest.raises(Refused):
+            execute(graph, [wrong])
+
+
+@pytest.mark.tensorflow
+def test_base64_in_front_of_what_decodes() -> None:
+    image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    spelt = base64.b64encode(png(image))
+    steps = "decode-base64 | decode-image | resize(2, 4, like=tf1, method=nearest)"
+    assert (made(steps, spelt, "uint8", (1, 2, 4, 3))[0] == image).all()
+    assert (made(steps, [spelt, spelt], "uint8", (-1, 2, 4, 3)) == image).all()
+    assert made("decode-base64 | decode-csv(2)", [base64.b64encode(b"1,2.5")], "float32", (-1, 2)).tolist() == [
+        [1, 2.5]
+    ]
+    assert made("decode-base64", spelt, "string", ()).item() == png(image)
+
+
+# -- words -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_words_become_numbers_by_a_table() -> None:
+    m = model("int64", (-1,))
+    for more, wanted in (("", [2, -1, 0, -1]), (", default=0, first=1", [3, 0, 1, 0])):
+        pre = gds.steps.preprocessing(f"{LOOKUP}{more})", m)
+        assert ops(pre) == ["Placeholder", "HashTableV2", "InitializeTableV2", "LookupTableFindV2", "Identity"]
+        assert execute(pre, [b"sat", b"dog", b"the", b"The"]).tolist() == wanted
+        assert execute(pre, np.zeros(0, object)).shape == (0,)
+
+
+@pytest.mark.tensorflow
+def test_a_table_is_proven_in_front_of_a_model() -> None:
+    m = model("int32", (-1, 2))
+    pre = gds.steps.preprocessing(f"{LOOKUP}, default=7) | cast(int32)", m)
+    proof = gds.prove(m, gds.add_preprocessing(m, pre))
+    assert proof.outputs and all(output.comparison is not None for output in proof.outputs)
+
+
+FILES = {
+    b"": "{} holds no words",
+    b"\n\n": "{} holds no words",
+    b"a\nb\na\n": "'a' is there twice: word 1 and word 3",
+    b"a\n\n\nb": "'' is there twice: word 2 and word 3",
+    b"\xff": "{} is not UTF-8 text",
+}
+
+
+@pytest.mark.parametrize("content", FILES)
+def test_files_that_are_no_words(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "w.txt"
+    path.write_bytes(content)
+    assert refusal(f"lookup('{path}')", "int64", (-1,)) == f"lookup: {FILES[content].format(path)}"
+
+
+def test_words_of_a_file_are_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "w.txt"
+    path.write_bytes(b"\xef\xbb\xbfa b\r\n\xc3\xa4\r\n\n")
+    for steps in (f"lookup('{path}')", "lookup(words=['a b', ä])"):
+        graph = built(steps, "int64", (-1,))
+        keys = next(node.inputs[1].node for node in graph.nodes() if node.op == "InitializeTableV2")
+        value = keys.attr("value")
+        assert value is not None and list(value.tensor.string_val) == [b"a b", b"\xc3\xa4"]
+
+
+def test_tables_of_other_words_have_other_names() -> None:
+    texts = ("words=[a, b]", "words=[b, a]", "words=[a, b], first=1", "words=[a, b], default=7")
+    tables = [
+        next(node.attr("shared_name").s for node in built(f"lookup({text})", "int64", (-1,)).nodes()  # type: ignore[union-attr]
+             if node.op == "HashTableV2")
+        for text in texts
+    ]  # fmt: skip
+    assert len(set(tables)) == 3 and tables[0] == tables[3]
+
+
+# -- lines -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_fields_are_those_of_pythons_csv() -> None:
+    rows = [["a,b", 'say "x"', " c "], ["", "1e5", "ä"], ["\t", "2", "3"]]
+    for delimiter, spelt in ((",", ""), (";", ", delimiter=';'"), ("\t", ", delimiter=tab"), ("|", ", delimiter='|'")):
+        lines = []
+        for row in rows:
+            line = io.StringIO()
+            csv.writer(line, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerow(row)
+            lines.append(line.getvalue().encode())  # ends in CR LF
+        found = made(f"decode-csv(3, type=string, default=''{spelt})", lines, "string", (-1, 3))
+        assert [[field.decode() for field in row] for row in found] == rows
+
+
+@pytest.mark.tensorflow
+def test_numbers_of_lines() -> None:
+    lines = [b"1,-2.5,3e2,x", b'"4",5,,y\n', b"7,8,NA,z\r\n"]
+    taken = "decode-csv(4, select=[2, 0], default=[-1, 0], na=NA)"
+    assert made(taken, lines, "float32", (-1, 2)).tolist() == [[300, 1], [-1, 4], [-1, 7]]
+    assert made("decode-csv(4, select=1, type=float64)", lines, "float64", (-1, 1)).tolist() == [[-2.5], [5], [8]]
+    assert made("decode-csv(4, select=[0, 0], type=int32)", lines, "int32", (-1, 2)).tolist() == [
+        [1, 1],
+        [4, 4],
+        [7, 7],
+    ]
+    big = [b"9007199254740993"]
+    assert made("decode-csv(1, type=int64)", big, "int64", (-1, 1)).tolist() == [[9007199254740993]]
+    assert made("decode-csv(2) | divide(2)", b"1,3", "float32", (2,)).tolist() == [0.5, 1.5]
+    assert made("decode-csv(2) | reshape([-1, 1, 2])", [b"1,3"], "float32", (-1, 1, 2)).tolist() == [[[1, 3]]]
+    assert made("decode-csv(2)", b"1,3", "float32", (-1, 2), raw="string").tolist() == [[1, 3]]
+    assert made("decode-csv(2)", np.zeros(0, object), "float32", (-1, 2)).shape == (0, 2)
+    for wrong in (b"1,2,3", b"1,2,3,4,5", b"1,,3,4", b"one,2,3,4", b""):
+        with pytest.raises(Refused):
+            made("decode-csv(4, select=[0, 1])", [wrong], "float32", (-1, 2))
+
+
+# -- examples ----------------------------------------------------------------------------------------------
+
+EXAMPLES = [
+    example({"a": [1.5, 2.0], "b": [3.0, 4.0], "n": [7], "s": [b"q"], "open": [1.0, 2.0, 3.0]}),
+    example({"a": [5.0, 6.0], "b": [7.0, 8.0], "n": [1 << 60], "s": [b"\xff"], "open": [4.0]}),
+]
+PARSED = {
+    "parse-example(a, shape=[2])": ("float32", (-1, 2), [[1.5, 2], [5, 6]]),
+    "parse-example([b, a], shape=[2])": ("float32", (-1, 4), [[3, 4, 1.5, 2], [7, 8, 5, 6]]),
+    "parse-example(b, shape=[1, 2])": ("float32", (-1, 1, 2), [[[3, 4]], [[7, 8]]]),
+    "parse-example(n, type=int64)": ("int64", (-1,), [7, 1 << 60]),
+    "parse-example([n, m], type=int64, default=-1)": ("int64", (-1, 2), [[7, -1], [1 << 60, -1]]),
+    "parse-example(m, shape=[2], default=[1, 2])": ("float32", (-1, 2), [[1, 2], [1, 2]]),
+    "parse-example(s, type=string)": ("string", (-1,), [b"q", b"\xff"]),
+    "parse-example(t, type=string, default=none)": ("string", (-1,), [b"none", b"none"]),
+    "parse-example(open, shape=[-1])": ("float32", (-1, -1), [[1, 2, 3], [4, 0, 0]]),
+    "parse-example([open, n2], shape=[-1], default=-1)": ("float32", (-1, -1), [[1, 2, 3], [4, -1, -1]]),
+    "parse-example(a, shape=[2]) | normalize(mean=[1, 2])": ("float32", (-1, 2), [[0.5, 0], [4, 4]]),
+}
+
+
+@pytest.mark.tensorflow
+def test_examples_one_by_one_and_in_batches() -> None:
+    for steps, (dtype, shape, wanted) in PARSED.items():
+        assert made(steps, EXAMPLES, dtype, shape).tolist() == wanted
+        if "open" not in steps:
+            for one, row in zip(EXAMPLES, wanted, strict=True):
+                assert made(steps, one, dtype, shape, raw="string").tolist() == [row]
+                assert made(steps, one, dtype, shape[1:]).tolist() == row
+            assert made(steps, np.zeros(0, object), dtype, shape).shape == (0, *shape[1:])
+    for wrong in ("parse-example(a, shape=[3])", "parse-example(n, shape=[1])", "parse-example(missing, shape=[1])"):
+        with pytest.raises(Refused):
+            made(wrong, EXAMPLES, "float32", (-1, int(wrong[-3])))
+
+
+@pytest.mark.tensorflow
+def test_images_inside_of_examples() -> None:
+    image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    texts = [example({"image/encoded": [png(image + np.uint8(more))]}) for more in (0, 3)]
+    steps = "parse-example(image/encoded, type=string) | decode-image | resize(2, 4, like=tf1, method=nearest)"
+    assert (made(steps, texts, "uint8", (-1, 2, 4, 3)) == np.stack([image, image + np.uint8(3)])).all()
+    assert (made(steps, texts[0], "uint8", (1, 2, 4, 3))[0] == image).all()
+
+
+# -- what is refused ---------------------------------------------------------------------------------------
+
+REFUSED = {
+    "decode-csv": "decode-csv: columns is missing",
+    "decode-csv(3) | decode-csv(3)": "decode-csv (step 2): takes lines apart, and gets float32 [3]",
+    "decode-csv(2)": "the steps give float32 [?,2], and 'x' takes float32 [?,3]",
+    "decode-csv(3, select=[3, 0, 1])": "decode-csv: select takes fields from 0 to 2",
+    "decode-csv(3, select=[])": "decode-csv: select takes fields from 0 to 2",
+    "decode-csv(3, default=[1, 2])": "decode-csv: default is one for all fields, or one for each of 3, and has 2",
+    "decode-csv(3, default=none)": "decode-csv: default 'none' is not float32",
+    "decode-csv(3, type=int32, default=0.5)": "decode-csv: default 0.5 is not int32",
+    "decode-csv(3, default=true)": "decode-csv: default is true, and takes",
+    "decode-csv(3, na=NA)": "decode-csv: na goes with a default",
+    "decode-csv(3, type=uint8)": "decode-csv: type is 'uint8', and takes one of float32",
+    "decode-csv(3, delimiter=', ')": "decode-csv: delimiter is ', ', and takes one character, or tab",
+    "decode-csv(3, type=int64)": "the steps give int64 [?,3], and 'x' takes float32 [?,3]: cast(float32) is missing",
+    "parse-example": "parse-example: features is missing",
+    "parse-example([a, a])": "parse-example: features is ['a', 'a'], and takes a key",
+    "parse-example(a, shape=[2, -1])": "parse-example: shape [2,?] is open",
+    "parse-example(a, shape=[3], default=[1, 2])": "parse-example: default has 2 values, and the shape [3] takes 3",
+    "parse-example(a, shape=[-1], default=[1, 2])": "parse-example: takes one default where the shape is open",
+    "parse-example([a, b], shape=[-1, 3])": "parse-example: joins several features of known sizes alone",
+    "parse-example(a, shape=[3], type=int64, default=0.5)": "parse-example: default 0.5 is not int64",
+    "parse-example(a, shape=[3], type=float64)": "parse-example: type is 'float64', and takes one of float32, int64",
+    "parse-example(a, shape=[3]) | parse-example(b)":
+        "parse-example (step 2): takes a serialised tf.Example, or a vector of them, and gets float32",
+    "rescale(2) | decode-base64": "decode-base64: decodes texts, and gets float32 [?,3]",
+    "decode-csv(3) | decode-base64": "decode-base64: decodes texts, and gets float32 [?,3]",
+    f"decode-csv(3) | {LOOKUP})": "lookup: looks words up, and gets float32 [?,3]",
+    f"decode-csv(3, type=string) | {LOOKUP})": "the steps give int64 [?,3], and 'x' takes float32 [?,3]",
+    "lookup(file=missing.txt)": "lookup: missing.txt cannot be opened: no such file",
+    "decode-base64 | lookup": "lookup: takes file=FILE or words=[...]: one of the two",
+    "decode-image(format=png, exif=true)": "decode-image: exif=true is for JPEGs, and format is png",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", REFUSED)
+def test_what_is_known_to_be_wrong_is_refused(steps: str) -> None:
+    assert refusal(steps, "float32", (-1, 3)).startswith(REFUSED[steps])
+
+
+def test_a_step_that_decodes_says_what_comes_in_front_of_a_reshape() -> None:
+    graph = built("decode-csv(6) | reshape([-1, 2, 3])", "float32", (-1, 2, 3))
+    assert graph["x"].attr("dtype").type == 7  # type: ignore[union-attr]
+    assert refusal("reshape([-1, 3]) | rescale(2)", "float32", (-1, 3)).startswith("reshape: what comes in does not")
