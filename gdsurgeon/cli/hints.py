@@ -85,6 +85,7 @@ HINTS: Mapping[str, str] = {
     "inline-first": "gdsurgeon inline MODEL brings out what is inside functions",
     "keep-constants": "--keep REGEX has constants stay as they are, --keep-strings strings and small constants",
     "keep-others": "gdsurgeon slim {model} --signature KEY -o OUT keeps other signatures alone",
+    "keep-these": "--keep '{pattern}' leaves them as they are",
     "list-steps": "gdsurgeon steps lists them",
     "longer": "--timeout gives it longer",
     "make-older": "gdsurgeon compat {model} --target {target} -o OUT makes one of it that it does",

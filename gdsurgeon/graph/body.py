@@ -150,6 +150,9 @@ class Body:
     def _put_nodes(self, out: FunctionDef) -> None:
         originals = {node.name: node for node in self._function.node_def}
         touched = set(self.graph.touched())
+        for node in list(touched):
+            if node.op_override:  # the outputs of another op have other names
+                touched.update(self.graph.users(node))
         del out.node_def[:]
         for node in self.graph.nodes():
             if node in self.graph.ends:

@@ -94,6 +94,7 @@ class Engine:
             "run", statement=trial.statement, rtol=trial.rtol, atol=trial.atol, optimized=trial.optimized
         )
         self.proof.warnings = list(trial.warnings)
+        self.proof.judged = trial.judged
         self.proof.skipped = list(trial.skipped)
         if trial.planned is not None:
             self.proof.note_chance(trial.planned)

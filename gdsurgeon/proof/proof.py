@@ -74,6 +74,7 @@ class OutputProof(Data):
         if self.comparison is not None:
             c = self.comparison
             out |= {"equal": c.equal, "max_abs_difference": c.max_abs, "differing": c.differing, "elements": c.count}
+            out["tolerance_needed"] = c.needed
         else:
             out["reason"] = self.reason
         return out
@@ -136,6 +137,7 @@ class Proof(Data):
         coverage: what the feeds of the original have reached, where that was asked.
         served: what tf.saved_model.load makes of the result, where its functions are others.
         released: what another release makes of it, where that was asked.
+        judged: whether outputs that differ are a failure; else how they differ is measured, and shows nothing.
     """
 
     level: str
@@ -166,6 +168,7 @@ class Proof(Data):
     coverage: Coverage | None = None
     served: str = ""
     released: str = ""
+    judged: bool = True
 
     @property
     def where(self) -> str:
@@ -208,6 +211,7 @@ class Proof(Data):
             "outputs": [output.as_json() for output in self.outputs],
             "compared": sum(not output.inside for output in self.compared),
             "largest_difference": self.largest_difference if self.compared else None,
+            "judged": self.judged,
             "tolerance": {"rtol": self.rtol, "atol": self.atol} if self.rtol or self.atol else None,
             "timing": self.timing._asdict() if self.timing is not None else None,
             "memory": self.memory._asdict() if self.memory is not None else None,
@@ -239,6 +243,7 @@ def merged(proofs: Sequence[Proof]) -> Proof:
         out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]
         out.rtol, out.atol = max(out.rtol, proof.rtol), max(out.atol, proof.atol)
         out.needed = max(out.needed, proof.needed)
+        out.judged = out.judged and proof.judged
         out.largest_difference = max(out.largest_difference, proof.largest_difference)
     return out
 

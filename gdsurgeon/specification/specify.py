@@ -30,6 +30,7 @@ SPECIFIED = frozenset(
         "set_attr",
         "set_device",
         "set_shape",
+        "shrink",
         "slim",
         "strip_weights",
         "swap_op",

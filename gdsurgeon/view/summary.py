@@ -151,7 +151,10 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         yield from _memory(proof.memory)
     where = f"({proof.where}, {proof.seconds:.1f} s)"
     compared = len(proof.compared)
-    if compared:
+    if compared and not proof.judged:
+        yield from (("measured", _measured(output)) for output in proof.compared[:MOST_LINES])
+        what = f"it loads and runs: {compared_counts(proof)} measured, {proven_counts(proof)}, and nothing is claimed"
+    elif compared:
         counts = f"{compared_counts(proof)}, {proven_counts(proof)}"
         what = f"{proof.statement}: {counts}, {equality(proof)}"
     else:
@@ -237,6 +240,15 @@ def proven_counts(proof: Proof) -> str:
     """``2 samples (batches of 1 and 2)``."""
     batches = f" (batches of {' and '.join(map(str, proof.batches))})" if len(proof.batches) > 1 else ""
     return counted(proof.samples, "sample") + batches
+
+
+def _measured(output: OutputProof) -> str:
+    """How far an output is from what it was, and which tolerance would have passed."""
+    from gdsurgeon.proof.proof import difference
+
+    assert output.comparison is not None
+    how = "the same" if output.comparison.equal else difference(output.comparison)
+    return f"{printable(output.after)}: {how}"
 
 
 def _timing(timing: Timing) -> str:

@@ -153,7 +153,7 @@ def test_report(files: Desk, name: str) -> None:
     report = json.loads(found)
     assert (report["command"], report["model"], report["output"]) == (name, "model.pb", "out.pb")
     assert (report["bytes"], report["dry_run"]) == (len(expected), False)
-    assert report["nodes"] == {"before": 9, "after": len(graphs.parsed(expected).node)}
+    assert report["nodes"] == {"before": 10, "after": len(graphs.parsed(expected).node)}
     assert report["claims"] and report["proof"]["level"] == "structure"
     assert any(report["edit"].values())
     assert apart_from(files, "out.pb", "report.json") == FILES

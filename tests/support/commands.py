@@ -46,7 +46,8 @@ def model() -> bytes:
     return graph_bytes(
         placeholder("image", FLOAT, (-1, 2)), placeholder("keep_prob", FLOAT, ()), const("tower/scale", [2, 3]),
         node("tower/scaled", "Mul", ["image", "tower/scale"], T=FLOAT), identity("tower/same", "tower/scaled"), call,
-        node("guard", "NoOp", ["^keep_prob"]), node("kept", "Mul", ["called", "keep_prob"], T=FLOAT, device="/cpu:0"),
+        node("guard", "NoOp", ["^keep_prob", "^weights"]), const("weights", [0.5] * 512),
+        node("kept", "Mul", ["called", "keep_prob"], T=FLOAT, device="/cpu:0"),
         node("scores", "Abs", ["kept", "^guard"], T=FLOAT), trailer=library + graphs.VERSIONS,
     )  # fmt: skip
 
@@ -139,6 +140,11 @@ CASES = {
     ),
     "swap-op": Case(
         (MODEL, "--node", "tower/same", "Neg"), ((MODEL,), (MODEL, "Neg")), ((MODEL, "--op", "Mul", "Mull"), "'Mul'")
+    ),
+    "shrink": Case(
+        (MODEL, "--to", "float16"),
+        ((MODEL,),),
+        ((MODEL, "--to", "int8", "--keep", "tower/scaled"), "'tower/scale'"),
     ),
     "strip-weights": Case((MODEL,), (), ((MODEL, "--keep", "tower/scaled"), "'tower/scale'")),
     "set-device": Case((MODEL, "--clear"), ((MODEL,),), ((MODEL, "--set", "/cpu:0", "--node", "kep"), "'kept'")),

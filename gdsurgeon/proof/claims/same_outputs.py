@@ -38,6 +38,8 @@ def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
         load_with(context, others)
     plan, inside = same_outputs_plan(context, claim)
     trial = _within_tolerance(context, side_by_side_trial(context, plan, claim, inside))
+    if not claim.judged:
+        return replace(trial, judged=False, steady=None, conditions=[])
     if claim.even_alone:
         trial.otherwise = partial(alone_trial, context)
     seeds = of_one_seed(context.change.after) if plan.random else None

@@ -1,0 +1,54 @@
+"""gdsurgeon shrink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.command import Command, proof_option
+from gdsurgeon.cli.options import edit_options
+from gdsurgeon.errors import UsageError
+
+if TYPE_CHECKING:
+    from gdsurgeon.operation.edit import Request
+
+
+@click.command("shrink", cls=Command)
+@edit_options
+@click.option("--to", type=click.Choice(["float16", "bfloat16", "int8"]), help="What to store weights as.")
+@click.option("--keep", metavar="REGEX", default="", help="Leave constants whose names match as they are.")
+@click.option(
+    "--min",
+    "least",
+    metavar="N",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="Leave constants of fewer elements as they are.",
+)
+@proof_option(
+    "--tolerance",
+    type=click.FloatRange(0),
+    metavar="X",
+    help="Fail where an output differs by more, relative and absolute.",
+)
+def command(request: Request, to: str | None, keep: str, least: int, tolerance: float | None) -> None:
+    """Store weights in fewer bytes: halves with a Cast, or int8 with a scale for each channel and a Mul.
+
+    What the Cast or the Mul gives has the name of the constant, so that readers are as they were. The exact error of
+    each constant is told, the largest first (all of them in --report), and how far outputs are from what they were, and
+    what is before a Softmax, a NonMaxSuppression or a TopK. Nothing is claimed of that unless --tolerance says how far
+    they may be.
+
+    \b
+    Examples:
+      gdsurgeon shrink model.pb --to float16 -o half.pb
+      gdsurgeon shrink model.pb --to int8 --keep '^box_head' --tolerance 0.05 -o small.pb
+    """
+    if to is None:
+        raise UsageError("what to store weights as is missing: --to float16, bfloat16 or int8")
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.edits.shrink import shrink
+
+    run_edit("shrink", request, lambda graph: shrink(graph, to, keep=keep, least=least, tolerance=tolerance))

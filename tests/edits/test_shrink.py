@@ -1,0 +1,312 @@
+"""shrink: what is stored otherwise and how, what stays and why, what is refused; errors are exact."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.desk import Desk
+from support.expecting import expect, refuse
+from support.graphs import (
+    DOUBLE,
+    FLOAT,
+    INT32,
+    add,
+    const,
+    dtype,
+    function,
+    graph,
+    graph_bytes,
+    library,
+    node,
+    ops,
+    placeholder,
+    scalar,
+    shape_proto,
+)
+from support.running import run
+
+from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.analysis.queries.ranked import chosen_from
+from gdsurgeon.edits.shrink import shrink
+from gdsurgeon.edits.smaller import as_half, as_whole_numbers
+from gdsurgeon.errors import EditError, NothingToDo
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.ops.dtypes import BFLOAT16, FLOAT16
+from gdsurgeon.proof.accounting import check_accounted
+from gdsurgeon.wire.fields import encode_len
+
+HALF, INT8 = dtype(19), dtype(6)
+X = placeholder("x", shape=(1, 64))
+WIDE = [0.5 * i for i in range(512)]
+RATIOS = [i / 127 for i in range(-127, 129)]
+
+
+def stored(name: str, content: bytes, kind: bytes, shape: tuple[int, ...], *inputs: str, device: str = "") -> bytes:
+    value = encode_len(8, b"\x08" + kind[1:] + encode_len(2, shape_proto(shape)) + encode_len(4, content))
+    return node(name, "Const", inputs, dtype=kind, value=value, device=device)
+
+
+def test_halves_are_cast_under_the_name_of_the_constant() -> None:
+    small = struct.pack("<512e", *WIDE)
+    result = expect(
+        [X, const("w", WIDE, shape=(64, 8), _note="a"), node("y", "MatMul", ["x", "w"], T=FLOAT), scalar("one", 1)],
+        lambda found: shrink(found, "float16"),
+        [
+            X,
+            node("w", "Cast", ["w/small"], _note="a", SrcT=HALF, DstT=FLOAT),
+            stored("w/small", small, HALF, (64, 8)),
+            node("y", "MatMul", ["x", "w"], T=FLOAT),
+            scalar("one", 1),
+        ],
+        command="shrink --to float16",
+    )  # fmt: skip
+    assert result.facts["constants"] == [
+        {"constant": "w", "bytes_before": 2048, "bytes_after": 1024,
+         "max_error": 0.0, "relative_error": 0.0, "flushed": 0}
+    ]  # fmt: skip
+
+
+def test_whole_numbers_have_a_scale_for_each_channel_and_what_waits_goes_on_waiting() -> None:
+    """The largest element of each column is its scale times 127; a colocation and a device stay."""
+    whole = np.array([[i % 128, -(i % 128)] for i in range(256)], np.int8)
+    scale = np.array([[0.5, 0.25]], np.float32)
+    values = (whole * scale).ravel().tolist()
+    expect(
+        [X, const("a", [1.0]), node("w", "Const", ["^a"], dtype=FLOAT, value=_value(values, (256, 2)), device="/cpu:0"),
+         node("y", "MatMul", ["z", "w"], T=FLOAT), placeholder("z", shape=(1, 256))],
+        lambda found: shrink(found, "int8"),
+        [
+            X,
+            const("a", [1.0]),
+            node("w", "Mul", ["w/cast", "w/scale"], T=FLOAT, device="/cpu:0"),
+            stored("w/small", whole.tobytes(), INT8, (256, 2), "^a", device="/cpu:0"),
+            stored("w/scale", scale.tobytes(), FLOAT, (1, 2), "^a", device="/cpu:0"),
+            node("w/cast", "Cast", ["w/small"], SrcT=INT8, DstT=FLOAT, device="/cpu:0"),
+            node("y", "MatMul", ["z", "w"], T=FLOAT),
+            placeholder("z", shape=(1, 256)),
+        ],
+    )  # fmt: skip
+
+
+def _value(values: list[float], shape: tuple[int, ...]) -> bytes:
+    content = struct.pack(f"<{len(values)}f", *values)
+    return encode_len(8, b"\x08\x01" + encode_len(2, shape_proto(shape)) + encode_len(4, content))
+
+
+CHANNELS = {
+    "Conv2D": ((2, 2, 8, 16), {}, ["x", "w"], (1, 1, 1, 16)),
+    "DepthwiseConv2dNative": ((2, 2, 64, 2), {}, ["x", "w"], (1, 1, 64, 2)),
+    "Conv2DBackpropInput": ((2, 2, 8, 16), {}, ["x", "w", "x"], (1, 1, 8, 1)),
+    "GatherV2": ((32, 16), {}, ["w", "i", "i"], (32, 1)),
+    "MatMul": ((32, 16), {}, ["x", "w"], (1, 16)),
+    "MatMul of a turned one": ((32, 16), {"transpose_b": True}, ["x", "w"], (32, 1)),
+    "MatMul from the left": ((32, 16), {}, ["w", "x"], (32, 1)),
+    "BatchMatMulV2": ((2, 32, 16), {}, ["x", "w"], (2, 1, 16)),
+    "AddV2": ((32, 16), {}, ["x", "w"], (1, 16)),
+}
+
+
+@pytest.mark.parametrize("op", CHANNELS)
+def test_the_channels_are_those_of_the_outputs_of_the_reader(op: str) -> None:
+    shape, attrs, inputs, wanted = CHANNELS[op]
+    count = int(np.prod(shape))
+    found = graph(
+        X,
+        placeholder("i", INT32),
+        const("w", [1.0 + i for i in range(count)], shape=shape),
+        node("passed", "Identity", ["w"], T=FLOAT),
+        node("y", op.partition(" ")[0], ["passed" if name == "w" else name for name in inputs], T=FLOAT, **attrs),
+    )
+    shrink(found, "int8")
+    assert values_of(found["w/scale"]).shape == wanted
+
+
+STAYS = {
+    "that shapes follow from": [const("w", WIDE), node("c", "Cast", ["w"], SrcT=FLOAT, DstT=INT32),
+                                node("y", "Reshape", ["x", "c"], T=FLOAT, Tshape=INT32)],
+    "that a variable, a table or a quantised op reads": [
+        const("w", WIDE), node("v", "VarHandleOp", dtype=FLOAT, shape=(512,)),
+        node("y", "AssignVariableOp", ["v", "w"], dtype=FLOAT)],
+    "would not be smaller": [
+        node("w", "Const", dtype=FLOAT, value=encode_len(8, b"\x08\x01\x12\x05\x12\x03\x08\x80\x04\x2a\x04\0\0\0\0")),
+        node("y", "Identity", ["w"], T=FLOAT)],
+    "in functions that take their types from their calls": [const("w", [1.0])],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", STAYS)
+def test_what_is_needed_as_it_is_stays_and_that_is_said(why: str) -> None:
+    body = function("F", const("inner", [1.0]), add("y", "x", "x"))
+    body.signature.input_arg[0].type = 0
+    body.signature.input_arg[0].type_attr = "T"
+    body.signature.attr.add(name="T", type="type")
+    trailer = library(body) if "functions" in why else b""
+    found = graph(X, *STAYS[why], const("other", WIDE), add("z", "other", "other"), trailer=trailer)
+    result = shrink(found, "float16")
+    assert result.intent.changed == ["other"] and any(why in note for note in result.notes), result.notes
+
+
+def test_vectors_and_what_is_kept_or_small_stay() -> None:
+    def found() -> Graph:
+        return graph(const("v", WIDE), const("w", WIDE, shape=(8, 64)), add("y", "v", "w"), add("z", "w", "w"))
+
+    assert shrink(found(), "int8").intent.changed == ["w"]
+    assert shrink(found(), "float16", keep="^v$").intent.changed == ["w"]
+    refuse(found(), "would be smaller", lambda g: shrink(g, "float16", least=513), error=NothingToDo)
+    refuse(found(), "no constant is called 'u'", lambda g: shrink(g, "float16", keep="u"))
+    refuse(found(), "as float16, bfloat16, int8, and not as 'int4'", lambda g: shrink(g, "int4"))
+
+
+def test_what_overflows_or_underflows_is_refused_by_name_all_at_once() -> None:
+    def found() -> Graph:
+        large, tiny = [1e6, *WIDE[1:]], [1e-9 * i for i in range(512)]
+        return graph(
+            const("large", large),
+            const("tiny", tiny),
+            const("w", WIDE),
+            *[add(n, n[1:], n[1:]) for n in ("alarge", "atiny", "aw")],
+        )
+
+    error = refuse(found(), "2 constants cannot be stored as float16", lambda g: shrink(g, "float16"))
+    assert [line.partition(":")[0] for line in error.details] == ["'large'", "'tiny'"]
+    assert "overflow" in error.details[0] and "underflows" in error.details[1]
+    assert shrink(found(), "float16", keep=error.facts["pattern"]).intent.changed == ["w"]
+    assert shrink(found(), "bfloat16").intent.changed == ["large", "tiny", "w"]
+    infinite = graph(const("w", [float("inf"), *WIDE[1:]], shape=(8, 64)), add("y", "w", "w"))
+    assert "NaN or infinite" in refuse(infinite, "as int8", lambda g: shrink(g, "int8")).details[0]
+    denormal = graph(const("w", [1e-37] * 512, shape=(8, 64)), add("y", "w", "w"))
+    assert "below all normal" in refuse(denormal, "as int8", lambda g: shrink(g, "int8")).details[0]
+
+
+def test_a_few_elements_that_become_0_beside_large_ones_are_counted() -> None:
+    result = shrink(graph(const("w", [*WIDE[1:], 1e-9]), add("y", "w", "w")), "float16")
+    assert json.dumps(result.facts["constants"]).count('"flushed": 1') == 1
+
+
+def test_functions_are_looked_into() -> None:
+    body = function("F", const("w", WIDE), add("y", "x", "w:output:0"))
+    found = graph(placeholder("x"), node("call", "F", ["x"]), trailer=library(body))
+    result = shrink(found, "bfloat16")
+    check_accounted(found, result, found.chunks())
+    inner = {each.name: each.op for each in found.functions["F"].node_def}
+    assert inner == {"w": "Cast", "w/small": "Const", "y": "AddV2"}
+    again = graph(placeholder("x"), node("call", "F", ["x"]), trailer=library(body))
+    refuse(again, "no constant would be smaller", lambda g: shrink(g, "float16", keep="^F/w$"), error=NothingToDo)
+
+
+# -- exact errors ----------------------------------------------------------------------------------------------
+
+ANY = st.floats(width=32) | st.sampled_from([0.0, -0.0, 1e-45, -1e-40, 65504.0, 65520.0, 3.4e38, 6e-8, float("nan")])
+
+
+@st.composite
+def constants(draw: st.DrawFn) -> bytes:
+    """A constant of floats of some shape, without elements too, spelt in several ways, with all kinds of numbers."""
+    shape = tuple(draw(st.lists(st.integers(0, 5), max_size=3)))
+    count = int(np.prod(shape))
+    values = draw(st.lists(ANY if draw(st.booleans()) else st.floats(-9, 9, width=32), min_size=count, max_size=count))
+    kind = draw(st.sampled_from([FLOAT, DOUBLE]))
+    fewer = draw(st.booleans()) and count > 1
+    packed = struct.pack(f"<{count}{'f' if kind == FLOAT else 'd'}", *values)
+    size = 4 if kind == FLOAT else 8
+    data = encode_len(5 if kind == FLOAT else 6, packed[:size]) if fewer else encode_len(4, packed)
+    value = encode_len(8, b"\x08" + kind[1:] + encode_len(2, shape_proto(shape)) + data)
+    return node("w", "Const", dtype=kind, value=value)
+
+
+@settings(max_examples=150, deadline=None)
+@given(constants(), st.sampled_from([FLOAT16, BFLOAT16, None]))
+def test_the_error_is_that_of_what_is_written(record: bytes, to: Any) -> None:
+    values = values_of(graph(record)["w"])
+    rank = len(values.shape)
+    form = as_half(values, to) if to is not None else as_whole_numbers(values, range(rank)[-1:])
+    exact = values.numbers(0, values.count).astype(np.float64)
+    with np.errstate(all="ignore"):
+        if to == FLOAT16:
+            made = np.frombuffer(form.content, np.float16).astype(np.float64)
+        elif to == BFLOAT16:
+            made = (np.frombuffer(form.content, np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        elif form.content or not values.count:
+            scale = np.frombuffer(form.scale, exact.dtype if values.dtype == 2 else np.float32).reshape(
+                form.scale_shape
+            )
+            made = (np.frombuffer(form.content, np.int8).reshape(values.shape).astype(scale.dtype) * scale).ravel()
+        else:
+            assert "NaN" in form.problem and not np.isfinite(exact).all()
+            return
+    assert made.size == exact.size
+    assert (np.isnan(made) == np.isnan(exact)).all()
+    if np.isfinite(exact[np.isinf(made)]).any():
+        assert "overflow" in form.problem
+        return
+    kept = np.isfinite(exact)
+    assert form.error.largest == max(np.abs(exact[kept] - made[kept]), default=0.0)
+    assert form.error.flushed == int(((made == 0) & (exact != 0)).sum())
+    if not form.problem and kept.any() and to is not None:
+        assert form.error.largest <= np.abs(exact[kept]).max() * (2**-11 if to == FLOAT16 else 2**-8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(constants(), st.sampled_from(["float16", "bfloat16", "int8"]))
+def test_whatever_a_constant_holds_it_is_refused_or_accounted_for(record: bytes, to: str) -> None:
+    found = graph(record, const("v", [1.5] * 512, shape=(8, 64)), add("y", "v", "v"))
+    try:
+        result = shrink(found, to, least=1)
+    except EditError as error:
+        assert error.details and "'w'" in error.details[0]
+        return
+    check_accounted(found, result, found.chunks())
+
+
+@pytest.mark.tensorflow
+def test_tensorflow_makes_of_it_what_is_said() -> None:
+    rng = np.random.default_rng(7)
+    values = (rng.normal(size=(16, 64)) * np.geomspace(1e-3, 1e3, 64)).astype(np.float32)
+    record = const("w", values.ravel().tolist(), shape=(16, 64))
+    for to in ("float16", "bfloat16", "int8"):
+        found = graph(record, add("y", "w", "w"))
+        result = shrink(found, to)
+        made = np.array(run(found, "w")[0])
+        wanted = json.loads(json.dumps(result.facts["constants"]))[0]["max_error"]
+        assert np.abs(made - values.astype(np.float64)).max() == wanted > 0
+
+
+# -- the proof -------------------------------------------------------------------------------------------------
+
+
+def detector() -> bytes:
+    rng = np.random.default_rng(3)
+    box = const("w", rng.normal(size=64 * 40).astype(np.float32).tolist(), shape=(64, 40))
+    return graph_bytes(
+        X, box, node("raw", "MatMul", ["x", "w"], T=FLOAT), scalar("k", 5, INT32),
+        node("top", "TopKV2", ["raw", "k"], T=FLOAT), node("values", "Identity", ["top"], T=FLOAT),
+        node("p", "Softmax", ["raw"], T=FLOAT),
+    )  # fmt: skip
+
+
+def test_what_is_put_in_order_is_compared_before_it_is() -> None:
+    assert chosen_from(from_bytes(detector())) == ["raw"]
+
+
+@pytest.mark.tensorflow
+def test_errors_are_measured_and_a_tolerance_is_a_claim(desk: Desk) -> None:
+    desk.put("model.pb", detector())
+    ran = desk.run("shrink", "model.pb", "--to", "int8", "-o", "out.pb", "--report", "report.json")
+    assert ran.code == 0 and "and nothing is claimed" in ran.err and "measured raw: " in ran.err, ran.err
+    report = json.loads(desk.files()["report.json"])
+    assert report["proof"]["judged"] is False and report["edit"]["bytes_after"] < report["edit"]["bytes_before"]
+    by_name = {each["edited"]: each for each in report["proof"]["outputs"]}
+    needed = by_name["raw"]["tolerance_needed"]
+    assert 0 < by_name["raw"]["max_abs_difference"] < 1 and not by_name["raw"]["equal"]
+    ran = desk.run("shrink", "model.pb", "--to", "int8", "--tolerance", "0.2", "-o", "out.pb")
+    assert ran.code == 0 and "within rtol 0.2" in ran.err and "what it was chosen from is compared" in ran.err, ran.err
+    ran = desk.run("shrink", "model.pb", "--to", "int8", "--tolerance", str(needed / 10), "-o", "wrong.pb")
+    assert ran.code == 5 and "raw: 40 of 40" in ran.err and "wrong.pb" not in desk.files(), ran.err
+    assert ops(desk.files()["out.pb"])["w"] == "Mul"  # type: ignore[arg-type]
