@@ -14,6 +14,8 @@ import click
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.script import Fault, ScriptLine, read_script
 from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.container.files import saved_model_at
+from gdsurgeon.container.load import meta_of
 from gdsurgeon.errors import GdsurgeonError, InputError, Line, UsageError, printable, quoted
 from gdsurgeon.operation.sequence import Edit, Instruction
 from gdsurgeon.wire.source import STANDARD_INPUT, open_source
@@ -47,6 +49,8 @@ class ScriptEdits:
         self._context = context
         self._taken: list[tuple[Request, Edit]] = []
         self._reads_input = "the script" if path in STANDARD_INPUT else ""
+        if self._folder != os.getcwd() and request.model not in STANDARD_INPUT:
+            _have_found(request)
 
     def read(self, variables: Mapping[str, str]) -> list[Instruction]:
         """The instructions of the script, in which VARIABLES have their values.
@@ -152,6 +156,14 @@ class ScriptEdits:
             return result
 
         return telling
+
+
+def _have_found(request: Request) -> None:
+    """Has REQUEST find the files around its model, such as a checkpoint, wherever an edit asks for them."""
+    if saved_model_at(request.model) or meta_of(request.model).endswith(".meta"):
+        request.model = os.path.abspath(request.model)
+    if request.wanted.checkpoint:
+        request.wanted = request.wanted._replace(checkpoint=os.path.abspath(request.wanted.checkpoint))
 
 
 def _check_own(command: click.Command, context: click.Context) -> None:

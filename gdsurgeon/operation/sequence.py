@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import GdsurgeonError, Line, NothingToDo, ValidationError, printable, quoted
+from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.written import Form, written
 from gdsurgeon.proof.change import Step
@@ -106,6 +106,7 @@ def carry_out(model: Model, instructions: Sequence[Instruction], output: Output,
     out, opened = Carried(model), model
     for instruction in instructions:
         if out.steps and opened is out.model:
+            _check_goes_on(out, instruction.called)
             opened = _reopened(out, output, check=check)
         try:
             result = instruction.apply(opened.graph, check=check)
@@ -139,6 +140,14 @@ def together(steps: Sequence[Step], idle: Sequence[str] = ()) -> EditResult:
 
 def _placed(step: Step, lines: Sequence[str]) -> list[str]:
     return [Line("{place}: {line}", place=printable(step.called), line=printable(line)) for line in lines]
+
+
+def _check_goes_on(carried: Carried, called: str) -> None:
+    """Raises EditError where the last step has copied variables: what CALLED would edit has no checkpoint yet."""
+    serving = carried.model.graph.serving
+    if serving is not None and serving.adds_keys:
+        line = "{place}: what {last} makes is not edited further: it comes with a checkpoint of its own"
+        raise EditError(Line(line, place=printable(called), last=printable(carried.steps[-1].called)))
 
 
 def _reopened(carried: Carried, output: Output, *, check: bool) -> Model:
