@@ -41,7 +41,7 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     \b
     Examples:
       gdsurgeon add-postprocessing classifier.pb label_lookup.pb -o served.pb
-      gdsurgeon add-postprocessing classifier.pb --output probabilities --steps 'clip(0, 0.5)' -o served.pb
+      gdsurgeon add-postprocessing classifier.pb --output logits --steps 'softmax | top-k(5)' -o out.pb
     """
     from gdsurgeon.cli.part_options import part_of
     from gdsurgeon.cli.parts import mappings

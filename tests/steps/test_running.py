@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.stepping import Array, built, execute, made, png
 
+from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.graph.placeholders import placeholder_shape
 
 pytestmark = pytest.mark.tensorflow
@@ -148,3 +149,8 @@ def test_images_of_a_batch_may_have_different_sizes() -> None:
 def test_channels_of_an_image(channels: int) -> None:
     found = made(f"decode-image(channels={channels}, format=png)", PNG, "uint8", (-1, -1, channels), raw="string")
     assert found.shape == (1, 2, channels) and (channels < 4 or (found[..., 3] == 255).all())
+
+
+def test_the_shape_of_a_batch_is_known_behind_it() -> None:
+    graph = built("decode-image | resize(2, 4, like=tf1)", "float32", (-1, 2, 4, 3))
+    assert infer_shapes(graph).shape(graph["x_preprocessed"].output) == (-1, 2, 4, 3)

@@ -16,6 +16,7 @@ from gdsurgeon.analysis.shapes.call import (
     known_product,
     merge,
     merge_all,
+    merge_dims,
     rule,
     rules,
 )
@@ -401,6 +402,21 @@ def _non_max_suppression(call: Call) -> Sequence[Shape]:
     if call.op.endswith("V4"):
         return [found, ()]
     return [found, found, ()] if call.op.endswith("V5") else [found]
+
+
+@rule("CombinedNonMaxSuppression")
+def _combined_non_max_suppression(call: Call) -> Sequence[Shape]:
+    images = merge_dims(call.ranked(0, 4)[0], call.ranked(1, 3)[0])
+    most = UNKNOWN if call.attr("pad_per_class") else call.size(3)
+    return [(images, most, 4), (images, most), (images, most), (images,)]
+
+
+@rule("MapDefun")
+def _map_defun(call: Call) -> Sequence[Shape]:
+    """What its function gives for an element, of as many elements as come in."""
+    stated, count = call.node.attr("output_shapes"), call.known(0)[0]
+    items = [shape_of(shape) for shape in stated.list.shape] if stated is not None else []
+    return [None if item is None else (count, *item) for item in items]
 
 
 @rule("TensorArrayGatherV3")
