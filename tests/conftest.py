@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 from support.ask_tensorflow import RANDOM_GRAPHS, Answers, ShapesTold
 from support.desk import Desk
+from support.remembering import RememberingDifferentiator
 from support.shipped import Shipped, make
 from support.workers import lend_workers
 
@@ -181,7 +182,7 @@ def saved_models(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
 @pytest.fixture
 def differentiator() -> Iterator[Differentiator]:
     """A process that differentiates, and lives on."""
-    with Differentiator(timeout=120) as started:
+    with RememberingDifferentiator(timeout=120) as started:
         yield started
 
 
