@@ -1,0 +1,85 @@
+"""The jobs that steps are for, a command each, on published models: proven, and said as a user sees it."""
+
+from __future__ import annotations
+
+import pytest
+from support.desk import Desk
+from support.published import ABSENT, FOLDER
+
+pytestmark = [
+    pytest.mark.models,
+    pytest.mark.tensorflow,
+    pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
+]
+
+WORDS = "silence, unknown, yes, no, up, down, left, right, on, off, stop, go"
+JOBS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
+    "one JPEG into a detector": (
+        "add-preprocessing", "od_hand_ssd_frozen_synth.pb", ("--steps", "decode-image"),
+        ("  input    image_tensor  uint8 [?,?,?,3]  ->  string []", "edited(raw) = original(pre(raw)): 5 outputs")),
+    "names of a detector's classes": (
+        "add-postprocessing", "od_hand_ssd_frozen_synth.pb",
+        ("--output", "detection_classes", "--steps", "cast(int32) | labels(names=[hand], first=1, other=background)"),
+        ("  output   detection_classes  float32  ->  string", "string [1,100] = [hand, hand, ")),
+    "a batch of JPEGs": (
+        "add-preprocessing", "mobilenet_v1_eval.pbtxt",
+        ("--steps", "decode-image | resize(224, 224, like=pillow) | rescale(1/127.5, -1)"),
+        ("  input    input  float32 [?,224,224,3]  ->  string [?]", "2 samples (batches of 1 and 2)")),
+    "the best three, behind a softmax": (
+        "add-postprocessing", "mobilenet_v1_eval.pbtxt",
+        ("--output", "MobilenetV1/Predictions/Reshape_1", "--steps", "top-k(3) | labels(file=labels.txt)"),
+        ("MobilenetV1/Predictions/Reshape_1  string [1,3] = [class ", "3 outputs, 2 samples (batches of 1 and 2)")),
+    "a softmax, and the best three": (
+        "add-postprocessing", "t2o_fc_layers.pb",
+        ("--steps", "softmax | top-k(3) | labels(names=['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])"),
+        ("  output   output  float32  ->  string\n  output   output_scores  float32", "3 outputs, 2 samples (")),
+    "words and their probabilities": (
+        "add-postprocessing", "kws_ds_cnn_s.pb",
+        ("--steps", f"top-k(3) | labels(names=[{WORDS}]) | rename(words, scores=probabilities)"),
+        ("  output   words  string", "  output   probabilities  float32", "4 outputs, 2 samples, bit-identical")),
+    "channels first, in front": (
+        "add-preprocessing", "unet_person_08.pb", ("--steps", "to-nhwc"),
+        ("  input    input  float32 [?,256,256,3]  ->  float32 [?,3,256,256]", "bit-identical")),
+    "channels first, behind": (
+        "add-postprocessing", "unet_person_08.pb", ("--steps", "to-nchw"),
+        ("float32 [1,3,256,256]", "  proven   edited(x) = post(original(x)): 2 outputs")),
+    "a mask": (
+        "add-postprocessing", "unet_person_08.pb", ("--steps", "argmax | cast(uint8)"),
+        ("  output   output/BiasAdd  float32  ->  uint8", "uint8 [1,256,256]")),
+    "one JPEG in BGR": (
+        "add-preprocessing", "mtcnn.pb",
+        ("--input", "input", "--steps", "decode-image | reverse-channels | cast(float32)"),
+        ("  input    input  float32 [?,?,3]  ->  string", "3 outputs, 2 samples, bit-identical")),
+    "boxes": (
+        "add-postprocessing", "od_hand_ssd_frozen_synth.pb",
+        ("--output", "Postprocessor/raw_box_scores", "--steps", "nms(boxes=Postprocessor/raw_box_locations, "
+         "layout=yxyx, most=20, score=0.3, background=true) | labels(names=[hand]) | "
+         "rename(scores, boxes=boxes, classes=names, count=n)"),
+        ("float32 [1,20,4]", "returned names  string [1,20] = [hand, ", "  output   n  int32")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_is_one_command(job: str, desk: Desk) -> None:
+    command, model, words, said = JOBS[job]
+    desk.put("labels.txt", b"".join(b"class %d\n" % number for number in range(1001)))
+    ran = desk.run(command, str(FOLDER / model), *words, "-o", "out.pb")
+    assert ran.code == 0, ran.err
+    assert [text for text in said if text not in ran.err] == [], ran.err
+
+
+REFUSED = {
+    ("kws_ds_cnn_s.pb", "softmax"): "softmax: gets probabilities already: the values are 0..1, and sum to one",
+    ("kws_ds_cnn_s.pb", "top-k(13)"): "top-k: 13 of 12 values are wanted: float32 [1,12]",
+    ("kws_ds_cnn_s.pb", "argmax | labels(names=[yes, no])"): "labels: there are 2 names, and 12 classes",
+    (
+        "t2o_fc_layers.pb",
+        "labels(names=[a])",
+    ): "labels: takes classes, which are whole numbers, and gets float32 [?,10]",
+}
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_what_cannot_be_meant(case: tuple[str, str], desk: Desk) -> None:
+    ran = desk.run("add-postprocessing", str(FOLDER / case[0]), "--steps", case[1], "-o", "out.pb")
+    assert ran.code == 4 and ran.err.startswith(f"Error: {REFUSED[case]}"), ran.err
