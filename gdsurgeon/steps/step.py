@@ -148,6 +148,8 @@ def spelt(literal: object) -> str:
         return str(literal).lower()
     if isinstance(literal, str):
         return f"'{printable(literal)}'"
+    if isinstance(literal, DType):
+        return literal.name
     if isinstance(literal, (list, tuple)):
         return f"[{', '.join(map(spelt, literal))}]"
     return f"{literal}"

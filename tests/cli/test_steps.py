@@ -267,6 +267,11 @@ def test_for_machines(desk: Desk) -> None:
     ]
 
 
+def test_a_default_is_told_as_it_is_written(desk: Desk) -> None:
+    text = " ".join(desk.run("steps", "parse-example").out.decode().split())
+    assert "int64, string; float32 if not said)" in text
+
+
 def test_a_step_that_there_is_not(desk: Desk) -> None:
     check_refused(desk, 2, ("there is no step 'resiz'", "Did you mean 'resize'?"), "steps", "resiz")
 

@@ -50,6 +50,15 @@ JOBS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         "add-preprocessing", "mtcnn.pb",
         ("--input", "input", "--steps", "decode-image | reverse-channels | cast(float32)"),
         ("  input    input  float32 [?,?,3]  ->  string", "3 outputs, 2 samples, bit-identical")),
+    "base64 into a detector": (
+        "add-preprocessing", "od_hand_ssd_frozen_synth.pb", ("--steps", "decode-base64 | decode-image(exif=true)"),
+        ("  input    image_tensor  uint8 [?,?,?,3]  ->  string []", "edited(raw) = original(pre(raw)): 5 outputs")),
+    "lines of CSV": (
+        "add-preprocessing", "t2o_fc_layers.pb", ("--steps", "decode-csv(784) | divide(255)"),
+        ("  input    X  float32 [?,784]  ->  string [?]", "2 samples (batches of 1 and 2), bit-identical")),
+    "tf.Examples": (
+        "add-preprocessing", "t2o_fc_layers.pb", ("--steps", "parse-example([pixels], shape=[784])"),
+        ("  input    X  float32 [?,784]  ->  string [?]", "2 samples (batches of 1 and 2), bit-identical")),
     "boxes": (
         "add-postprocessing", "od_hand_ssd_frozen_synth.pb",
         ("--output", "Postprocessor/raw_box_scores", "--steps", "nms(boxes=Postprocessor/raw_box_locations, "
@@ -66,6 +75,18 @@ def test_a_job_is_one_command(job: str, desk: Desk) -> None:
     ran = desk.run(command, str(FOLDER / model), *words, "-o", "out.pb")
     assert ran.code == 0, ran.err
     assert [text for text in said if text not in ran.err] == [], ran.err
+
+
+def test_recordings_give_what_the_model_itself_makes_of_them(desk: Desk) -> None:
+    """The model takes WAV files; steps do what the nodes did that were cut away."""
+    model = str(FOLDER / "kws_ds_cnn_s.pb")
+    steps = "decode-wav(samples=16000, rate=16000) | mfcc(640, 320, coefficients=10)"
+    for words in (("extract", model, "--inputs", "Mfcc", "--outputs", "labels_softmax", "-o", "cut.pb"),
+                  ("add-preprocessing", "cut.pb", "--steps", steps, "-o", "out.pb"),
+                  ("validate", model, "out.pb", "--map", "wav_data=Mfcc")):  # fmt: skip
+        ran = desk.run(*words)
+        assert ran.code == 0, ran.err
+    assert "out(x) = kws_ds_cnn_s(x): 1 output, 2 samples, bit-identical" in ran.out.decode() + ran.err
 
 
 REFUSED = {
