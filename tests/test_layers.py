@@ -221,6 +221,16 @@ def test_an_edit_with_its_structure_checked_imports_neither_tensorflow_nor_numpy
     assert out.stat().st_size
 
 
+def test_the_table_of_releases_is_small_and_is_read_by_compat_alone(tmp_path: Path) -> None:
+    assert (PACKAGE / "data" / "releases.z").stat().st_size < 150_000
+    arguments = [*command("rename", tmp_path / "out.pb"), "--validate", "structure"]
+    assert python(RUN + LOADED.format(names=["gdsurgeon.ops.releases"]), *arguments) == []
+    arguments = ["compat", str(FIXTURES / "tiny.pbtxt"), "--target", "2.21", "--check", "-q"]
+    assert python(RUN + LOADED.format(names=["gdsurgeon.ops.releases", "tensorflow"]), *arguments) == [
+        "gdsurgeon.ops.releases"
+    ]
+
+
 @pytest.mark.tensorflow
 def test_an_edit_with_its_proof_does_not_import_tensorflow_into_the_command(tmp_path: Path) -> None:
     out = tmp_path / "out.pb"

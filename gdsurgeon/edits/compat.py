@@ -11,7 +11,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.older import arithmetic, arrays, attrs, broadcasting, images
+from gdsurgeon.edits.older import arithmetic, arrays, attrs, broadcasting, contraction, images, kernels
 from gdsurgeon.edits.older.control_flow import is_wanting, lower
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.edits.older.site import Places, Rule, Site
@@ -28,7 +28,9 @@ from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import ChunkSource
 
 RULES: dict[str, Rule] = {
-    rule.op: rule for family in (arithmetic, arrays, attrs, broadcasting, images) for rule in family.RULES
+    rule.op: rule
+    for family in (arithmetic, arrays, attrs, broadcasting, contraction, images, kernels)
+    for rule in family.RULES
 }
 """The older forms that there are, by the op that they replace."""
 MOST_STEPS = 8
@@ -142,7 +144,7 @@ class _Work:
     def _mend(self, graph: Graph, function: str) -> None:
         """Makes the nodes of a graph, or of the body of FUNCTION, older forms."""
         places = Places(graph, self.release)
-        for node in _nodes_of(graph, lambda op: op in RULES and not self.release.knows_as(op, self.newest)):
+        for node in _nodes_of(graph, lambda op: op in RULES and not self._takes_all(op)):
             self._mend_node(places, node, function)
         for node in _nodes_of(graph, lambda op: not self.release.knows_as(op, self.newest)):
             self._mend_attrs(graph, node)
@@ -155,15 +157,21 @@ class _Work:
                 return
             old = node.op
             why = rule.apply(Site(places, node))
+            if why is None:
+                return
             if why:
                 self._refused[function, node.name] = why
                 return
             self._replaced[f"{old}  ->  {rule.to}"] += 1
 
+    def _takes_all(self, op: str) -> bool:
+        """Whether what the release takes of OP is what the newest takes."""
+        return self.release.knows_as(op, self.newest) and not self.release.takes_matrices_only(op)
+
     def _is_wanting(self, node: Node) -> bool:
         """Whether the release has not got the op of NODE, or lacks an attr of it that says something."""
         definition = self.release.op_def(node.op)
-        if definition is None:
+        if definition is None or self.release.takes_matrices_only(node.op):
             return True
         newest = self.newest.op_def(node.op)
         attrs = newest.attrs if newest is not None else {}

@@ -42,6 +42,15 @@ class Release(NamedTuple):
         """Whether this release has OP and what it says of it is what OTHER says."""
         return _is_same(op, self.place, other.place)
 
+    def takes_matrices_only(self, op: str) -> bool:
+        """Whether OP takes tensors of two dims only."""
+        last = release(MATRICES_ONLY.get(op, ""))
+        return last is not None and self.place <= last.place
+
+
+MATRICES_ONLY = {"LogSoftmax": "1.10", "Softmax": "1.10"}
+"""Ops that take tensors of two dims only, up to a release: their kernels say so when they run, and no table does."""
+
 
 def release(name: str) -> Release | None:
     """The release NAME, ``1.15`` or ``1.15.5``; None where the table has none of that name."""

@@ -29,20 +29,23 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "BatchMatMulV3": ("BatchMatMulV2", "BatchMatMul"),
     "BroadcastTo": ("Tile",),
     "DisableCopyOnRead": ("NoOp",),
+    "Einsum": ("Transpose",),
     "EnsureShape": ("Identity",),
     "FusedBatchNormV3": ("FusedBatchNormV2",),
     "LeakyRelu": ("Maximum",),
+    "LogSoftmax": ("Reshape",),
     "NonMaxSuppressionV3": ("GatherV2",),
     "NonMaxSuppressionV4": ("NonMaxSuppressionV3", "GatherV2"),
     "NonMaxSuppressionV5": ("NonMaxSuppressionV3", "GatherV2"),
     "SelectV2": ("Select",),
+    "Softmax": ("Reshape",),
 }
 """What a node may become that the release has not got."""
 CALLING = frozenset(("If", "PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile", "While"))
 """What is put in the place of its node where the release has not got one of them."""
 HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
 """What can stand there under the name of such a node, with what that gave."""
-OTHER_INPUTS = frozenset(("Tile", "NoOp", "GatherV2", "Maximum", "NonMaxSuppressionV3"))
+OTHER_INPUTS = frozenset(("Tile", "NoOp", "GatherV2", "Maximum", "NonMaxSuppressionV3", "Transpose"))
 """The ops that older forms end in and that read more or less than what they stand for."""
 UNSAID = {"Equal": "incompatible_shape_error", "NotEqual": "incompatible_shape_error"}
 UNSAID |= {"TensorArrayV3": "identical_element_shapes", "VarHandleOp": "debug_name"}
@@ -166,7 +169,8 @@ def _scopes(name: str) -> set[str]:
 def _may_differ(what: str, old: Node, new: Node, wanted: Release, newest: Release) -> bool:
     """Whether this may be different about a node that was OLD and is NEW."""
     is_other = old.op != new.op
-    if is_other and (wanted.op_def(old.op) is not None or new.op not in FORMS.get(old.op, ())):
+    is_taken = wanted.op_def(old.op) is not None and not wanted.takes_matrices_only(old.op)
+    if is_other and (is_taken or new.op not in FORMS.get(old.op, ())):
         return False
     if what in ("op", "inputs"):
         return is_other

@@ -103,6 +103,19 @@ def test_inputs_and_outputs_that_are_no_longer_there_are_listed() -> None:
     assert lines(found, "1.12") == ["TensorListStack takes 1 input, and has 2: 1 node, 's'"]
 
 
+def test_kernels_that_take_two_dims_are_told() -> None:
+    assert lines(graph(*rows()), "1.10") == [
+        "Softmax takes two dims, and is given 3: 2 nodes, 's_t3', 's_wide'",
+        "Softmax takes two dims, and is given any number: 1 node, 's_any'",
+        "LogSoftmax takes two dims, and is given 3: 1 node, 'l_t3'",
+        "LogSoftmax takes two dims, and is given any number: 1 node, 'l_any'",
+    ]
+    assert lines(graph(*rows()), "1.12") == []
+    found = graph(*rows())
+    compat(found, "1.10")
+    assert graphs.ops(found)["s_t2"] == "Softmax" and graphs.ops(found)["s_any"] == "Reshape"
+
+
 def test_check_tells_and_writes_nothing(desk: Desk) -> None:
     desk.put("model.pb", graphs.graph_bytes(X, add("y", "x", "x"), trailer=OLD))
     ran = desk.run("compat", "model.pb", "--target", "1.4", "--check")
@@ -229,6 +242,13 @@ REFUSED = {
         scalar("z", 0), node("b", "NonMaxSuppressionV5", ["x", "s", "n", "t", "t", "z"], T=FLOAT),
         node("y", "Neg", ["b:1"], T=FLOAT),
     ],
+    "ab,bc->a is no product of matrices": [
+        X, node("y", "Einsum", ["x", "x"], T=FLOAT, N=2, equation="ab,bc->a"),
+    ],
+    "ab,b...->a... is no product of matrices": [
+        X, node("y", "Einsum", ["x", "x"], T=FLOAT, N=2, equation="ab,b...->a..."),
+    ],
+    "ab->ba is no product of matrices": [X, node("y", "Einsum", ["x"], T=FLOAT, N=1, equation="ab->ba")],
     "its types are not the same": [
         placeholder("x", dtype(6), (2, 2)),
         node("y", "BatchMatMulV3", ["x", "x"], Ta=dtype(6), Tb=dtype(6), Tout=INT32),
@@ -282,6 +302,24 @@ def broadcasting() -> list[bytes]:
     return out
 
 
+def contracting() -> list[bytes]:
+    """Products in the forms that attention has them in, and plain ones; those that keep the order add no Transpose."""
+    out = [placeholder("p", shape=(-1, 3, 2, 4)), placeholder("q", shape=(-1, 3, 2, 4)), placeholder("m", shape=(3, 2))]
+    out += [node("e0", "Einsum", ["p", "q"], T=FLOAT, N=2, equation="aecd,abcd->acbe")]
+    out += [node("e1", "Einsum", ["p", "q"], T=FLOAT, N=2, equation="abcd,aecd->aceb")]
+    out += [node("e5", "Einsum", ["e0", "q"], T=FLOAT, N=2, equation="acbe,aecd->abcd")]
+    out += [node("e6", "Einsum", ["m", "m"], T=FLOAT, N=2, equation="ab,cb->ca")]
+    return [*out, node("e7", "Einsum", ["m", "k"], T=FLOAT, N=2, equation="ij,jk->ik"), placeholder("k", shape=(2, 2))]
+
+
+def rows() -> list[bytes]:
+    """Softmaxes of tensors of several ranks, known and not."""
+    out = [placeholder("t3", shape=(2, 3, 4)), placeholder("t2", shape=(-1, 3)), placeholder("any")]
+    out += [placeholder("wide", shape=(2, 2, -1))]
+    out += [node(f"s_{of}", "Softmax", [of], T=FLOAT) for of in ("t3", "t2", "any", "wide")]
+    return [*out, node("l_t3", "LogSoftmax", ["t3"], T=FLOAT), node("l_any", "LogSoftmax", ["any"], T=FLOAT)]
+
+
 def others() -> list[bytes]:
     norm = node("bn", "FusedBatchNormV3", ["i", "two", "two", "two", "two"], T=FLOAT, U=FLOAT, is_training=False)
     out = [placeholder("i", shape=(-1, 3, 3, 2)), const("two", [1.5, 2.5]), norm]
@@ -318,6 +356,9 @@ def test_older_forms_give_the_same_bit_for_bit() -> None:
             {"a": normal(0, 1, 2, 3), "b": normal(2, 3, 2), "n": normal(1, 2, 2), "row": normal(1, 1, 3, 1)},
         ),
         (others(), {"i": normal(2, 3, 3, 2), "boxes": boxes, "scores": rng.uniform(size=9).astype(np.float32)}),
+        (rows(), {"t3": normal(2, 3, 4), "t2": normal(2, 3), "any": normal(5), "wide": normal(2, 2, 3)}),
+        (rows(), {"t3": normal(2, 3, 4), "t2": normal(0, 3), "any": normal(1, 2, 1, 3), "wide": normal(2, 2, 3)}),
+        (contracting(), {"p": normal(2, 3, 2, 4), "q": normal(2, 3, 2, 4), "m": normal(3, 2), "k": normal(2, 2)}),
         (others(), {"i": normal(1, 3, 3, 2), "boxes": boxes[:0], "scores": np.zeros(0, np.float32)}),
     ]
     seen = set()

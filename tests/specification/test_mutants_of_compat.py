@@ -129,7 +129,7 @@ MUTANTS = [
            'self.graph.set_op(node, op), self.graph.set_device(node, "/gpu:0")', boxes),
     Mutant("controls are lost", SITE, "self.graph.set_op(node, op)",
            "self.graph.set_op(node, op), self.graph.set_controls(node, [])", for_1_4),
-    Mutant("what is known is replaced", COMPAT, "if definition is None:\n            return True", "return True", for_1_15),
+    Mutant("what is known is replaced", COMPAT, "if definition is None or self.release.takes_matrices_only(node.op):\n            return True", "return True", for_1_15),
     Mutant("the results are another op", FLOW, 'else "IdentityN"', 'else "ShapeN"', lowered),
     Mutant("who waits for a loop does not", FLOW, "controls = [*self.node.controls, *ends]", "controls = []", lowered),
     Mutant("nodes of a loop are anywhere", FLOW, 'self.unique(f"{self.node.name}/{name}")', "self.unique(name)", lowered),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import kind_of, plain
@@ -14,7 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_count
-from gdsurgeon.ops.releases import Release, names_with, releases
+from gdsurgeon.ops.releases import MATRICES_ONLY, Release, names_with, releases
 from gdsurgeon.text import counted, listed
 from gdsurgeon.wire.protos import AttrValue
 
@@ -27,7 +28,8 @@ class Unknown(NamedTuple):
         node: its name.
         op: its op.
         kind: ``op``, ``attr`` (it has none of that name), ``value`` (it does not take that one), ``missing`` (an attr
-            that it needs), ``default`` (another is taken where the node has none), ``inputs``, ``outputs``.
+            that it needs), ``default`` (another is taken where the node has none), ``inputs``, ``outputs``,
+            ``dims`` (it is given more).
         key: the attr, or ''.
         text: what is wrong, in words; the same for nodes of which the same is wrong.
     """
@@ -46,11 +48,13 @@ def unknown_to(graph: Graph, release: Release) -> list[Unknown]:
     topology = topology_of(graph)
     looked_at = topology.with_ops(op for op in topology.ops() if look.may_lack(op))
     out = [unknown for number in looked_at for unknown in look.at("", topology.node(number))]
+    out += look.too_many_dims("", graph)
     for name in sorted(used_functions(graph)):
         if name in graph.functions:
             body = Body(graph, name, {}, lenient=True)
             out += [unknown for node in body.graph.nodes() if node not in body.graph.ends
                     for unknown in look.at(name, node)]  # fmt: skip
+            out += look.too_many_dims(name, body.graph)
     return out
 
 
@@ -95,6 +99,17 @@ class _Look:
             self._definitions[op] = self._release.op_def(op)
             self._alike[op] = self._release.knows_as(op, self._newest)
         return self._definitions[op]
+
+    def too_many_dims(self, function: str, graph: Graph) -> Iterator[Unknown]:
+        """The nodes of a graph whose inputs may have more dims than the kernels of the release take."""
+        topology = topology_of(graph)
+        found = topology.with_ops(op for op in MATRICES_ONLY if self._release.takes_matrices_only(op))
+        shapes = infer_shapes(graph) if found else None
+        for node in map(topology.node, found):
+            shape = shapes.shape(node.inputs[0]) if shapes is not None and node.inputs else None
+            if shape is None or len(shape) != 2:
+                text = f"{node.op} takes two dims, and is given {'any number' if shape is None else len(shape)}"
+                yield Unknown(function, node.name, node.op, "dims", "", text)
 
     def may_lack(self, op: str) -> bool:
         """Whether the release may not know something of a node of OP."""

@@ -28,13 +28,13 @@ class Rule(NamedTuple):
         to: what takes its place, in words.
         where: the precondition, for people; '' where there is none.
         apply: makes the node at a `Site` the older form, and returns ''; or leaves it, and says why, and what would
-            help.
+            help; or None: it is one already.
     """
 
     op: str
     to: str
     where: str
-    apply: Callable[[Site], str]
+    apply: Callable[[Site], str | None]
 
 
 class Places:
