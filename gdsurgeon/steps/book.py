@@ -54,11 +54,14 @@ def written(text: str | Sequence[str]) -> list[Written]:
     calls = [call for part in ([text] if isinstance(text, str) else text) for call in parse(part)]
     if not calls:
         raise UsageError("there are no steps")
-    out: list[Written] = []
-    for call in calls:
-        step = find(call.name)
-        out.append(Written(step, step.bind(call)))
-    return out
+    names = [call.name for call in calls]
+    steps = [find(name) for name in names]
+    return [Written(step, step.bind(calls[place], called(names, place))) for place, step in enumerate(steps)]
+
+
+def called(names: Sequence[str], place: int) -> str:
+    """What the step at PLACE of steps with NAMES is called in a message: with its place where there are several."""
+    return names[place] if names.count(names[place]) == 1 else f"{names[place]} (step {place + 1})"
 
 
 def files_read(steps: Sequence[Written]) -> list[str]:

@@ -8,7 +8,7 @@ from gdsurgeon.edits.functions.definition import make_function, name_function
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Output
-from gdsurgeon.steps.book import Written
+from gdsurgeon.steps.book import Written, called
 from gdsurgeon.steps.builder import Builder, empty_graph
 from gdsurgeon.steps.step import Raw
 from gdsurgeon.steps.value import Unfit, Value, in_batch
@@ -29,9 +29,7 @@ class Chain:
 
     def name(self, place: int) -> str:
         """What the step at PLACE is called in a message: with its place where there are several of the name."""
-        name = self.steps[place].step.name
-        count = sum(written.step.name == name for written in self.steps)
-        return name if count == 1 else f"{name} (step {place + 1})"
+        return called([written.step.name for written in self.steps], place)
 
     def raw(self, wanted: Raw) -> Raw:
         """What comes in where WANTED is to come out. Raises EditError: that does not follow."""

@@ -86,29 +86,32 @@ def kernel_of(
     like: str | None, method: str | None, antialias: bool | None, half_pixel: bool | None, align_corners: bool | None
 ) -> Kernel:
     """The kernel that `KERNEL` names. Raises Unfit: none, or one that there is not."""
-    if like is not None:
-        known = LIKES[like]
-        if not (antialias is None and half_pixel is None and align_corners is None):
-            raise Unfit(f"like={like} says all but the method: antialias, half-pixel and align-corners go without it")
-        if method is not None and method not in known:
-            raise Unfit(f"TensorFlow has no kernel like {like}'s {method}: there are {', '.join(known)}")
-        return known[method or next(iter(known))]
+    if like is None:
+        return _kernel_alone(method, bool(antialias), half_pixel, bool(align_corners))
+    known = LIKES[like]
+    if not (antialias is None and half_pixel is None and align_corners is None):
+        raise Unfit(f"like={like} says all but the method: antialias, half-pixel and align-corners go without it")
+    if method is not None and method not in known:
+        raise Unfit(f"TensorFlow has no kernel like {like}'s {method}: there are {', '.join(known)}")
+    return known[method or next(iter(known))]
+
+
+def _kernel_alone(method: str | None, antialias: bool, half_pixel: bool | None, align_corners: bool) -> Kernel:
+    """The kernel of an op, whose library is not named."""
     if method is None:
         raise Unfit(f"says no kernel: like={'|'.join(LIKES)}, or method={'|'.join(METHODS)}")
     if method not in METHODS:
         raise Unfit(f"method={method} goes with like: alone there are {', '.join(METHODS)}")
-    kernel = Kernel(method, bool(antialias), half_pixel is not False, bool(align_corners))
-    is_scaled = kernel.antialias or method not in _OPS
-    if is_scaled and (method not in _SCALED or not kernel.half_pixel or kernel.align_corners):
-        raise Unfit(f"method={method} has no antialias" if method not in _SCALED else
-                    f"method={method} has centres at half, and corners where they fall")  # fmt: skip
-    if kernel.align_corners and half_pixel:
+    if antialias and method not in _SCALED:
+        raise Unfit(f"method={method} has no antialias")
+    if align_corners and half_pixel:
         raise Unfit("half-pixel and align-corners contradict each other")
-    if kernel.align_corners:
-        kernel = kernel._replace(half_pixel=False)
+    has_choice = method in _OPS and not antialias
+    if not has_choice and (align_corners or half_pixel is False):
+        raise Unfit(f"method={method} has centres at half, and corners where they fall")
     if method == "area" and half_pixel is False:
         raise Unfit("method=area has no centres of pixels")
-    return kernel
+    return Kernel(method, antialias, half_pixel is not False and not align_corners, align_corners)
 
 
 def resized(build: Builder, value: Value, size: Output | tuple[int, int], kernel: Kernel) -> Value:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from gdsurgeon.errors import InputError, UsageError, printable
+from gdsurgeon.errors import InputError, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.ops.dtypes import DType
 from gdsurgeon.steps.kinds import Kind
 from gdsurgeon.steps.parse import Call, Literal
 from gdsurgeon.steps.value import Value
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import counted, near_miss
 
 
 class Required:
@@ -98,8 +98,8 @@ class Step:
         names = (p.name if p.is_required else f"[{p.name}]" for p in self.parameters)
         return f"{self.name}({', '.join(names)})" if self.parameters else self.name
 
-    def bind(self, call: Call) -> dict[str, object]:
-        """The arguments of CALL by the names of the function's, defaults included.
+    def bind(self, call: Call, called: str) -> dict[str, object]:
+        """The arguments of CALL, defaults included, by the names of the function's; CALLED is the step in messages.
 
         Raises:
             UsageError: one is missing, unknown, given twice, or of another kind.
@@ -108,38 +108,36 @@ class Step:
         found: dict[str, object] = {}
         places = iter(self.parameters)
         for argument in call.arguments:
-            parameter = self._named(argument.key) if argument.key else next(places, None)
+            parameter = self._named(argument.key, called) if argument.key else next(places, None)
             if parameter is None:
-                raise self._error(f"takes {len(self.parameters)} argument{'s' if len(self.parameters) != 1 else ''}")
-            key = parameter.argument
-            if key in found:
-                raise self._error(f"{parameter.name} is given twice")
-            found[key] = self._read(parameter, argument.value)
-        missing = [p for p in self.parameters if p.is_required and p.argument not in found]
-        if missing:
-            raise self._error(f"{missing[0].name} is missing, {missing[0].kind.says}: {missing[0].help}")
-        defaults = {p.argument: p.default for p in self.parameters}
-        return {**defaults, **found}
+                raise self._error(f"{called} takes {counted(len(self.parameters), 'argument')}")
+            if parameter.argument in found:
+                raise self._error(f"{called}: {parameter.name} is given twice")
+            found[parameter.argument] = self._read(parameter, argument.value, called)
+        for parameter in self.parameters:
+            if parameter.is_required and parameter.argument not in found:
+                wanted = f"{parameter.kind.says}: {parameter.help}"
+                raise self._error(f"{called}: {parameter.name} is missing, {wanted}")
+        return {parameter.argument: parameter.default for parameter in self.parameters} | found
 
-    def _named(self, name: str) -> Parameter:
+    def _named(self, name: str, called: str) -> Parameter:
         names = [parameter.name for parameter in self.parameters]
         if name not in names:
-            raise self._error(f"has no parameter {name!r}.{near_miss(name, names)}")
+            raise self._error(f"{called} has no parameter {quoted(name)}.{near_miss(name, names)}")
         return self.parameters[names.index(name)]
 
-    def _read(self, parameter: Parameter, literal: Literal) -> object:
+    def _read(self, parameter: Parameter, literal: Literal, called: str) -> object:
         try:
             return parameter.kind.read(literal)
         except ValueError as error:
-            told = f"{parameter.name} is {spelt(literal)}, and takes {parameter.kind.says}"
+            told = f"{called}: {parameter.name} is {spelt(literal)}, and takes {parameter.kind.says}"
             raise self._error(told + (f".{error}" if str(error) else "")) from None
         except InputError as error:
-            error.place_at(self.name)
+            error.place_at(called)
             raise
 
-    def _error(self, what: str) -> UsageError:
-        separator = " " if what.startswith(("takes", "has")) else ": "
-        return UsageError(f"{self.name}{separator}{what}", hint=f"{self.usage}")
+    def _error(self, message: str) -> UsageError:
+        return UsageError(message, hint=self.usage)
 
 
 def spelt(literal: object) -> str:

@@ -98,6 +98,8 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
         ("resize(2, like=keras)", "resize: width is missing, a whole number from 1 on: in pixels"),
         ("resize(2, 3, height=4)", "resize: height is given twice"),
         ("round(1)", "round takes 0 arguments"),
+        ("cast(int8) | cast(int9)", "cast (step 2): type is 'int9', and takes a type, such as float32 or uint8."
+                                    " Did you mean 'int8'?"),
         ("divide(1, 2)", "divide takes 1 argument"),
         ("resize(0, 3)", "resize: height is 0, and takes a whole number from 1 on"),
         ("resize(2.0, 3)", "resize: height is 2.0, and takes a whole number from 1 on"),
