@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_device import set_device as set_device
     from gdsurgeon.edits.set_shape import set_shape as set_shape
     from gdsurgeon.edits.shrink import shrink as shrink
+    from gdsurgeon.edits.simplify import simplify as simplify
     from gdsurgeon.edits.slim import slim as slim
     from gdsurgeon.edits.strip_weights import strip_weights as strip_weights
     from gdsurgeon.edits.swap_op import swap_op as swap_op
@@ -126,6 +127,7 @@ COMMANDS = {
     "remove": Entry("Nodes", "Remove the selected nodes.", "cli.remove", "edits.remove.remove"),
     "set-attr": Entry("Nodes", "Set attrs of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
     "swap-op": Entry("Nodes", "Change the op of nodes.", "cli.swap_op", "edits.swap_op.swap_op"),
+    "simplify": Entry("Nodes", "Make a graph smaller that gives the same.", "cli.simplify", "edits.simplify.simplify"),
     "compat": Entry("Nodes", "Make a file that an older TensorFlow takes.", "cli.compat", "edits.compat.compat"),
     "shrink": Entry("Nodes", "Store weights in fewer bytes.", "cli.shrink", "edits.shrink.shrink"),
     "strip-weights": Entry(

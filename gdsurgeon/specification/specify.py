@@ -31,6 +31,7 @@ SPECIFIED = frozenset(
         "set_device",
         "set_shape",
         "shrink",
+        "simplify",
         "slim",
         "strip_weights",
         "swap_op",

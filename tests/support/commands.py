@@ -138,6 +138,7 @@ CASES = {
         ((MODEL,), (MODEL, "tower/same"), (MODEL, "_note:string=hello")),
         ((MODEL, "tower/sam", "_note:string=hello"), "'tower/same'"),
     ),
+    "simplify": Case((MODEL,), (), ((MODEL, "--outputs", "score"), "'scores'")),
     "swap-op": Case(
         (MODEL, "--node", "tower/same", "Neg"), ((MODEL,), (MODEL, "Neg")), ((MODEL, "--op", "Mul", "Mull"), "'Mul'")
     ),

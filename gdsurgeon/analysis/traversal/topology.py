@@ -101,14 +101,24 @@ class Topology:
         return self.table.inputs(number) if number < self.rows else ()
 
     def draft(self) -> Topology:
-        """A copy in which `set_inputs` tries an edit out."""
+        """A copy in which `set_inputs`, `set_op` and `leave_out` try an edit out."""
         out = copy(self)
-        out._codes, out._consumers = dict(self._codes), {}
+        out._codes, out._consumers, out._ops = dict(self._codes), {}, dict(self._ops)
         return out
 
     def set_inputs(self, number: int, codes: Iterable[int]) -> None:
         """Has the node read something else, in this draft and not in the graph."""
         self._codes[number] = tuple(codes)
+        self._consumers.clear()
+        self.__dict__.pop("_new_users", None)
+
+    def set_op(self, number: int, op: str) -> None:
+        """Has the node be another op, in this draft."""
+        self._ops[number] = op
+
+    def leave_out(self, numbers: Iterable[int]) -> None:
+        """Has nodes be gone, in this draft."""
+        self.gone = self.gone.union(numbers)
         self._consumers.clear()
         self.__dict__.pop("_new_users", None)
 

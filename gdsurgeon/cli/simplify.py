@@ -1,0 +1,49 @@
+"""gdsurgeon simplify."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.complete import listed, nodes
+from gdsurgeon.cli.options import edit_options, names_in
+
+if TYPE_CHECKING:
+    from gdsurgeon.operation.edit import Request
+
+
+@click.command("simplify", cls=Command)
+@edit_options
+@click.option(
+    "--outputs",
+    metavar="TENSOR,...",
+    shell_complete=listed(nodes),
+    multiple=True,
+    help="Tensors that the graph is there for; what none of them needs goes.",
+)
+@click.option("--passes", metavar="PASS,...", multiple=True, help="Do only these.")
+@click.option("--skip", metavar="PASS,...", multiple=True, help="Do not do these.")
+@click.option("--keep-checks", is_flag=True, help="Keep Assert and CheckNumerics.")
+def command(
+    request: Request, outputs: tuple[str, ...], passes: tuple[str, ...], skip: tuple[str, ...], keep_checks: bool
+) -> None:
+    """Make a graph smaller that gives the same, bit for bit.
+
+    Passes, again and again until nothing is left to do: unread, control-edges, conditions, checks, stop-gradients,
+    identities, neutral, pairs, equal-nodes, functions. Inputs and outputs keep their names. Proven by running: all
+    outputs are bit-identical.
+
+    \b
+    Examples:
+      gdsurgeon simplify model.pb -o smaller.pb
+      gdsurgeon simplify model.pb --outputs logits --keep-checks -o smaller.pb
+      gdsurgeon simplify model.pb --passes unread,identities -o smaller.pb
+    """
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.edits.simplify import simplify
+
+    ends, wanted = names_in(outputs, "--outputs"), names_in(passes, "--passes")
+    without = names_in(skip, "--skip") + (["checks"] if keep_checks else [])
+    run_edit("simplify", request, lambda graph: simplify(graph, ends, passes=wanted, skip=without))

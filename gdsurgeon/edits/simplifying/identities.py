@@ -1,0 +1,46 @@
+"""Identities: who reads one reads what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from gdsurgeon.edits.simplifying.draft import BITS, Draft
+
+IDENTITIES = frozenset(("Identity", "Snapshot"))
+STOPS = frozenset(("StopGradient", "PreventGradient"))
+"""Identities that say something to those who ask for gradients."""
+CHECKED = frozenset(("CheckNumerics", "CheckNumericsV2"))
+"""Identities that refuse what is no number."""
+
+
+def identities(draft: Draft) -> None:
+    """Identity, Snapshot, IdentityN."""
+    _pass_by(draft, IDENTITIES)
+    for number in draft.with_ops(("IdentityN",)):
+        sources = draft.data(number)
+        may_go = not (draft.is_named(number) or draft.has_controls(number) or draft.is_waited_for(number))
+        alike = {draft.harmless[source >> BITS] for source in sources}
+        if may_go and alike == {1} and not any(map(draft.gives_reference, sources)):
+            for port, source in enumerate(sources):
+                draft.read_instead(number << BITS | port, source)
+            draft.wait_instead(number, sources[0] >> BITS)
+    draft.settle("identities")
+
+
+def stop_gradients(draft: Draft) -> None:
+    """StopGradient and PreventGradient."""
+    _pass_by(draft, STOPS)
+    draft.settle("stop-gradients")
+
+
+def checks(draft: Draft) -> None:
+    """CheckNumerics; an Assert goes where nobody has to wait for it."""
+    _pass_by(draft, CHECKED)
+    draft.settle("checks")
+
+
+def _pass_by(draft: Draft, ops: Container[str]) -> None:
+    for number in draft.with_ops(ops):
+        sources = draft.data(number)
+        if len(sources) == 1:
+            draft.bypass(number, sources[0])

@@ -1,0 +1,61 @@
+"""What has to stay: names that somebody uses, and what is done for good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gdsurgeon.analysis.queries.initialisers import needed_initialisers
+from gdsurgeon.edits.simplifying.draft import CHECKS, Draft
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.ops.dtypes import RESOURCE
+from gdsurgeon.ops.kinds import CONTROL_FLOW, is_random
+
+
+def served_nodes(graph: Graph) -> Iterator[Node]:
+    """The nodes that a model's signatures, and what restores and initialises it, name."""
+    serving = serving_of(graph)
+    if serving is None:
+        return
+    for served in serving.signatures.values():
+        yield from (graph[parse_tensor(text).node] for text in (*served.inputs.values(), *served.outputs.values()))
+    for run in serving.runs:
+        yield from (graph[parse_tensor(text).node] for text in (*run.feeds, *run.targets))
+    yield from (graph[name] for name in serving.keys if name in graph)
+
+
+def lasting(draft: Draft) -> list[int]:
+    """The nodes that do something which lasts, and those that there are to have it done."""
+    return [number for number in draft.order() if _lasts(draft, number)]
+
+
+def _lasts(draft: Draft, number: int) -> bool:
+    op = draft.topology.op(number)
+    if _is_end(draft, number, op):
+        return True
+    if op in CONTROL_FLOW or draft.is_pure(number) or (op in CHECKS and not draft.keeps_checks):
+        return False
+    return not (is_random(op) and not _takes_resource(draft.graph, op))
+
+
+def _is_end(draft: Draft, number: int, op: str) -> bool:
+    """Whether somebody may run a node to have done what it waits for: a NoOp, or, in a model, what its savers fetch."""
+    if op != "NoOp" and draft.graph.serving is None:
+        return False
+    if draft.topology.users(number):
+        return False
+    reads = draft.topology.reads(number)
+    return any(port < 0 and not draft.harmless[producer] for producer, port in reads)
+
+
+def _takes_resource(graph: Graph, op: str) -> bool:
+    definition = graph.op_def(op)
+    return definition is None or any(arg.dtype == RESOURCE for arg in definition.inputs)
+
+
+def initialising(draft: Draft) -> list[int]:
+    """What gives variables and tables their values that the names which stay depend on."""
+    kept = draft.topology.upstream(number for number, flag in enumerate(draft.kept) if flag)
+    return needed_initialisers(draft.topology, kept)

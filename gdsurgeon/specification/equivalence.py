@@ -1,0 +1,320 @@
+"""Which tensors of a file have the same values as others, whatever it is fed; said of the file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from gdsurgeon.comparison.compare import is_same_attr
+from gdsurgeon.graph.constants import Constant, constant
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE, NEXT_ITERATION, PASSES_ON
+from gdsurgeon.ops.op_defs import OpDef, op_def
+from gdsurgeon.specification.sharing import named_by_node
+
+BITS, PORT = Table.PORT_BITS, Table.CONTROL_PORT
+_SAME_AS_INPUT = {
+    "Identity": "identities", "Snapshot": "identities", "StopGradient": "stop-gradients",
+    "PreventGradient": "stop-gradients", "CheckNumerics": "checks", "CheckNumericsV2": "checks",
+}  # fmt: skip
+REFUSING = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))
+_UNIT = {"Mul": ("1.0", "1"), "RealDiv": ("1.0", "1"), "Div": ("1.0", "1"), "Sub": ("0.0", "0"), "Add": ("-0.0", "0"),
+         "AddV2": ("-0.0", "0")}  # fmt: skip
+_EITHER = frozenset(("Mul", "Add", "AddV2"))
+_ALL = {"Tile": 1, "Pad": 0, "PadV2": 0, "MirrorPad": 0}
+_ONCE = frozenset(("Abs", "Ceil", "Floor", "Relu", "Relu6", "Rint", "Round"))
+_UNDONE = frozenset(("Neg", "LogicalNot"))
+_SHAPING = frozenset(("Reshape", "ExpandDims", "Squeeze"))
+_FLOATS = {19: 11, 14: 8, 1: 24, 2: 53}
+_INTEGERS = {3: (32, 1), 4: (8, 0), 5: (16, 1), 6: (8, 1), 9: (64, 1), 17: (16, 0), 22: (32, 0), 23: (64, 0),
+             29: (4, 1), 30: (4, 0)}  # fmt: skip
+"""Bits of the integers that a DataType holds: of floats all of these; and whether there are negative ones."""
+_SILENT = frozenset(("_class", "_output_shapes"))
+
+
+class Equivalence:
+    """What is so of the nodes of a file, by their rows in its table.
+
+    Attributes:
+        graph, table: the file.
+        rules: the passes by whose rules tensors may be the same.
+        free: for each row whether it has no effect, and runs once, in any case; and all that it depends on.
+        dead: for each row whether a constant predicate keeps it from running.
+        branching: for each row whether it depends on control flow.
+    """
+
+    def __init__(self, graph: Graph, rules: Collection[str]) -> None:
+        self.graph, self.table, self.rules = graph, graph.store.table, rules
+        size = len(self.table.names)
+        self.free, self.dead, self.branching = bytearray(size), bytearray(size), bytearray(size)
+        self._same: dict[int, int] = {}
+        self._stands: dict[int, int] = {}
+        self._taken: dict[int, int] = {}
+        self._proven: set[tuple[int, int]] = set()
+        self._quiet: dict[str, bool] = {}
+        self._constants: dict[int, Constant | None] = {}
+        for row in self._order():
+            self._look(row)
+
+    # -- what is asked -----------------------------------------------------------------------------------
+
+    def normal(self, code: int) -> int:
+        """The tensor that CODE hands on."""
+        return self._same.get(code, code)
+
+    def stand(self, row: int) -> int:
+        """What it comes to that somebody waits for a row: a tensor, or the row itself."""
+        return self._stands.get(row, row << BITS | PORT)
+
+    def waits(self, rows: Sequence[int]) -> set[int]:
+        """What it comes to that somebody waits for ROWS, without what says nothing."""
+        return {self.stand(row) for row in rows if not self._is_free_to_wait(row)}
+
+    def waits_beside(self, reads: Iterable[int], rows: Sequence[int]) -> set[int]:
+        """The same of a node that reads READS: what it reads it waits for in any case."""
+        waited = self.waits(rows)
+        for code in reads if waited else ():
+            waited -= {self.normal(code), self.stand(code >> BITS), code >> BITS << BITS | PORT}
+        return waited
+
+    def elements(self, code: int) -> int:
+        """The tensor whose elements CODE has, in the same order."""
+        code = self.normal(code)
+        while self.table.op(code >> BITS) in _SHAPING:
+            reads, waited = self.edges(code >> BITS)
+            if self.waits_beside(reads, waited) or not all(self._is_free(read) for read in reads[1:]):
+                break
+            code = self.normal(reads[0])
+        return code
+
+    def is_same(self, first: int, second: int) -> bool:
+        """Whether two tensors, or two rows that somebody waits for, are one, or computed alike from such."""
+        pending = [(first, second)]
+        while pending:
+            a, b = (self.normal(code) for code in pending.pop())
+            if a == b or (a, b) in self._proven:
+                continue
+            if "equal-nodes" not in self.rules or a & PORT != b & PORT:
+                return False
+            (mine, my_waits), (its, its_waits) = self.edges(a >> BITS), self.edges(b >> BITS)
+            if not self._is_alike(self._node(a), self._node(b)) or len(mine) != len(its):
+                return False
+            waited, other = self.waits_beside(mine, my_waits), self.waits_beside(its, its_waits)
+            lone = sorted(waited - other), sorted(other - waited)
+            if len(lone[0]) != len(lone[1]) or len(lone[0]) > 1:
+                return False
+            self._proven.add((a, b))
+            pending += [*zip(mine, its, strict=True), *zip(*lone, strict=True)]
+        return True
+
+    def edges(self, row: int) -> tuple[list[int], list[int]]:
+        """The codes that a row reads, and the rows that it waits for."""
+        codes = [code for code in self.table.inputs(row) if code >= 0]
+        return [c for c in codes if c & PORT != PORT], [c >> BITS for c in codes if c & PORT == PORT]
+
+    def is_quiet(self, row: int) -> bool:
+        """Whether a row computes, and does nothing else."""
+        op = self.table.op(row)
+        if op not in self._quiet:
+            self._quiet[op] = op not in CONTROL_FLOW and _is_stateless(self.graph.op_def(op))
+        if not self._quiet[op]:
+            return False
+        definition = self.graph.op_def(op)
+        if definition is not None and not definition.takes_functions and op not in self.graph.functions:
+            return True
+        inner = self.graph.functions.reachable(named_by_node(self.graph[self.table.names[row]]))
+        return all(_is_stateless(op_def(node.op)) or node.op in self.graph.functions
+                   for name in inner for node in self.graph.functions[name].node_def)  # fmt: skip
+
+    # -- the walk ----------------------------------------------------------------------------------------
+
+    def _order(self) -> Iterator[int]:
+        """The rows, those first that others read; loops are cut where they close."""
+        size, table = len(self.table.names), self.table
+        left = [0] * size
+        users: list[list[int]] = [[] for _ in range(size)]
+        ready: list[int] = []
+        for row in range(size):
+            merges = table.op(row) in MERGE
+            for code in table.inputs(row):
+                if code >= 0 and not (merges and table.op(code >> BITS) in NEXT_ITERATION):
+                    left[row] += 1
+                    users[code >> BITS].append(row)
+            if not left[row]:
+                ready.append(row)
+        for row in ready:  # grows while it is walked
+            yield row
+            for user in users[row]:
+                left[user] -= 1
+                if not left[user]:
+                    ready.append(user)
+
+    def _look(self, row: int) -> None:
+        """Says what is so of ROW; of what it depends on that is said."""
+        op = self.table.op(row)
+        reads, waited = self.edges(row)
+        self.branching[row] = op in CONTROL_FLOW or any(self.branching[code >> BITS] for code in reads)
+        self.branching[row] |= any(self.branching[other] for other in waited)
+        closes = op in MERGE and any(self.table.op(code >> BITS) in NEXT_ITERATION for code in reads)
+        dead = [self._is_dead(code) for code in reads]
+        joins = op in MERGE and not closes
+        self.dead[row] = (all(dead) if joins and dead else any(dead)) or any(map(self.dead.__getitem__, waited))
+        if self.dead[row]:
+            return
+        if op == "NoOp" and not reads:
+            awaited = self.waits(waited)
+            if len(awaited) == 1 and "control-edges" in self.rules:
+                (self._stands[row],) = awaited
+        is_free = all(map(self._is_free, reads)) and not self.waits(waited)
+        self.free[row] = is_free and (self.is_quiet(row) or (op in REFUSING and "checks" in self.rules))
+        if joins and dead.count(False) == 1 and any(dead) and not waited:
+            self._hand_on(row, 0, reads[dead.index(False)])
+        elif op == "Switch" and "conditions" in self.rules and len(reads) == 2:
+            side = self._predicate(reads[1])
+            if side is not None and not waited and self._is_free(reads[1]):
+                self._taken[row] = side
+                self._hand_on(row, side, reads[0])
+        elif reads and not self.waits_beside(reads, waited):
+            self._find(row, op, reads)
+
+    def _is_dead(self, code: int) -> bool:
+        row = code >> BITS
+        return bool(self.dead[row]) or (row in self._taken and self._taken[row] != code & PORT)
+
+    def _is_free(self, code: int) -> bool:
+        return bool(self.free[self.normal(code) >> BITS])
+
+    def _is_free_to_wait(self, row: int) -> bool:
+        stand = self._stands.get(row)
+        return bool(self.free[row] or (stand is not None and self.free[stand >> BITS]))
+
+    def _hand_on(self, row: int, port: int, code: int) -> None:
+        code = self.normal(code)
+        definition = self.graph.op_def(self.table.op(code >> BITS))
+        if definition is not None and not any(arg.is_ref for arg in definition.outputs):
+            self._same[row << BITS | port] = code
+            producer = code >> BITS
+            self._stands[row] = code if self.table.op(producer) in CONTROL_FLOW else self.stand(producer)
+
+    def _find(self, row: int, op: str, reads: list[int]) -> None:
+        """Looks whether a row gives what something before it gives."""
+        if op == "IdentityN" and "identities" in self.rules and all(map(self._is_free, reads)):
+            for port, code in enumerate(reads):
+                self._hand_on(row, port, code)
+            self._stands.pop(row, None)
+            return
+        if _SAME_AS_INPUT.get(op, "") in self.rules:
+            self._hand_on(row, 0, reads[0])
+            return
+        found = self._neutral(row, op, reads) if "neutral" in self.rules else None
+        if found is None and "pairs" in self.rules:
+            found = self._pair(row, op, reads)
+        if found is not None:
+            self._hand_on(row, 0, found)
+
+    def _neutral(self, row: int, op: str, reads: list[int]) -> int | None:
+        values = [self._value(code) for code in reads]
+        units = _UNIT.get(op, ()) if len(reads) == 2 else ()
+        for slot in ((0, 1) if op in _EITHER else (1,)) if units else ():
+            value = values[slot]
+            if value is not None and value.shape == () and str(value.values[0]) in units and self._is_free(reads[slot]):
+                return reads[1 - slot]
+        value = values[1] if len(values) > 1 else None
+        if value is not None and all(map(self._is_free, reads[1:])):
+            same = op in _ALL and set(value.values) <= {_ALL[op]}
+            if same or (op == "Transpose" and [*value.values] == [*range(len(value.values))]):
+                return reads[0]
+        if op == "AddN" and len(reads) == 1:
+            return reads[0]
+        if op == "Cast":
+            given, got = self._types(row)
+            return reads[0] if given and given == got else None
+        return None
+
+    def _pair(self, row: int, op: str, reads: list[int]) -> int | None:
+        inner = self.normal(reads[0])
+        first, waited = self.edges(inner >> BITS)
+        if self.table.op(inner >> BITS) != op or self.waits_beside(first, waited) or not first or inner & PORT:
+            return None
+        if op in _ONCE:
+            return inner
+        if op in _UNDONE:
+            return first[0]
+        if op == "Cast":
+            (given, wide), (_, back) = self._types(inner >> BITS), self._types(row)
+            return first[0] if given and given == back and _holds(wide, given) else None
+        if op == "Transpose" and len(first) == len(reads) == 2:
+            orders = [self._value(first[1]), self._value(reads[1])]
+            if None in orders or not (self._is_free(first[1]) and self._is_free(reads[1])):
+                return None
+            before, then = ([*order.values] for order in orders if order is not None)
+            back_again = len(before) == len(then) and [before[int(at)] for at in then] == [*range(len(then))]
+            return first[0] if back_again else None
+        return None
+
+    # -- the nodes ---------------------------------------------------------------------------------------
+
+    def _node(self, code: int) -> Node:
+        return self.graph[self.table.names[code >> BITS]]
+
+    def _value(self, code: int) -> Constant | None:
+        row = self.normal(code) >> BITS
+        if self.table.op(row) != "Const":
+            return None
+        if row not in self._constants:
+            self._constants[row] = constant(self.graph[self.table.names[row]])
+        found = self._constants[row]
+        return found if found is not None and (found.values or 0 in found.shape) else None
+
+    def _types(self, row: int) -> tuple[int, int]:
+        node = self.graph[self.table.names[row]]
+        found = [node.plain_attr(key) for key in ("SrcT", "DstT")]
+        given, got = (kind if isinstance(kind, int) else 0 for kind in found)
+        return given, got
+
+    def _predicate(self, code: int) -> int | None:
+        """The side that a predicate takes, 1 or 0; None where no constant says it."""
+        negated = 0
+        code = self.normal(code)
+        while (op := self.table.op(code >> BITS)) in PASSES_ON | {"LogicalNot"}:
+            reads, _ = self.edges(code >> BITS)
+            negated ^= op == "LogicalNot"
+            if not reads:
+                return None
+            code = self.normal(reads[0])
+        value = self._value(code)
+        if value is None or len(value.values) != 1 or not isinstance(value.values[0], bool):
+            return None
+        return int(value.values[0]) ^ negated
+
+    def _is_alike(self, mine: Node, its: Node) -> bool:
+        row = self.table.rows[mine.name]
+        if (mine.op, mine.device) != (its.op, its.device) or not self.is_quiet(row) or mine.op.startswith("Placeh"):
+            return False
+        definition = mine.op_def
+        if definition is None or definition.takes_functions or mine.op in self.graph.functions:
+            return False
+        keys = {*mine.attr_keys, *its.attr_keys} - _SILENT
+        return all(is_same_attr(mine, its, key) for key in keys)
+
+
+def _is_stateless(definition: OpDef | None) -> bool:
+    if definition is None:
+        return False
+    return not (definition.is_stateful or any(arg.is_ref for arg in (*definition.inputs, *definition.outputs)))
+
+
+def _holds(wide: int, given: int) -> bool:
+    """Whether a DataType has all the values of another."""
+    if given == 10 or wide == given:  # of bools everybody has both
+        return given != 10 or wide in _FLOATS or wide in _INTEGERS or wide == given
+    if given in _FLOATS:
+        return wide == 2 or (wide == 1 and given in (14, 19))
+    if given not in _INTEGERS:
+        return False
+    bits, signed = _INTEGERS[given]
+    if wide in _FLOATS:
+        return bits - signed <= _FLOATS[wide]
+    most, both = _INTEGERS.get(wide, (0, 0))
+    return most - both >= bits - signed and both >= signed

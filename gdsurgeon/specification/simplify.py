@@ -1,0 +1,157 @@
+"""simplify: what is left reads what has the values that it read, and waits for what it did; nothing that lasts is gone.
+
+Each node that is left is held against the file that it comes from: a tensor that is read in the place of another must
+be the same in that file, by rules that are said there once more (`equivalence`). So all values are what they were, by
+induction along the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.serving import Serving
+from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, is_random
+from gdsurgeon.specification.equivalence import BITS, PORT, REFUSING, Equivalence
+from gdsurgeon.specification.sharing import calling_nodes, named_by_node
+
+_ALL = ("unread", "control-edges", "conditions", "checks", "stop-gradients", "identities", "neutral", "pairs",
+        "equal-nodes", "functions")  # fmt: skip
+
+
+def violations(
+    comparison: Comparison, outputs: Sequence[str] = (), passes: Sequence[str] = (), skip: Sequence[str] = ()
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    facts = comparison.facts
+    rules = [name for name in passes or _ALL if name not in skip]
+    same = Equivalence(comparison.before, rules)
+    used = _used(comparison.after)
+    intent = Intent(removed=facts.removed)
+    intent.functions.removed = [name for name in facts.functions.removed if name not in used]
+    yield from _lost(comparison, same, outputs)
+    for slot in facts.rewired:
+        intent.rewired.append(slot)
+        if not _may_read(comparison, same, slot):
+            yield f"{quoted(slot.node)} reads {quoted(slot.new)} in the place of {quoted(slot.old)}, which is another"
+    for name, altered in facts.altered.items():
+        old, new = comparison.before[name], comparison.after[name]
+        joined = _is_joined(same, old, new)
+        mine = [what for what in altered if what == "controls" or (joined and _of_a_merge(what))]
+        if "controls" in altered:
+            yield from _waits(comparison, same, old, new)
+        intent.changed += [name] if mine else []
+        intent.altered += [Altered(name, what, altered[what][1]) for what in mine if what != "controls"]
+        if "controls" in mine:
+            intent.altered.append(Altered(name, "controls", tuple(control.name for control in new.controls)))
+    yield from audit(comparison, intent)
+
+
+def _used(graph: Graph) -> set[str]:
+    """The functions that a node of a file calls, directly or through others, with their gradients."""
+    named = dict.fromkeys(name for node in calling_nodes(graph) for name in named_by_node(node))
+    return set(graph.functions.reachable(named, gradients=True))
+
+
+def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> Iterator[str]:
+    """What is gone and had to stay."""
+    serving = comparison.before.serving or Serving()
+    named = {parse_tensor(text).node for text in _named(serving)}
+    ends = {parse_tensor(text).node for text in outputs}
+    for name in sorted(ends - {node for node in ends if node in comparison.after}):
+        yield f"{quoted(name)} is an output, and gone"
+    for name in comparison.facts.removed:
+        row = same.table.rows[name]
+        node = comparison.before[name]
+        if node.op in PLACEHOLDERS:
+            yield f"{quoted(name)} is an input, and gone"
+        elif name in named:
+            yield f"{quoted(name)} is what the model serves or restores, and gone"
+        elif not outputs and not same.dead[row]:
+            if _lasts(same, row, node):
+                yield f"{quoted(name)} did something that lasts, and is gone"
+            elif not serving.called and _is_output(same, row, node):
+                yield f"{quoted(name)} was read by nobody: an output, and gone"
+
+
+def _named(serving: Serving) -> Iterator[str]:
+    for served in serving.signatures.values():
+        yield from (*served.inputs.values(), *served.outputs.values())
+    for run in serving.runs:
+        yield from (*run.feeds, *run.targets)
+    yield from serving.keys
+
+
+def _lasts(same: Equivalence, row: int, node: Node) -> bool:
+    if node.op == "NoOp" or same.graph.serving is not None:  # what somebody runs to have done what it waits for
+        is_read = any(True for _ in same.table.users(row))
+        if not is_read and same.waits(same.edges(row)[1]):
+            return True
+    if node.op in CONTROL_FLOW or same.is_quiet(row) or (node.op in REFUSING and "checks" in same.rules):
+        return False
+    definition = node.op_def
+    draws = definition is not None and is_random(node.op) and all(arg.dtype != RESOURCE for arg in definition.inputs)
+    return not draws
+
+
+def _is_output(same: Equivalence, row: int, node: Node) -> bool:
+    """Whether somebody could fetch what nobody reads, and would."""
+    dtypes = node.output_dtypes
+    if row not in same.table.unread or node.op == "Const" or same.branching[row] or dtypes == []:
+        return False
+    return dtypes is None or not all(base_dtype(dtype) in (RESOURCE, VARIANT) for dtype in dtypes)
+
+
+def _code(comparison: Comparison, same: Equivalence, text: str) -> int | None:
+    """The code of a tensor of the file, None where that has no such node."""
+    ref = parse_tensor(text)
+    row = same.table.rows.get(ref.node)
+    return None if row is None or ref.node not in comparison.before else row << BITS | ref.port
+
+
+def _may_read(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:
+    old, new = (_code(comparison, same, text) for text in (slot.old, slot.new))
+    if old is None or new is None:
+        return False
+    if same.is_same(old, new):
+        return True
+    shapes = comparison.before[slot.node].op == "Reshape" and slot.slot == 0 and "pairs" in same.rules
+    return shapes and same.is_same(same.elements(old), same.elements(new))
+
+
+def _is_joined(same: Equivalence, old: Node, new: Node) -> bool:
+    """Whether a Merge has become an Identity of what it hands on in any case."""
+    if (old.op, new.op) != ("Merge", "Identity") or len(new.inputs) != 1:
+        return False
+    row = same.table.rows.get(new.inputs[0].node.name)
+    code = same.table.rows[old.name] << BITS
+    return row is not None and same.normal(code) == same.normal(row << BITS | new.inputs[0].index) != code
+
+
+def _of_a_merge(what: str) -> bool:
+    return what in ("op", "inputs", "attr N", "attr _output_shapes")
+
+
+def _waits(comparison: Comparison, same: Equivalence, old: Node, new: Node) -> Iterator[str]:
+    """A node waits for all that it has to, by an edge or because it reads it, and for nothing else."""
+    rows = same.table.rows
+    read = [code for output in new.inputs if (code := _code(comparison, same, output.name)) is not None]
+    waited = [rows[control.name] for control in old.controls]
+    had, needed = same.waits(waited), same.waits_beside(read, waited)
+    now = same.waits([rows[control.name] for control in new.controls if control.name in rows])
+    new_ones = now - had
+    there = {*new_ones, *map(same.normal, read), *(code >> BITS << BITS | PORT for code in read)}
+    for code in sorted(needed - now):
+        if not any(same.is_same(code, other) for other in there):
+            yield f"{quoted(new.name)} does not wait for {quoted(same.table.names[code >> BITS])}, as it has to"
+    for code in sorted(new_ones):
+        if not any(same.is_same(code, other) for other in had):
+            yield f"{quoted(new.name)} waits for {quoted(same.table.names[code >> BITS])}, and nobody asked for that"

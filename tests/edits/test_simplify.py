@@ -1,0 +1,396 @@
+"""simplify: what each pass takes away, what it leaves alone, and what becomes of all of it together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from support import graphs
+from support.counting import is_linear
+from support.desk import Desk
+from support.expecting import expect, refuse
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    INT64,
+    RESOURCE,
+    STRING,
+    Drawn,
+    add,
+    const,
+    dtypes,
+    func,
+    function,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    random_graphs,
+    scalar,
+    tensor,
+)
+from support.running import run
+from support.v1_control_flow import LOOP, cond, taken_both_ways, while_loop
+
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.serving import Restoring, Served, Serving
+from gdsurgeon.proof.accounting import check_accounted
+
+X = placeholder("x", FLOAT, (2, 3))
+FED = {"x": [[1.0, -2.0, 3.0], [-4.0, 5.0, 0.5]]}
+
+
+def unary(op: str, name: str, source: str, *controls: str, kind: bytes = FLOAT, **attrs: Any) -> bytes:
+    return node(name, op, [source, *controls], T=kind, **attrs)
+
+
+def only(*passes: str) -> Any:
+    return partial(simplify, passes=passes)
+
+
+def becomes(before: Sequence[bytes], after: Sequence[bytes], *passes: str, same: Sequence[str] = ("y",)) -> EditResult:
+    """BEFORE becomes AFTER, by PASSES or by all; SAME are tensors that TensorFlow finds to be what they were."""
+    return expect([X, *before], only(*passes), [X, *after], same=same, fed=FED)
+
+
+def stays(*records: bytes, passes: Sequence[str] = ()) -> None:
+    found = graph(*records)
+    refuse(found, "nothing to be made simpler", only(*passes), error=NothingToDo)
+
+
+# -- pass by pass ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_what_reaches_no_output_goes() -> None:
+    before = [scalar("k", 1), unary("Relu", "y", "x"), node("n", "NoOp", ["^k"])]
+    assert becomes(before, [before[1]], "unread").claims[0].__class__ is SameOutputs
+
+
+def test_what_lasts_stays() -> None:
+    x = placeholder("x", STRING)
+    table = node("t", "HashTableV2", key_dtype=STRING, value_dtype=INT64, shared_name="t")
+    fill = node("f", "InitializeTableFromTextFileV2", ["t", "x"], key_index=-2, value_index=-1)
+    stays(x, table, fill, node("init", "NoOp", ["^f"]), node("size", "LookupTableSizeV2", ["t"]))
+    said = node("p", "PrintV2", ["x"])
+    stays(x, said, unary("StringLower", "y", "x"), passes=["unread"])
+
+
+@pytest.mark.tensorflow
+def test_outputs_say_what_is_needed() -> None:
+    before = [unary("Relu", "a", "x"), unary("Neg", "y", "a"), unary("Abs", "z", "a")]
+    found = graph(X, *before)
+    result = simplify(found, ["a"])
+    check_accounted(found, result, found.chunks())
+    assert graphs.names(found) == ["x", "a"]
+    assert isinstance(result.claims[0], SameGiven)
+    assert result.claims[0].outputs == (("a", "a"),)
+
+
+@pytest.mark.tensorflow
+def test_identities_go() -> None:
+    several = node("n", "IdentityN", ["b", "x"], T=dtypes(FLOAT, FLOAT))
+    before = [identity("a", "x"), identity("b", "a"), several, add("s", "n", "n:1"), identity("y", "s")]
+    becomes(before, [add("s", "x", "x"), identity("y", "s")], "identities")
+
+
+def test_an_identity_that_is_an_output_or_a_neighbour_stays() -> None:
+    beside = unary("Relu", "y", "x", _class=["loc:@a"])
+    stays(X, identity("a", "x"), beside)
+    stays(X, identity("y", "x"))
+
+
+def test_the_value_of_a_reference_is_read_once() -> None:
+    variable = node("v", "VariableV2", dtype=FLOAT, shape=(2, 3))
+    read = identity("v/read", "v")
+    change = node("change", "AssignAdd", ["v", "x"], T=FLOAT)
+    stays(X, variable, read, change, add("y", "v/read", "change"))
+
+
+@pytest.mark.tensorflow
+def test_marks_for_gradients_go() -> None:
+    before = [unary("StopGradient", "a", "x"), unary("PreventGradient", "b", "a"), unary("Relu", "y", "b")]
+    becomes(before, [unary("Relu", "y", "x")], "stop-gradients")
+    stays(X, *before, passes=["identities"])
+
+
+@pytest.mark.tensorflow
+def test_checks_go_and_that_is_said() -> None:
+    ok = [node("any", "Any", ["yes", "dims"], Tidx=INT32), scalar("dims", 0, INT32)]
+    yes = node("yes", "IsFinite", ["flat"], T=FLOAT)
+    flat = [const("one", [-1], INT32), node("flat", "Reshape", ["x", "one"], T=FLOAT)]
+    check = node("check", "Assert", ["any", "x"], T=dtypes(FLOAT))
+    before = [*flat, yes, *ok, check, unary("CheckNumerics", "a", "x", "^check", message="no"), unary("Relu", "y", "a")]
+    result = becomes(before, [unary("Relu", "y", "x")])
+    assert result.warnings == ["1 Assert and 1 CheckNumerics gone: what was refused in a run is computed now"]
+    kept = graph(X, *before)
+    refuse(kept, "nothing to be made simpler", partial(simplify, skip=["checks"]), error=NothingToDo)
+
+
+@pytest.mark.tensorflow
+def test_edges_that_say_nothing_go() -> None:
+    k = scalar("k", 1)
+    before = [k, node("n", "NoOp", ["^k", "^x"]), unary("Relu", "a", "x", "^n", "^x"), add("y", "a", "k", "^k")]
+    result = becomes(before, [k, unary("Relu", "a", "x"), add("y", "a", "k")], "unread", "control-edges")
+    assert result.intent.changed == ["a", "y"]
+
+
+def test_who_waits_for_an_identity_waits_for_what_that_reads() -> None:
+    draw = node("d", "RandomUniform", ["k"], dtype=FLOAT, T=INT32)
+    before = [const("k", [2, 3], INT32), draw, identity("a", "d"), identity("b", "a"), unary("Relu", "y", "x", "^b"),
+              unary("Abs", "z", "b")]  # fmt: skip
+    expect([X, *before], simplify, [X, before[0], draw, unary("Relu", "y", "x", "^d"), unary("Abs", "z", "d")])
+
+
+def test_an_edge_from_what_lasts_stays() -> None:
+    variable = node("v", "VarHandleOp", dtype=FLOAT, shape=(2, 3), shared_name="v")
+    change = node("change", "AssignVariableOp", ["v", "x"], dtype=FLOAT)
+    read = node("y", "ReadVariableOp", ["v", "^change"], dtype=FLOAT)
+    stays(X, variable, change, read)
+    group = node("group", "NoOp", ["^change"])
+    again = node("y", "ReadVariableOp", ["v", "^group"], dtype=FLOAT)
+    expect([X, variable, change, group, again], only("control-edges"), [X, variable, change, read])
+
+
+@pytest.mark.tensorflow
+def test_equal_nodes_are_one() -> None:
+    before = [
+        const("k", [1, 2, 3]), const("l", [1, 2, 3]), const("m", [1, 2, 4]), add("a", "x", "k"), add("b", "x", "l"),
+        add("c", "x", "m"), node("n", "AddN", ["a", "b", "c"], T=FLOAT, N=3), identity("y", "n"),
+    ]  # fmt: skip
+    after = [before[0], before[2], before[3], before[5], node("n", "AddN", ["a", "a", "c"], T=FLOAT, N=3), before[7]]
+    becomes(before, after, "equal-nodes")
+
+
+def test_what_is_not_equal_stays() -> None:
+    draws = [node(name, "RandomUniform", ["k"], dtype=FLOAT, T=INT32) for name in ("a", "b")]
+    stays(X, const("k", [2, 3], INT32), *draws, add("y", "a", "b"))
+    attrs = [unary("LeakyRelu", name, "x", alpha=alpha) for name, alpha in (("a", 0.1), ("b", 0.2))]
+    stays(X, *attrs, add("y", "a", "b"))
+    devices = [unary("Relu", "a", "x", device="/cpu:0"), unary("Relu", "b", "x", device="/cpu:1")]
+    stays(X, *devices, add("y", "a", "b"))
+    outputs = [unary("Relu", "a", "x"), unary("Relu", "b", "x")]
+    stays(X, *outputs)
+
+
+ONE = scalar("one", 1)
+
+
+@pytest.mark.tensorflow
+def test_what_is_neutral_goes() -> None:
+    before = [
+        ONE, scalar("zero", 0), const("order", [0, 1], INT32), const("ones", [1, 1], INT32),
+        const("none", [0, 0, 0, 0], INT32, (2, 2)),
+        node("a", "Mul", ["x", "one"], T=FLOAT), node("b", "RealDiv", ["a", "one"], T=FLOAT),
+        node("c", "Sub", ["b", "zero"], T=FLOAT), node("d", "Transpose", ["c", "order"], T=FLOAT, Tperm=INT32),
+        node("e", "Tile", ["d", "ones"], T=FLOAT, Tmultiples=INT32),
+        node("f", "Pad", ["e", "none"], T=FLOAT, Tpaddings=INT32),
+        node("g", "Cast", ["f"], SrcT=FLOAT, DstT=FLOAT), node("h", "AddN", ["g"], T=FLOAT, N=1),
+        unary("Relu", "y", "h"),
+    ]  # fmt: skip
+    becomes(before, [unary("Relu", "y", "x")], "neutral", "unread")
+
+
+def test_what_only_looks_neutral_stays() -> None:
+    wide = const("wide", [1, 1, 1], FLOAT, (1, 1, 3))
+    stays(X, wide, node("a", "Mul", ["x", "wide"], T=FLOAT), unary("Relu", "y", "a"))  # it has a dim more
+    stays(X, scalar("zero", 0), add("a", "x", "zero"), unary("Relu", "y", "a"))  # -0 + 0 is 0
+    stays(X, ONE, node("a", "RealDiv", ["one", "x"], T=FLOAT), unary("Relu", "y", "a"))
+
+
+@pytest.mark.tensorflow
+def test_pairs_cancel() -> None:
+    back = const("back", [1, 0], INT32)
+    before = [
+        back, node("a", "Transpose", ["x", "back"], T=FLOAT, Tperm=INT32),
+        node("b", "Transpose", ["a", "back"], T=FLOAT, Tperm=INT32),
+        node("c", "Cast", ["b"], SrcT=FLOAT, DstT=graphs.DOUBLE),
+        node("d", "Cast", ["c"], SrcT=graphs.DOUBLE, DstT=FLOAT), unary("Neg", "e", "d"), unary("Neg", "f", "e"),
+        unary("Relu", "g", "f"), unary("Relu", "h", "g"), identity("y", "h"),
+    ]  # fmt: skip
+    becomes(before, [unary("Relu", "g", "x"), identity("y", "g")], "pairs", "unread")
+    shapes = [const("flat", [-1], INT32), const("tall", [3, 2], INT32)]
+    first = node("a", "Reshape", ["x", "flat"], T=FLOAT)
+    before = [*shapes, first, node("y", "Reshape", ["a", "tall"], T=FLOAT)]
+    becomes(before, [shapes[1], node("y", "Reshape", ["x", "tall"], T=FLOAT)], "pairs", "unread")
+
+
+def test_what_loses_something_on_the_way_stays() -> None:
+    half = graphs.dtype(19)
+    there = node("a", "Cast", ["x"], SrcT=FLOAT, DstT=half)
+    stays(X, there, node("b", "Cast", ["a"], SrcT=half, DstT=FLOAT), unary("Relu", "y", "b"))
+    turn = const("turn", [1, 2, 0], INT32)
+    cube = placeholder("x", FLOAT, (2, 3, 4))
+    twice = [node(b, "Transpose", [a, "turn"], T=FLOAT, Tperm=INT32) for a, b in (("x", "a"), ("a", "b"))]
+    stays(cube, turn, *twice, unary("Relu", "y", "b"))
+
+
+def decided(value: bool) -> list[bytes]:
+    """The conditional with a constant for its predicate."""
+    taken = node("p", "Const", dtype=BOOL, value=tensor_of_bool(value))
+    return [taken, *cond()[1:]]
+
+
+def tensor_of_bool(value: bool) -> bytes:
+    return graphs.encode_len(8, b"\x08\x0a\x12\x00\x58" + bytes([value]))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("value", [True, False])
+def test_a_decided_conditional_is_its_side(value: bool) -> None:
+    before = graph(*decided(value))
+    was = run(before, "y", x=[1.0, 2.0])
+    result = simplify(before)
+    check_accounted(before, result, before.chunks())
+    assert not set(graphs.ops(before).values()) & {"Switch", "Merge"}
+    assert run(before, "y", x=[1.0, 2.0]) == was
+
+
+@pytest.mark.tensorflow
+def test_a_conditional_keeps_its_branches_and_a_loop_its_frame() -> None:
+    found = graph(*cond())
+    was = taken_both_ways(found, "y")
+    result = simplify(found)
+    check_accounted(found, result, found.chunks())
+    assert taken_both_ways(found, "y") == was
+    assert {"c/switch_t", "c/switch_f"} <= set(graphs.names(found))  # what waits for them lives in a branch
+    loop = graph(*LOOP)
+    was = run(loop, "out", n=3)
+    result = simplify(loop)
+    check_accounted(loop, result, loop.chunks())
+    assert run(loop, "out", n=3) == was
+    assert "w/i" in graphs.names(loop)
+    assert "w/v" not in graphs.names(loop)
+
+
+def test_equal_constants_of_two_branches_stay_apart() -> None:
+    found = graph(*cond(node("c/too", "Const", ["^c/switch_f"], dtype=FLOAT, value=tensor([2], FLOAT, ())),
+                        node("c/left", "Mul", ["c/neg", "c/too"], T=FLOAT),
+                        node("z", "Merge", ["c/left", "c/mul"], T=FLOAT, N=2)))  # fmt: skip
+    simplify(found)
+    assert {"c/two", "c/too"} <= set(graphs.names(found))
+
+
+def test_functions_that_nobody_calls_go() -> None:
+    call = node("y", "PartitionedCall", ["x"], f=func("F"), Tin=dtypes(FLOAT), Tout=dtypes(FLOAT))
+    body = function("F", node("y", "Neg", ["x"], T=FLOAT))
+    other = function("G", node("y", "Neg", ["x"], T=FLOAT))
+    found = graph(X, call, trailer=library(body, other) + graphs.VERSIONS)
+    result = expect(found, simplify, [X, call], trailer=library(body) + graphs.VERSIONS)
+    assert result.intent.functions.removed == ["G"]
+
+
+# -- all of it ------------------------------------------------------------------------------------------------
+
+
+def test_names_that_a_model_serves_stay() -> None:
+    found = graph(X, identity("in", "x"), unary("Relu", "r", "in"), identity("served", "r"), identity("run", "r"),
+                  unary("Neg", "y", "served"))  # fmt: skip
+    found.serving = Serving("SavedModel", "", {"a": Served({"x": "in"}, {"y": "served"})},
+                            initialising=Restoring({}, ("run",)))  # fmt: skip
+    result = simplify(found)
+    check_accounted(found, result, found.chunks())
+    assert graphs.names(found) == ["x", "in", "r", "served", "run"]
+
+
+def test_what_a_saver_fetches_stays() -> None:
+    saved = [placeholder("file", STRING, ()), node("names", "Const", dtype=STRING, value=NAMES),
+             node("save", "SaveV2", ["file", "names", "names", "x"], dtypes=dtypes(FLOAT)),
+             identity("saved", "file", "^save", kind=STRING)]  # fmt: skip
+    found = graph(X, *saved, unary("Relu", "r", "x"), identity("a", "r"), unary("Neg", "y", "a"), scalar("k", 1))
+    found.serving = Serving("MetaGraph", "", {"a": Served({"x": "x"}, {"y": "y"})})
+    result = simplify(found)
+    check_accounted(found, result, found.chunks())
+    assert graphs.names(found) == ["x", "file", "names", "save", "saved", "r", "y"]
+
+
+NAMES = graphs.encode_len(8, b"\x08\x07\x12\x04\x12\x02\x08\x01\x42\x01v")
+
+
+def test_colocations_with_what_is_gone_are_given_up() -> None:
+    before = [X, scalar("k", 1), unary("Relu", "y", "x", _class=["loc:@k"])]
+    found = graph(*before)
+    simplify(found)
+    assert graphs.colocations(found) == {}
+
+
+def test_nothing_to_do_and_no_such_pass(desk: Desk) -> None:
+    stays(X, unary("Relu", "y", "x"))
+    found = graph(X, identity("a", "x"), unary("Relu", "y", "a"))
+    refuse(found, "no pass 'identitys'. Did you mean 'identities'", only("identitys"))
+    refuse(found, "no node 'z'", lambda g: simplify(g, ["z"]))
+    expect(found, only("identities"), [X, unary("Relu", "y", "x")], command="simplify --passes identities")
+    desk.put("m.pb", graphs.graph_bytes(X, identity("a", "x"), unary("Relu", "y", "a")))
+    ran = desk.run("simplify", "m.pb", "-o", "n.pb", "--validate", "structure")
+    assert "identities 1" in ran.err
+    assert "Identity  1  ->  0" in ran.err
+
+
+def test_the_work_grows_with_the_graph() -> None:
+    def chain(count: int) -> Any:
+        records, last = [X, ONE], "x"
+        for i in range(count):
+            records += [scalar(f"c{i}", i % 7), identity(f"i{i}", last),
+                        node(f"m{i}", "Mul", [f"i{i}", "one"], T=FLOAT),
+                        add(f"a{i}", f"m{i}", f"c{i}", f"^c{i}")]  # fmt: skip
+            last = f"a{i}"
+        found = graph(*records)
+
+        def work() -> None:
+            result = simplify(found)
+            check_accounted(found, result, found.chunks())
+
+        return work
+
+    assert is_linear(chain, 100, 400)
+
+
+def test_what_hangs_on_one_node_is_linear_too() -> None:
+    def hub(count: int) -> Any:
+        records = [X, *(unary("Relu", f"r{i}", "x", "^x") for i in range(count)),
+                   node("y", "AddN", [f"r{i}" for i in range(count)], T=FLOAT, N=count)]  # fmt: skip
+        return partial(simplify, graph(*records))
+
+    assert is_linear(hub, 100, 400)
+
+
+@given(random_graphs())
+def test_random_graphs_are_accounted_for_and_simple_then(drawn: Drawn) -> None:
+    found = from_bytes(drawn.data)
+    try:
+        result = simplify(found)
+    except NothingToDo:
+        return
+    check_accounted(found, result, found.chunks())
+    again = from_bytes(graphs.written(found))
+    refuse(again, "nothing to be made simpler", simplify, error=NothingToDo)
+
+
+def check_same(before: Graph, after: Graph, fetches: Sequence[str], **fed: Any) -> None:
+    assert run(after, *fetches, **fed) == run(before, *fetches, **fed)
+
+
+@pytest.mark.tensorflow
+def test_a_weight_that_enters_a_loop_enters_it_still() -> None:
+    inner = [identity("w/same", "w/three"), add("w/plus", "w/v", "w/same"), add("w/more", "w/plus", "w/three")]
+    before = graph(*while_loop(*inner, result="w/more"))
+    after = graph(*while_loop(*inner, result="w/more"))
+    result = simplify(after)
+    check_accounted(after, result, after.chunks())
+    check_same(before, after, ["out"], n=4)
+    assert graphs.ops(after)["w/three"] == "Enter"  # no copy of a weight for an Enter
+
+
+def test_a_resource_is_no_output() -> None:
+    found = graph(X, placeholder("r", RESOURCE), identity("s", "r", kind=RESOURCE), unary("Relu", "y", "x"))
+    simplify(found)
+    assert graphs.names(found) == ["x", "r", "y"]

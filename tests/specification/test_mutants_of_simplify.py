@@ -1,0 +1,142 @@
+# ruff: noqa: E501 (a text of the source stands in one line here, too)
+"""Mistakes planted in the passes of simplify, which the specification of what may be read instead must find."""
+
+from __future__ import annotations
+
+import pytest
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    STRING,
+    add,
+    const,
+    dtype,
+    dtypes,
+    encode_len,
+    func,
+    function,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    scalar,
+    tensor,
+)
+from support.mutants import Mutant, check_caught
+from support.v1_control_flow import cond
+
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import Served, Serving
+
+PASSES = "edits.simplifying"
+DRAFT, EQUAL, PAIRS, NEUTRAL = f"{PASSES}.draft", f"{PASSES}.equal_nodes", f"{PASSES}.pairs", f"{PASSES}.neutral"
+
+
+def simplified(*records: bytes, served: bool = False) -> tuple[Graph, EditResult]:
+    found = graph(*records)
+    if served:
+        found.serving = Serving("SavedModel", "", {"a": Served({"x": "in"}, {"y": "y"})})
+    return found, simplify(found)
+
+
+X = placeholder("x", FLOAT, (2, 3))
+
+
+def weights() -> tuple[Graph, EditResult]:
+    """Constants that differ in their values, nodes that differ in their attrs, devices and inputs."""
+    named = [const(name, [1.0, 2.0, at]) for at, name in enumerate("abcd")]
+    devices = [node(f"n{i}", "Neg", ["x"], T=FLOAT, device=f"/cpu:{i}") for i in range(2)]
+    leaks = [node(f"l{i}", "LeakyRelu", ["x"], T=FLOAT, alpha=i / 8) for i in range(2)]
+    split = [scalar("axis", 0, INT32), node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2)]
+    again = [scalar("axis_1", 0, INT32), node("s_1", "Split", ["axis_1", "x"], T=FLOAT, num_split=2)]
+    sums = [add("e", "a", "b"), add("f", "c", "d"), add("g", "n0", "n1"), add("h", "l0", "l1"), add("i", "s", "s_1:1")]
+    copies = [identity("j", "e"), add("y", "j", "f"), node("z", "AddN", ["g", "h"], T=FLOAT, N=2)]
+    return simplified(X, *named, *devices, *leaks, *split, *again, *sums, *copies)
+
+
+def reads() -> tuple[Graph, EditResult]:
+    """A variable that is read before and after it is changed."""
+    change = node("change", "AssignVariableOp", ["v", "x"], dtype=FLOAT)
+    read = [node("a", "ReadVariableOp", ["v"], dtype=FLOAT), node("b", "ReadVariableOp", ["v", "^group"], dtype=FLOAT)]
+    return simplified(X, node("v", "VarHandleOp", dtype=FLOAT, shape=(2, 3), shared_name="v"), change,
+                      node("group", "NoOp", ["^change"]), *read, add("y", "a", "b"))  # fmt: skip
+
+
+def references() -> tuple[Graph, EditResult]:
+    """A variable of version 1, of which an Identity takes the value; and an Identity that may go."""
+    variable = node("v", "VariableV2", dtype=FLOAT, shape=(2, 3))
+    change = node("change", "AssignAdd", ["v", "same"], T=FLOAT)
+    return simplified(X, variable, identity("read", "v"), identity("same", "x"), change, add("y", "read", "change"))
+
+
+def numbers() -> tuple[Graph, EditResult]:
+    """Ops that come near to changing nothing, or to undoing what another did, and some that do."""
+    half, turn = dtype(19), const("turn", [1, 0, 2], INT32)
+    cube = [placeholder("c", FLOAT, (2, 2, 2)), turn, const("roll", [1, 2, 0], INT32)]
+    rolled = [node(b, "Transpose", [a, "roll"], T=FLOAT, Tperm=INT32) for a, b in (("c", "r"), ("r", "r2"))]
+    turned = [node(b, "Transpose", [a, "turn"], T=FLOAT, Tperm=INT32) for a, b in (("c", "t"), ("t", "t2"))]
+    casts = [node("h", "Cast", ["x"], SrcT=FLOAT, DstT=half), node("h2", "Cast", ["h"], SrcT=half, DstT=FLOAT)]
+    units = [scalar("one", 1), scalar("zero", 0), node("m", "Mul", ["x", "one"], T=FLOAT), add("p", "x", "zero"),
+             node("q", "Sub", ["zero", "x"], T=FLOAT), node("w", "Sub", ["x", "one"], T=FLOAT)]  # fmt: skip
+    undone = [node("n", "Neg", ["x"], T=FLOAT), node("n2", "Neg", ["n"], T=FLOAT), node("o", "Relu", ["x"], T=FLOAT),
+              node("o2", "Relu", ["o"], T=FLOAT)]  # fmt: skip
+    ends = [node("y", "AddN", ["h2", "m", "p", "q", "w", "n2", "o2"], T=FLOAT, N=7), add("z", "r2", "t2")]
+    return simplified(X, *cube, *rolled, *turned, *casts, *units, *undone, *ends)
+
+
+def branches() -> tuple[Graph, EditResult]:
+    """A conditional with equal constants on both sides, and one without a condition."""
+    too = node("c/too", "Const", ["^c/switch_f"], dtype=FLOAT, value=tensor([2], FLOAT, ()))
+    left = [node("c/left", "Mul", ["c/neg", "c/too"], T=FLOAT), node("z", "Merge", ["c/left", "c/mul"], T=FLOAT, N=2)]
+    return simplified(*cond(too, *left, node("unread", "Neg", ["c/neg"], T=FLOAT)), scalar("k", 3))
+
+
+def decided() -> tuple[Graph, EditResult]:
+    yes = node("p", "Const", dtype=BOOL, value=encode_len(8, b"\x08\x0a\x12\x00\x58\x01"))
+    return simplified(yes, *cond()[1:])
+
+
+def served() -> tuple[Graph, EditResult]:
+    call = node("y", "PartitionedCall", ["in"], f=func("F"), Tin=dtypes(FLOAT), Tout=dtypes(FLOAT))
+    bodies = library(function("F", node("y", "Neg", ["x"], T=FLOAT)), function("G", node("y", "Neg", ["x"], T=FLOAT)))
+    return simplified(X, identity("in", "x"), call, node("other", "Neg", ["y"], T=FLOAT), bodies, served=True)
+
+
+def said() -> tuple[Graph, EditResult]:
+    return simplified(placeholder("s", STRING), node("p", "PrintV2", ["s"]), identity("t", "s", kind=STRING),
+                      node("y", "StringLower", ["t"]), scalar("k", 1), placeholder("unread"))  # fmt: skip
+
+
+LASTING = "return not (is_random(op) and not _takes_resource(draft.graph, op))"
+MUTANTS = [
+    Mutant("values of constants do not count", EQUAL, "summed.update(span.source.read(start, min(_STEP, span.end - start)))", "pass", weights),
+    Mutant("attrs do not count", EQUAL, "key = (rough, _attrs(node))", "key = (rough, ())", weights),
+    Mutant("devices do not count", EQUAL, "rough = (op, node.device, *_read", "rough = (op, *_read", weights),
+    Mutant("another output of an equal node", DRAFT, "self._equals[code >> BITS] << BITS | code & CONTROL", "self._equals[code >> BITS] << BITS", weights),
+    Mutant("what nodes wait for does not count", EQUAL, "yield from sorted(code >> BITS << BITS | CONTROL for code in waits)", "return", branches),
+    Mutant("nodes with a state are merged", DRAFT, "if definition is None or definition.is_stateful:", "if definition is None:", reads),
+    Mutant("edges from what lasts go", DRAFT, "self.harmless[number] = all(self.harmless[producer] for producer in top.producers(number))", "self.harmless[number] = 1", reads),
+    Mutant("references are taken for values", DRAFT, "return definition is None or any(output.is_ref for output in definition.outputs)", "return False", references),
+    Mutant("a branch is waited for no longer", DRAFT, "if self.topology.op(producer) in CONTROL_FLOW and self.is_waited_for(number):", "if False:", branches),
+    Mutant("every sum is neutral", NEUTRAL, "-0.0 if dtype.is_float else 0", "0.0", numbers),
+    Mutant("the other input stays", NEUTRAL, "return ones.index(True) ^ 1 if True in ones else None", "return ones.index(True) if True in ones else None", numbers),
+    Mutant("all numbers are neutral", NEUTRAL, "return found == wanted and copysign(1, found) == copysign(1, wanted)", "return True", numbers),
+    Mutant("all orders go back", PAIRS, "if [first[place] for place in then] == list(range(size)) else None", "if size else None", numbers),
+    Mutant("all types are wide", PAIRS, "or not _holds(wide, given):", "or False:", numbers),
+    Mutant("twice is nothing", PAIRS, "return inner << BITS if _same_op(draft, number, inner) else None", "return draft.data(inner)[0] if _same_op(draft, number, inner) else None", numbers),
+    Mutant("what is printed goes", f"{PASSES}.roots", LASTING, "return False", said),
+    Mutant("names that are served go", "edits.simplify", "[*inputs, *outputs, *served_nodes(graph)]", "[*inputs, *outputs]", served),
+    Mutant("outputs go", "edits.simplify", "[*inputs, *outputs, *served_nodes(graph)]", "[*inputs, *served_nodes(graph)]", numbers),
+    Mutant("inputs go", "edits.simplify", "[*inputs, *outputs, *served_nodes(graph)]", "[*outputs]", said),
+    Mutant("a branch is given the predicate", f"{PASSES}.conditions", "data = draft.data(number)[0]", "data = draft.data(number)[1]", decided),
+    Mutant("a node is forgotten", "edits.simplify", "graph.set_controls(node, controls)", "graph.set_controls(node, [])", reads),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
+def test_a_mistake_is_found(mutant: Mutant) -> None:
+    check_caught(mutant)
