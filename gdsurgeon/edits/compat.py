@@ -258,9 +258,16 @@ class _Work:
             yield "replaced", f"{what}: {counted(count, 'node')}"
         for what, count in self._dropped.items():
             yield "dropped", f"{what}: {counted(count, 'node')}"
-        if self._versions is not None:
-            before, now = self.graph.store.producer, min(self.graph.store.producer, self.release.version)
-            yield "versions", f"producer {before}  ->  {now}, as TensorFlow {self.release.name} writes"
+        was = self.graph.store.versions
+        if was.producer > self.release.version:
+            yield (
+                "versions",
+                f"producer {was.producer}  ->  {self.release.version}, as TensorFlow {self.release.name} writes",
+            )
+        if was.min_consumer > self.release.version:
+            yield "versions", f"for GraphDef version {was.min_consumer} and later  ->  {self.release.version} and later"
+        if self.release.version in was.bad_consumers:
+            yield "versions", f"not for GraphDef version {self.release.version}  ->  for it, too"
 
 
 def _nodes_of(graph: Graph, is_meant: Callable[[str], bool]) -> list[Node]:

@@ -157,7 +157,11 @@ def test_versions_become_those_of_the_release() -> None:
     result = compat(before, "1.12")
     after = graphs.parsed(before).versions
     assert (after.producer, after.min_consumer, list(after.bad_consumers)) == (27, 27, [26])
-    assert result.told == [("versions", "producer 1882  ->  27, as TensorFlow 1.12 writes")]
+    assert result.told == [
+        ("versions", "producer 1882  ->  27, as TensorFlow 1.12 writes"),
+        ("versions", "for GraphDef version 2048 and later  ->  27 and later"),
+        ("versions", "not for GraphDef version 27  ->  for it, too"),
+    ]
     with pytest.raises(NothingToDo, match=r"TensorFlow 1\.12 knows all of it"):
         compat(graph(X, node("y", "Neg", ["x"], T=FLOAT), trailer=versions(27)), "1.12")
 
