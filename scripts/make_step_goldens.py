@@ -169,8 +169,17 @@ def opencv() -> Iterator[Golden]:
                     steps = f"resize({height}, {width}, like=opencv, method={method})"
                     yield source, steps, cv2.resize(value, (width, height), interpolation=kernel)
     yield "bytes", "resize(7, 6, like=opencv)", cv2.resize(image(), (6, 7))
+    yield "png-16", "decode-image(format=png)", cv2.imdecode(deep_picture()["png-16"], cv2.IMREAD_COLOR)[..., ::-1]
     for height, width in ((9, 20), (20, 9), (20, 20)):
         yield "bytes", f"letterbox({height}, {width}, like=opencv)", _letterbox(height, width)
+
+
+def deep_picture() -> dict[str, Array]:
+    """The image as a PNG of 16 bits, as OpenCV writes it."""
+    import cv2
+
+    encoded = cv2.imencode(".png", image()[..., ::-1].astype(np.uint16) * 257)[1]
+    return {"png-16": np.asarray(encoded).reshape(-1)}
 
 
 def _letterbox(height: int, width: int) -> Array:
@@ -260,7 +269,9 @@ def is_installed(library: str) -> bool:
 def goldens_of(library: str) -> dict[str, Array]:
     """What a library that is installed gives, by key."""
     out = {f"{library} {source} {steps}": array for source, steps, array in LIBRARIES[library][1]()}
-    return out | (oriented_pictures() | pictures() if library == "pillow" else {})
+    if library == "pillow":
+        return out | oriented_pictures() | pictures()
+    return out | (deep_picture() if library == "opencv" else {})
 
 
 def load() -> dict[str, Array]:

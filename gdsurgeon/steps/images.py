@@ -47,11 +47,12 @@ _DCT = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
     example="decode-image(channels=3) | resize(224, 224, like=pillow) | rescale(1/255)",
     explanation="""
     With dct=accurate, JPEG (baseline, progressive, grey, CMYK), PNG and GIF are what Pillow makes of them, bit for
-    bit. TensorFlow's own default (dct=default) is off by up to 3 in most values of a JPEG. format=any takes JPEG, PNG
-    and GIF; with dct=default BMP, too, by an op that TensorFlow has since 2.3. An image has 3 dimensions (height,
-    width, channels) and values of 0..255, uint8. exif=true gives what Pillow's ImageOps.exif_transpose gives, bit for
-    bit, for all eight orientations; files without EXIF, and those that are no JPEG, are left as they are. A batch is
-    a vector of texts, of images that may have different sizes until a step gives them one.""",
+    bit. A PNG of 16 bits is what OpenCV makes of it. TensorFlow's own default (dct=default) is off by a few grey
+    levels in most values of a JPEG. format=any takes JPEG, PNG and GIF; with dct=default BMP, too, by an op that
+    TensorFlow has since 2.3. An image has 3 dimensions (height, width, channels) and values of 0..255, uint8.
+    exif=true gives what Pillow's ImageOps.exif_transpose gives, bit for bit, for all eight orientations; files
+    without EXIF, and those that are no JPEG, are left as they are. A batch is a vector of texts, of images that may
+    have different sizes until a step gives them one.""",
     takes=bytes_in,
     one_by_one=True,
 )

@@ -53,6 +53,15 @@ def test_steps_give_what_the_library_gives(key: str) -> None:
         assert np.abs(found.astype(np.float64) - wanted).max() <= tolerance(library, source, steps)
 
 
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", ["jpeg", "jpeg-444", "jpeg-progressive"])
+def test_what_tensorflow_decodes_by_default_is_near(name: str) -> None:
+    wanted = KEPT[f"pillow {name} decode-image"]
+    for steps in ("decode-image(dct=default)", "decode-image(dct=default, format=jpeg)", "decode-image(dct=fast)"):
+        found = execute(built(steps, "uint8", wanted.shape, raw="string"), KEPT[name].tobytes())
+        assert 0 < np.abs(found.astype(int) - wanted).max() <= 8
+
+
 @pytest.mark.parametrize("steps", ["resize(7, 6, like=pillow, method=bicubic)", "resize(7, 6, like=keras)"])
 def test_a_wrong_kernel_would_be_noticed(steps: str) -> None:
     library = steps.partition("like=")[2].partition(",")[0].rstrip(")")
