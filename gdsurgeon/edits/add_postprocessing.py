@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
@@ -13,6 +15,7 @@ from gdsurgeon.edits.naming import naming, of_field, of_nodes
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, check_typed
+from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
 
@@ -70,7 +73,17 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         tuple(Interface(served[b], b.placeholder.name, b.result.name, raw[b]) for b in bindings),
     )
     notes = [f"the raw value of {quoted(served[b])} is now {quoted(raw[b])}" for b in bindings]
-    return EditResult(intent, (claim,), warnings, notes + copied.notes(post))
+    return EditResult(intent, (claim,), warnings, notes + _unseen(graph, post, bindings, intent) + copied.notes(post))
+
+
+def _unseen(graph: Graph, post: Graph, bindings: Sequence[Binding], intent: Intent) -> list[str]:
+    """A note on what POST gives besides, where callers see only what signatures give."""
+    serving = serving_of(graph)
+    if serving is None or not serving.called:
+        return []
+    results = {binding.result.node for binding in bindings}
+    besides = [intent.copied[n.name] for n in output_nodes(post) if n not in results and n.name in intent.copied]
+    return [f"no signature gives {quoted(name)}: signature adds it to one" for name in besides]
 
 
 def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[str]) -> None:

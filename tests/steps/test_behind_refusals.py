@@ -43,6 +43,8 @@ SCORES: dict[str, str] = {
     "argmax | labels(names=[a, b])": "labels: there are 2 names, and 10 classes: other=... names those without",
     "top-k(2) | labels(names=[a, b, c, d, e, f, g, h, i])": "labels: there are 9 names, and 10 classes: other=... "
                                                            "names those without, first=1 says that the class 0 is one",
+    "top-k(2) | labels(names=[a, b, c, d, e, f, g, h, i, j], first=1)": "labels: there are 10 names from class 1 on, "
+                                                                        "and 10 classes: other=... names those without",
     "argmax | labels(names=[a], first=1)": "labels: there is 1 name from class 1 on, and 10 classes: other=... names",
     "argmax | labels(names=[a, 2])": "labels: names is ['a', 2], and takes a list of texts",
     "argmax | labels(names=[])": "labels: names is [], and takes a list of texts",
@@ -155,9 +157,12 @@ def test_probabilities_in_another_shape() -> None:
     for name, shape in (("same", (-1, 1, 6)), ("other", (-1, 2, 3))):
         m.const(f"{name}/shape", shape, "int32")
         m.node(name, "Reshape", ["best", f"{name}/shape"], T="float32", Tshape="int32")
+    m.placeholder("shape", "int32", (2,))
+    m.node("unknown", "Reshape", ["same", "shape"], T="float32", Tshape="int32")
     graph = m.graph("model.pb")
     with pytest.raises(EditError, match="softmax: gets probabilities already"):
         gds.steps.postprocessing("softmax", graph, output="same")
+    assert "unknown_postprocessed" in gds.steps.postprocessing("softmax", graph, output="unknown")
     assert "other_postprocessed" in gds.steps.postprocessing("softmax", graph, output="other")
     with pytest.raises(EditError, match="sigmoid: the values are 0"):
         gds.steps.postprocessing("sigmoid", graph, output="other")
