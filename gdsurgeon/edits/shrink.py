@@ -12,6 +12,7 @@ from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.queries.ranked import chosen_from, of_another_order
 from gdsurgeon.analysis.queries.shape_sources import shape_sources
 from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -88,7 +89,7 @@ def shrink(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toleran
     _check_fit(all_found, to)
     if not all_found:
         raise NothingToDo(f"nothing would change: no constant would be smaller as {to}")
-    also = tuple(chosen_from(graph))
+    also = _reached(graph, chosen_from(graph), [each.called for each in found] if not any(inside.values()) else None)
     except_for = _except_for(graph) if also and tolerance is not None else {}
     for each in all_found:
         _put(each)
@@ -266,6 +267,12 @@ def _intent(graph: Graph) -> Intent:
         added=[node.name for node in graph.touched() if node.base_name is None],
         changed=[node.name for node in graph.touched() if node.base_name is not None],
     )
+
+
+def _reached(graph: Graph, nodes: Sequence[str], stored: Sequence[str] | None) -> tuple[str, ...]:
+    """Those of NODES that depend on constants that are STORED otherwise; None: on whichever."""
+    reached = depending_on(graph, stored) if stored is not None else frozenset(nodes)
+    return tuple(name for name in nodes if name in reached)
 
 
 def _except_for(graph: Graph) -> dict[str, str]:

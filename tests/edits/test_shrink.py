@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.desk import Desk
 from support.expecting import expect, refuse
 from support.graphs import (
+    BOOL,
     DOUBLE,
     FLOAT,
     INT32,
@@ -293,6 +294,12 @@ def detector() -> bytes:
 
 def test_what_is_put_in_order_is_compared_before_it_is() -> None:
     assert chosen_from(from_bytes(detector())) == ["raw"]
+    side = graph(
+        X, placeholder("p", BOOL, ()), node("raw", "Neg", ["x"], T=FLOAT), scalar("k", 5, INT32),
+        node("s", "Switch", ["raw", "p"], T=FLOAT), node("i", "Neg", ["s:1"], T=FLOAT),
+        node("top", "TopKV2", ["i", "k"], T=FLOAT),
+    )  # fmt: skip
+    assert chosen_from(side) == ["raw"]
 
 
 @pytest.mark.tensorflow

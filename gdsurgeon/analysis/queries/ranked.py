@@ -3,34 +3,58 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from gdsurgeon.analysis.queries.op_usage import op_counts
+from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import is_inexact
-from gdsurgeon.ops.kinds import IDENTITY, LOOPS, PLACEHOLDERS
+from gdsurgeon.ops.kinds import IDENTITY, PLACEHOLDERS, TENSOR_ARRAYS
 
 CHOOSES = re.compile("^(NonMaxSuppression|CombinedNonMaxSuppression|TopK)")
 """Ops that put in order what they read."""
 SCORED = re.compile("^(LogSoftmax|Softmax)$")
 MOST_SOURCES = 32
+MOST_NODES = 4000
+"""Nodes that are looked at above one: a loop is not large."""
 _NOTHING = PLACEHOLDERS | {"Const"}
+_PASSED_BY = IDENTITY | TENSOR_ARRAYS | {"TensorArrayScatter", "TensorArrayScatterV2", "TensorArrayScatterV3"}
+"""Ops that hand on what they read, into a loop among others."""
 
 
 def chosen_from(graph: Graph) -> list[str]:
-    """The nodes that give the floats that a Softmax, a NonMaxSuppression or a TopK reads, outside of loops."""
-    if any(op in LOOPS for op in op_counts(graph)):
-        return []  # a tensor of a loop cannot be fetched
+    """The nodes that give the floats that a Softmax, a NonMaxSuppression or a TopK reads.
+
+    Where that is in a loop, or on a side of a conditional, and cannot be fetched: the nearest nodes above it that run
+    once.
+    """
+    flow = control_flow_of(graph)
     found: dict[str, None] = {}
     for node in _nodes(graph, lambda op: bool(CHOOSES.match(op) or SCORED.match(op))):
         for read in node.inputs[: 2 if "Suppression" in node.op else 1]:
-            source = _behind(read)
-            if source.op not in _NOTHING and source.exists and is_inexact(read.dtype):
+            for source in _fetchable(flow, read):
                 found[source.name] = None
+        if len(found) >= MOST_SOURCES:
+            break
     return list(found)[:MOST_SOURCES]
+
+
+def _fetchable(flow: ControlFlow, read: Output) -> Iterator[Node]:
+    """The nodes that give READ, or the nearest above that give floats and run once."""
+    seen, pending = {read.node}, [read]
+    for read in pending:  # grows while it is walked
+        node = read.node
+        if len(seen) > MOST_NODES or not node.exists or node.op in _NOTHING:
+            continue
+        is_inner = node.op in _PASSED_BY or not flow.runs_once(flow.topology.id_of(node))
+        if not is_inner and is_inexact(read.dtype):
+            yield node
+        elif is_inner:
+            new = [above for above in node.inputs if above.node not in seen]
+            seen.update(above.node for above in new)
+            pending += new
 
 
 def of_another_order(graph: Graph) -> frozenset[str]:
@@ -43,13 +67,3 @@ def _nodes(graph: Graph, is_meant: Callable[[str], bool]) -> list[Node]:
     topology = topology_of(graph)
     wanted = [op for op in topology.ops() if is_meant(op)]
     return [topology.node(number) for number in topology.with_ops(wanted)]
-
-
-def _behind(read: Output) -> Node:
-    """The node that gives READ, behind those that only pass it on."""
-    node = read.node
-    for _ in range(100):
-        if node.op not in IDENTITY or not node.inputs:
-            break
-        node = node.inputs[0].node
-    return node
