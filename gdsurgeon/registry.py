@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.insert import insert as insert
     from gdsurgeon.edits.remove import remove as remove
     from gdsurgeon.edits.rename import rename as rename
+    from gdsurgeon.edits.repair import repair as repair
     from gdsurgeon.edits.reroute import reroute as reroute
     from gdsurgeon.edits.set_attr import set_attr as set_attr
     from gdsurgeon.edits.set_device import set_device as set_device
@@ -129,6 +130,7 @@ COMMANDS = {
     "swap-op": Entry("Nodes", "Change the op of nodes.", "cli.swap_op", "edits.swap_op.swap_op"),
     "simplify": Entry("Nodes", "Make a graph smaller that gives the same.", "cli.simplify", "edits.simplify.simplify"),
     "compat": Entry("Nodes", "Make a file that an older TensorFlow takes.", "cli.compat", "edits.compat.compat"),
+    "repair": Entry("Nodes", "Put right what keeps a graph from loading.", "cli.repair", "edits.repair.repair"),
     "shrink": Entry("Nodes", "Store weights in fewer bytes.", "cli.shrink", "edits.shrink.shrink"),
     "strip-weights": Entry(
         "Nodes", "Take the weights out, to share the graph.", "cli.strip_weights", "edits.strip_weights.strip_weights"

@@ -57,6 +57,7 @@ class Graph:
         self._derived: dict[object, tuple[int, Serving | None, object]] = {}
         self._borrowed = functions
         self.ends: dict[Node, None] = {}
+        self.mended: tuple[str, ...] = ()  # what `gdsurgeon.graph.uniquely` had to put right, a line each
         self.serving: Serving | None = None
 
     # -- looking -----------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from gdsurgeon.errors import (
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.uniquely import uniquely_named
 from gdsurgeon.operation.paths import backed_up, check_apart, check_outside, check_takes_binary, output_path
 from gdsurgeon.operation.sequence import Edit, Instruction, ModelForm, carry_out, together
 from gdsurgeon.operation.written import Form, Written, written
@@ -68,6 +69,7 @@ class Request(Data):
         prove_each: of several edits, prove one after the other, and not all at once.
         run_in: a wheel of another release, or a folder into which one was unpacked, that is to run the result, too.
         becomes: what takes the place of the suffix of the model's name where no output is named.
+        mends: whether the model may be broken, for the edit puts it right.
     """
 
     model: str
@@ -91,6 +93,7 @@ class Request(Data):
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
     prove_each: bool = False
+    mends: bool = False
 
     def instruction(self, edit: Edit, called: str = "") -> Instruction:
         """EDIT, as it is asked for here; CALLED in messages."""
@@ -374,6 +377,8 @@ def _publish(request: Request, staging: Output, done: Outcome, listener: _Listen
 def _loaded(request: Request, output: Output) -> tuple[Model, bool]:
     """The model, and whether the output is a GraphDef as text."""
     model = open_model(request.model, request.wanted)
+    if request.mends:
+        model = model._replace(graph=uniquely_named(model.graph))
     is_graph = request.form == "graph" or (request.form == "model" and model.container is None)
     text = is_graph and _is_text(request, model.graph, output)
     if not text and not request.dry_run:
@@ -388,7 +393,7 @@ def _examine(
 
     Returns warnings, and the signature and counts before the edit where they are known.
     """
-    if request.level == "none":
+    if request.level == "none" or request.mends:
         return [], None, None
     from gdsurgeon.analysis.checks.check import apply_repairs, require_sound
 

@@ -26,6 +26,7 @@ SPECIFIED = frozenset(
         "insert",
         "remove",
         "rename",
+        "repair",
         "reroute",
         "set_attr",
         "set_device",

@@ -22,7 +22,7 @@ QUERIES = ("diff", "inspect", "select", "show", "validate", "view")
 
 
 _OTHERS = ("This program", "SavedModels and checkpoints")
-THERE = [name for name, entry in COMMANDS.items() if entry.group not in _OTHERS and name != "steps"]
+THERE = [name for name, entry in COMMANDS.items() if entry.group not in _OTHERS and name not in ("repair", "steps")]
 
 
 EDITING = [name for name in THERE if name not in QUERIES]

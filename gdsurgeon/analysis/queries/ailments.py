@@ -1,0 +1,116 @@
+"""What keeps old graphs from being loaded or run, as far as it is of a few kinds and seen without TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.initialisers import assignments
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import REF, RESOURCE, dtype_name
+from gdsurgeon.ops.kinds import is_table
+
+WITHOUT_REFERENCES = {
+    "RefEnter": "Enter",
+    "RefExit": "Exit",
+    "RefIdentity": "Identity",
+    "RefMerge": "Merge",
+    "RefNextIteration": "NextIteration",
+    "RefSwitch": "Switch",
+    "Assign": "Identity",
+    "AssignAdd": "Add",
+    "AssignSub": "Sub",
+    "IsVariableInitialized": "Const",
+    "VarIsInitializedOp": "Const",
+    "ReadVariableOp": "Identity",
+    "ResourceGather": "Gather",
+    "AssignVariableOp": "NoOp",
+    "AssignAddVariableOp": "NoOp",
+    "AssignSubVariableOp": "NoOp",
+    "ScatterNdAdd": "TensorScatterAdd",
+    "ScatterNdSub": "TensorScatterSub",
+    "ScatterNdUpdate": "TensorScatterUpdate",
+}
+"""Ops that want a variable, and what gives the same where a value stands in its place, as it does in a frozen graph."""
+
+
+class Ailment(NamedTuple):
+    """Something that is wrong with a node.
+
+    Attributes:
+        kind: ``reference``, ``colocation``, ``table`` or ``name``.
+        node: its name.
+        text: in words.
+        becomes: the op that the node is to be; '' where it is mended otherwise, or not.
+        is_mendable: whether it can be mended.
+    """
+
+    kind: str
+    node: str
+    text: str
+    becomes: str = ""
+    is_mendable: bool = True
+
+
+def ailments(graph: Graph) -> list[Ailment]:
+    """All that is known here; names that several nodes have are told apart before, see `uniquely_named`."""
+    return [*_references(graph), *_colocations(graph), *_tables(graph)]
+
+
+def _references(graph: Graph) -> Iterator[Ailment]:
+    """Nodes that want a variable and read a value; what reads these, too, for they give values then."""
+    plain: set[Node] = set()  # nodes that are going to give values
+    pending = [node for node in graph.nodes() if _wants_variable(node)]
+    waiting = dict.fromkeys(pending)
+    found: dict[Node, Ailment] = {}
+    while pending:
+        node = pending.pop()
+        read = next((read for read in node.inputs[:1] if read.node in plain or not _is_variable(read.dtype)), None)
+        if node in found or read is None or (node.op == "RefMerge" and not _merges_values(node, plain)):
+            continue
+        becomes = WITHOUT_REFERENCES.get(node.op, "")
+        what = dtype_name(read.dtype % REF) if read.dtype else "no variable"
+        text = f"{quoted(node.name)} ({printable(node.op)}) wants a variable, and {quoted(read.name)} is {what}"
+        found[node] = Ailment("reference", node.name, text, becomes, bool(becomes))
+        plain.add(node)
+        pending += [user for user in graph.users(node) if user in waiting and user not in found]
+    yield from (found[node] for node in waiting if node in found)
+
+
+def _merges_values(node: Node, plain: set[Node]) -> bool:
+    """Whether one of the values that a RefMerge merges is no reference."""
+    return any(read.node in plain or not _is_variable(read.dtype) for read in node.inputs)
+
+
+def _wants_variable(node: Node) -> bool:
+    definition = node.op_def
+    if definition is None or not definition.inputs or not node.inputs:
+        return False
+    first = definition.inputs[0]
+    return first.is_ref or (node.op in WITHOUT_REFERENCES and first.dtype == RESOURCE)
+
+
+def _is_variable(dtype: int) -> bool:
+    return not dtype or dtype > REF or dtype == RESOURCE
+
+
+def _colocations(graph: Graph) -> Iterator[Ailment]:
+    for node in graph.nodes():
+        for other in node.colocated if node.has_attr("_class") else ():
+            if not other.exists:
+                text = f"{quoted(node.name)} is colocated with {quoted(other.name)}, which is not there"
+                yield Ailment("colocation", node.name, text)
+
+
+def _tables(graph: Graph) -> Iterator[Ailment]:
+    """Tables that are looked up in and that nothing fills."""
+    topology = topology_of(graph)
+    for number in topology.with_ops(op for op in topology.ops() if is_table(op) and not op.startswith("Mutable")):
+        readers = [user for user in topology.users(number) if "Find" in topology.op(user)]
+        if readers and not assignments(topology, number):
+            name = topology.name(number)
+            text = f"the table {quoted(name)} ({printable(topology.op(number))}) has nothing that initialises it"
+            yield Ailment("table", name, text, is_mendable=False)

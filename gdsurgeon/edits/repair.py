@@ -1,0 +1,118 @@
+"""repair: what keeps an old graph from being loaded is put right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.analysis.queries.ailments import Ailment, ailments
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.errors import EditError, Json, NothingToDo, printable
+from gdsurgeon.graph.attrs import type_value
+from gdsurgeon.graph.constants import tensor_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import BOOL, base_dtype
+from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import counted
+from gdsurgeon.wire.write import ChunkSource
+
+
+@edit
+def repair(graph: Graph) -> EditResult:
+    """Makes a graph one that TensorFlow loads, as far as what is wrong is of a few kinds.
+
+    Ops that want a variable, and read a value where the graph was frozen, become those that give the same of a value;
+    colocations with nodes that are not there go. What cannot be mended is told.
+
+    Args:
+        graph: changed in place; see `gdsurgeon.graph.uniquely` for names that several nodes have.
+
+    Raises:
+        EditError: something is left for which TensorFlow would refuse the graph; all of it is in the details, and the
+            graph is as it was.
+        NothingToDo: nothing is wrong that is known here.
+    """
+    found = ailments(graph)
+    _mend(trial := _copy(graph), found)
+    faults = check(_copy(trial)).faults
+    left = [each.text for each in found if not each.is_mendable]
+    if faults:
+        raise EditError(
+            f"not all of {printable(graph.source_name)} can be mended:", code="not-mendable", details=tuple(faults)
+        )
+    if len(left) == len(found) and not graph.mended:
+        why = "what is wrong cannot be mended" if left else "nothing is wrong that is known here"
+        raise NothingToDo(f"nothing would change: {why}" + "".join(f"; {text}" for text in left[:3]))
+    _mend(graph, found)
+    changed = [node.name for node in graph.touched()]
+    counts = Counter(each.kind for each in found if each.is_mendable)
+    facts: dict[str, Json] = {
+        "ailments": [
+            {"kind": each.kind, "node": each.node, "text": each.text, "mended": each.is_mendable} for each in found
+        ]
+        + [{"kind": "name", "node": "", "text": text, "mended": True} for text in graph.mended],
+    }
+    told = [
+        *(("named", text) for text in graph.mended),
+        *(("mended", _told(found, kind, n)) for kind, n in counts.items()),
+    ]
+    if graph.mended:
+        left.append("several nodes had one name, which TensorFlow refuses: it is compared with the graph of new names")
+    return EditResult(Intent(changed=changed), (SameOutputs(even_alone=True),), warnings=left, told=told, facts=facts)
+
+
+def _copy(graph: Graph) -> Graph:
+    """The same graph, to be changed or checked in its place."""
+    return Graph(ChunkSource(graph.chunks(), graph.source_name))
+
+
+def _told(found: Sequence[Ailment], kind: str, count: int) -> str:
+    if kind == "colocation":
+        return counted(count, "colocation") + " with nodes that are not there"
+    ops = Counter(each.becomes for each in found if each.kind == kind and each.is_mendable)
+    return f"{counted(count, 'node')} that wanted a variable: now {', '.join(f'{op} x {n}' for op, n in ops.items())}"
+
+
+def _mend(graph: Graph, found: Sequence[Ailment]) -> None:
+    for each in found:
+        node = graph[each.node]
+        if each.kind == "colocation":
+            graph.set_colocated(node, [other for other in node.colocated if other.exists])
+        elif each.becomes:
+            _become(graph, node, each.becomes)
+
+
+def _become(graph: Graph, node: Node, op: str) -> None:
+    """Makes a node that wants a variable OP, which gives the same where it reads a value."""
+    dtype = next((base_dtype(read.dtype) for read in node.inputs if read.dtype), 0)
+    inputs, old = list(node.inputs), node.op
+    kept = {key for key in node.attr_keys if key.startswith("_")}
+    attrs: dict[str, bytes] = {}
+    if old.startswith("Ref"):
+        kept = set(node.attr_keys)
+    elif op == "Const":
+        attrs = {
+            "dtype": type_value(BOOL).SerializeToString(),
+            "value": tensor_value(BOOL, (), [True]).SerializeToString(),
+        }
+        inputs = []
+    elif op == "Gather":
+        kept |= {"validate_indices", "Tindices"} & {*node.attr_keys}
+        attrs = {"Tparams": type_value(dtype).SerializeToString()}
+    elif op == "NoOp":
+        graph.set_controls(node, [*(read.node for read in inputs), *node.controls])
+        inputs = []
+    else:
+        kept |= {"Tindices"} & {*node.attr_keys}
+        attrs = {"T": type_value(dtype).SerializeToString()}
+        inputs = inputs[1:] if old == "Assign" else inputs
+    graph.set_op(node, op)
+    graph.set_inputs(node, inputs)
+    for key in node.attr_keys:
+        if key not in kept and key not in attrs:
+            graph.set_attr(node, key, None)
+    for key, value in attrs.items():
+        graph.set_attr(node, key, value)

@@ -1,0 +1,60 @@
+"""Graphs in which several nodes have one name: read so that each has its own."""
+
+from __future__ import annotations
+
+from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import NodeDef
+from gdsurgeon.wire.source import BytesSource
+from gdsurgeon.wire.write import read_chunks
+
+
+def uniquely_named(graph: Graph) -> Graph:
+    """GRAPH where each node has a name of its own; else one in which it has, and whose `mended` says how.
+
+    Of nodes that are the same, word for word, the first stays. Others are given new names; a node that reads one of
+    them reads the last that stands before it, or the first of all where none does: files have nodes behind what they
+    read. TensorFlow takes no such file, so that nobody can say what it meant.
+    """
+    names = graph.store.names
+    if len({*names}) == len(names) or graph.serving is not None:
+        return graph
+    proto = message("tensorflow.GraphDef")()
+    proto.ParseFromString(read_chunks(graph.chunks()))
+    taken = {node.name for node in proto.node}
+    unique = UniqueNames(taken.__contains__)
+    latest: dict[str, str] = {}
+    first: dict[tuple[str, bytes], str] = {}
+    kept: list[NodeDef] = []
+    mended: list[str] = []
+    for node in proto.node:
+        _respell(node, latest)
+        name, body = node.name, node.SerializeToString(deterministic=True)
+        same = first.get((name, body))
+        if same is not None:
+            mended.append(f"of two nodes {quoted(name)}, which are the same, one is gone")
+            latest[name] = same
+            continue
+        if name in latest:
+            node.name = unique(name)
+            mended.append(f"the second node {quoted(name)} ({printable(node.op)}) is {quoted(node.name)} now")
+        first[name, body] = latest[name] = node.name
+        kept.append(node)
+    nodes = [message("tensorflow.NodeDef").FromString(node.SerializeToString()) for node in kept]
+    del proto.node[:]
+    proto.node.extend(nodes)
+    source = BytesSource(proto.SerializeToString(deterministic=True), graph.source_name)
+    out = Graph(source, text=graph.text, file_bytes=graph.file_bytes)
+    out.mended = tuple(mended)
+    return out
+
+
+def _respell(node: NodeDef, latest: dict[str, str]) -> None:
+    """Has NODE read the last nodes of the names that it reads."""
+    for place, text in enumerate(node.input):
+        control, name = ("^", text[1:]) if text.startswith("^") else ("", text)
+        name, colon, port = name.partition(":")
+        if latest.get(name, name) != name:
+            node.input[place] = f"{control}{latest[name]}{colon}{port}"

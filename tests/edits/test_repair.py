@@ -1,0 +1,176 @@
+"""repair: ops of variables that read values, colocations with nobody, names that several nodes have, empty tables."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.desk import Desk
+from support.expecting import check_graph, refuse
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    INT64,
+    STRING,
+    add,
+    attr,
+    const,
+    graph,
+    graph_bytes,
+    identity,
+    inputs,
+    names,
+    node,
+    ops,
+    placeholder,
+)
+from support.running import run
+
+from gdsurgeon.analysis.queries.ailments import ailments
+from gdsurgeon.edits.repair import repair
+from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.uniquely import uniquely_named
+from gdsurgeon.proof.accounting import check_accounted
+
+X = placeholder("x", shape=(2,))
+V = const("v", [1.0, 2.0])
+P = placeholder("p", BOOL, ())
+
+MENDED = {
+    "RefSwitch": ([node("y", "RefSwitch", ["x", "p"], T=FLOAT)], [node("y", "Switch", ["x", "p"], T=FLOAT)]),
+    "RefEnter": (
+        [node("y", "RefEnter", ["x"], T=FLOAT, frame_name="f"), node("z", "RefExit", ["y"], T=FLOAT)],
+        [node("y", "Enter", ["x"], T=FLOAT, frame_name="f"), node("z", "Exit", ["y"], T=FLOAT)],
+    ),
+    "RefMerge": ([node("y", "RefMerge", ["x", "v"], T=FLOAT, N=2)], [node("y", "Merge", ["x", "v"], T=FLOAT, N=2)]),
+    "Assign": (
+        [node("y", "Assign", ["v", "x"], T=FLOAT, use_locking=True, validate_shape=True, _note="a")],
+        [node("y", "Identity", ["x"], T=FLOAT, _note="a")],
+    ),
+    "AssignAdd": (
+        [node("y", "AssignAdd", ["v", "x", "^p"], T=FLOAT, use_locking=False)],
+        [node("y", "Add", ["v", "x", "^p"], T=FLOAT)],
+    ),
+    "AssignSub": ([node("y", "AssignSub", ["v", "x"], T=FLOAT)], [node("y", "Sub", ["v", "x"], T=FLOAT)]),
+    "ReadVariableOp": ([node("y", "ReadVariableOp", ["v"], dtype=FLOAT)], [node("y", "Identity", ["v"], T=FLOAT)]),
+    "IsVariableInitialized": (
+        [node("y", "IsVariableInitialized", ["v"], dtype=FLOAT)],
+        [node("y", "Const", dtype=BOOL, value=attr(b"\x42\x07\x08\x0a\x12\x00\x5a\x01\x01"))],
+    ),
+    "ResourceGather": (
+        [placeholder("i", INT32, ()),
+         node("y", "ResourceGather", ["v", "i"], dtype=FLOAT, Tindices=INT32, batch_dims=0)],
+        [placeholder("i", INT32, ()), node("y", "Gather", ["v", "i"], Tparams=FLOAT, Tindices=INT32)],
+    ),
+    "AssignVariableOp": (
+        [node("y", "AssignVariableOp", ["v", "x"], dtype=FLOAT)],
+        [node("y", "NoOp", ["^v", "^x"])],
+    ),
+    "ScatterNdUpdate after Assign": (
+        [placeholder("i", INT32, (1, 1)), node("a", "Assign", ["v", "x"], T=FLOAT),
+         node("y", "ScatterNdUpdate", ["a", "i", "u"], T=FLOAT, Tindices=INT32, use_locking=True), const("u", [9.0])],
+        [placeholder("i", INT32, (1, 1)), node("a", "Identity", ["x"], T=FLOAT),
+         node("y", "TensorScatterUpdate", ["a", "i", "u"], T=FLOAT, Tindices=INT32), const("u", [9.0])],
+    ),
+    "colocation": (
+        [add("y", "x", "v", _class=["loc:@gone", "loc:@v"])],
+        [add("y", "x", "v", _class=["loc:@v"])],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MENDED)
+def test_what_wanted_a_variable_gives_the_same_of_a_value(what: str) -> None:
+    before, after = MENDED[what]
+    found = graph(X, P, V, *before)
+    result = repair(found)
+    check_accounted(found, result, found.chunks())
+    check_graph(found, X, P, V, *after)
+
+
+def test_variables_are_left_alone() -> None:
+    found = graph(
+        X, P, node("r", "VariableV2", dtype=FLOAT, shape=(2,)), node("h", "VarHandleOp", dtype=FLOAT, shape=(2,)),
+        node("a", "Assign", ["r", "x"], T=FLOAT), node("s", "RefSwitch", ["a", "p"], T=FLOAT),
+        node("b", "AssignVariableOp", ["h", "x"], dtype=FLOAT), node("c", "ReadVariableOp", ["h"], dtype=FLOAT),
+    )  # fmt: skip
+    assert ailments(found) == []
+    refuse(found, "nothing is wrong that is known here", repair, error=NothingToDo)
+
+
+def test_what_cannot_be_mended_is_told_and_nothing_is_changed() -> None:
+    found = graph(
+        X, V, P, node("a", "Assign", ["v", "x"], T=FLOAT), placeholder("i", INT32),
+        node("y", "ScatterUpdate", ["v", "i", "x"], T=FLOAT, Tindices=INT32),
+    )  # fmt: skip
+    error = refuse(found, "not all of model.pb can be mended", repair)
+    assert len(error.details) == 1 and "ScatterUpdate" in error.details[0]
+
+
+def table(*more: bytes) -> list[bytes]:
+    return [
+        node("t", "HashTableV2", key_dtype=STRING, value_dtype=INT64),
+        placeholder("k", STRING),
+        placeholder("d", INT64),
+        node("y", "LookupTableFindV2", ["t", "k", "d"], Tin=STRING, Tout=INT64),
+        *more,
+    ]
+
+
+def test_tables_that_nothing_fills_are_named() -> None:
+    empty, full = (
+        graph(*table()),
+        graph(*table(node("i", "InitializeTableV2", ["t", "k", "d"], Tkey=STRING, Tval=INT64))),
+    )
+    assert [(each.kind, each.node, each.is_mendable) for each in ailments(empty)] == [("table", "t", False)]
+    assert ailments(full) == []
+    assert "'t'" in refuse(empty, "has nothing that initialises it", repair, error=NothingToDo).message
+
+
+# -- names that several nodes have ------------------------------------------------------------------------------
+
+
+def doubled() -> bytes:
+    return graph_bytes(
+        X, const("c", [1.0, 2.0]), add("y", "x", "c"), const("c", [3.0, 4.0]), add("z", "x", "c", "^c"),
+        const("c", [1.0, 2.0]), add("w", "x", "c"), node("c_1", "NoOp"),
+    )  # fmt: skip
+
+
+def test_each_of_several_nodes_of_a_name_gets_its_own() -> None:
+    found = uniquely_named(from_bytes(doubled()))
+    assert names(found) == ["x", "c", "y", "c_2", "z", "w", "c_1"]
+    assert inputs(found)["y"] == ["x", "c"] and inputs(found)["w"] == ["x", "c"]
+    assert inputs(found)["z"] == ["x", "c_2", "^c_2"]
+    assert len(found.mended) == 2 and "'c_2' now" in found.mended[0] and "one is gone" in found.mended[1]
+    plain = graph(X)
+    assert uniquely_named(plain) is plain
+
+
+@pytest.mark.tensorflow
+def test_the_result_is_proven_as_far_as_the_original_goes(desk: Desk) -> None:
+    desk.put("doubled.pb", doubled())
+    ran = desk.run("repair", "doubled.pb", "-o", "out.pb", "--report", "report.json")
+    assert ran.code == 0 and "the second node 'c' (Const) is 'c_2' now" in ran.err, ran.err
+    assert run(desk.files()["out.pb"], "y", "z", "w", x=[0.0, 0.0]) == [[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]  # type: ignore[arg-type]
+    kinds = [each["kind"] for each in json.loads(desk.files()["report.json"])["edit"]["ailments"]]
+    assert kinds == ["name", "name"]
+    desk.put("old.pb", graph_bytes(X, V, node("a", "AssignAdd", ["v", "x"], T=FLOAT), identity("y", "a")))
+    ran = desk.run("repair", "old.pb", "-o", "new.pb")
+    assert ran.code == 0 and "the original does not run here" in ran.err and ops(desk.files()["new.pb"])["a"] == "Add"  # type: ignore[arg-type]
+    assert run(desk.files()["new.pb"], "y", x=[1.0, 1.0]) == [[2.0, 3.0]]  # type: ignore[arg-type]
+
+
+def test_what_is_wrong_is_listed(desk: Desk) -> None:
+    desk.put(
+        "old.pb", graph_bytes(X, V, node("a", "AssignAdd", ["v", "x"], T=FLOAT), add("b", "x", "nobody"), *table())
+    )
+    ran = desk.run("repair", "old.pb", "--list")
+    assert ran.code == 4 and ran.err.count("\n  ") == 3, ran.err
+    assert "'a' (AssignAdd) wants a variable" in ran.err and "'t' (HashTableV2)" in ran.err and "'nobody'" in ran.err
+    desk.put("sound.pb", graph_bytes(X))
+    ran = desk.run("repair", "sound.pb", "--check")
+    assert ran.code == 0 and "nothing is wrong" in ran.err
+    assert desk.run("repair", "sound.pb", "--check", "-o", "out.pb").code == 2
