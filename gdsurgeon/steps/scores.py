@@ -17,8 +17,8 @@ from gdsurgeon.steps.value import CLASSES, LOG_PROBABILITIES, PROBABILITIES, Unf
     sides=(BEHIND,),
     example="softmax | top-k(5)",
     explanation="""
-    Within 1e-6 of NumPy's exp(x - max) / sum in float64. Integers become float32. What is known to be probabilities
-    already, behind a softmax of the model or of the steps, is refused.""",
+    In float32 within 1e-6 of NumPy's exp(x - max) / sum in float64. Integers become float32. What is known to be
+    probabilities already, behind a softmax of the model or of the steps, is refused.""",
 )
 def softmax(build: Builder, value: Value) -> Value:
     value = _scores(build, value)
@@ -32,7 +32,8 @@ def softmax(build: Builder, value: Value) -> Value:
     sides=(BEHIND,),
     example="log-softmax",
     explanation="""
-    Along the last dimension. Within 1e-5 of NumPy's x - max - log(sum(exp(x - max))) in float64. What is known to be
+    Along the last dimension. In float32 within 1e-6, beyond -1 within that part, of NumPy's x - max -
+    log(sum(exp(x - max))) in float64. What is known to be
     probabilities, or logarithms of such, is refused.""",
 )
 def log_softmax(build: Builder, value: Value) -> Value:
@@ -65,7 +66,7 @@ def check_scores(value: Value) -> None:
     "Make of each score a probability of its own.",
     sides=(BEHIND,),
     example="sigmoid | threshold(0.5)",
-    explanation="Within 1e-6 of the logistic function in NumPy's float64. What is known to be 0..1 is refused.",
+    explanation="In float32 within 1e-6 of the logistic function in float64. What is known to be 0..1 is refused.",
 )
 def sigmoid(build: Builder, value: Value) -> Value:
     value.require_numbers()
