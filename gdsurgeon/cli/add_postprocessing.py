@@ -41,7 +41,7 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     \b
     Examples:
       gdsurgeon add-postprocessing classifier.pb label_lookup.pb -o served.pb
-      gdsurgeon add-postprocessing classifier.pb --output logits --steps 'softmax | top-k(5)' -o out.pb
+      gdsurgeon add-postprocessing classifier.pb --output logits --steps 'softmax|top-k(5)' -o out.pb
     """
     from gdsurgeon.cli.part_options import part_of
     from gdsurgeon.cli.parts import mappings
@@ -51,7 +51,7 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
 
     bindings = mappings(mapped)
     part = part_of(
-        request, post, own, lambda steps, model: postprocessing(steps, model, output=name or ""), output=name
+        request, "POST", post, own, lambda steps, model: postprocessing(steps, model, output=name or ""), output=name
     )
     run_edit(
         "add-postprocessing",

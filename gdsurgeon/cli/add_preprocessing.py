@@ -63,6 +63,7 @@ def command(
     bindings = mappings(mapped)
     part = part_of(
         request,
+        "PRE",
         pre,
         own,
         lambda steps, model: preprocessing(steps, model, input=name or "", raw=raw or ""),

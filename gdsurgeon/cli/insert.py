@@ -37,5 +37,5 @@ def command(request: Request, own: PartOptions, tensor: str, body: str | None, s
     from gdsurgeon.edits.insert import insert
     from gdsurgeon.steps import inserted
 
-    part = part_of(request, body, own, lambda steps, model: inserted(steps, model, tensor))
+    part = part_of(request, "BODY", body, own, lambda steps, model: inserted(steps, model, tensor))
     run_edit("insert", request, lambda graph: own.held(insert(graph, tensor, part(graph), scope=scope)))

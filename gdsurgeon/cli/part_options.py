@@ -74,6 +74,7 @@ def part_options(command: F) -> F:
 
 def part_of(
     request: Request,
+    called: str,
     path: str | None,
     own: PartOptions,
     build: Callable[[Sequence[Written], Graph], Graph],
@@ -81,13 +82,13 @@ def part_of(
 ) -> Callable[[Graph], Graph]:
     """Gives for a model the graph that goes with it: the one at PATH, or what BUILD makes of steps.
 
-    OTHERS are options that go with steps alone.
+    CALLED is what the help calls PATH; OTHERS are options that go with steps alone.
 
     Raises:
         UsageError: neither or both are given, or an option without another; the steps are not in the language.
         InputError: the graph cannot be read, or is broken.
     """
-    _check_agree(request, path, own, others)
+    _check_agree(request, called, path, own, others)
     if own.against is not None:
         request.others += (own.against,)
     if own.steps is None:
@@ -112,12 +113,14 @@ def part_of(
     return built
 
 
-def _check_agree(request: Request, path: str | None, own: PartOptions, others: dict[str, str | None]) -> None:
+def _check_agree(
+    request: Request, called: str, path: str | None, own: PartOptions, others: dict[str, str | None]
+) -> None:
     """Raises UsageError where what is said of the graph contradicts itself."""
     if path is not None and own.steps is not None:
         raise UsageError(f"{printable(path)} is a graph, and --steps has one built: one or the other is meant")
     if path is None and own.steps is None:
-        raise UsageError("a graph is missing, or --steps, which has one built")
+        raise UsageError(f"{called} is missing, a graph, or --steps, which has one built")
     for name, value in {"emit": own.emit, **others}.items():
         if value is not None and own.steps is None:
             raise UsageError(f"--{name} goes with --steps")

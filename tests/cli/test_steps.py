@@ -62,7 +62,7 @@ def test_a_dry_run_writes_nothing(there: Desk, command: str) -> None:
     ("more", "said"),
     [
         (("part.pb", "--steps", "clip(0, 1)"), "Error: part.pb is a graph, and --steps has one built"),
-        ((), "Error: a graph is missing, or --steps, which has one built"),
+        ((), " is missing, a graph, or --steps, which has one built"),
         (("part.pb", "--emit", "x.pb"), "Error: --emit goes with --steps"),
         (("--steps", "clip(0, 1)", "--emit", "-"), "Error: --emit names a file"),
         (("--steps", "clip(0, 1)", "--emit", "model.pb"), "Error: --emit model.pb would replace model.pb, which is"),
