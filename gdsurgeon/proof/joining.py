@@ -89,17 +89,25 @@ def result_of(steps: Sequence[Step]) -> EditResult:
 def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> Iterable[Claim]:
     """RELATION of the graphs BEFORE and AFTER as claims, as few as can be."""
     also = [output.name for node in relation.also if node in before for output in before[node].outputs]
+    lost, given = frozenset(intent.removed), {*nodes_of(relation.given)}
+    served = {node.name for node in output_nodes(before)} - lost - given  # they are compared in any case
     tensors: dict[tuple[tuple[str, str], ...], dict[str, None]] = {}
     for claim in [*relation.tensors, SameTensors(tuple(also), relation.given)]:
         for tensor in claim.tensors:
-            gone = parse_tensor(tensor).node in intent.removed and tensor not in intent.moved
-            if not gone and tensor not in claim.given and parse_tensor(intent.counterpart(tensor)).node in after:
+            node = parse_tensor(tensor).node
+            is_there = parse_tensor(intent.counterpart(tensor)).node in after and (
+                node not in lost or tensor in intent.moved
+            )
+            if is_there and node not in served and tensor not in claim.given:
                 tensors.setdefault(tuple(sorted(claim.given.items())), {})[tensor] = None
     if relation.same is not None:
         yield replace(relation.same, also=tuple(dict.fromkeys(parse_tensor(t).node for t in tensors.pop((), ()))))
     else:
-        given = [f"{printable(old)} := {printable(new)}" for old, new in relation.given.items()]
-        yield SameGiven(relation.given, relation.outputs, equation(given), constants=relation.constants)
+        told = [
+            f"{printable(old)} := {'its value' if new in relation.constants else printable(new)}"
+            for old, new in relation.given.items()
+        ]
+        yield SameGiven(relation.given, relation.outputs, equation(told), constants=relation.constants)
     yield from relation.parts
     for known, names in tensors.items():
         yield SameTensors(tuple(names), dict(known))

@@ -23,7 +23,7 @@ GRADIENTS = {
     "ResNet50": ("Identity", "--weights"),
 }
 """What is differentiated in the models, with respect to what."""
-KERAS = ("MobileNetV2", "ResNet50")
+KERAS = ("MobileNetV2", "ResNet50", "DenseNet169")
 POINTWISE_STEPS = 36
 
 
@@ -339,11 +339,11 @@ def growth_row(shop: Workshop, name: str, middle: Model, large: Model, unit: str
 
 def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Callable[[], Row]]:
     """Every row by name, in the order of the table; a row makes its models when it is called for."""
-    from bench_support import saved_models
+    from bench_support import saved_models, ten_edits
 
     big, medium = Model("big", sizes.big), Model("medium", sizes.medium)
     chain, short_chain = Model("chain", sizes.chain), Model("chain", sizes.short_chain)
-    mobilenet, resnet = map(Model, KERAS)
+    mobilenet, resnet, densenet = map(Model, KERAS)
     first, later = Target(seconds=1.5, megabytes=300), Target(seconds=0.4, megabytes=30)
     towers = Model("towers", sizes.short_chain)
     tanh, images, memory = Model("tanh", 1000), "image=32,224,224,3", ("--checkpoints", "memory")
@@ -365,6 +365,7 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         "proof-tiny": lambda: proof_row(shop, "proof-tiny", TINY, 0.6),
         "proof-mobilenet": lambda: proof_row(shop, "proof-mobilenet", mobilenet, 0.9),
         "proof-resnet": lambda: proof_row(shop, "proof-resnet", resnet, 1.6),
+        "apply-ten": lambda: ten_edits.apply_row(shop, densenet),
         "proof-insert": lambda: proven_surgery_row(
             shop, "proof-insert", "insert", "left/block_3/tanh_350", shop.path(Model("part"))
         ),

@@ -1,0 +1,212 @@
+"""Random edits of any graph: each is drawn for the graph as it is, and may be refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import gdsurgeon as gds
+from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
+from gdsurgeon.edits.in_functions import in_functions
+from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.ops.dtypes import FLOAT32
+from gdsurgeon.select import Selection
+from support import graphs
+from support.graphs import FLOAT
+from support.several import Edit
+
+Draw = Callable[[Graph, random.Random], Edit]
+
+
+def random_graph(rng: random.Random) -> bytes:
+    """Some ops on vectors of four floats, with constants, control edges, colocations and a function."""
+    records = [graphs.placeholder("x", FLOAT, (4,)), graphs.placeholder("s/y", FLOAT, (4,))]
+    names = ["x", "s/y"]
+    for number in range(rng.randrange(4, 14)):
+        name = rng.choice(["", "s/", "s/t/"]) + f"n{number}"
+        kind = rng.choice(["Const", "Neg", "Identity", "Sub", "Mul", "Relu", "call"])
+        controls = [f"^{rng.choice(names)}"] if rng.random() < 0.2 else []
+        inputs = [rng.choice(names), rng.choice(names)]
+        if kind == "Const":
+            records.append(graphs.const(name, [rng.randrange(-4, 9) for _ in range(4)]))
+        elif kind == "call":
+            types = graphs.dtypes(FLOAT)
+            call = graphs.node(name, "PartitionedCall", inputs[:1], f=graphs.func("F"), Tin=types, Tout=types)
+            records.append(call)
+        else:
+            read = inputs if kind in ("Sub", "Mul") else inputs[:1]
+            records.append(graphs.node(name, kind, [*read, *controls], T=FLOAT))
+        names.append(name)
+    records.append(graphs.node("end", "Sub", [names[-1], names[-2]], T=FLOAT))
+    body = graphs.function("F", graphs.node("a", "Neg", ["x"], T=FLOAT), graphs.node("y", "Abs", ["a:y:0"], T=FLOAT))
+    return graphs.graph_bytes(*records, trailer=graphs.library(body) + graphs.VERSIONS)
+
+
+def part(source: str, result: str, shape: Shape, op: str) -> Graph:
+    """A graph that gives floats of the shape that it takes."""
+    placeholder = graphs.placeholder(source, FLOAT, shape)
+    constant = graphs.scalar("part_constant", 3)
+    inner = graphs.node("part_inner", "Mul", [source, "part_constant"], T=FLOAT)
+    last = graphs.node(result, op, ["part_inner"], T=FLOAT)
+    return from_bytes(graphs.graph_bytes(placeholder, constant, inner, last), "part.pb")
+
+
+def _nodes(graph: Graph) -> list[Node]:
+    return list(graph.nodes())
+
+
+def _floats(graph: Graph) -> list[Output]:
+    return [output for node in graph.nodes() for output in node.outputs if output.dtype == FLOAT32]
+
+
+def _name(rng: random.Random, graph: Graph, near: str) -> str:
+    scope = near.rpartition("/")[0]
+    return f"{scope}/m{rng.randrange(99)}" if scope else f"m{rng.randrange(99)}"
+
+
+def _rename(graph: Graph, rng: random.Random) -> Edit:
+    nodes = rng.sample(_nodes(graph), min(3, graph.node_count))
+    pairs = [(node.name, _name(rng, graph, node.name)) for node in nodes]
+    if rng.random() < 0.4:
+        pairs = [(nodes[0].name, nodes[-1].name), (nodes[-1].name, nodes[0].name)]
+    return lambda g: gds.rename(g, pairs)
+
+
+def _rename_scope(graph: Graph, rng: random.Random) -> Edit:
+    scopes = sorted({node.name.partition("/")[0] for node in graph.nodes() if "/" in node.name}) or ["none"]
+    pair = (rng.choice(scopes), f"scope{rng.randrange(9)}")
+    return lambda g: gds.rename(g, scopes=[pair])
+
+
+def _device(graph: Graph, rng: random.Random) -> Edit:
+    name = rng.choice(_nodes(graph)).name
+    if rng.random() < 0.3:
+        return lambda g: gds.set_device(g, clear=True)
+    return lambda g: gds.set_device(g, device="/cpu:0", nodes=[name])
+
+
+def _control(graph: Graph, rng: random.Random) -> Edit:
+    waiting = [(node.name, f"^{c.name}") for node in graph.nodes() for c in node.controls]
+    one, other = (rng.choice(_nodes(graph)).name for _ in range(2))
+    if waiting and rng.random() < 0.5:
+        gone = rng.choice(waiting)
+        return lambda g: gds.control(g, remove=[gone])
+    return lambda g: gds.control(g, add=[(one, f"^{other}")])
+
+
+def _insert(graph: Graph, rng: random.Random) -> Edit:
+    tensor, op = rng.choice(_floats(graph)).name, rng.choice(["Neg", "Identity", "Abs"])
+    return lambda g: gds.insert(g, tensor, part("given", "made", None, op))
+
+
+def _import(graph: Graph, rng: random.Random) -> Edit:
+    tensor, scope = rng.choice(_floats(graph)).name, rng.choice(["", f"beside{rng.randrange(9)}"])
+    return lambda g: gds.import_graph(g, part("given", "made", None, "Neg"), connect=[(tensor, "given")], scope=scope)
+
+
+def _front(graph: Graph, rng: random.Random) -> Edit:
+    node = rng.choice(input_nodes(graph))
+    name, shape = node.name, placeholder_shape(node)
+    return lambda g: gds.add_preprocessing(g, part(name, f"{name}_preprocessed", shape, "Neg"))
+
+
+def _behind(graph: Graph, rng: random.Random) -> Edit:
+    name = rng.choice(output_nodes(graph)).name
+    return lambda g: gds.add_postprocessing(g, part(name, f"{name}_postprocessed", None, "Neg"))
+
+
+def _freeze(graph: Graph, rng: random.Random) -> Edit:
+    node = rng.choice([n for n in graph.nodes() if n.op in ("Const", "Placeholder")])
+    if node.op == "Placeholder":
+        dims = [1 if dim < 0 else dim for dim in placeholder_shape(node) or ()]
+        value: object = rng.randrange(1, 5)
+        for dim in reversed(dims):
+            value = [value] * dim
+        text = str(value)
+    else:
+        text = str([float(rng.randrange(-3, 4)) for _ in range(4)])
+    name = node.name
+    return lambda g: gds.freeze_input(g, {name: text})
+
+
+def _bypass(graph: Graph, rng: random.Random) -> Edit:
+    names = tuple(node.name for node in rng.sample(_nodes(graph), rng.choice([1, 1, 2])))
+    return lambda g: gds.remove(g, Selection(nodes=names), bypass=True, allow_outputs=True)
+
+
+def _remove(graph: Graph, rng: random.Random) -> Edit:
+    unread = [node.name for node in graph.nodes() if not graph.users(node)]
+    name = rng.choice(unread)
+    return lambda g: gds.remove(g, Selection(nodes=(name,)), allow_outputs=True)
+
+
+def _extract(graph: Graph, rng: random.Random) -> Edit:
+    ends = [rng.choice(_nodes(graph)).name, rng.choice(output_nodes(graph)).name]
+    starts = [rng.choice(_floats(graph)).name] if rng.random() < 0.5 else []
+    return lambda g: gds.extract(g, starts, ends)
+
+
+def _note(graph: Graph, rng: random.Random) -> Edit:
+    name = rng.choice(_nodes(graph)).name
+    return lambda g: gds.set_attr(g, Selection(nodes=(name,)), [("_note:string", "a")])
+
+
+def _reroute(graph: Graph, rng: random.Random) -> Edit:
+    old, new = rng.choice(_floats(graph)).name, rng.choice(_floats(graph)).name
+    return lambda g: gds.reroute(g, [(old, new)])
+
+
+def _inline(graph: Graph, rng: random.Random) -> Edit:
+    return lambda g: gds.inline(g)
+
+
+def _fuse(graph: Graph, rng: random.Random) -> Edit:
+    names = tuple(node.name for node in rng.sample(_nodes(graph), 2))
+    number = rng.randrange(99)
+    return lambda g: gds.fuse_ops(g, Selection(nodes=names), f"fused{number}")
+
+
+def _shape(graph: Graph, rng: random.Random) -> Edit:
+    node = rng.choice(input_nodes(graph))
+    name, dims = node.name, placeholder_shape(node) or ()
+    wanted = tuple(rng.choice([dim, -1, abs(dim)]) for dim in dims)
+    return lambda g: gds.set_shape(g, [(name, wanted)], batch_check=False)
+
+
+def _in_function(graph: Graph, rng: random.Random) -> Edit:
+    function = rng.choice([f for f in graph.functions]).signature.name  # noqa: C416
+    old = rng.choice([node.name for node in graph.functions[function].node_def])
+    new = f"inner{rng.randrange(99)}"
+    return lambda g: in_functions(g, [function], lambda body: gds.rename(body, [(old, new)]))
+
+
+DRAWS: dict[str, Draw] = {
+    "rename": _rename, "rename --scope": _rename_scope, "set-device": _device, "control": _control, "insert": _insert,
+    "import": _import, "add-preprocessing": _front, "add-postprocessing": _behind, "freeze-input": _freeze,
+    "remove --bypass": _bypass, "remove": _remove, "extract": _extract, "set-attr": _note, "reroute": _reroute,
+    "inline": _inline, "fuse-ops": _fuse, "set-shape": _shape, "rename --in": _in_function,
+}  # fmt: skip
+
+
+def drawn(model: bytes, kinds: Sequence[tuple[str, int]]) -> tuple[list[tuple[str, Edit]], bytes]:
+    """Edits of KINDS (each with a seed) that can be made of MODEL one after the other, and what they make of it."""
+    done: list[tuple[str, Edit]] = []
+    at = model
+    for kind, seed in kinds:
+        try:
+            edit = DRAWS[kind](from_bytes(at, "model.pb"), random.Random(seed))
+        except IndexError:  # there is nothing to choose from
+            continue
+        graph = from_bytes(at, "model.pb")
+        try:
+            edit(graph)
+        except GdsurgeonError:
+            continue
+        at = graphs.written(graph)
+        done.append((kind, edit))
+    return done, at
