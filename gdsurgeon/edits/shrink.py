@@ -88,7 +88,8 @@ def shrink(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toleran
     work.keep.check_found()
     _check_fit(all_found, to)
     if not all_found:
-        raise NothingToDo(f"nothing would change: no constant would be smaller as {to}")
+        stays = "".join(f"; {counted(count, 'constant')} {why}" for why, count in work.stays.items())
+        raise NothingToDo(f"nothing would change: no constant would be smaller as {to}{stays}")
     also = _reached(graph, chosen_from(graph), [each.called for each in found] if not any(inside.values()) else None)
     except_for = _except_for(graph) if also and tolerance is not None else {}
     for each in all_found:

@@ -20,7 +20,7 @@ from gdsurgeon.wire.protos import TensorProto
 MOST_LEFT, MOST_FLOATS_LEFT = 1024, 8
 """Elements of a constant that may be left of a model, and of one of floats."""
 MOST_WITH_STRINGS = 64
-READS_STRINGS = re.compile("^(Save|Restore)")
+READS_STRINGS = re.compile("^(Save|Restore|ParseExample|ParseSequenceExample)")
 FILLS_TABLE = re.compile("InitializeTable|LookupTableImport")
 ONE_VALUE = 16
 """Bytes at most of a tensor that holds one value, beside its shape."""
@@ -83,10 +83,12 @@ def _left(graph: Graph, keep_strings: bool, pattern: re.Pattern[str] | None) -> 
         if not is_meant and _is_too_much(header.dtype, header.elements, keep_strings):
             yield f"{quoted(node.name)} still holds {header.elements:,} elements"
     for function in graph.functions:
+        readers = [inner for inner in function.node_def if READS_STRINGS.match(inner.op)]
+        exempt = {text.partition(":")[0] for inner in readers for text in inner.input}
         for inner in function.node_def:
             name = f"{function.signature.name}/{inner.name}"
             tensor = inner.attr["value"].tensor if inner.op == "Const" else None
-            if tensor is None or (pattern is not None and pattern.search(name)):
+            if tensor is None or inner.name in exempt or (pattern is not None and pattern.search(name)):
                 continue
             count = prod(dim.size for dim in tensor.tensor_shape.dim)
             dims = sum(dim.ByteSize() + 2 for dim in tensor.tensor_shape.dim)

@@ -103,13 +103,18 @@ STAYS = {
     "what is asserted": [node("c", "Const", dtype=BOOL, value=attr(b"\x42\x07\x08\x0a\x12\x00\x5a\x01\x01")),
                          node("y", "Assert", ["c", "c"], T=dtypes(BOOL))],
     "names in a checkpoint": [text("c", "a"), node("y", "RestoreV2", ["c", "c", "c"], dtypes=dtypes(FLOAT))],
+    "names of features": [
+        placeholder("e", STRING), text("n"), text("c", "age"), const("d", [0.5]),
+        node("y", "ParseExample", ["e", "n", "c", "d"], Nsparse=0, Ndense=1, sparse_types=dtypes(),
+             Tdense=dtypes(FLOAT), dense_shapes=b"\x0a\x06\x3a\x04\x12\x02\x08\x01")],
     "what an unknown op reads": [scalar("c", 3), node("y", "NoSuchOp", ["c"])],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", STAYS)
 def test_what_a_run_needs_stays(what: str) -> None:
-    assert "c" not in stripped(graph(*STAYS[what]))
+    gone = stripped(graph(*STAYS[what]))
+    assert "c" not in gone and (("d" in gone) == (what == "names of features"))
 
 
 def test_large_constants_go_whatever_reads_them() -> None:

@@ -1,8 +1,9 @@
 """Which constants shapes follow from, or whether a graph runs at all: axes, sizes, counts, branches.
 
 An input that takes whole numbers alone by the signature of its op is one of these (axes, the shape of a Reshape,
-paddings, indices), and what control flow reads is, and a few inputs more that are named here. What leads to them leads
-to shapes, as far as it is arithmetic: what comes out of a convolution, a product or a look-up is data.
+paddings, indices), and what control flow reads is, the names of features in tf.Examples and of tensors in checkpoints,
+and a few inputs more that are named here. What leads to them leads to shapes, as far as it is arithmetic: what comes
+out of a convolution, a product or a look-up is data.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ def _deciding(reader: Reader) -> Iterator[str]:
     for arg in definition.inputs:
         types = arg_dtypes([arg], definition, reader.attr)
         for dtype, source in zip(types, sources[at:], strict=False):
-            if _takes_whole_numbers(arg, definition) or (reader.is_call and _may_decide(dtype)):
+            is_key = reader.op.startswith("Parse") and arg.name.endswith("_keys")
+            if is_key or _takes_whole_numbers(arg, definition) or (reader.is_call and _may_decide(dtype)):
                 yield source
         at += len(types)
 
