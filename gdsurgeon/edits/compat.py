@@ -11,7 +11,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.older import arithmetic, arrays, attrs, broadcasting, contraction, images, kernels
+from gdsurgeon.edits.older import arithmetic, arrays, attrs, broadcasting, contraction, images, kernels, lists
 from gdsurgeon.edits.older.control_flow import is_wanting, lower
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.edits.older.site import Places, Rule, Site
@@ -108,7 +108,7 @@ class _Work:
 
     def carry_out(self) -> None:
         """Does all of it. Raises EditError, and has changed the graph then."""
-        if is_wanting(self.graph, self.release):
+        if is_wanting(self.graph, self.release) or lists.is_wanting(self.graph, self.release):
             self._lower()
         self._mend(self.graph, "")
         for name in sorted(used_functions(self.graph)):
@@ -129,6 +129,8 @@ class _Work:
         try:
             for op, count in lower(self.graph).items():
                 self._replaced[f"{op}  ->  {'its nodes' if op in CALLS else 'version 1 control flow'}"] += count
+            if lists.is_wanting(self.graph, self.release):
+                self._replaced["lists of tensors  ->  TensorArrayV3"] += lists.make_arrays(self.graph, self.release)
             self.lowered = True
         except EditError as error:
             self._reasons.append(error.message)

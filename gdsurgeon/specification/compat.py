@@ -18,6 +18,7 @@ from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import VARIANT
 from gdsurgeon.ops.op_defs import AttrDef, OpDef
 from gdsurgeon.ops.releases import Release, release, releases
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
@@ -41,10 +42,20 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "Softmax": ("Reshape",),
 }
 """What a node may become that the release has not got."""
+LISTS: Mapping[str, tuple[str, ...]] = {
+    "TensorListFromTensor": ("TensorArrayScatterV3",),
+    "TensorListGetItem": ("TensorArrayReadV3", "Identity"),
+    "TensorListLength": ("TensorArraySizeV3",),
+    "TensorListReserve": ("Identity", "Fill"),
+    "TensorListSetItem": ("TensorArrayWriteV3", "Identity"),
+    "TensorListStack": ("TensorArrayGatherV3", "ExpandDims"),
+}
+"""What lists of tensors may become, all of them, where the release has not got one such op, or has it otherwise."""
 CALLING = frozenset(("If", "PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile", "While"))
 """What is put in the place of its node where the release has not got one of them."""
 HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
 """What can stand there under the name of such a node, with what that gave."""
+ROUND = frozenset(("Enter", "Exit", "Merge", "NextIteration", "Switch"))
 OTHER_INPUTS = frozenset(("Tile", "NoOp", "GatherV2", "Maximum", "NonMaxSuppressionV3", "Transpose"))
 """The ops that older forms end in and that read more or less than what they stand for."""
 UNSAID = {"Equal": "incompatible_shape_error", "NotEqual": "incompatible_shape_error"}
@@ -97,14 +108,25 @@ def _versions(before: Graph, after: Graph, wanted: Release) -> Iterator[str]:
 # -- what is different ----------------------------------------------------------------------------------------
 
 
+def _ops_of(graph: Graph) -> set[str]:
+    """The ops of a graph, and of the functions that it uses."""
+    named = dict.fromkeys(name for node in calling_nodes(graph) for name in named_by_node(node))
+    functions = graph.functions.reachable(named, gradients=True)
+    return {*graph.store.table.op_names, *(n.op for name in functions for n in graph.functions[name].node_def)}
+
+
+def _has_other_lists(ops: Iterable[str], wanted: Release) -> bool:
+    """Whether the release has lists of tensors that are not those of today."""
+    pairs = [(wanted.op_def(op), releases()[-1].op_def(op)) for op in ops if op in LISTS]
+    return any(old is None or new is None or len(old.inputs) != len(new.inputs) for old, new in pairs)
+
+
 def _lowered(before: Graph, wanted: Release) -> set[str]:
     """The nodes in whose place their functions' nodes are: all that call, where the release has not got one such op."""
-    nodes = list(calling_nodes(before))
-    named = dict.fromkeys(name for node in nodes for name in named_by_node(node))
-    functions = before.functions.reachable(named, gradients=True)
-    ops = {node.op for node in nodes} | {node.op for name in functions for node in before.functions[name].node_def}
-    if all(wanted.op_def(op) is not None for op in ops & CALLING):
+    ops = _ops_of(before)
+    if all(wanted.op_def(op) is not None for op in ops & CALLING) and not _has_other_lists(ops, wanted):
         return set()
+    nodes = calling_nodes(before)
     return {node.name for node in nodes if node.op in CALLING or node.op in before.functions}
 
 
@@ -112,7 +134,7 @@ def _node_intent(comparison: Comparison, wanted: Release, lowered: set[str]) -> 
     """What of all that is different about nodes may be; LOWERED are those in whose place others are."""
     facts, intent = comparison.facts, Intent()
     before, after = comparison.before, comparison.after
-    newest = releases()[-1]
+    lists = _has_other_lists(_ops_of(before), wanted)
     becoming = {name for name, altered in facts.altered.items() if "op" in altered} | lowered
     added = {name for name in facts.added if _scopes(name) & becoming}
     kept = {name for name in lowered if name in after and after[name].op in HANDS_ON and "op" in facts.altered[name]}
@@ -122,7 +144,7 @@ def _node_intent(comparison: Comparison, wanted: Release, lowered: set[str]) -> 
     for name, altered in facts.altered.items():
         old, new = before[name], after[name]
         found = [Altered(name, what, now) for what, (_, now) in altered.items()
-                 if _may_differ(what, old, new, wanted, newest)]  # fmt: skip
+                 if _may_differ(what, old, new, wanted, lists)]  # fmt: skip
         waited = {control.name for control in old.controls}
         if waited & lowered and {control.name for control in new.controls} <= waited | added | passed:
             found += [Altered(name, "controls", altered["controls"][1])] if "controls" in altered else []
@@ -166,12 +188,16 @@ def _scopes(name: str) -> set[str]:
     return {"/".join(parts[:count]) for count in range(1, len(parts))}
 
 
-def _may_differ(what: str, old: Node, new: Node, wanted: Release, newest: Release) -> bool:
-    """Whether this may be different about a node that was OLD and is NEW."""
+def _may_differ(what: str, old: Node, new: Node, wanted: Release, lists: bool) -> bool:
+    """Whether this may be different about a node that was OLD and is NEW; LISTS: no list of tensors is to stay."""
+    newest = releases()[-1]
     is_other = old.op != new.op
     is_taken = wanted.op_def(old.op) is not None and not wanted.takes_matrices_only(old.op)
-    if is_other and (is_taken or new.op not in FORMS.get(old.op, ())):
+    forms = LISTS[old.op] if lists and old.op in LISTS else FORMS.get(old.op, ()) if not is_taken else ()
+    if is_other and new.op not in forms:
         return False
+    if lists and what == "attr T" and old.op in HANDS_ON | ROUND and VARIANT in _dtypes(old):
+        return True
     if what in ("op", "inputs"):
         return is_other
     if not what.startswith("attr "):
@@ -187,6 +213,11 @@ def _may_differ(what: str, old: Node, new: Node, wanted: Release, newest: Releas
     latest = newest.op_def(new.op)
     value = new.attr(key)
     return is_other or (latest is not None and value is not None and _is_default(value, latest.attrs.get(key)))
+
+
+def _dtypes(node: Node) -> list[int]:
+    value = node.attr("T")
+    return [] if value is None else [value.type, *value.list.type]
 
 
 def _says_nothing(node: Node, key: str, newest: Release) -> bool:

@@ -1,0 +1,98 @@
+"""compat: lists of tensors as TensorArrays, in loops of version 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from support import graphs
+from support.expecting import refuse
+from support.function_defs import function
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    add,
+    const,
+    dtype,
+    dtypes,
+    func,
+    graph,
+    library,
+    node,
+    placeholder,
+    scalar,
+)
+from support.running import outcome
+
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.edits.compat import compat
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
+
+LIST = dtype(21)
+OF = {"element_dtype": FLOAT}
+STATE = {"i": INT32, "n": INT32, "given": LIST, "out": LIST, "last": LIST}
+LESS = function("less", STATE, {"go": (BOOL, "l:z:0")}, node("l", "Less", ["i", "n"], T=INT32))
+STEP = function(
+    "step", STATE,
+    {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (LIST, "given"), "d": (LIST, "set:output_handle:0"),
+     "e": (LIST, "kept:output_handle:0")},
+    scalar("one", 1, INT32), scalar("zero", 0, INT32), const("es", [2], INT32),
+    add("j", "i", "one:output:0", kind=INT32), node("get", "TensorListGetItem", ["given", "i", "es:output:0"], **OF),
+    node("square", "Mul", ["get:item:0", "get:item:0"], T=FLOAT),
+    node("set", "TensorListSetItem", ["out", "i", "square:z:0"], **OF),
+    node("kept", "TensorListSetItem", ["last", "zero:output:0", "square:z:0"], **OF),
+)  # fmt: skip
+MADE = [
+    placeholder("x", shape=(-1, 2)), placeholder("n", INT32, ()), scalar("zero", 0, INT32), scalar("one", 1, INT32),
+    const("es", [2], INT32), node("given", "TensorListFromTensor", ["x", "es"], **OF, shape_type=INT32),
+    node("out", "TensorListReserve", ["es", "n"], **OF, shape_type=INT32),
+    node("last", "TensorListReserve", ["es", "one"], **OF, shape_type=INT32),
+]  # fmt: skip
+ENDS = [
+    node("all", "TensorListStack", ["while:3", "es"], **OF),
+    node("only", "TensorListStack", ["while:4", "es"], **OF, num_elements=1),
+    node("places", "TensorListLength", ["while:3"]),
+]
+
+
+def loop(state: Sequence[str] = ("zero", "n", "given", "out", "last")) -> bytes:
+    return node("while", "StatelessWhile", state, cond=func("less"), body=func("step"), T=dtypes(*STATE.values()))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("target", ["1.4", "1.12"])
+def test_lists_that_go_round(target: str) -> None:
+    """One is read, one written place by place, and one of one place again and again; no time, once, five times."""
+    records = [*MADE, loop(), *ENDS, library(LESS, STEP)]
+    found = graph(*records)
+    result = compat(found, target)
+    check_accounted(found, result, found.chunks())
+    assert check(from_bytes(graphs.written(found))).faults == []
+    assert not [op for op in graphs.ops(found).values() if op.startswith("TensorList")]
+    entered = [n for n in graphs.parsed(found).node if n.op == "Enter" and n.attr["is_constant"].b]
+    assert len(entered) == 2 and {n.attr["frame_name"].s for n in entered} == {b"while"}
+    for rows in (0, 1, 5):
+        fed: dict[str, Any] = {"x": np.arange(2 * rows, dtype=np.float32).reshape(rows, 2), "n": rows}
+        wanted = outcome(graphs.graph_bytes(*records), "all", "only", "places", **fed)
+        assert not isinstance(wanted, str), wanted
+        assert outcome(found, "all", "only", "places", **fed) == wanted
+
+
+def test_releases_that_have_them_keep_them() -> None:
+    found = graph(*MADE, loop(), *ENDS, library(LESS, STEP))
+    compat(found, "1.15")
+    assert graphs.ops(found)["given"] == "TensorListFromTensor" and graphs.ops(found)["while"] == "StatelessWhile"
+
+
+def test_what_no_array_can_be_is_refused() -> None:
+    pushed = node("pushed", "TensorListPushBack", ["out", "x"], **OF)
+    refuse(graph(*MADE, pushed), "'pushed' .TensorListPushBack. reads a list of tensors", lambda g: compat(g, "1.4"))
+    asked = node("asked", "TensorListLength", ["last"])
+    refuse(graph(*MADE, asked), "'asked' asks how many places a list has", lambda g: compat(g, "1.4"))
+    two = [node("s", "Switch", ["out", "p"], T=LIST), placeholder("p", BOOL, ()),
+           node("m", "Merge", ["s", "given"], T=LIST, N=2)]  # fmt: skip
+    refuse(graph(*MADE, *two), "'m' may be one of two lists", lambda g: compat(g, "1.4"))
