@@ -78,7 +78,8 @@ class Builder:
         """
         definition = op_def(op)
         assert definition is not None, op
-        said = said_by_inputs(definition, [read.dtype for read in inputs])
+        types = {node: node.output_dtypes or [] for node in {read.node for read in inputs}}  # once each
+        said = said_by_inputs(definition, [types[read.node][read.index] for read in inputs])
         kinds = definition.attrs
         values = {key: value for key, value in said.items() if not _is_default(kinds[key], value)}
         values |= {key: _ENCODERS[definition.attrs[key].kind](value) for key, value in attrs.items()}

@@ -6,9 +6,9 @@ from math import cos, log1p, pi
 
 
 def hann_window(length: int) -> list[float]:
-    """tf.signal.hann_window(LENGTH): periodic where the length is even, and symmetric where it is odd, as there."""
+    """tf.signal.hann_window(LENGTH), from 2 on: periodic where it is even, and symmetric where it is odd, as there."""
     period = length - length % 2
-    return [0.5 - 0.5 * cos(2 * pi * place / period) for place in range(length)] if length > 1 else [1.0]
+    return [0.5 - 0.5 * cos(2 * pi * place / period) for place in range(length)]
 
 
 def mel_weights(mels: int, bins: int, rate: int, lower: float, upper: float) -> list[float]:

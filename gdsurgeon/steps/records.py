@@ -15,6 +15,10 @@ from gdsurgeon.steps.step import FRONT, Arguments, Parameter, Raw, spelt, step
 from gdsurgeon.steps.value import Unfit, Value
 from gdsurgeon.text import listed, near_miss
 
+MOST_COLUMNS = 10_000
+MOST_DEFAULTS = 1 << 20
+"""Values that stand for a feature which is missing."""
+
 
 def _type_of(*dtypes: DType) -> Kind:
     """One of DTYPES."""
@@ -75,7 +79,7 @@ def _lines_in(raw: Raw, arguments: Arguments) -> Raw:
 @step(
     "decode-csv",
     "Take lines of CSV apart: the fields of each become its last dimension.",
-    Parameter("columns", whole(1, 100_000), "fields that each line has"),
+    Parameter("columns", whole(1, MOST_COLUMNS), "fields that each line has"),
     Parameter("type", _type_of(FLOAT32, FLOAT64, INT32, INT64, STRING), "of the fields that are taken", FLOAT32),
     Parameter("select", WHOLES, "the fields that are taken, counted from 0, in their order; all if not said", None),
     Parameter("default", _DEFAULT, "what stands for an empty field: one for all, or one for each taken", None),
@@ -116,7 +120,8 @@ def decode_csv(
     for place, field in enumerate(taken):
         fields[field] = given[place if len(given) > 1 else 0]
     node = build.node("DecodeCSV", [text, *fields], {"field_delim": delimiter, "na_value": na or ""})
-    tensor = build.add("Pack", *(node.outputs[field] for field in taken), axis=-1)
+    parsed = node.outputs
+    tensor = build.add("Pack", *(parsed[field] for field in taken), axis=-1)
     return value.anew(tensor, type, None if value.shape is None else (*value.shape, len(taken)))
 
 
@@ -191,6 +196,8 @@ def _missing(build: Builder, dtype: DType, shape: tuple[int, ...], default: tupl
     if default is None:
         return build.constant(dtype, [], (0,))
     count = prod(shape)
+    if count > MOST_DEFAULTS:
+        raise Unfit(f"has no defaults for {count:,} values: {MOST_DEFAULTS:,} are the most")
     if len(default) not in (1, count):
         raise Unfit(f"default has {len(default)} values, and the shape {format_shape(shape)} takes {count}")
     return _defaults(build, dtype, default * count if len(default) == 1 else default, shape)

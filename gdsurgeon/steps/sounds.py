@@ -13,6 +13,12 @@ from gdsurgeon.steps.mel import hann_window, mel_weights
 from gdsurgeon.steps.step import FRONT, Arguments, Parameter, Raw, step
 from gdsurgeon.steps.value import LAYOUTS, SOUNDS, Unfit, Value
 
+LONGEST_FRAME = 1 << 16
+MOST_BANDS = 1024
+MOST_WEIGHTS = 1 << 22
+"""Numbers of the constant that makes bands of a spectrum."""
+MOST_STARTS = 1 << 12
+"""Beginnings of frames that are a constant: more are made when it runs."""
 STATED_RATE = "sample rate"
 """What the rate that the file of a sound states is called beside it."""
 RATE = Parameter("rate", whole(1), "samples in a second; that of decode-wav if not said", None)
@@ -68,12 +74,14 @@ def _samples_in(raw: Raw, arguments: Arguments) -> Raw:
 @step(
     "log-mel",
     "Make the logarithms of mel spectra of samples.",
-    Parameter("frame", whole(1), "samples of a frame"),
+    Parameter("frame", whole(2, LONGEST_FRAME), "samples of a frame"),
     Parameter("step", whole(1), "samples from one frame to the next"),
-    Parameter("mels", whole(1), "bands"),
+    Parameter("mels", whole(1, MOST_BANDS), "bands"),
     Parameter("lower", NUMBER, "where the lowest band begins, in Hz"),
     Parameter("upper", POSITIVE, "where the highest band ends, in Hz"),
-    Parameter("fft", whole(1), "length of the transform; the next power of two from frame on if not said", None),
+    Parameter(
+        "fft", whole(2, LONGEST_FRAME), "length of the transform; the next power of two from frame on if not said", None
+    ),
     Parameter("power", one_of(1, 2), "of the magnitudes: 1, or 2 for a power spectrum", 1),
     Parameter("offset", POSITIVE, "what is added before the logarithm", 1e-6),
     RATE,
@@ -103,8 +111,11 @@ def log_mel(
     length = fft or 1 << (frame - 1).bit_length()
     if length < frame:
         raise Unfit(f"fft {length} is shorter than a frame of {frame}")
-    if length == 1:
-        raise Unfit("a frame of one sample has no spectrum")
+    bins = length // 2 + 1
+    if bins * mels > MOST_WEIGHTS:
+        raise Unfit(
+            f"{mels:,} bands of {bins:,} frequencies are too many for a constant: {MOST_WEIGHTS:,} are the most"
+        )
     sound, known = _with_rate(build, value, rate)
     if not known:
         raise Unfit("needs the sample rate: decode-wav(rate=16000) says it, or rate=16000 here")
@@ -118,7 +129,6 @@ def log_mel(
         frames = build.add("Pad", frames, build.constant(INT32, around, (len(samples.shape) + 1, 2)))
     spectrum = build.add("ComplexAbs", build.add("RFFT", frames, build.axes(length)))
     spectrum = build.add("Square", spectrum) if power == 2 else spectrum
-    bins = length // 2 + 1
     weights = build.constant(FLOAT32, mel_weights(mels, bins, known, lower, upper), (bins, mels))
     bands = build.add("BatchMatMulV2", spectrum, weights)
     tensor = build.add("Log", build.add("AddV2", bands, build.constant(FLOAT32, offset)))
@@ -129,10 +139,10 @@ def log_mel(
 @step(
     "mfcc",
     "Make mel frequency cepstral coefficients of samples, by the ops of TensorFlow's keyword models.",
-    Parameter("window", whole(2), "samples of a frame"),
+    Parameter("window", whole(2, LONGEST_FRAME), "samples of a frame"),
     Parameter("stride", whole(1), "samples from one frame to the next"),
     Parameter("coefficients", whole(1), "how many, of each frame", 13),
-    Parameter("mels", whole(1), "bands that they are made of", 40),
+    Parameter("mels", whole(1, MOST_BANDS), "bands that they are made of", 40),
     Parameter("lower", POSITIVE, "where the lowest band begins, in Hz", 20.0),
     Parameter("upper", POSITIVE, "where the highest band ends, in Hz", 4000.0),
     RATE,
@@ -246,7 +256,7 @@ def _frames(samples: Value, frame: int, step: int) -> int:
 def _framed(build: Builder, samples: Value, frame: int, step: int) -> Output:
     """The frames of SAMPLES: [..., frames, frame]."""
     count = _frames(samples, frame, step)
-    if count >= 0:
+    if 0 <= count <= MOST_STARTS:
         starts = build.constant(INT32, range(0, count * step, step), (count, 1))
     else:
         zero, one = build.constant(INT32, 0), build.constant(INT32, 1)

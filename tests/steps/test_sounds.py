@@ -99,6 +99,12 @@ def test_channels_have_coefficients_of_their_own() -> None:
     assert (made("decode-wav | mfcc(256, 128)", MONO, "float32", (4, 13), raw="string") == both[0]).all()
 
 
+def test_many_frames_are_no_constant() -> None:
+    steps = "decode-wav(samples=2000000000, rate=8000) | log-mel(2, 1, mels=1, lower=20, upper=4000)"
+    graph = built(steps, "float32", (-1, 1), raw="string")
+    assert "Range" in ops(graph) and sum(len(node.attr_bytes("value") or b"") for node in graph.nodes()) < 10_000
+
+
 def test_the_models_of_speech_commands_get_their_own_ops() -> None:
     graph = built("decode-wav(samples=16000) | mfcc(640, 320, coefficients=10)", "float32", (1, 49, 10))
     assert ops(graph) == ["Placeholder", "DecodeWav", "AudioSpectrogram", "Mfcc", "Squeeze", "ExpandDims", "Identity"]
@@ -118,7 +124,9 @@ REFUSED = {
     "log-mel(640, 320, mels=10, lower=-1, upper=4000, rate=16000)": "log-mel: there are no bands from -1 to 4000 Hz",
     "log-mel(640, 320, mels=10, lower=20, upper=4000, fft=512, rate=16000)":
         "log-mel: fft 512 is shorter than a frame of 640",
-    "log-mel(1, 1, mels=10, lower=20, upper=4000, rate=16000)": "log-mel: a frame of one sample has no spectrum",
+    "log-mel(1, 1, mels=10, lower=20, upper=4000, rate=16000)": "log-mel: frame is 1, and takes a whole number from 2",
+    "log-mel(2000000000, 1, mels=10, lower=20, upper=4000, rate=16000)": "log-mel: frame is 2000000000, and takes",
+    "log-mel(65536, 1, mels=1024, lower=20, upper=4000, rate=16000)": "log-mel: 1,024 bands of 32,769 frequencies",
     "decode-image | mfcc(640, 320, rate=16000)": "mfcc: needs a sound, and gets an image: uint8 [?,?,3]",
     "decode-wav(samples=16000) | resize(49, 10, like=keras)": "resize: needs an image, and gets a sound",
     "decode-wav(samples=16000) | to-nchw": "to-nchw: needs an image",

@@ -214,6 +214,9 @@ REFUSED = {
     "parse-example([a, a])": "parse-example: features is ['a', 'a'], and takes a key",
     "parse-example(a, shape=[2, -1])": "parse-example: shape [2,?] is open",
     "parse-example(a, shape=[3], default=[1, 2])": "parse-example: default has 2 values, and the shape [3] takes 3",
+    "parse-example(a, shape=[1000000, 1000000], default=0)":
+        "parse-example: has no defaults for 1,000,000,000,000 values",
+    "decode-csv(1000000)": "decode-csv: columns is 1000000, and takes a whole number from 1 to 10,000",
     "parse-example(a, shape=[-1], default=[1, 2])": "parse-example: takes one default where the shape is open",
     "parse-example([a, b], shape=[-1, 3])": "parse-example: joins several features of known sizes alone",
     "parse-example(a, shape=[3], type=int64, default=0.5)": "parse-example: default 0.5 is not int64",
