@@ -133,7 +133,7 @@ def _is_joined(same: Equivalence, old: Node, new: Node) -> bool:
         return False
     row = same.table.rows.get(new.inputs[0].node.name)
     code = same.table.rows[old.name] << BITS
-    return row is not None and same.normal(code) == same.normal(row << BITS | new.inputs[0].index) != code
+    return row is not None and same.normal(code) != code and same.is_same(code, row << BITS | new.inputs[0].index)
 
 
 def _of_a_merge(what: str) -> bool:

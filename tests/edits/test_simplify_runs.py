@@ -1,0 +1,149 @@
+"""simplify: random graphs give what they gave; and what others that simplify graphs have done wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import graphs
+from support.drawing import Draw, below, pick
+from support.graphs import BOOL, DOUBLE, FLOAT, INT32, add, const, dtypes, graph, identity, node, placeholder, scalar
+from support.running import run
+
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
+
+BASE = [
+    placeholder("x", FLOAT, (2, 2)), placeholder("p", BOOL, ()), scalar("one", 1), scalar("zero", 0),
+    const("turn", [1, 0], INT32), const("flat", [-1], INT32), const("square", [2, 2], INT32), scalar("one_1", 1),
+    const("w", [1.5, -2, 0.25, 3], FLOAT, (2, 2)), const("w_1", [1.5, -2, 0.25, 3], FLOAT, (2, 2)),
+    const("dims", [0, 1], INT32),
+]  # fmt: skip
+FED = {"x": [[1.5, -0.0], [-3.0, 1e-30]]}
+_UNARY = ("Relu", "Neg", "Abs", "Identity", "StopGradient", "Snapshot", "PreventGradient", "Floor")
+_BINARY = ("Mul", "RealDiv", "Sub", "AddV2", "Maximum")
+
+
+@st.composite
+def models(draw: st.DrawFn) -> bytes:
+    """A graph of a dozen steps, each of a few nodes, of tensors that all have one shape; a conditional may be in it."""
+    values, records = ["x", "w", "w_1"], list(BASE)
+    for i in range(draw(below(12)) + 2):
+        made = _step(draw, f"n{i}", values)
+        records += made
+        values.append(f"n{i}")
+    return graphs.graph_bytes(*records)
+
+
+def _step(draw: Draw, name: str, values: Sequence[str]) -> list[bytes]:
+    """Nodes that compute NAME of some of VALUES."""
+    a, b = pick(draw, values), pick(draw, values)
+    waits = [f"^{pick(draw, values)}"] if draw(below(4)) == 0 else []
+    kind = draw(below(10))
+    if kind < 3:
+        return [node(name, pick(draw, _UNARY), [a, *waits], T=FLOAT)]
+    if kind < 5:
+        other = pick(draw, (b, "one", "zero", "one_1"))
+        return [node(name, pick(draw, _BINARY), [a, other, *waits], T=FLOAT)]
+    if kind == 5:
+        return [node(name, "Transpose", [a, pick(draw, ("turn", "dims"))], T=FLOAT, Tperm=INT32)]
+    if kind == 6:
+        there = node(f"{name}/there", "Reshape", [a, "flat"], T=FLOAT)
+        return [there, node(name, "Reshape", [f"{name}/there", "square", *waits], T=FLOAT)]
+    if kind == 7:
+        wide = node(f"{name}/wide", "Cast", [a], SrcT=FLOAT, DstT=pick(draw, (DOUBLE, INT32, graphs.dtype(19))))
+        narrow = wide[wide.index(b"DstT") :]
+        back = next(kind for kind in (DOUBLE, INT32, graphs.dtype(19)) if kind in narrow)
+        return [wide, node(name, "Cast", [f"{name}/wide"], SrcT=back, DstT=FLOAT)]
+    if kind == 8:
+        both = node(f"{name}/both", "IdentityN", [a, b], T=dtypes(FLOAT, FLOAT))
+        return [both, add(name, f"{name}/both", f"{name}/both:1", *waits)]
+    return _conditional(draw, name, a, b)
+
+
+def _conditional(draw: Draw, name: str, a: str, b: str) -> list[bytes]:
+    """2 A where a predicate holds, else B - 2; the predicate may be a constant."""
+    value = draw(below(3))
+    fixed = [] if value == 2 else [node(f"{name}/p", "Const", dtype=BOOL, value=_bool(bool(value)))]
+    on = f"{name}/p" if fixed else "p"
+    two = graphs.tensor([2], FLOAT, ())
+    twos = [node(f"{name}/two_{s}", "Const", [f"^{name}/switch_{s}"], dtype=FLOAT, value=two) for s in "tf"]
+    return [
+        *fixed, node(f"{name}/Switch", "Switch", [on, on], T=BOOL),
+        identity(f"{name}/switch_t", f"{name}/Switch:1", kind=BOOL),
+        identity(f"{name}/switch_f", f"{name}/Switch", kind=BOOL),
+        *twos, node(f"{name}/a", "Switch", [a, on], T=FLOAT), node(f"{name}/b", "Switch", [b, on], T=FLOAT),
+        identity(f"{name}/same", f"{name}/a:1"), node(f"{name}/mul", "Mul", [f"{name}/same", f"{name}/two_t"], T=FLOAT),
+        node(f"{name}/sub", "Sub", [f"{name}/b", f"{name}/two_f"], T=FLOAT),
+        node(name, "Merge", [f"{name}/sub", f"{name}/mul"], T=FLOAT, N=2),
+    ]  # fmt: skip
+
+
+def _bool(value: bool) -> bytes:
+    return graphs.encode_len(8, b"\x08\x0a\x12\x00\x58" + bytes([value]))
+
+
+@pytest.mark.tensorflow
+@given(models())
+def test_random_graphs_give_what_they_gave(data: bytes) -> None:
+    found = from_bytes(data)
+    try:
+        result = simplify(found)
+    except NothingToDo:
+        return
+    check_accounted(found, result, found.chunks())
+    after = graphs.written(found)
+    assert check(from_bytes(after)).faults == []
+    assert len(after) <= len(data)
+    before = from_bytes(data)
+    outputs = [
+        n.name
+        for n in found.nodes()
+        if n.name in before and not found.users(n) and n.op not in ("Const", "Placeholder")
+    ]
+    for p in (True, False):
+        assert repr(run(after, *outputs, p=p, **FED)) == repr(run(data, *outputs, p=p, **FED))
+
+
+# -- what others have done wrong ------------------------------------------------------------------------------
+
+
+def test_a_name_that_others_stand_beside_is_there() -> None:
+    """What the Graph Transform Tool makes of a detector does not load: nodes ask to stand beside one that is gone."""
+    beside = [
+        node(name, op, [source], T=FLOAT, _class=[f"loc:@{source}"])
+        for name, op, source in (("a", "Relu", "anchor"), ("b", "Neg", "a"))
+    ]
+    ends = [identity("c", "a"), node("y", "Abs", ["c"], T=FLOAT)]
+    found = graph(placeholder("x"), identity("anchor", "x"), *beside, *ends)
+    result = simplify(found)
+    check_accounted(found, result, found.chunks())
+    names = set(graphs.names(found))
+    assert {name[5:].decode() for named in graphs.colocations(found).values() for name in named} <= names
+
+
+def test_a_constant_of_no_elements_keeps_its_shape() -> None:
+    """Grappler makes constants of shape [0,4] ones of shape [0]."""
+    empty = const("empty", [], FLOAT, (0, 4))
+    found = graph(placeholder("x", FLOAT, (-1, 4)), empty, const("none", [], FLOAT, (0, 5)), scalar("axis", 0, INT32),
+                  identity("e", "empty"), node("y", "ConcatV2", ["x", "e", "axis"], T=FLOAT, N=2, Tidx=INT32),
+                  node("z", "Shape", ["none"], T=FLOAT, out_type=INT32))  # fmt: skip
+    simplify(found)
+    assert graphs.inputs(found)["y"] == ["x", "empty", "axis"]
+    assert graphs.inputs(found)["z"] == ["none"]
+    assert graphs.bodies_by_name(found)["empty"] == graphs.bodies_by_name(graph(empty))["empty"]
+
+
+def test_a_long_chain_is_walked() -> None:
+    names = ["x", *(f"i{i}" for i in range(5000))]
+    found = graph(
+        placeholder("x"), *(identity(new, old) for old, new in pairwise(names)), node("y", "Relu", ["i4999"], T=FLOAT)
+    )
+    simplify(found)
+    assert graphs.names(found) == ["x", "y"]
