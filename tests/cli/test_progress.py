@@ -35,7 +35,8 @@ class Screen:
         self._end = end
         self._written = b""
         self._news = threading.Condition()
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self) -> None:
         while True:
@@ -93,7 +94,9 @@ def screen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
         # Not `sys.stderr`: pytest sets that anew before the test.
         for module in ("terminal", "progress"):
             monkeypatch.setattr(f"gdsurgeon.cli.{module}.sys", SimpleNamespace(stderr=end))
-        yield Screen(ours, end)
+        screen = Screen(ours, end)
+        yield screen
+    screen.reader.join()  # it would read what is written to the next one, which may have its number
     os.close(ours)
 
 
@@ -184,11 +187,12 @@ def test_whatever_ends_a_command_leaves_a_clean_terminal(
     assert line.startswith(("Interrupted", "Error: "))
 
 
-def test_an_answer_on_the_same_terminal_stands_alone(
-    desk: Desk, screen: Screen, during: During, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    during(lambda: screen.wait(r"\d s"))
-    monkeypatch.setattr(sys, "stdout", screen.stream)
+def test_an_answer_on_the_same_terminal_stands_alone(desk: Desk, screen: Screen, during: During) -> None:
+    def wait() -> None:
+        screen.wait(r"\d s")
+        sys.stdout = screen.stream
+
+    during(wait)
     desk.run("select", "model.pb", "--op", "Placeholder")
     assert screen.shown() == ["x"]
 
