@@ -187,12 +187,12 @@ def differentiator() -> Iterator[Differentiator]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[Desk]:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     folder, scratch = tmp_path / "work", tmp_path / "scratch"
     folder.mkdir()
     scratch.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    yield Desk(folder, scratch, capfdbinary.readouterr)
+    yield Desk(folder, scratch)
     terminal.__init__()  # type: ignore[misc]

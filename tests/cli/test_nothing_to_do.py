@@ -88,7 +88,7 @@ def test_a_name_that_is_not_there_and_a_part_of_what_is_named_are_refused(desk: 
 
 
 def test_through_a_pipe(desk: Desk) -> None:
-    ran = desk.forked("set-device", "-", "--clear", data=MODEL)
+    ran = desk.spawn("set-device", "-", "--clear", data=MODEL)
     assert (ran.code, ran.out) == (0, MODEL)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +24,9 @@ from support.forking import fork, fork_traced
 from support.paths import ROOT
 
 PIPES: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+_close, _dup, _dup2 = os.close, os.dup, os.dup2
+"""As they are where a test has calls of the system fail."""
 
 
 class Ran(NamedTuple):
@@ -38,10 +44,10 @@ class Ran(NamedTuple):
 class Desk:
     """An empty folder to work in, an empty folder for temporary files, and ways to run a command there."""
 
-    def __init__(self, folder: Path, scratch: Path, read_captured: Callable[[], tuple[bytes, bytes]]) -> None:
+    def __init__(self, folder: Path, scratch: Path) -> None:
         self.folder = folder
         self.scratch = scratch
-        self._read_captured = read_captured
+        _files()
 
     def put(self, name: str, data: bytes) -> Path:
         path = self.folder / name
@@ -75,11 +81,9 @@ class Desk:
         return self._ran(executed)
 
     def _ran(self, work: Callable[[], int]) -> Ran:
-        self._read_captured()
-        code = work()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        out, err = self._read_captured()
+        with captured() as found:
+            code = work()
+        out, err = found
         return Ran(code, out, err.decode(errors="surrogateescape"))
 
     def environment(self, **more: str) -> dict[str, str]:
@@ -142,6 +146,46 @@ class Desk:
         """What was left behind."""
         left = (path for path in self.folder.rglob("*.tmp*") if path.is_symlink() or path.is_file())
         return [str(path.relative_to(self.folder)) for path in left] + os.listdir(self.scratch)
+
+
+@cache
+def _files() -> tuple[io.FileIO, io.FileIO]:
+    """What takes the place of standard output and of standard error; made once."""
+    return tempfile.TemporaryFile(buffering=0), tempfile.TemporaryFile(buffering=0)
+
+
+@contextlib.contextmanager
+def captured() -> Iterator[list[bytes]]:
+    """What is written to standard output and to standard error, by Python or to the descriptors; there at the end.
+
+    pytest's own fixture for it takes longer than many a command.
+    """
+    found: list[bytes] = []
+    with _redirected(1, "stdout"), _redirected(2, "stderr"):
+        yield found
+        for name, file in zip(("stdout", "stderr"), _files(), strict=True):
+            getattr(sys, name).flush()
+            file.seek(0)
+            found.append(file.read())
+
+
+@contextlib.contextmanager
+def _redirected(fd: int, name: str) -> Iterator[None]:
+    file, before = _files()[fd - 1], getattr(sys, name)
+    before.flush()
+    file.seek(0)
+    file.truncate()
+    kept = _dup(fd)
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="", write_through=True)
+    setattr(sys, name, text)
+    _dup2(file.fileno(), fd)
+    try:
+        yield
+    finally:
+        setattr(sys, name, before)
+        text.detach()
+        _dup2(kept, fd)
+        _close(kept)
 
 
 @contextlib.contextmanager
