@@ -6,7 +6,7 @@ from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.edits.add_postprocessing import RAW_SUFFIX, SUFFIX
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import check_name
+from gdsurgeon.graph.names import NAME_RULE, is_valid_name
 from gdsurgeon.graph.node import Output
 from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.known import known_of
@@ -77,6 +77,7 @@ class Behind:
             self._build.node("Identity", [tensor], {}, name)
 
     def _check(self, name: str) -> None:
-        check_name(name)
+        if not is_valid_name(name):
+            raise EditError(f"rename: {quoted(name)} is not a legal node name ({NAME_RULE})")
         if name in self._model or name in self._build.graph or name in {f"{n}{RAW_SUFFIX}" for n in self._taken}:
             raise EditError(f"rename: {printable(self._model.source_name)} has {quoted(name)} already")

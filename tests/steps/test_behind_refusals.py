@@ -68,7 +68,7 @@ SCORES: dict[str, str] = {
     "top-k(2) | rename(a, scores=a)": "rename: two results are called 'a'",
     "rename(x)": "rename: model.pb has 'x' already",
     "rename(y_raw)": "rename: model.pb has 'y_raw' already",
-    "rename('a b')": "'a b' is not a legal node name",
+    "rename('a b')": "rename: 'a b' is not a legal node name",
     "nms(boxes, yxyx)": "nms: boxes are [boxes,4], or [images,boxes,4], and boxes is float32 [?,5]",
     "nms(y, yxyx)": "nms: 'y' is what the steps stand behind",
     "nms(boxes)": "nms: layout is missing, one of yxyx, xyxy, cxcywh: the four numbers of a box",
