@@ -196,7 +196,7 @@ def _may_differ(what: str, old: Node, new: Node, wanted: Release, lists: bool) -
     forms = LISTS[old.op] if lists and old.op in LISTS else FORMS.get(old.op, ()) if not is_taken else ()
     if is_other and new.op not in forms:
         return False
-    if lists and what == "attr T" and old.op in HANDS_ON | ROUND and VARIANT in _dtypes(old):
+    if lists and what in ("attr T", "attr _output_shapes") and old.op in HANDS_ON | ROUND and VARIANT in _dtypes(old):
         return True
     if what in ("op", "inputs"):
         return is_other

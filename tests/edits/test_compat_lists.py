@@ -50,7 +50,7 @@ MADE = [
     placeholder("x", shape=(-1, 2)), placeholder("n", INT32, ()), scalar("zero", 0, INT32), scalar("one", 1, INT32),
     const("es", [2], INT32), node("given", "TensorListFromTensor", ["x", "es"], **OF, shape_type=INT32),
     node("out", "TensorListReserve", ["es", "n"], **OF, shape_type=INT32),
-    node("last", "TensorListReserve", ["es", "one"], **OF, shape_type=INT32),
+    node("last", "TensorListReserve", ["es", "one"], **OF, shape_type=INT32, _output_shapes=b"\x0a\x02\x3a\x00"),
 ]  # fmt: skip
 ENDS = [
     node("all", "TensorListStack", ["while:3", "es"], **OF),

@@ -25,7 +25,8 @@ from gdsurgeon.wire.protos import AttrValue
 
 MADE_BY = frozenset(("TensorListFromTensor", "TensorListReserve"))
 LISTS = MADE_BY | {"TensorListGetItem", "TensorListLength", "TensorListSetItem", "TensorListStack"}
-_ATTRS = ("Tshape", "element_dtype", "num_elements", "resize_if_index_out_of_bounds", "shape_type")
+_STATED = "_output_shapes"
+_ATTRS = ("Tshape", "element_dtype", "num_elements", "resize_if_index_out_of_bounds", "shape_type", _STATED)
 _PASSED = ENTER | EXIT | IDENTITY | MERGE | NEXT_ITERATION | SWITCH
 
 
@@ -80,12 +81,11 @@ class _Arrays:
         array = site.add("array", "TensorArrayV3", [size], dtype=type_value(dtype), **attrs)
         self._handles[node] = array
         flow = Output(array.node, 1)
-        drop = ("element_dtype", "shape_type")
         if is_filled:
             inputs = [array, self._range(site, size), node.inputs[0], flow]
-            site.become("TensorArrayScatterV3", inputs, drop=drop, attrs=typed(T=dtype))
+            site.become("TensorArrayScatterV3", inputs, drop=_ATTRS, attrs=typed(T=dtype))
         else:
-            site.become("Identity", [flow], drop=drop, attrs=typed(T=FLOAT32))
+            site.become("Identity", [flow], drop=_ATTRS, attrs=typed(T=FLOAT32))
 
     def _make_one(self, site: Site, dtype: int) -> None:
         """Makes a list with one place what is in that: nothing, as yet."""
@@ -94,8 +94,7 @@ class _Arrays:
         if not DTYPES[dtype].code:
             raise EditError(f"{quoted(site.node.name)} is a list of {dtype_name(dtype)}")
         shape = site.ints("shape", [max(dim, 0) for dim in known] if known is not None else [0])
-        drop = ("element_dtype", "shape_type")
-        site.become("Fill", [shape, site.const("nothing", dtype, 0)], drop=drop, attrs=typed(T=dtype))
+        site.become("Fill", [shape, site.const("nothing", dtype, 0)], drop=_ATTRS, attrs=typed(T=dtype))
 
     def follow(self) -> None:
         """Makes all that reads a list read the flow of its array."""
@@ -129,7 +128,9 @@ class _Arrays:
             raise EditError(f"{quoted(output.name)} may be one of two lists of tensors: an array is only itself")
 
     def _retype(self, node: Node, slots: list[int], now: int) -> None:
-        """Has a node hand on what is of the dtype NOW, and was a list."""
+        """Has a node hand on what is of the dtype NOW, and was a list; what is stated of its shape was so of that."""
+        if node.has_attr(_STATED):
+            self.graph.set_attr(node, _STATED, None)
         value = node.attr("T")
         if node.op == "IdentityN" and value is not None:
             dtypes = [now if slot in slots else dtype for slot, dtype in enumerate(value.list.type)]
@@ -177,16 +178,15 @@ class _Arrays:
             site.become("TensorArraySizeV3", [handle, flow])
             return
         assert isinstance(dtype, int)
-        drop = _ATTRS
         if node.op == "TensorListGetItem":
-            site.become("TensorArrayReadV3", [handle, node.inputs[1], flow], drop=drop, attrs=typed(dtype=dtype))
+            site.become("TensorArrayReadV3", [handle, node.inputs[1], flow], drop=_ATTRS, attrs=typed(dtype=dtype))
         elif node.op == "TensorListSetItem":
             inputs = [handle, node.inputs[1], node.inputs[2], flow]
-            site.become("TensorArrayWriteV3", inputs, drop=drop, attrs=typed(T=dtype))
+            site.become("TensorArrayWriteV3", inputs, drop=_ATTRS, attrs=typed(T=dtype))
         else:
             size = site.add("size", "TensorArraySizeV3", [handle, flow])
             attrs = {**typed(dtype=dtype), "element_shape": shape_value(self._stacked[self._flows[flow]])}
-            site.become("TensorArrayGatherV3", [handle, self._range(site, size), flow], drop=drop, attrs=attrs)
+            site.become("TensorArrayGatherV3", [handle, self._range(site, size), flow], drop=_ATTRS, attrs=attrs)
 
     def _is_array(self, flow: Output) -> bool:
         return self._flows[flow].op in ("Identity", "TensorArrayScatterV3")
