@@ -131,6 +131,7 @@ def oriented_pictures() -> dict[str, Array]:
         for orientation in range(1, 10):
             out[f"exif-{order}-{orientation}"] = with_exif(jpeg, tiff(orientation, order))
         out[f"exif-{order}-behind-an-odd-gap"] = with_exif(jpeg, tiff(6, order, start=27))
+        out[f"exif-{order}-outside-the-directory"] = with_exif(jpeg, tiff(6, order, entries=1))
         out[f"exif-{order}-beyond-the-end"] = with_exif(jpeg, tiff(6, order, says=1 << 30))
         out[f"exif-{order}-before-the-beginning"] = with_exif(jpeg, tiff(6, order, says=0xFFFFFFF0))
         for length in (7, 9, 24):
@@ -140,13 +141,13 @@ def oriented_pictures() -> dict[str, Array]:
     return {name: np.frombuffer(data, np.uint8) for name, data in out.items()}
 
 
-def tiff(orientation: int, order: str, *, start: int = 8, says: int | None = None) -> bytes:
-    """A TIFF header with a directory of two entries at START, which SAYS that it is elsewhere."""
+def tiff(orientation: int, order: str, *, start: int = 8, says: int | None = None, entries: int = 2) -> bytes:
+    """A TIFF header with a directory of two ENTRIES at START, which SAYS that it is elsewhere."""
     end = "<" if order == "II" else ">"
     maker = struct.pack(end + "HHII", 0x010F, 2, 6, start + 2 + 2 * 12 + 4)
     entry = struct.pack(end + "HHIHH", 0x0112, 3, 1, orientation, 0)
     header = order.encode() + struct.pack(end + "HI", 42, start if says is None else says)
-    return header + b"\x12" * (start - 8) + struct.pack(end + "H", 2) + maker + entry + bytes(4) + b"maker\0"
+    return header + b"\x12" * (start - 8) + struct.pack(end + "H", entries) + maker + entry + bytes(4) + b"maker\0"
 
 
 def with_exif(jpeg: bytes, header: bytes) -> bytes:

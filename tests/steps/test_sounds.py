@@ -64,6 +64,8 @@ def test_log_mel_is_that_of_numpy(power: int) -> None:
     wanted = log_mel(FLOATS[:, 0].astype(np.float64), 200, 80, 16, 100, 3500, fft=256, power=power)
     for raw in ("float32[?]", "float32[700]"):
         assert np.abs(made(steps, FLOATS[:, 0], "float32", (-1, 16), raw=raw) - wanted).max() < 1e-4
+    whole = steps.replace("80", "100", 1)  # the last frame ends with the sound
+    assert made(whole, FLOATS[:, 0], "float32", (-1, 16), raw="float32[?]").shape == (6, 16)
     batch = made(steps, FLOATS.T, "float32", (-1, 7, 16))
     assert np.abs(batch[0] - wanted).max() < 1e-4 and batch.shape == (2, 7, 16)
     assert made(steps, FLOATS.T[:0], "float32", (-1, 7, 16)).shape == (0, 7, 16)
