@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from support import every_edit, proving
 from support.every_edit import FUSED, beside
 from support.proving import postprocessing, preprocessing
 from support.several import Edit, carried_out, pieces_of, proven_pieces
-from support.tf_graphs import Builder
+from support.tf_graphs import Builder, attr
 
 import gdsurgeon as gds
+from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.in_functions import in_functions
+from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.joining import check_shown, joined_steps
 from gdsurgeon.select import Selection
 
+Spoil = Callable[[Graph], object]
 SMALL = every_edit.built(proving.model)
 LARGE = every_edit.built(every_edit.model)
 
@@ -115,6 +120,11 @@ ROWS = {
     ),
     "bypassed, and renamed": Row(SMALL, [bypassed("scaled"), named(("difference", "d"), ("y", "res"))], [2]),
     "bypassed in a row, and renamed": Row(SMALL, [bypassed("scaled", "y"), named(("x", "input"))], [2]),
+    "one bypassed in front of another": Row(
+        SMALL,
+        [bypassed("y"), lambda g: gds.remove(g, Selection(nodes=("difference",)), bypass=True, bypass_input=0)],
+        [1, 1],
+    ),
     "one bypassed after another": Row(SMALL, [bypassed("scaled"), bypassed("y")], [2]),
     "a body behind what is bypassed": Row(SMALL, [bypassed("scaled"), inserted("difference")], [2]),
     "a body at what is read instead": Row(SMALL, [bypassed("scaled"), inserted("halves:1")], [2]),
@@ -158,9 +168,8 @@ def vector_body(factor: float = 2.0) -> Graph:
     return b.graph("vector.pb")
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("name", ROWS)
-def test_what_is_right_is_proven_together(name: str, executor: Executor) -> None:
+def prove_row(executor: Executor, name: str) -> None:
+    """Proves a row as it is: raises where it is found wrong."""
     row = ROWS[name]
     steps = carried_out(row.model, row.edits)
     pieces = joined_steps(steps)
@@ -170,3 +179,121 @@ def test_what_is_right_is_proven_together(name: str, executor: Executor) -> None
         if len(piece) > 1:
             assert proof.compared
             check_shown(piece, proof)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_right_is_proven_together(name: str, executor: Executor) -> None:
+    prove_row(executor, name)
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------------
+
+
+class Wrong(NamedTuple):
+    """Edits of a model, and what is done behind the back of one of them, which its accounting does not see here."""
+
+    model: bytes
+    edits: Sequence[Edit]
+    place: int
+    spoil: Spoil
+
+
+def other_op(name: str, op: str) -> Spoil:
+    return lambda g: g.set_op(g[name], op)
+
+
+def other_value(name: str) -> Spoil:
+    return partial(_scale_named, name)
+
+
+def _scale_named(name: str, graph: Graph) -> None:
+    value = graph[name].attr("value")
+    scaled = (np.frombuffer(value.tensor.tensor_content, np.float32) * 2 if value.tensor.tensor_content
+              else np.array(value.tensor.float_val, np.float32) * 2)  # fmt: skip
+    del value.tensor.float_val[:]
+    value.tensor.tensor_content = scaled.astype(np.float32).tobytes()
+    graph.set_attr(graph[name], "value", value.SerializeToString())
+
+
+def another_raw(graph: Graph) -> None:
+    """What is called `y_raw`, and is read behind the model, is another tensor than what the model reads itself."""
+    graph.rename({graph["y_raw"]: "hidden"})
+    types = {"T": attr("float32").SerializeToString()}
+    other = graph.add("y_raw", "Abs", [graph["difference"].output], attrs=types)
+    graph.set_slots({graph["thrice"]: {0: other.output}})
+
+
+def in_front(graph: Graph) -> EditResult:
+    """x -> 2 x - 7, and what is -2 x besides."""
+    pre = proving.pre()
+    pre.node("besides", "Neg", ["twice"], T="float32")
+    return gds.add_preprocessing(graph, pre.graph("pre.pb"))
+
+
+def another_read(name: str, reader: str) -> Spoil:
+    """READER alone reads another tensor, which is called NAME."""
+
+    def spoil(graph: Graph) -> None:
+        node = graph[name]
+        graph.rename({node: f"{name}_hidden"})
+        types = {"T": attr("float32").SerializeToString()}
+        other = graph.add(name, "Neg", [node.inputs[0]], attrs=types)
+        graph.set_slots({graph[reader]: {0: other.output}})
+
+    return spoil
+
+
+WRONG = {
+    "a constant of what is in front": Wrong(SMALL, [preprocessing, named(("x", "input"))], 0, other_value("seven")),
+    "a constant of what is behind": Wrong(SMALL, [postprocessing, named(("y", "res"))], 0, other_value("ten")),
+    "a constant of a body": Wrong(SMALL, [inserted("scaled"), named(("y", "res"))], 0, other_value("factor")),
+    "a constant of a body, later": Wrong(SMALL, [inserted("scaled"), named(("y", "res"))], 1, other_value("factor")),
+    "what a body reads": Wrong(SMALL, [inserted("scaled"), named(("y", "res"))], 0, other_op("scaled", "AddV2")),
+    "what a body reads, with a body before it": Wrong(
+        SMALL, [inserted("difference"), inserted("halves:1", 3.0)], 0, other_op("difference", "AddV2")),
+    "what a body reads, with what is frozen before it": Wrong(
+        SMALL, [frozen("scale", "[5,6]"), inserted("difference")], 1, other_op("difference", "AddV2")),
+    "a value that is served raw": Wrong(SMALL, [postprocessing, named(("stored", "kept"))], 0, another_raw),
+    "a value that was frozen": Wrong(SMALL, [frozen("scale", "[5,6]"), named(("y", "res"))], 0, other_value("scale")),
+    "a value that was frozen, renamed": Wrong(
+        SMALL, [frozen("scale", "[5,6]"), named(("scale", "factor"))], 1, other_value("factor")),
+    "what two bodies read": Wrong(
+        SMALL, [inserted("scaled"), inserted("scaled", 3.0)], 0, other_op("scaled", "AddV2")
+    ),
+    "what else came with what is in front": Wrong(
+        SMALL, [in_front, named(("y", "res"))], 0, other_op("besides", "Abs")
+    ),
+    "what a graph reads that is in another": Wrong(
+        LARGE,
+        [imported("z", "in", "p", beside()), imported("p/twice", "in_", "q", body(size=1))],
+        1,
+        another_read("p/twice", "q/out_"),
+    ),
+    "what only a call gave": Wrong(LARGE, [INLINE, named(("y", "yy"))], 0, other_op("t/told/r", "AddV2")),
+    "what only a call gave, with a body": Wrong(LARGE, [INLINE, inserted("z")], 0, other_op("t/told/r", "AddV2")),
+    "an output behind two": Wrong(SMALL, [preprocessing, postprocessing], 1, other_op("total", "AddV2")),
+    "an output behind a part": Wrong(SMALL, [PART, named(("scaled", "s"))], 1, other_op("y", "Abs")),
+    "names that were to change places": Wrong(
+        SMALL, [named(("y", "total"), ("total", "y")), named(("x", "input"))], 0,
+        lambda g: g.rename({g["total"]: "y", g["y"]: "total"})),
+    "what is put first in a loop": Wrong(
+        LARGE, [inserted("z"), lambda g: gds.import_graph(g, beside(), connect=[("z", "in")], scope="q")], 1,
+        other_op("q/twice", "AddV2")),
+}  # fmt: skip
+
+
+def prove_wrong(executor: Executor, name: str) -> None:
+    """Tries to prove what is wrong, together: raises ValidationError where it is found."""
+    wrong = WRONG[name]
+    steps = carried_out(wrong.model, wrong.edits, {wrong.place: wrong.spoil}, check=False)
+    pieces = joined_steps(steps)
+    assert len(pieces) == 1
+    proven_pieces(executor, pieces)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_found_by_running_alone(name: str, executor: Executor) -> None:
+    with pytest.raises(ValidationError):
+        prove_wrong(executor, name)
