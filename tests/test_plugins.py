@@ -91,7 +91,7 @@ def test_a_slip_of_the_keyboard(desk: Desk) -> None:
 def test_the_shell_completes_it(installed: Path) -> None:
     environment = {
         **os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "_GDSURGEON_COMPLETE": "bash_complete",
-        "GDSURGEON_LINE": "gdsurgeon str", "GDSURGEON_BREAKS": "=",
+        "GDSURGEON_LINE": "gdsurgeon strip-c", "GDSURGEON_BREAKS": "=",
     }  # fmt: skip
     done = subprocess.run([sys.executable, "-m", "gdsurgeon"], env=environment, capture_output=True, check=True)
     assert done.stdout == b"plain\tstrip-checks\n"
