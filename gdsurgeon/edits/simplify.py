@@ -20,7 +20,7 @@ from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.identities import checks, identities, stop_gradients
 from gdsurgeon.edits.simplifying.neutral import neutral
 from gdsurgeon.edits.simplifying.pairs import pairs
-from gdsurgeon.edits.simplifying.roots import initialising, lasting, served_nodes
+from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, lasting, served_nodes
 from gdsurgeon.edits.simplifying.unread import unread
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -75,6 +75,8 @@ def simplify(
         if topology.reads_missing(number):
             check_reads(topology.node(number))
     draft = Draft(graph, map(topology.id_of, _named(graph, ends)), keeps_checks="checks" not in chosen)
+    for number in fetched_by_savers(draft):
+        draft.kept[number] = 1
     draft.roots = [number for number, flag in enumerate(draft.kept) if flag]
     draft.roots += initialising(draft) if ends else lasting(draft)
     was = _ops(draft)

@@ -91,14 +91,21 @@ def _named(serving: Serving) -> Iterator[str]:
 
 
 def _lasts(same: Equivalence, row: int, node: Node) -> bool:
-    if node.op == "NoOp" or same.graph.serving is not None:  # what somebody runs to have done what it waits for
-        is_read = any(True for _ in same.table.users(row))
-        if not is_read and same.waits(same.edges(row)[1]):
-            return True
-    if node.op in CONTROL_FLOW or same.is_quiet(row) or (node.op in REFUSING and "checks" in same.rules):
+    is_read = any(True for _ in same.table.users(row))
+    waited = same.edges(row)[1]
+    if not is_read and node.op == "NoOp" and same.waits(waited):
+        return True  # somebody may run it to have done what it waits for
+    if not is_read and same.graph.serving is not None and any(_is_lasting(same, other) for other in waited):
+        return True  # what a saver fetches
+    return _is_lasting(same, row)
+
+
+def _is_lasting(same: Equivalence, row: int) -> bool:
+    op = same.table.op(row)
+    if op in CONTROL_FLOW or same.is_quiet(row) or (op in REFUSING and "checks" in same.rules):
         return False
-    definition = node.op_def
-    draws = definition is not None and is_random(node.op) and all(arg.dtype != RESOURCE for arg in definition.inputs)
+    definition = same.graph.op_def(op)
+    draws = definition is not None and is_random(op) and all(arg.dtype != RESOURCE for arg in definition.inputs)
     return not draws
 
 

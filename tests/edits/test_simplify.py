@@ -305,12 +305,14 @@ def test_names_that_a_model_serves_stay() -> None:
 def test_what_a_saver_fetches_stays() -> None:
     saved = [placeholder("file", STRING, ()), node("names", "Const", dtype=STRING, value=NAMES),
              node("save", "SaveV2", ["file", "names", "names", "x"], dtypes=dtypes(FLOAT)),
-             identity("saved", "file", "^save", kind=STRING)]  # fmt: skip
+             identity("also", "file", "^save", kind=STRING), identity("saved", "file", "^save", kind=STRING),
+             *while_loop(add("w/plus", "w/v", "w/three"), result="w/plus"),
+             *(node(f"w/{i}", "Const", ["^w/i"], dtype=INT32, value=tensor([1], INT32, ())) for i in "ab")]  # fmt: skip
     found = graph(X, *saved, unary("Relu", "r", "x"), identity("a", "r"), unary("Neg", "y", "a"), scalar("k", 1))
     found.serving = Serving("MetaGraph", "", {"a": Served({"x": "x"}, {"y": "y"})})
     result = simplify(found)
     check_accounted(found, result, found.chunks())
-    assert graphs.names(found) == ["x", "file", "names", "save", "saved", "r", "y"]
+    assert graphs.names(found) == ["x", "file", "names", "save", "also", "saved", "n", "r", "y"]
 
 
 NAMES = graphs.encode_len(8, b"\x08\x07\x12\x04\x12\x02\x08\x01\x42\x01v")

@@ -28,26 +28,29 @@ def served_nodes(graph: Graph) -> Iterator[Node]:
 
 def lasting(draft: Draft) -> list[int]:
     """The nodes that do something which lasts, and those that there are to have it done."""
-    return [number for number in draft.order() if _lasts(draft, number)]
+    return [number for number in draft.order() if _is_end(draft, number) or _lasts(draft, number)]
+
+
+def fetched_by_savers(draft: Draft) -> list[int]:
+    """In a model, what nobody reads and waits for something that lasts: what a saver fetches, by its name."""
+    if draft.graph.serving is None:
+        return []
+    top = draft.topology
+    awaiting = (n for n in draft.order() if draft.has_controls(n) and not top.users(n))
+    return [n for n in awaiting if any(port < 0 and _lasts(draft, other) for other, port in top.reads(n))]
 
 
 def _lasts(draft: Draft, number: int) -> bool:
     op = draft.topology.op(number)
-    if _is_end(draft, number, op):
-        return True
     if op in CONTROL_FLOW or draft.is_pure(number) or (op in CHECKS and not draft.keeps_checks):
         return False
     return not (is_random(op) and not _takes_resource(draft.graph, op))
 
 
-def _is_end(draft: Draft, number: int, op: str) -> bool:
-    """Whether somebody may run a node to have done what it waits for: a NoOp, or, in a model, what its savers fetch."""
-    if op != "NoOp" and draft.graph.serving is None:
-        return False
-    if draft.topology.users(number):
-        return False
-    reads = draft.topology.reads(number)
-    return any(port < 0 and not draft.harmless[producer] for producer, port in reads)
+def _is_end(draft: Draft, number: int) -> bool:
+    """Whether it is a NoOp that somebody may run to have done what it waits for."""
+    is_noop = draft.topology.op(number) == "NoOp"
+    return is_noop and not draft.harmless[number] and not draft.topology.users(number)
 
 
 def _takes_resource(graph: Graph, op: str) -> bool:
