@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.errors import quoted
 
 Edge = tuple[str, str]
@@ -28,4 +28,6 @@ def violations(comparison: Comparison, add: Sequence[Edge] = (), remove: Sequenc
             yield f"{quoted(node)} does not wait for what it was to wait for: {', '.join(sorted(wanted)) or 'nothing'}"
         if set(comparison.facts.altered.get(node, ())) == {"controls"}:
             intent.changed.append(node)
+            controls = tuple(control.name for control in comparison.after[node].controls)
+            intent.altered.append(Altered(node, "controls", controls))  # and nothing else, such as what it reads
     yield from audit(comparison, intent)
