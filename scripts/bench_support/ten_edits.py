@@ -43,7 +43,7 @@ def apply_row(shop: Workshop, model: Model) -> Row:
             (*shop.gdsurgeon, "add-preprocessing", path, "--input", "image", "--steps", FRONT, "-o", shop.output),
             SLOWEST,
         ),
-        Contender(GDSURGEON, ("sh", "-c", f'{piped} < "$1" > "$2"', "sh", path, shop.output), "in a pipe", slow=True),
+        Contender(GDSURGEON, ("sh", "-c", f'< "$1" {piped} > "$2"', "sh", path, shop.output), "in a pipe", slow=True),
     ]
     size = os.path.getsize(path) // 1_000_000
     work = f"ten edits, proven at once, {model} ({size} MB)"

@@ -56,7 +56,7 @@ def as_line(name: str) -> str:
 
 @pytest.mark.parametrize("name", [*ROW, pytest.param("add-gradients", marks=pytest.mark.tensorflow)])
 def test_every_edit_is_a_line_between_others(name: str, files: Desk) -> None:
-    lines = ("rename guard=sentry", as_line(name), "rename sentry=guardian")
+    lines = ("rename guard=sentry", as_line(name), "rename keep_prob=kept_prob")
     assert applied(files, *lines) == one_by_one(files, *lines)
 
 
