@@ -104,6 +104,8 @@ class Equivalence:
             lone = sorted(waited - other), sorted(other - waited)
             if len(lone[0]) != len(lone[1]) or len(lone[0]) > 1:
                 return False
+            if "pairs" in self.rules and self.table.op(a >> BITS) == "Reshape" and mine and its:
+                mine[0], its[0] = self.elements(mine[0]), self.elements(its[0])
             self._proven.add((a, b))
             pending += [*zip(mine, its, strict=True), *zip(*lone, strict=True)]
         return True

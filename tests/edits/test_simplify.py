@@ -171,6 +171,13 @@ def test_equal_nodes_are_one() -> None:
     becomes(before, after, "equal-nodes")
 
 
+def test_reshapes_that_become_equal_are_one() -> None:
+    shapes = [const("flat", [-1], INT32), const("tall", [3, 2], INT32)]
+    there = node("a", "Reshape", ["x", "flat"], T=FLOAT)
+    tall = [node("b", "Reshape", ["x", "tall"], T=FLOAT), node("c", "Reshape", ["a", "tall"], T=FLOAT)]
+    expect([X, *shapes, there, *tall, add("y", "b", "c")], simplify, [X, shapes[1], tall[0], add("y", "b", "b")])
+
+
 def test_what_is_not_equal_stays() -> None:
     draws = [node(name, "RandomUniform", ["k"], dtype=FLOAT, T=INT32) for name in ("a", "b")]
     stays(X, const("k", [2, 3], INT32), *draws, add("y", "a", "b"))
