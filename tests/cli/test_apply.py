@@ -75,7 +75,7 @@ def test_it_is_proven_once(files: Desk) -> None:
     assert ran.code == 0, ran.err
     report = json.loads((files.folder / "r.json").read_text())
     assert report["proof"]["statement"] == (
-        "edited(x) = original(x, keep_prob := keep_prob, image := image_preprocessed), "
+        "edited(x) = original(x, keep_prob := its value, image := image_preprocessed), "
         "what came from pre.pb = pre.pb on its own"
     )
     assert [step["line"] if "line" in step else step["called"] for step in report["steps"]] == [
