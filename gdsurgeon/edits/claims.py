@@ -83,6 +83,7 @@ class SameGiven(Claim):
         statement: that as an equation, for people.
         beside: tensors of the edited graph that must be there in the same run.
         constants: values (serialised AttrValues) that constants of the edited graph have.
+        parts: graphs that were added, each held against what it gives on its own for what it is given there.
     """
 
     given: Mapping[str, str]
@@ -91,6 +92,7 @@ class SameGiven(Claim):
     copies: Mapping[str, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     constants: Mapping[str, bytes] = field(default_factory=dict)
+    parts: Sequence[SamePart] = ()
 
 
 @dataclass(eq=False, repr=False)

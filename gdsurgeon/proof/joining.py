@@ -100,6 +100,7 @@ def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> 
             )
             if is_there and node not in served and tensor not in claim.given:
                 tensors.setdefault(tuple(sorted(claim.given.items())), {})[tensor] = None
+    parts = relation.parts
     if relation.same is not None:
         yield replace(relation.same, also=tuple(dict.fromkeys(parse_tensor(t).node for t in tensors.pop((), ()))))
     else:
@@ -107,8 +108,11 @@ def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> 
             f"{printable(old)} := {'its value' if new in relation.constants else printable(new)}"
             for old, new in relation.given.items()
         ]
-        yield SameGiven(relation.given, relation.outputs, equation(told), constants=relation.constants)
-    yield from relation.parts
+        # In one trial, what the edited graph gives is computed once for all.
+        within = [part for part in parts if part.in_place and part.outputs]
+        parts = [part for part in parts if not (part.in_place and part.outputs)]
+        yield SameGiven(relation.given, relation.outputs, equation(told), constants=relation.constants, parts=within)
+    yield from parts
     for known, names in tensors.items():
         yield SameTensors(tuple(names), dict(known))
 

@@ -95,6 +95,19 @@ def infer_shapes(
     return _Inference(graph, dict(given or {}), use_stated, settle, base).run(wanted)
 
 
+def inferred_shape(graph: Graph, tensor: Output) -> Shape:
+    """What is inferred of the shape of TENSOR, and of what it depends on alone; kept until GRAPH changes."""
+    known = graph.derived(_asked_for)
+    if tensor.name not in known:
+        known[tensor.name] = infer_shapes(graph, wanted=[tensor]).shape(tensor)
+    return known[tensor.name]
+
+
+def _asked_for(_graph: Graph) -> dict[str, Shape]:
+    """The shapes that have been asked for, one by one."""
+    return {}
+
+
 class _Inference:
     def __init__(
         self, graph: Graph, given: dict[Output, Shape], use_stated: bool, settle: Settle | None, base: Shapes | None

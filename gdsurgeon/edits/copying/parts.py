@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
-from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.shapes.inference import infer_shapes, inferred_shape
 from gdsurgeon.analysis.shapes.stated import compatible, describe, may_be_one, stated_shape, typed
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -109,11 +109,14 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
     taking = f"{quoted(wanted.name)} of {printable(wanted_in.source_name)}"
     if not may_be_one(given, wanted):
         raise EditError(f"{what} {describe(given)}, and {taking} takes {describe(wanted)}")
-    shape = infer_shapes(given_in, wanted=[given]).shape(given)
+    shape = inferred_shape(given_in, given)
     if not compatible(shape, stated_shape(wanted)):
         raise EditError(f"{what} {typed(given.dtype, shape)}, and {taking} takes {describe(wanted)}")
-    known = {conflict.node for conflict in infer_shapes(wanted_in).conflicts} if shape is not None else set()
-    for conflict in infer_shapes(wanted_in, {wanted: shape}).conflicts if shape is not None else ():
+    if shape is None or shape == stated_shape(wanted):
+        return
+    conflicts = infer_shapes(wanted_in, {wanted: shape}).conflicts
+    known = {conflict.node for conflict in infer_shapes(wanted_in).conflicts} if conflicts else set()
+    for conflict in conflicts:
         if conflict.node not in known:
             raise EditError(f"{what} {typed(given.dtype, shape)}, and {taking} cannot be that: {conflict.text}")
 

@@ -107,14 +107,10 @@ def tensors_given_trial(context: TrialContext, claim: SameTensors) -> Trial:
 
 def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
     """The graph that was added, on its own."""
-    name = printable(os.path.basename(claim.part.source_name))
-    statement = f"what came from {name} = {name} on its own"
-    given = SameGiven(claim.inputs, claim.outputs, statement, copies=claim.copies)
+    wanted = _of_part(claim, PART)
     if not claim.outputs:  # it computes nothing
-        return Trial(statement, [], [], both_load(context.change))
-    context.executor.load_source(PART, claim.part)
-    loads = {PART: f"TensorFlow does not load {printable(claim.part.source_name)}"}
-    wanted = Substitution(PART, claim.part, given)
+        return Trial(wanted.claim.statement, [], [], both_load(context.change))
+    loads = _load_part(context, wanted)
     edited = _edited(context, wanted).places().keys()
     fetched = {*claim.inputs.values(), *(after for _, after in claim.outputs)}
     if claim.inputs and not claim.in_place and not fetched <= edited:
@@ -126,6 +122,19 @@ def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
             trial.otherwise = partial(_apart, context, claim, loads)
     trial.loads = {**trial.loads, **loads}
     return trial
+
+
+def _of_part(claim: SamePart, key: str) -> Substitution:
+    """The part of CLAIM, as KEY in the executor, given what the edited graph gives it."""
+    name = printable(os.path.basename(claim.part.source_name))
+    statement = f"what came from {name} = {name} on its own"
+    return Substitution(key, claim.part, SameGiven(claim.inputs, claim.outputs, statement, copies=claim.copies))
+
+
+def _load_part(context: TrialContext, part: Substitution) -> dict[str, str]:
+    """Begins to load PART; what it means that it is not loaded."""
+    context.executor.load_source(part.key, part.graph)
+    return {part.key: f"TensorFlow does not load {printable(part.graph.source_name)}"}
 
 
 def _not_taken(refusal: RunRefusal) -> GdsurgeonError:
@@ -174,18 +183,28 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
             return ValidationError(f"the result does not run: {refusal.text}")
         return refusal.error
 
-    def blame(refusal: RunRefusal) -> GdsurgeonError:
+    def blame(graph: Graph, refusal: RunRefusal) -> GdsurgeonError:
         kind = NotValidatedError if new_inputs and (observed is None or refusal.omitted) else ValidationError
         text = f"does not run on what the result has in the place of its inputs: {refusal.text}"
-        return kind(f"{printable(wanted.graph.source_name)} {text}", advice=DO_WITHOUT)
+        return kind(f"{printable(graph.source_name)} {text}", advice=DO_WITHOUT)
 
     run.blame = edits_doing
-    runs.append(TrialRun(reference, _fed(wanted, run, reference, given), blame=blame))
+    runs.append(TrialRun(reference, _fed(wanted, run, reference, given), blame=partial(blame, wanted.graph)))
     pairs, skipped = _pairs(wanted, edited, reference)
     is_rewired = REWIRED in (wanted.key, edited.key)
     loads = {REWIRED: f"{change.called} does not load where it is rewired"} if is_rewired else {}
+    statements = [wanted.claim.statement]
+    for number, claim in enumerate(wanted.claim.parts):
+        part = _of_part(claim, f"{PART} {number}")
+        loads |= _load_part(context, part)
+        theirs = _available(context, part, edited)
+        alone = _reference(context, part, edited, theirs)
+        runs.append(TrialRun(alone, _fed(part, run, alone, theirs), blame=partial(blame, part.graph)))
+        found, left = _pairs(part, edited, alone)
+        pairs, skipped = [*pairs, *found], [*skipped, *left]
+        statements.append(part.claim.statement)
     return Trial(
-        wanted.claim.statement,
+        ", ".join(dict.fromkeys(statements)),
         runs,
         pairs,
         both_load(change) | loads,
@@ -205,10 +224,12 @@ def _edited(context: TrialContext, wanted: Substitution, key: str = EDITED, grap
     change = context.change
     graph = change.after if graph is None else graph
     tensors = [edited for _, edited in wanted.pairs]
+    tensors += [edited for part in wanted.claim.parts for _, edited in part.outputs]
     lost = [tensor for tensor in tensors if parse_tensor(tensor).node not in change.after]
     if lost:
         raise ValidationError(f"the result differs: it has lost its output {quoted(lost[0])}")
-    nodes = nodes_of([*tensors, *wanted.claim.given.values(), *wanted.claim.beside])
+    read = [edited for part in wanted.claim.parts for edited in part.inputs.values()]
+    nodes = nodes_of([*tensors, *wanted.claim.given.values(), *wanted.claim.beside, *read])
     plan = plan_with(context.executor.settings, graph, nodes, trust_seeds=False)
     options = SubjectOptions(EDITED)
     return Subject(context.executor, key, graph, plan=plan, overrides=_overrides(context), options=options)
