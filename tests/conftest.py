@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -35,6 +36,9 @@ settings.load_profile("steady")
 # Fixtures that start TensorFlow: a test that asks for one is one of those that do.
 STARTING = frozenset(("differentiator", "executor", "saved_models", "shapes_told", "tf", "worker"))
 
+ALL_STARTING = re.compile(r"^pytestmark = \[?pytest\.mark\.tensorflow\b", re.MULTILINE)
+"""The line of a file of tests that says that all of them do."""
+
 MEMORY = "/dev/shm"
 """Where there is room for it, files of tests are in memory: nobody waits for a disk."""
 ENOUGH = 4 << 30
@@ -53,6 +57,13 @@ def pytest_configure() -> None:
     side_by_side = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if side_by_side > 1:
         os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, (os.cpu_count() or 1) // side_by_side)))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of which all tests start TensorFlow is not read where none is wanted that does."""
+    if not config.option.markexpr.startswith("not tensorflow") or collection_path.suffix != ".py":
+        return None
+    return True if ALL_STARTING.search(collection_path.read_text()) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
