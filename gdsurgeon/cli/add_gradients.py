@@ -104,29 +104,30 @@ def command(
     targets, sources, given = names_in(ys, "--ys"), names_in(xs, "--xs"), names_in(grad_ys, "--grad-ys")
     called = names_in(names, "--names")
     kept = _kept(checkpoints, budget, threads)
-    with _differentiator(request) as differentiator:
-        run_edit(
-            "add-gradients",
-            request,
-            lambda graph: add_gradients(
-                graph,
-                targets,
-                sources,
-                weights=weights,
-                grad_ys=given,
-                scope=scope or "",
-                names=called,
-                unconnected=unconnected,
-                checkpoints=kept[0] if len(kept) == 1 else kept,
-                budget=budget,
-                shapes=_shapes(request, graph),
-                threads=threads,
-                measure=measure,
-                rtol=rtol or 0.0,
-                atol=atol or 0.0,
-                differentiator=differentiator,
-            ),
-        )
+    # In a script the edit is made when all lines are read: the process ends with the whole.
+    differentiator = click.get_current_context().find_root().with_resource(_differentiator(request))
+    run_edit(
+        "add-gradients",
+        request,
+        lambda graph: add_gradients(
+            graph,
+            targets,
+            sources,
+            weights=weights,
+            grad_ys=given,
+            scope=scope or "",
+            names=called,
+            unconnected=unconnected,
+            checkpoints=kept[0] if len(kept) == 1 else kept,
+            budget=budget,
+            shapes=_shapes(request, graph),
+            threads=threads,
+            measure=measure,
+            rtol=rtol or 0.0,
+            atol=atol or 0.0,
+            differentiator=differentiator,
+        ),
+    )
 
 
 def _check(request: Request, has_sources: bool, scope: str | None, measure: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from gdsurgeon.cli.command import current_script
 from gdsurgeon.cli.complete import files, steps
 from gdsurgeon.cli.options import tolerance_options
 from gdsurgeon.errors import UsageError, printable
@@ -141,6 +142,8 @@ def _check_emitted(request: Request, emit: str) -> None:
     from gdsurgeon.operation.paths import check_replaces_nothing, output_path
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 
+    if current_script() is not None:
+        raise UsageError("--emit writes a file beside the result: a line of a script writes none")
     if emit in STANDARD_OUTPUT:
         raise UsageError("--emit names a file: standard output is the edited model's")
     out = output_path(

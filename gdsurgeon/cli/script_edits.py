@@ -72,7 +72,7 @@ class ScriptEdits:
                 faults.append(error)
         terminal.command = "apply"
         if faults:
-            faults[0].details = (*faults[0].details, *(printable(str(error)) for error in faults[1:]))
+            faults[0].details = (*faults[0].details, *(printable(error.message) for error in faults[1:]))
             raise faults[0]
         if not out:
             raise UsageError(f"{printable(self.name)} holds no edit")

@@ -72,7 +72,7 @@ def prove_pieces(
             proof.statement = f"{_called(piece)}: {proof.statement}"
         seconds += proof.seconds
         proofs.append(proof)
-    out = merged(proofs)
+    out = merged(proofs, apart=True)
     out.seconds = seconds
     return out
 

@@ -223,11 +223,14 @@ class Proof(Data):
         }
 
 
-def merged(proofs: Sequence[Proof]) -> Proof:
-    """Several proofs of one edit as one: all that was compared, each output once for what it was compared with."""
+def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
+    """Several proofs of one edit as one: all that was compared, each output once for what it was compared with.
+
+    Of several edits, which are APART, an output of one graph is another than that of the same name of the next.
+    """
     out = proofs[0]
     for proof in proofs[1:]:
-        known = {(o.before, o.after) for o in out.outputs}
+        known = set() if apart else {(o.before, o.after) for o in out.outputs}
         out.statement = ", ".join(dict.fromkeys(filter(None, (out.statement, proof.statement))))
         out.samples = max(out.samples, proof.samples)
         out.batches = sorted({*out.batches, *proof.batches})
