@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.analysis.shapes.inference import inferred_shape
+from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.edits.add_postprocessing import RAW_SUFFIX, SUFFIX
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -41,7 +41,7 @@ class Behind:
             dtype = known_dtype(tensor.dtype)
             if dtype is None or not dtype.kind or tensor.index or len(tensor.node.outputs) != 1:
                 raise Unfit(f"{quoted(tensor.name)} is {an(tensor.node.op)}: no output that a step takes")
-            raw = Raw(dtype, inferred_shape(self._model, tensor))
+            raw = Raw(dtype, shape_of_tensor(self._model, tensor))
             placeholder = self._build.node("Placeholder", (), {"dtype": raw.dtype, "shape": raw.shape}, name)
             self._taken[name] = known_of(self._model, tensor, value_of(placeholder.output, raw))
         return self._taken[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
-from gdsurgeon.analysis.shapes.inference import inferred_shape
+from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.analysis.shapes.stated import compatible, stated_shape, typed
 from gdsurgeon.edits import add_postprocessing, add_preprocessing
 from gdsurgeon.errors import EditError, printable, quoted
@@ -153,7 +153,7 @@ def _only(tensors: Sequence[Output], model: Graph, what: str, *, advice: str) ->
 
 def _raw_given(model: Graph, tensor: Output) -> Raw:
     """What a TENSOR of MODEL is."""
-    return _raw_of(tensor, inferred_shape(model, tensor))
+    return _raw_of(tensor, shape_of_tensor(model, tensor))
 
 
 def _raw_of(tensor: Output, shape: tuple[int, ...] | None) -> Raw:

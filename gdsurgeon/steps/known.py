@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from gdsurgeon.analysis.shapes.inference import inferred_shape
+from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
@@ -45,7 +45,7 @@ def known_of(model: Graph, tensor: Output, value: Value) -> Value:
 
 def _last(model: Graph, tensor: Output) -> int:
     """The last dimension of TENSOR; -1: it is not known."""
-    shape = inferred_shape(model, tensor)
+    shape = shape_of_tensor(model, tensor)
     return shape[-1] if shape else -1
 
 
@@ -54,7 +54,7 @@ def _class_count(model: Graph, node: Node) -> int:
     if len(node.inputs) != 2:
         return -1
     scores, axis = node.inputs
-    shape, found = inferred_shape(model, scores), constant(axis.node)
+    shape, found = shape_of_tensor(model, scores), constant(axis.node)
     if shape is None or found is None or len(found.values) != 1:
         return -1
     place = found.values[0]

@@ -95,7 +95,7 @@ def infer_shapes(
     return _Inference(graph, dict(given or {}), use_stated, settle, base).run(wanted)
 
 
-def inferred_shape(graph: Graph, tensor: Output) -> Shape:
+def shape_of_tensor(graph: Graph, tensor: Output) -> Shape:
     """What is inferred of the shape of TENSOR, and of what it depends on alone; kept until GRAPH changes."""
     known = graph.derived(_asked_for)
     if tensor.name not in known:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
-from gdsurgeon.analysis.shapes.inference import infer_shapes, inferred_shape
+from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.analysis.shapes.stated import compatible, describe, may_be_one, stated_shape, typed
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -109,7 +109,7 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
     taking = f"{quoted(wanted.name)} of {printable(wanted_in.source_name)}"
     if not may_be_one(given, wanted):
         raise EditError(f"{what} {describe(given)}, and {taking} takes {describe(wanted)}")
-    shape = inferred_shape(given_in, given)
+    shape = shape_of_tensor(given_in, given)
     if not compatible(shape, stated_shape(wanted)):
         raise EditError(f"{what} {typed(given.dtype, shape)}, and {taking} takes {describe(wanted)}")
     if shape is None or shape == stated_shape(wanted):
