@@ -86,7 +86,8 @@ class ScriptEdits:
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise InputError(f"{printable(self.name)} is no script: it is not UTF-8 text") from error
+            text = f"{printable(self.name)} is no script: it is not UTF-8 text"
+            raise InputError(text, hint="MODEL comes first, then SCRIPT") from error
 
     def inherited(self, request: Request) -> Request:
         """The request of a line, which says REQUEST: it is that of the whole, but for what is the line's own."""
