@@ -31,9 +31,9 @@ def command(
 ) -> None:
     """Make a graph smaller that gives the same, bit for bit.
 
-    Passes, again and again until nothing is left to do: unread, control-edges, conditions, checks, stop-gradients,
-    identities, neutral, pairs, equal-nodes, functions. Inputs and outputs keep their names. Proven by running: all
-    outputs are bit-identical.
+    Passes, again and again until nothing is left to do: inline, unread, control-edges, conditions, checks,
+    stop-gradients, identities, neutral, pairs, equal-nodes, functions. Inputs and outputs keep their names. Proven by
+    running: all outputs are bit-identical.
 
     \b
     Examples:

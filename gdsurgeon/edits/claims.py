@@ -84,6 +84,7 @@ class SameGiven(Claim):
         beside: tensors of the edited graph that must be there in the same run.
         constants: values (serialised AttrValues) that constants of the edited graph have.
         parts: graphs that were added, each held against what it gives on its own for what it is given there.
+        as_written: as in `SameOutputs`.
     """
 
     given: Mapping[str, str]
@@ -93,6 +94,7 @@ class SameGiven(Claim):
     beside: tuple[str, ...] = ()
     constants: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[SamePart] = ()
+    as_written: bool = False
 
 
 @dataclass(eq=False, repr=False)
@@ -240,6 +242,13 @@ class Gradients(Claim):
     atol: float = 0.0
 
 
+class Stage(NamedTuple):
+    """One of the edits of which an edit consists: the graph BEFORE it, as it is written, and its RESULT."""
+
+    before: Graph
+    result: EditResult
+
+
 @dataclass(eq=False, repr=False)
 class EditResult(Data):
     """What an edit returns.
@@ -253,6 +262,8 @@ class EditResult(Data):
         facts: what else the report says, by name; JSON.
         inside: what was done in the bodies of functions, by the names of these: the bodies as graphs, and the results.
         asked: what was asked of the edit, where that was kept.
+        stages: where it consists of several edits, each of these: they are accounted for one by one. What was asked of
+            the last is what was asked of the whole.
     """
 
     intent: Intent
@@ -263,3 +274,4 @@ class EditResult(Data):
     facts: dict[str, Json] = field(default_factory=dict)
     inside: dict[str, tuple[Graph, EditResult]] = field(default_factory=dict)
     asked: Asked | None = None
+    stages: Sequence[Stage] = ()

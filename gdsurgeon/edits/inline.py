@@ -18,6 +18,7 @@ from gdsurgeon.graph.attrs import attr_value, string_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import near_miss
@@ -67,7 +68,7 @@ def inline(
     inside = [node for body in inlined_bodies.values() for node in inner_nodes(body)]
     compiled = any(node.plain_attr(XLA_MUST_COMPILE) for node in (*inside, *calls))
     flow = control_flow(topology)
-    work = _Inlining(graph, inlined_bodies, keep_names)
+    work = _Inlining(graph, inlined_bodies, keep_names, {node.name for node in calls})
     for node in calls:
         number = topology.id_of(node)
         work.inline(node, may_not_run=bool(flow.frames[number] or flow.sides[number]))
@@ -106,13 +107,13 @@ def _check_size(graph: Graph, calls: Iterable[Node], inlined: Mapping[BodyKey, B
 
 
 class _Inlining:
-    """Inlines call after call; those that a body brings with it follow at once."""
+    """Inlines call after call; those that a body brings with it follow at once. No other node gets a name of TAKEN."""
 
-    def __init__(self, graph: Graph, known: dict[BodyKey, Body], keep_names: bool) -> None:
+    def __init__(self, graph: Graph, known: dict[BodyKey, Body], keep_names: bool, taken: Container[str]) -> None:
         self.graph = graph
         self.known = known
         self.keep_names = keep_names
-        self.unique = graph.unique_names()
+        self.unique = UniqueNames(lambda name: name in graph or name in taken)
         self.added: list[Node] = []
         self.replaced: dict[Output, Output] = {}  # outputs of calls, and what has their values now
         self.given: dict[str, Output] = {}  # likewise of the calls in the file, by name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -18,6 +19,7 @@ from gdsurgeon.edits.simplifying.control_edges import control_edges
 from gdsurgeon.edits.simplifying.draft import BITS, CHECKS, CONTROL, Draft, Pass
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.identities import checks, identities, stop_gradients
+from gdsurgeon.edits.simplifying.inlining import inlined, joined, written
 from gdsurgeon.edits.simplifying.neutral import neutral
 from gdsurgeon.edits.simplifying.pairs import pairs
 from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, lasting, served_nodes
@@ -31,7 +33,10 @@ from gdsurgeon.text import counted, near_miss
 
 FUNCTIONS = "functions"
 """The pass that takes functions out of the library which nobody calls; it comes last."""
+INLINE = "inline"
+"""The pass that comes first, and once: what it leaves are calls that stay."""
 PASSES: dict[str, Pass | None] = {
+    INLINE: None,
     "unread": unread,
     "control-edges": control_edges,
     "conditions": conditions,
@@ -70,16 +75,35 @@ def simplify(
     """
     chosen = _chosen(passes, skip)
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
+    named = [end.name for end in ends]
     topology = topology_of(graph)
     for number in topology.numbers():
         if topology.reads_missing(number):
             check_reads(topology.node(number))
+    was = Counter(map(topology.op, topology.numbers()))
+    first = None
+    if INLINE in chosen:
+        rest = [name for name in chosen if name != INLINE]
+        first = inlined(graph, _named(graph, ends), lambda other: _after_inlining(other, named, rest))
+    before = graph.pristine() if first is None else written(graph)
+    result = _simplified(graph, [graph.output(name) for name in named], chosen, was)
+    return result if first is None else joined(first, before, result)
+
+
+def _after_inlining(graph: Graph, ends: Sequence[str], passes: Sequence[str]) -> None:
+    """Has the other passes done on a copy of a graph, to see what it comes to."""
+    with suppress(NothingToDo):
+        simplify(graph, ends, passes=passes)
+
+
+def _simplified(graph: Graph, ends: Sequence[Output], chosen: Sequence[str], was: Counter[str]) -> EditResult:
+    """All but inlining. WAS: how many nodes there were of each op."""
+    topology = topology_of(graph)
     draft = Draft(graph, map(topology.id_of, _named(graph, ends)), keeps_checks="checks" not in chosen)
     for number in fetched_by_savers(draft):
         draft.kept[number] = 1
     draft.roots = [number for number, flag in enumerate(draft.kept) if flag]
     draft.roots += initialising(draft) if ends else lasting(draft)
-    was = _ops(draft)
     _run(draft, [found for name in chosen if (found := PASSES[name]) is not None])
     now = _ops(draft)
     intent = _carry_out(draft)

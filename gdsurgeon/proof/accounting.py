@@ -7,14 +7,15 @@ twice: by the edit itself, and by a specification that follows from the request 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison, compare_written
-from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.claims import EditResult, Stage
 from gdsurgeon.errors import ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.specification.specify import violations
-from gdsurgeon.wire.write import Chunk
+from gdsurgeon.wire.write import Chunk, resolved
 
 MOST_DETAILS = 100
 
@@ -30,8 +31,21 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
     Raises:
         ValidationError: something is different that was not intended, or something intended is not there.
     """
+    stages = result.stages or (Stage(graph.pristine(), result),)
+    for at, stage in enumerate(stages):
+        is_last = at + 1 == len(stages)
+        asked = result.asked if is_last else stage.result.asked
+        _check(
+            stage.before,
+            replace(stage.result, asked=asked),
+            chunks if is_last else list(resolved(stages[at + 1].before.chunks())),
+        )
+
+
+def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> None:
+    """Compares BEFORE, as it is in its file, with what an edit of it is written as."""
     inside = {name: inner.intent.renamed for name, (_, inner) in result.inside.items()}
-    comparison = compare_written(graph.pristine(), chunks, result.intent.renamed, inside)
+    comparison = compare_written(before, chunks, result.intent.renamed, inside)
     faults = list(unaccounted(comparison, result))
     if faults:
         raise ValidationError("the result differs from what the edit says of it:", details=tuple(faults[:MOST_DETAILS]))

@@ -168,7 +168,7 @@ def _same_given(out: Relation, claim: SameGiven, _intent: Intent) -> bool:
     out.same = None
     out.given |= claim.given
     out.outputs, out.constants = claim.outputs, dict(claim.constants)
-    return not (claim.copies or claim.beside)
+    return not (claim.copies or claim.beside or claim.as_written)
 
 
 def _same_tensors(out: Relation, claim: SameTensors, _intent: Intent) -> bool:

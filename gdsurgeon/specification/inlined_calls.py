@@ -79,11 +79,10 @@ class InlinedCalls:
     def __init__(self, graph: Graph, calls: Sequence[Node], *, keep_names: bool) -> None:
         self._graph = graph
         self._bodies: dict[tuple[str, bytes], Body] = {}
-        free: set[str] = set()
-        unique = UniqueNames(lambda name: name in graph and name not in free)
+        unique = UniqueNames(lambda name: name in graph)
         self.of = {call.name: Inlined(self, call, call.name, None) for call in calls}
         self.all: list[Inlined] = []
-        for name, first in self.of.items():
+        for first in self.of.values():
             pending = [first]
             while pending:
                 work = pending.pop()
@@ -94,7 +93,6 @@ class InlinedCalls:
                     if self.is_call(node):
                         work.inner[node] = Inlined(self, node, copy, work)
                 pending += work.inner.values()
-            free.add(name)
 
     def is_call(self, node: Node) -> bool:
         """Whether a node of a body is a call."""

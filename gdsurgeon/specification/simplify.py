@@ -23,7 +23,7 @@ from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, is_random
 from gdsurgeon.specification.equivalence import BITS, PORT, REFUSING, Equivalence
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 
-_ALL = ("unread", "control-edges", "conditions", "checks", "stop-gradients", "identities", "neutral", "pairs",
+_ALL = ("inline", "unread", "control-edges", "conditions", "checks", "stop-gradients", "identities", "neutral", "pairs",
         "equal-nodes", "functions")  # fmt: skip
 
 

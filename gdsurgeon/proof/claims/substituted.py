@@ -29,6 +29,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.proof.change import Change
+from gdsurgeon.proof.claims.other_attrs import as_written, load_with
 from gdsurgeon.proof.claims.part_apart import part_apart_trial
 from gdsurgeon.proof.claims.rewired import rewired
 from gdsurgeon.proof.claims.side_by_side import something_compared
@@ -81,6 +82,8 @@ class Substitution(NamedTuple):
 def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
     """The original, given some of its tensors, as CLAIM has it."""
     change = context.change
+    if claim.as_written:
+        load_with(context, [as_written()])
     for name, value in claim.constants.items():
         node = change.after.find(name)
         if node is None or node.op != "Const" or node.attr_bytes("value") != value:

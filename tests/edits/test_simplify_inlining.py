@@ -1,0 +1,202 @@
+# ruff: noqa: E501 (a text of the source stands in one line here, too)
+"""simplify: the bodies of functions in the place of plain calls, where the file does not grow for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import graphs
+from support.desk import Desk
+from support.drawing import below, pick
+from support.function_defs import call, function, neg
+from support.graphs import FLOAT, graph, graph_bytes, identity, library, node, placeholder
+from support.inlining import F1, LESS_ONE, TWICE, functions_of
+from support.mutants import Mutant, check_caught
+from support.running import run
+from support.v1_control_flow import while_loop
+
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
+
+X = placeholder("x", FLOAT, (2,))
+FED = {"x": [1.5, -2.0]}
+AROUND = function("around", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "less_one", ["a"], F1, F1))
+
+
+def simplified(*records: bytes, **options: Any) -> tuple[Graph, EditResult]:
+    """What becomes of RECORDS; all of it is accounted for, and the file is no larger."""
+    found = graph(*records)
+    result = simplify(found, **options)
+    check_accounted(found, result, found.chunks())
+    assert len(graphs.written(found)) <= len(graph_bytes(*records))
+    return found, result
+
+
+def stays(*records: bytes) -> None:
+    """No call of RECORDS is inlined."""
+    found = graph(*records)
+    calls = [n.name for n in found.nodes() if n.op in ("PartitionedCall", "StatefulPartitionedCall")]
+    try:
+        check_accounted(found, simplify(found), found.chunks())
+    except NothingToDo:
+        pass
+    assert [name for name in calls if name in found and "Call" in found[name].op] == calls
+
+
+@pytest.mark.tensorflow
+def test_calls_are_gone_with_their_functions() -> None:
+    records = [X, call("c", "around", ["x"], F1, F1), neg("y", "c"), library(LESS_ONE, AROUND)]
+    found, result = simplified(*records)
+    assert graphs.names(found) == ["x", "k", "d", "y"]
+    assert functions_of(found) == []
+    assert result.claims == (SameOutputs(as_written=True),)
+    assert (result.intent.removed, result.intent.added) == (["c"], ["k", "d"])
+    assert result.told[0] == ("inlined", "1 call")
+    assert run(found, "y", **FED) == run(graph_bytes(*records), "y", **FED)
+
+
+@pytest.mark.tensorflow
+def test_an_output_keeps_its_name() -> None:
+    records = [X, call("c", "less_one", ["x"], F1, F1), call("y", "less_one", ["c"], F1, F1), library(LESS_ONE)]
+    found, _ = simplified(*records)
+    assert found["y"].op == "Identity"
+    assert sum(n.op == "Const" for n in found.nodes()) == 1
+    assert run(found, "y", **FED) == run(graph_bytes(*records), "y", **FED)
+
+
+def test_outputs_that_are_asked_for() -> None:
+    records = [X, call("c", "less_one", ["x"], F1, F1), neg("y", "c"), neg("z", "y"), library(LESS_ONE)]
+    found, result = simplified(*records, outputs=["y"])
+    assert graphs.names(found) == ["x", "k", "d", "y"]
+    assert isinstance(result.claims[0], SameGiven) and result.claims[0].as_written
+
+
+def test_a_call_that_is_asked_for_and_read_stays() -> None:
+    found = graph(X, call("c", "less_one", ["x"], F1, F1), neg("y", "c"), library(LESS_ONE))
+    with pytest.raises(NothingToDo):
+        simplify(found, ["c", "y"])
+
+
+def _large() -> Any:
+    steps = [node(f"n{i}", "Exp" if i % 2 else "Tanh", [f"n{i - 1}:y:0" if i else "a"], T=FLOAT) for i in range(24)]
+    return function("large", {"a": FLOAT}, {"o": (FLOAT, "n23:y:0")}, *steps)
+
+
+def test_a_large_body_that_many_call_stays_one() -> None:
+    calls = [call(f"c{i}", "large", [f"c{i - 1}" if i else "x"], F1, F1) for i in range(6)]
+    stays(X, *calls, neg("y", "c5"), library(_large()))
+    found, _ = simplified(X, calls[0], neg("y", "c0"), library(_large()))
+    assert functions_of(found) == []
+
+
+def test_one_is_inlined_beside_another_that_is_not() -> None:
+    calls = [call(f"c{i}", "large", [f"c{i - 1}" if i else "l"], F1, F1) for i in range(6)]
+    records = [X, call("l", "less_one", ["x"], F1, F1), *calls, neg("y", "c5"), library(_large(), LESS_ONE)]
+    found, _ = simplified(*records)
+    assert functions_of(found) == ["large"]
+
+
+def test_what_the_other_passes_make_up_for_is_inlined() -> None:
+    steps = [identity(f"i{i}", f"i{i - 1}:output:0" if i else "a") for i in range(24)]
+    handing = function("handing", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, *steps, neg("n", "i23:output:0"))
+    calls = [call(f"c{i}", "handing", [f"c{i - 1}" if i else "x"], F1, F1) for i in range(9)]
+    found, _ = simplified(X, *calls, node("y", "Exp", ["c8"], T=FLOAT), library(handing))
+    assert graphs.names(found) == ["x", "n", "y"]
+
+
+def test_what_stands_for_something_else_stays() -> None:
+    named = function("named", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
+    named.attr["api_implements"].s = b"lstm_1"
+    caller = function("caller", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "named", ["a"], F1, F1))
+    stays(X, call("c", "caller", ["x"], F1, F1), neg("y", "c"), library(named, caller))
+
+
+def test_what_xla_compiles_stays() -> None:
+    stays(X, call("c", "less_one", ["x"], F1, F1, _XlaMustCompile=True), neg("y", "c"), library(LESS_ONE))
+
+
+def test_a_call_in_a_loop_stays() -> None:
+    stays(*while_loop(call("w/c", "less_one", ["w/v"], F1, F1), result="w/c"), library(LESS_ONE))
+
+
+def test_what_calls_itself_stays() -> None:
+    own = function("own", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "own", ["a"], F1, F1))
+    stays(X, call("c", "own", ["x"], F1, F1), neg("y", "c"), library(own))
+
+
+@pytest.mark.tensorflow
+def test_from_the_command_line(desk: Desk) -> None:
+    model = graph_bytes(X, call("c", "around", ["x"], F1, F1), neg("y", "c"), library(LESS_ONE, AROUND))
+    desk.put("model.pb", model)
+    ran = desk.run("simplify", "model.pb", "-o", "out.pb")
+    assert ran.code == 0, ran.err
+    assert "inlined" in ran.err and "bit-identical" in ran.err
+    again = desk.run("simplify", "model.pb", "--outputs", "y", "-o", "out2.pb")
+    assert again.code == 0 and "bit-identical" in again.err, again.err
+
+
+def _called_twice() -> tuple[Graph, EditResult]:
+    found = graph(X, call("c", "less_one", ["x"], F1, F1), call("d", "around", ["c"], F1, F1), neg("y", "d"),
+                  library(LESS_ONE, AROUND))  # fmt: skip
+    return found, simplify(found)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        Mutant("reads the wrong tensor", "edits.inline", "self.graph.set_inputs(new, [counterparts[read.node][read.index] for read in old.inputs])", "self.graph.set_inputs(new, [counterparts[old.inputs[0].node][0] for read in old.inputs])", _called_twice),
+        Mutant("the graph between is not what was inlined", "edits.simplifying.inlining", "stages=(first, Stage(before, later))", "stages=(first, Stage(first.before, later))", _called_twice),
+    ],
+    ids=lambda mutant: mutant.mistake,
+)  # fmt: skip
+def test_mistakes_are_found(mutant: Mutant) -> None:
+    check_caught(mutant)
+
+
+# -- random ones ----------------------------------------------------------------------------------------------
+
+
+@st.composite
+def models(draw: st.DrawFn) -> bytes:
+    """Functions that call those before them, and nodes that call functions or wait for those that do."""
+    made: list[Any] = [LESS_ONE, TWICE]
+    for i in range(draw(below(3))):
+        made.append(_caller(f"f{i}", [pick(draw, [f.signature.name for f in made]) for _ in range(draw(below(3)) + 1)]))
+    values, records = ["x"], [X]
+    for i in range(draw(below(6)) + 1):
+        waits = [f"^{pick(draw, values)}"] if draw(below(3)) == 0 else []
+        called = pick(draw, [*(f.signature.name for f in made), ""])
+        source = pick(draw, values)
+        plain = node(f"n{i}", pick(draw, ("Neg", "Identity", "Relu")), [source, *waits], T=FLOAT)
+        records.append(call(f"n{i}", called, [source, *waits], F1, F1) if called else plain)
+        values.append(f"n{i}")
+    return graph_bytes(*records, library(*made))
+
+
+def _caller(name: str, called: Sequence[str]) -> Any:
+    """A function that calls CALLED, one after the other, and one more time what is the first."""
+    calls = [call(f"c{i}", to, [f"c{i - 1}:output:0" if i else "a"], F1, F1) for i, to in enumerate(called)]
+    return function(name, {"a": FLOAT}, {"o": (FLOAT, f"c{len(called) - 1}:output:0")}, *calls)
+
+
+@pytest.mark.tensorflow
+@given(models())
+def test_random_graphs_of_calls_give_what_they_gave(data: bytes) -> None:
+    found = from_bytes(data)
+    try:
+        result = simplify(found)
+    except NothingToDo:
+        return
+    check_accounted(found, result, found.chunks())
+    assert len(graphs.written(found)) <= len(data)
+    before = from_bytes(data)
+    ends = [n.name for n in before.nodes() if not before.users(n) and n.op != "Placeholder"]
+    assert run(found, *ends, **FED) == run(data, *ends, **FED)
