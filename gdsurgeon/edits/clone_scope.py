@@ -153,8 +153,9 @@ def _under(topology: Topology, source: str) -> list[Node]:
         raise EditError("the scope to clone is empty: name one")
     found = list(under_scope(topology, source))
     if not found:
-        scope = scope_prefix(source)[:-1]
-        raise EditError(f"there is no scope {quoted(scope)}.{near_miss(scope, scopes(topology))}")
+        scope, became = scope_prefix(source)[:-1], topology.graph.became(scope_prefix(source))
+        near = f" any more: {became}" if became else f".{near_miss(scope, scopes(topology))}"
+        raise EditError(f"there is no scope {quoted(scope)}{near}")
     return [topology.node(number) for number in found]
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds
 from gdsurgeon.errors import EditError, NothingToDo, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import under_scope
+from gdsurgeon.graph.names import scope_prefix, under_scope
 from gdsurgeon.graph.node import Node
 from gdsurgeon.specification.asked import edit
 
@@ -48,7 +49,8 @@ def rename(
             raise EditError(f"{quoted(old)} is not a node: names of nodes have no index and no ^; write {quoted(node)}")
         wanted.add(graph[old], new, f"{old}={new}")
     for old, new in scopes:
-        wanted.add_all(_nodes(graph, under_scope(graph.names(), old, new)), f"scope {quoted(old)}")
+        found = _nodes(graph, under_scope(graph.names(), old, new))
+        wanted.add_all(found, f"scope {quoted(old)}", partial(graph.became, scope_prefix(old)))
     for pattern, replacement in patterns:
         from gdsurgeon.select import substituted
 
@@ -76,13 +78,13 @@ class _Wanted:
             )
         self._by.setdefault(node, by)
 
-    def add_all(self, found: Iterable[tuple[Node, str]], by: str) -> None:
+    def add_all(self, found: Iterable[tuple[Node, str]], by: str, became: Callable[[], str] = lambda: "") -> None:
         count = 0
         for node, name in found:
             self.add(node, name, by)
             count += 1
         if not count:
-            raise EditError(f"{by} matched 0 nodes")
+            raise EditError(": ".join(filter(None, (f"{by} matched 0 nodes", became()))))
 
 
 def _nodes(graph: Graph, found: Iterable[Pair]) -> Iterable[tuple[Node, str]]:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TypeVar
 
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
-from gdsurgeon.graph.names import UniqueNames, check_name, parse_tensor
+from gdsurgeon.graph.names import UniqueNames, check_name, no_node, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
 from gdsurgeon.graph.overlay import Overlay
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
 from gdsurgeon.graph.writing import replaced_beside, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
-from gdsurgeon.text import an, near_miss
+from gdsurgeon.text import an
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.text import is_text_name, to_text
@@ -39,6 +39,7 @@ class Graph:
     Attributes:
         ends: the nodes that stand for the arguments and results of a function, in order, where this is the body of one.
         serving: what the model around it says, by the names of the file; see `gdsurgeon.graph.served.serving_of`.
+        became: says what edits before have made of a node, by the name that it had; '' where they made nothing of it.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Graph:
         self.ends: dict[Node, None] = {}
         self.mended: tuple[str, ...] = ()  # what `gdsurgeon.graph.uniquely` had to put right, a line each
         self.serving: Serving | None = None
+        self.became: Callable[[str], str] = lambda _: ""
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -120,21 +122,16 @@ class Graph:
         return name in self._overlay.current or (name not in self._overlay.left and self.store.has(name))
 
     def __getitem__(self, name: str) -> Node:
-        """The node NAME.
-
-        Raises:
-            EditError: there is none; the message names the nearest one.
-        """
+        """The node NAME. Raises EditError where there is none; see `missing`."""
         node = self.find(name)
         if node is None:
             raise EditError(self.missing(name))
         return node
 
     def missing(self, name: str) -> str:
-        """The sentence that says that there is no node NAME, with its near miss."""
-        count = f"{self.node_count:,} node{'s' if self.node_count != 1 else ''}"
+        """The sentence that says that there is no node NAME: with what became of it, or else with its near miss."""
         known = [*self.names(), *(self.serving.tensors if self.serving is not None else ())]
-        return f"{printable(self.source_name)} has no node {quoted(name)} ({count}).{near_miss(name, known)}"
+        return no_node(name, self.became(name), self.source_name, self.node_count, known)
 
     def find(self, name: str) -> Node | None:
         """The node that is called NAME now, or None.

@@ -17,6 +17,7 @@ from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import (
     GdsurgeonError,
     Line,
+    NothingToDo,
     UsageError,
     joined,
 )
@@ -24,7 +25,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.uniquely import uniquely_named
 from gdsurgeon.operation.paths import backed_up, check_apart, check_outside, check_takes_binary, output_path
-from gdsurgeon.operation.sequence import Edit, Instruction, ModelForm, carry_out, together
+from gdsurgeon.operation.sequence import Edit, Instruction, ModelForm, carry_out, is_undone, together
 from gdsurgeon.operation.written import Form, Written, written
 from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.progress import Event, Progress, silent
@@ -251,6 +252,10 @@ def _operate(
     what = what._replace(chunks=list(resolved(what.chunks)), served=carried.served_with(what.served))
     steps = carried.steps or [Step(graph.pristine(), graph, last)]
     result = together(steps, carried.idle if carried.steps else ())
+    if request.form in ("model", "graph") and is_undone(carried, model, what):
+        if request.require_change:
+            raise NothingToDo("nothing would change: the edits undo each other")
+        result.notes.append("the edits undo each other: the result is what MODEL was")
     counts_before = counts_before or Counts(first.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:

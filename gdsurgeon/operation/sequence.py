@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.written import Form, written
+from gdsurgeon.operation.became import what_became
+from gdsurgeon.operation.written import Form, Written, written
 from gdsurgeon.proof.change import Step
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import Output
-from gdsurgeon.wire.write import ChunkSource, resolved
+from gdsurgeon.wire.write import ChunkSource, resolved, spells
 
 Edit = Callable[[Graph], EditResult]
 ModelForm = Literal["model", "graph", "saved_model", "slim"]
@@ -108,6 +110,7 @@ def carry_out(model: Model, instructions: Sequence[Instruction], output: Output,
         if out.steps and opened is out.model:
             _check_goes_on(out, instruction.called)
             opened = _reopened(out, output, check=check)
+            opened.graph.became = partial(what_became, out.steps)
         try:
             result = instruction.apply(opened.graph, check=check)
         except NothingToDo as idle:
@@ -120,6 +123,18 @@ def carry_out(model: Model, instructions: Sequence[Instruction], output: Output,
         out.model = opened
         out.steps.append(Step(opened.graph.pristine(), opened.graph, result, instruction.called))
     return out
+
+
+def is_undone(carried: Carried, first: Model, what: Written) -> bool:
+    """Whether WHAT is written after several edits is what FIRST was read from, byte for byte as to the graph."""
+    before, after = first.container, carried.model.container
+    if len(carried.steps) < 2 or (before is None) != (after is None):
+        return False
+    if not spells(what.graph, first.graph.source):
+        return False
+    if before is None:
+        return True
+    return before.read_again(ChunkSource(what.chunks, first.graph.source_name)).around == before.meta.around
 
 
 def together(steps: Sequence[Step], idle: Sequence[str] = ()) -> EditResult:

@@ -6,7 +6,7 @@ import errno
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -122,6 +122,23 @@ class _Writer:
 
     def _sendfile(self, source: int, offset: int, count: int) -> int:
         return os.sendfile(self.fd, source, offset, min(count, 1 << 30))
+
+
+def spells(chunks: Sequence[Chunk], source: Source) -> bool:
+    """Whether CHUNKS are the bytes of SOURCE. A span is not read: it is one of SOURCE, and lies where it did there."""
+    if size_of(chunks) != source.size:
+        return False
+    at = 0
+    for chunk in resolved(chunks):
+        size = size_of((chunk,))
+        if isinstance(chunk, bytes):
+            is_same = source.read(at, size) == chunk
+        else:
+            is_same = [chunk] == list(resolved([SourceSpan(source, at, at + size)]))
+        if not is_same:
+            return False
+        at += size
+    return True
 
 
 def resolved(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
