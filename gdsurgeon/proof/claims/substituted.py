@@ -9,6 +9,8 @@ from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
+from gdsurgeon.analysis.shapes.inference import shape_of_tensor
+from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on, members
@@ -307,14 +309,16 @@ def _shared(context: TrialContext, observed: Subject, edited: Subject) -> dict[s
 
 
 def _rewired(context: TrialContext, wanted: Substitution, edited: Subject) -> tuple[Substitution, Subject]:
-    """The original and the edited graph, one of them rewired where a tensor that is given cannot be fetched.
+    """The original and the edited graph, one of them rewired where a tensor that is given cannot be fetched, or fed.
 
     What reads it in the original reads what is in its place: that is the original, given its values, wherever they
-    are, in a loop or in a branch that may not be taken. What is in its place and was added is not there in the
-    original: then the edited graph reads the tensor itself again, and gives what the original gives.
+    are, in a loop or in a branch that may not be taken, and whatever shape they have. What is in its place and was
+    added is not there in the original: then the edited graph reads the tensor itself again, and gives what the
+    original gives.
     """
     change, claim = context.change, wanted.claim
-    missing = {tensor: after for tensor, after in claim.given.items() if after not in edited.places()}
+    places = edited.places()
+    missing = {t: a for t, a in claim.given.items() if a not in places or not _is_taken(change, t, a)}
     nodes = {parse_tensor(tensor).node for tensor in missing}
     constants = {name: value for name, value in claim.constants.items() if name in nodes}
     moved = {tensor: after for tensor, after in missing.items() if after != context.after(tensor)}
@@ -333,6 +337,15 @@ def _rewired(context: TrialContext, wanted: Substitution, edited: Subject) -> tu
             context.executor.load_graph(REWIRED, graph)
             return wanted._replace(key=REWIRED, graph=graph, claim=replace(claim, given=rest)), edited
     return wanted, edited
+
+
+def _is_taken(change: Change, tensor: str, after: str) -> bool:
+    """Whether TENSOR of the original can be fed what AFTER of the edited graph gives, as far as shapes are known.
+
+    Where a Reshape is taken away the ranks may differ, and what reads it may take both.
+    """
+    theirs, mine = (change.before.tensor(tensor), change.after.tensor(after))
+    return compatible(shape_of_tensor(change.before, theirs), shape_of_tensor(change.after, mine))
 
 
 def _back(again: Mapping[str, str]) -> str:

@@ -325,6 +325,24 @@ def test_feeds_are_those_of_the_result(executor: Executor) -> None:
         assert (proof.samples, set(proof.feeds)) == (1, expected), name
 
 
+def reshaping(last: tuple[int, ...]) -> Builder:
+    """What takes [1,2,3] apart into [1,6], and has a Reshape to LAST read that, or [1,2,3] itself."""
+    m = Builder()
+    m.placeholder("x", "float32", (1, 2, 3))
+    for name, read, shape in (("flat", "x", (-1, 6)), ("y", "flat", last)):
+        m.const(f"{name}/shape", shape, "int32")
+        m.node(name, "Reshape", [read, f"{name}/shape"], T="float32", Tshape="int32")
+    m.node("z", "Neg", ["y"], T="float32")
+    return m
+
+
+def test_a_reshape_is_taken_out_before_another_one(executor: Executor) -> None:
+    """What is in its place has a rank that the original's tensor cannot have, and that is all right."""
+    proof = proven(executor, reshaping((-1, 2, 3, 1)), lambda g: remove(g, [g["flat"]], bypass=True))
+    assert {o.after: o.comparison is not None for o in proof.outputs}["z"]
+    assert "flat := x" in proof.statement and proof.samples == 2
+
+
 @pytest.mark.parametrize(
     ("name", "feed", "near"),
     [
