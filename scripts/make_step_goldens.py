@@ -6,7 +6,7 @@
 
 The archive has an index (JSON: key, dtype, shape of each array) and the bytes of all arrays. Keys are `LIBRARY SOURCE
 STEPS`: the steps, given the value SOURCE, are held against what the library gave. The sources are in it, too, by their
-names. Pillow and OpenCV: pip install pillow opencv-python-headless.
+names. Pillow, OpenCV, torchvision: pip install pillow opencv-python-headless torchvision.
 """
 
 from __future__ import annotations
@@ -195,6 +195,30 @@ def _letterbox(height: int, width: int) -> Array:
     return cv2.copyMakeBorder(resized, *borders, cv2.BORDER_CONSTANT, value=(114, 114, 114))
 
 
+def torchvision() -> Iterator[Golden]:
+    """What models of torchvision are trained with: transforms of Pillow's pictures, and of tensors, channels first."""
+    import torch
+    from PIL import Image
+    from torchvision import transforms
+
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    steps = f"divide(255) | normalize(mean={list(mean)}, std={list(std)}) | to-nchw"
+    normalized = [transforms.ToTensor(), transforms.Normalize(mean, std)]
+    picture = Image.fromarray(image())
+    yield "bytes", "divide(255) | to-nchw", transforms.ToTensor()(picture).numpy()
+    yield "bytes", steps, transforms.Compose(normalized)(picture).numpy()
+    small = transforms.Compose([transforms.Resize(9), transforms.CenterCrop((6, 8))])(picture)
+    yield "bytes", "short-side(9, like=pillow, method=bilinear) | center-crop(6, 8, half=true)", np.asarray(small)
+    classifier = transforms.Compose([transforms.Resize(9), transforms.CenterCrop(8), *normalized])(picture)
+    chain = "short-side(9, like=pillow, method=bilinear) | center-crop(8, 8, half=true) | " + steps
+    yield "bytes", chain, classifier.numpy()
+    bicubic = transforms.InterpolationMode.BICUBIC
+    planes = torch.from_numpy(image().astype(np.float32)).permute(2, 0, 1)
+    for method, mode in (("bilinear", transforms.InterpolationMode.BILINEAR), ("bicubic", bicubic)):
+        found = transforms.Resize(SIZES[0], mode, antialias=True)(planes)
+        yield "floats", f"resize(7, 6, method={method}, antialias=true) | to-nchw", found.numpy()
+
+
 def keras() -> Iterator[Golden]:
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     import keras as k
@@ -256,8 +280,8 @@ def signal() -> Iterator[Golden]:
 
 
 LIBRARIES: dict[str, tuple[str, Callable[[], Iterator[Golden]]]] = {
-    "pillow": ("PIL", pillow), "opencv": ("cv2", opencv), "keras": ("keras", keras),
-    "tensorflow": ("tensorflow", tensorflow),
+    "pillow": ("PIL", pillow), "opencv": ("cv2", opencv), "torchvision": ("torchvision", torchvision),
+    "keras": ("keras", keras), "tensorflow": ("tensorflow", tensorflow),
 }  # fmt: skip
 """By name: the module of a library, and what makes its goldens."""
 
