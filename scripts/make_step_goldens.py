@@ -90,7 +90,7 @@ def pillow() -> Iterator[Golden]:
     yield "bytes", "center-crop(6, 8, half=true)", image()[top : top + 6, left : left + 8]
     for name, data in oriented_pictures().items():
         upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data.tobytes())))
-        yield name, "decode-image(exif=true)", np.asarray(upright.convert("RGB"))
+        yield name, "decode-image | exif", np.asarray(upright.convert("RGB"))
     for name, data in pictures().items():
         decoded = Image.open(io.BytesIO(data.tobytes()))
         if name == "jpeg-grey":

@@ -11,7 +11,7 @@ from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.steps.kinds import FileRead
 from gdsurgeon.steps.parse import parse
 from gdsurgeon.steps.step import REGISTERED, Step
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import listed, near_miss
 
 FAMILIES = (
     "images", "resizing", "arithmetic", "layout", "sounds", "texts", "records",
@@ -36,10 +36,12 @@ def book() -> dict[str, Step]:
 
 
 def find(name: str) -> Step:
-    """The step NAME. Raises UsageError: there is none; the line names the nearest one."""
+    """The step NAME. Raises UsageError: there is none; the line names the nearest one, or whose parameter that is."""
     steps = book()
     if name not in steps:
-        raise UsageError(f"there is no step {quoted(name)}.{near_miss(name, steps)}", advice="list-steps")
+        having = [step.name for step in steps.values() if name in (parameter.name for parameter in step.parameters)]
+        told = f" It is a parameter of {listed(having)}." if having else near_miss(name, steps)
+        raise UsageError(f"there is no step {quoted(name)}.{told}", advice="list-steps")
     return steps[name]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.analysis.shapes.stated import compatible, stated_shape, typed
 from gdsurgeon.edits import add_postprocessing, add_preprocessing
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
@@ -32,7 +32,7 @@ Steps = str | Sequence[str] | Sequence[Written]
 INSERTED = "_inserted"
 
 
-def preprocessing(steps: Steps, model: Graph, *, input: str = "", raw: str = "") -> Graph:
+def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: str = "") -> Graph:
     """A graph for `gds.add_preprocessing`: what makes of raw values what an input of MODEL takes.
 
     A step that decodes takes a text; or a vector of them, where the model's input has an open batch, and all items come
@@ -42,13 +42,16 @@ def preprocessing(steps: Steps, model: Graph, *, input: str = "", raw: str = "")
     Args:
         steps: ``"decode-image | resize(224, 224, like=pillow)"``, or several such texts.
         model: left as it is.
-        input: the name of the input; may be left out where there is one.
+        input: the input, or its name; may be left out where there is one.
         raw: what comes in, such as ``uint8[?,?,3]``, where that is something else.
 
     Raises:
-        UsageError: the steps are not in the language, or a step or an argument is unknown.
+        UsageError: the steps are not in the language, or a step or an argument is unknown; or an argument of this
+            function is of another type.
+        InputError: a file that a step reads cannot be read.
         EditError: a step does not fit what comes before it, or the result not the input; which, is in the message.
     """
+    _check_model(model)
     chain = Chain(_read(steps), FRONT)
     target = _input(model, input)
     wanted = _raw_of(target, stated_shape(target))
@@ -69,7 +72,7 @@ def preprocessing(steps: Steps, model: Graph, *, input: str = "", raw: str = "")
     return finish(build, value, name + suffix)
 
 
-def postprocessing(steps: Steps, model: Graph, *, output: str = "") -> Graph:
+def postprocessing(steps: Steps, model: Graph, *, output: str | Output = "") -> Graph:
     """A graph for `gds.add_postprocessing`: what makes something of an output of MODEL.
 
     What the steps give takes the place of the output, unless it has a name of its own; what they give besides, such as
@@ -78,16 +81,17 @@ def postprocessing(steps: Steps, model: Graph, *, output: str = "") -> Graph:
     Args:
         steps: ``"softmax | top-k(5)"``, or several such texts.
         model: left as it is.
-        output: the name of the output; may be left out where there is one.
+        output: the output, or its name; may be left out where there is one.
 
     Raises:
-        UsageError, EditError: see `preprocessing`.
+        UsageError, InputError, EditError: see `preprocessing`.
     """
     return stood_behind(steps, model, output)[0]
 
 
-def stood_behind(steps: Steps, model: Graph, output: str) -> tuple[Graph, Value]:
+def stood_behind(steps: Steps, model: Graph, output: str | Output) -> tuple[Graph, Value]:
     """The graph that `postprocessing` gives, and what is known of what the steps give."""
+    _check_model(model)
     chain = Chain(_read(steps), BEHIND)
     source = _output(model, output)
     build, value = begin(source.node.name, add_postprocessing.SUFFIX, _raw_given(model, source))
@@ -98,14 +102,15 @@ def stood_behind(steps: Steps, model: Graph, output: str) -> tuple[Graph, Value]
     return _as_file(build), value
 
 
-def inserted(steps: Steps, model: Graph, tensor: str) -> Graph:
+def inserted(steps: Steps, model: Graph, tensor: str | Output) -> Graph:
     """A graph for `gds.insert`: what makes of TENSOR of MODEL another one of its type and shape.
 
     Raises:
-        UsageError, EditError: see `preprocessing`.
+        UsageError, InputError, EditError: see `preprocessing`.
     """
+    _check_model(model)
     chain = Chain(_read(steps))
-    source = model.tensor(tensor_meant(model, tensor))
+    source = _tensor(model, tensor, "tensor")
     given = _raw_given(model, source)
     build, value = begin(source.node.name, INSERTED, given)
     value = chain.apply(build, known_of(model, source, value))
@@ -116,27 +121,59 @@ def inserted(steps: Steps, model: Graph, tensor: str) -> Graph:
     return finish(build, value, source.node.name + INSERTED)
 
 
-def _read(steps: Steps) -> list[Written]:
+def _read(steps: object) -> list[Written]:
+    """STEPS, which may be anything. Raises UsageError, InputError: see `written`; or they are no text, and no list."""
     if isinstance(steps, str):
         return written(steps)
-    texts = [step for step in steps if isinstance(step, str)]
-    return written(texts) if texts else [step for step in steps if isinstance(step, Written)]
+    if not isinstance(steps, Iterable) or isinstance(steps, (Mapping, bytes)):
+        raise UsageError(f"{_STEPS}, and not {_kind(steps)}")
+    items: list[object] = list(steps)
+    texts = [step for step in items if isinstance(step, str)]
+    read = [step for step in items if isinstance(step, Written)]
+    strange = [step for step in items if not isinstance(step, (str, Written))]
+    if strange or (texts and read):
+        raise UsageError(f"{_STEPS}{f': {_kind(strange[0])} is none' if strange else ''}")
+    return read or written(texts)
 
 
-def _input(model: Graph, name: str) -> Output:
+_STEPS = "steps are a text such as 'decode-image | rescale(1/255)', or a list of such texts"
+
+
+def _kind(value: object) -> str:
+    """What a caller has given in the place of something else: ``None``, ``int``, ``dict``."""
+    return "None" if value is None else type(value).__name__
+
+
+def _check_model(model: object) -> None:
+    """Raises UsageError where a caller has given another thing than a graph, such as its path."""
+    if not isinstance(model, Graph):
+        raise UsageError(f"the model is a graph, as gds.load(PATH) gives one, and not {_kind(model)}")
+
+
+def _tensor(model: Graph, named: object, what: str) -> Output:
+    """The tensor of MODEL that is meant as WHAT. Raises UsageError, EditError: there is none."""
+    if isinstance(named, Output):
+        return model.output(named)
+    if not isinstance(named, str):
+        raise UsageError(f"the {what} is meant by its name, and not by {_kind(named)}")
+    return model.tensor(tensor_meant(model, named))
+
+
+def _input(model: Graph, name: str | Output) -> Output:
     """The input of MODEL that is meant."""
     if not name:
         return _only([node.output for node in input_nodes(model)], model, "input", advice="name-input")
-    tensor = model.tensor(tensor_meant(model, name))
+    tensor = _tensor(model, name, "input")
     if tensor.node.op not in PLACEHOLDERS:
-        raise EditError(f"{quoted(name)} of {printable(model.source_name)} is {an(tensor.node.op)}, not a Placeholder")
+        told = f"{quoted(tensor.name)} of {printable(model.source_name)} is {an(tensor.node.op)}"
+        raise EditError(f"{told}, not a Placeholder")
     return tensor
 
 
-def _output(model: Graph, name: str) -> Output:
+def _output(model: Graph, name: str | Output) -> Output:
     """The output of MODEL that is meant."""
     if name:
-        return model.tensor(tensor_meant(model, name))
+        return _tensor(model, name, "output")
     return _only(
         [output for node in output_nodes(model) for output in node.outputs], model, "output", advice="name-output"
     )

@@ -32,6 +32,9 @@ def require_bytes(value: Value) -> None:
         raise Unfit(f"decodes one text at a time, and gets {value.told}")
 
 
+ENCODED = "encoded image"
+"""What the bytes of an image are called beside it."""
+DECODED, UPRIGHT = "an image as it lies in its file", "an image as it is looked at"
 _DCT = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
 
 
@@ -41,7 +44,6 @@ _DCT = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
     Parameter("channels", one_of(0, 1, 3, 4), "of the image: 1 grey, 3 RGB, 4 with alpha; 0: those of the file", 3),
     Parameter("format", choice("any", "jpeg", "png", "gif", "bmp"), "what the bytes are", "any"),
     Parameter("dct", choice("accurate", "fast", "default"), "how JPEGs are decoded", "accurate"),
-    Parameter("exif", FLAG, "whether a JPEG is turned upright, as its EXIF header says that it is looked at", False),
     BATCH,
     sides=(FRONT,),
     example="decode-image(channels=3) | resize(224, 224, like=pillow) | rescale(1/255)",
@@ -50,22 +52,17 @@ _DCT = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
     bit. A PNG of 16 bits is what OpenCV makes of it. TensorFlow's own default (dct=default) is off by a few grey
     levels in most values of a JPEG. format=any takes JPEG, PNG and GIF; with dct=default BMP, too, by an op that
     TensorFlow has since 2.3. An image has 3 dimensions (height, width, channels) and values of 0..255, uint8.
-    exif=true gives what Pillow's ImageOps.exif_transpose gives, bit for bit, for all eight orientations; files
-    without EXIF, and those that are no JPEG, are left as they are. A batch is a vector of texts, of images that may
-    have different sizes until a step gives them one.""",
+    Pictures of phones lie on their side as often as not: the step exif behind it turns them upright. A batch is a
+    vector of texts, of images that may have different sizes until a step gives them one.""",
     takes=bytes_in,
     one_by_one=True,
 )
-def decode_image(
-    build: Builder, value: Value, *, channels: int, format: str, dct: str, exif: bool, batch: bool | None
-) -> Value:
+def decode_image(build: Builder, value: Value, *, channels: int, format: str, dct: str, batch: bool | None) -> Value:
     del batch
     require_bytes(value)
     shape: Shape = (-1, -1, channels or -1)
     if format == "gif" and channels not in (0, 3):
         raise Unfit(f"makes 3 channels of a GIF, not {channels}")
-    if exif and format not in ("any", "jpeg"):
-        raise Unfit(f"exif=true is for JPEGs, and format is {format}")
     if format == "bmp":
         tensor = build.add("DecodeBmp", value.tensor, channels=channels)
     elif format == "png":
@@ -77,7 +74,28 @@ def decode_image(
     image = value.but(
         tensor=tensor, dtype=UINT8, shape=shape, layout="HWC", colour=CHANNELS.get(channels, ""), low=0.0, high=255.0
     )
-    return upright(build, value.tensor, image) if exif else image
+    if format not in ("any", "jpeg"):
+        return image
+    return image.but(beside={**value.beside, ENCODED: value}).being(DECODED)
+
+
+@step(
+    "exif",
+    "Turn a JPEG upright, as its EXIF header says that it is looked at.",
+    sides=(FRONT,),
+    example="decode-image | exif | resize(224, 224, like=pillow)",
+    explanation="""
+    It stands right behind decode-image, whose bytes it looks at, too. The image is what Pillow's
+    ImageOps.exif_transpose gives, bit for bit, for all eight orientations; files without EXIF, and those that are no
+    JPEG, are left as they are.""",
+)
+def exif(build: Builder, value: Value) -> Value:
+    if value.is_of == UPRIGHT:
+        raise Unfit("the image is upright already")
+    if value.is_of != DECODED:
+        place = ": it belongs right behind decode-image" if ENCODED in value.beside else ""
+        raise Unfit(f"needs what decode-image (format any or jpeg) makes of a JPEG, and gets {value.told}{place}")
+    return upright(build, value.beside[ENCODED].tensor, value).being(UPRIGHT)
 
 
 @step(

@@ -21,10 +21,10 @@ def parse_raw(text: str) -> Raw:
     Raises:
         UsageError: it is something else.
     """
-    found = _RAW.fullmatch(text)
+    found = _RAW.fullmatch(text) if isinstance(text, str) else None
     dtype = NUMBERS.get(found[1]) if found is not None else None
     if found is None or dtype is None or not dtype.kind:
-        raise UsageError(f"raw {quoted(text)} is not a type and a shape, such as uint8[?,?,3] or string")
+        raise UsageError(f"raw {quoted(str(text))} is not a type and a shape, such as uint8[?,?,3] or string")
     inner = (found[2] or "").strip()
     if inner == "...":
         return Raw(dtype, None)

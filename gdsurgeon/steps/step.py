@@ -123,7 +123,8 @@ class Step:
     def _named(self, name: str, called: str) -> Parameter:
         names = [parameter.name for parameter in self.parameters]
         if name not in names:
-            raise self._error(f"{called} has no parameter {quoted(name)}.{near_miss(name, names)}")
+            told = " That is a step of its own." if name in REGISTERED else near_miss(name, names)
+            raise self._error(f"{called} has no parameter {quoted(name)}.{told}")
         return self.parameters[names.index(name)]
 
     def _read(self, parameter: Parameter, literal: Literal, called: str) -> object:

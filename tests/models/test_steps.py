@@ -51,7 +51,7 @@ JOBS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         ("--input", "input", "--steps", "decode-image | reverse-channels | cast(float32)"),
         ("  input    input  float32 [?,?,3]  ->  string", "3 outputs, 2 samples, bit-identical")),
     "base64 into a detector": (
-        "add-preprocessing", "od_hand_ssd_frozen_synth.pb", ("--steps", "decode-base64 | decode-image(exif=true)"),
+        "add-preprocessing", "od_hand_ssd_frozen_synth.pb", ("--steps", "decode-base64 | decode-image | exif"),
         ("  input    image_tensor  uint8 [?,?,?,3]  ->  string []", "edited(raw) = original(pre(raw)): 5 outputs")),
     "lines of CSV": (
         "add-preprocessing", "t2o_fc_layers.pb", ("--steps", "decode-csv(784) | divide(255)"),

@@ -46,7 +46,7 @@ FIRST: dict[str, Callable[[int], bytes]] = {
     "parse-example(s, type=string) | lookup(words=[dog, cat])": an_example,
     "parse-example(i, type=string) | decode-image": an_example,
     "parse-example(w, type=string) | decode-wav(samples=190, rate=8000)": an_example,
-    "decode-image": picture, "decode-image(exif=true, channels=1)": picture,
+    "decode-image": picture, "decode-image(channels=1) | exif": picture,
     "decode-wav(samples=190)": sound, "decode-wav(samples=250, rate=8000, channels=2)": sound, "decode-wav": sound,
     "lookup(words=['1,-2.5,1', x], first=1, default=0)": line,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Steps against what Pillow, OpenCV, torchvision, Keras and tf.image give: goldens that scripts/make_step_goldens.py has made."""
+"""Steps against what other libraries give: goldens that scripts/make_step_goldens.py has made."""
 
 from __future__ import annotations
 

@@ -229,7 +229,14 @@ REFUSED = {
     f"decode-csv(3, type=string) | {LOOKUP})": "the steps give int64 [?,3], and 'x' takes float32 [?,3]",
     "lookup(file=missing.txt)": "lookup: missing.txt cannot be opened: no such file",
     "decode-base64 | lookup": "lookup: takes file=FILE or words=[...]: one of the two",
-    "decode-image(format=png, exif=true)": "decode-image: exif=true is for JPEGs, and format is png",
+    "decode-image(format=png) | exif":
+        "exif: needs what decode-image (format any or jpeg) makes of a JPEG, and gets uint8 [?,?,3]",
+    "decode-image | resize(4, 4, like=keras) | exif": "exif: needs what decode-image (format any or jpeg) makes of a "
+                                                      "JPEG, and gets uint8 [4,4,3]: it belongs right behind decode-",
+    "decode-image | exif | exif": "exif (step 3): the image is upright already",
+    "exif": "exif: needs what decode-image (format any or jpeg) makes of a JPEG, and gets float32 [?,3]",
+    "decode-image(exif=true)": "decode-image has no parameter 'exif'. That is a step of its own.",
+    "decode-image | antialias": "there is no step 'antialias'. It is a parameter of resize, short-side, letterbox.",
 }  # fmt: skip
 
 
