@@ -55,6 +55,8 @@ class SameOutputs(Claim):
         measured: whether the time that both graphs take is part of what is asked.
         as_written: whether calls of functions are kept from optimising these by themselves.
         judged: whether a difference is a failure; else it is measured, and all that is claimed is that it runs.
+        deployed: whether both are compared as they are deployed, too: optimised by TensorFlow, within a tolerance. Bit
+            for bit they are equal without the kernels of oneDNN at the latest, which depend on more than a node.
     """
 
     rtol: float = 0.0
@@ -65,6 +67,7 @@ class SameOutputs(Claim):
     measured: bool = False
     as_written: bool = False
     judged: bool = True
+    deployed: bool = False
 
 
 class SameShapes(Claim):
@@ -84,7 +87,7 @@ class SameGiven(Claim):
         beside: tensors of the edited graph that must be there in the same run.
         constants: values (serialised AttrValues) that constants of the edited graph have.
         parts: graphs that were added, each held against what it gives on its own for what it is given there.
-        as_written: as in `SameOutputs`.
+        as_written, deployed: as in `SameOutputs`.
     """
 
     given: Mapping[str, str]
@@ -95,6 +98,7 @@ class SameGiven(Claim):
     constants: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[SamePart] = ()
     as_written: bool = False
+    deployed: bool = False
 
 
 @dataclass(eq=False, repr=False)

@@ -64,5 +64,6 @@ def _claim(claims: Sequence[Claim]) -> Claim:
         atol=max(claim.atol for claim in same),
         even_alone=all(claim.even_alone for claim in same),
         as_written=any(claim.as_written for claim in same),
+        deployed=any(claim.deployed for claim in same),
         judged=all(claim.judged for claim in same),
     )

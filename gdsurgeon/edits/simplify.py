@@ -112,9 +112,9 @@ def _simplified(graph: Graph, ends: Sequence[Output], chosen: Sequence[str], was
         draft.counts[FUNCTIONS] = len(intent.functions.removed)
     if not graph.is_changed:
         raise NothingToDo("nothing would change: there is nothing to be made simpler")
-    claim: Claim = SameOutputs()
+    claim: Claim = SameOutputs(deployed=True)
     if ends:
-        claim = SameGiven({}, tuple((end.name, end.name) for end in ends), equation(()))
+        claim = SameGiven({}, tuple((end.name, end.name) for end in ends), equation(()), deployed=True)
     return EditResult(intent, (claim,), _warnings(was, now), told=[*_told(draft), *_table(was, now)])
 
 

@@ -86,6 +86,7 @@ class Executor(Closing):
             allow_ops=settings.allow_ops,
             target=settings.target,
             reads=settings.reads,
+            onednn=settings.onednn,
         )
         self._loads: dict[str, Pending[None]] = {}
         self._loaders: dict[str, Callable[[], Pending[None]]] = {}

@@ -352,4 +352,5 @@ def _same_twice(first: SameOutputs | None, later: SameOutputs | None) -> SameOut
     return SameOutputs(
         even_alone=first.even_alone and later.even_alone,
         as_written=first.as_written or later.as_written,
+        deployed=first.deployed or later.deployed,
     )

@@ -88,6 +88,22 @@ class Timing(NamedTuple):
     runs: int
 
 
+class Deployed(NamedTuple):
+    """How two graphs compare that TensorFlow has optimised (Grappler), as they are deployed.
+
+    Attributes:
+        tolerance: as rtol and atol.
+        difference: the largest absolute difference.
+        compared: how many tensors were compared.
+        why_not: why that could not be done, '' where it was.
+    """
+
+    tolerance: float
+    difference: float = 0.0
+    compared: int = 0
+    why_not: str = ""
+
+
 class MemoryUse(NamedTuple):
     """What a run of the edited graph takes, and of the original where that was asked; both optimised by TensorFlow.
 
@@ -138,6 +154,9 @@ class Proof(Data):
         served: what tf.saved_model.load makes of the result, where its functions are others.
         released: what another release makes of it, where that was asked.
         judged: whether outputs that differ are a failure; else how they differ is measured, and shows nothing.
+        onednn_difference: where outputs are bit-identical without the kernels of oneDNN alone: by how much they differ
+            with these.
+        deployed: how the graphs compare as they are deployed, where that is claimed.
     """
 
     level: str
@@ -169,6 +188,8 @@ class Proof(Data):
     served: str = ""
     released: str = ""
     judged: bool = True
+    onednn_difference: float = 0.0
+    deployed: Deployed | None = None
 
     @property
     def where(self) -> str:
@@ -213,6 +234,8 @@ class Proof(Data):
             "largest_difference": self.largest_difference if self.compared else None,
             "judged": self.judged,
             "tolerance": {"rtol": self.rtol, "atol": self.atol} if self.rtol or self.atol else None,
+            **({"onednn_difference": self.onednn_difference} if self.onednn_difference else {}),
+            **({"deployed": self.deployed._asdict()} if self.deployed is not None else {}),
             "timing": self.timing._asdict() if self.timing is not None else None,
             "memory": self.memory._asdict() if self.memory is not None else None,
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
@@ -248,7 +271,14 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
         out.needed = max(out.needed, proof.needed)
         out.judged = out.judged and proof.judged
         out.largest_difference = max(out.largest_difference, proof.largest_difference)
+        out.onednn_difference = max(out.onednn_difference, proof.onednn_difference)
+        out.deployed = worse(out.deployed, proof.deployed)
     return out
+
+
+def worse(first: Deployed | None, later: Deployed | None) -> Deployed | None:
+    """Of two pieces the one of which less can be said."""
+    return max(filter(None, (first, later)), key=lambda each: (bool(each.why_not), each.difference), default=None)
 
 
 def difference(comparison: Comparison) -> str:

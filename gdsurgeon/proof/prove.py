@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from gdsurgeon.edits.claims import (
@@ -35,10 +36,11 @@ from gdsurgeon.proof.claims.same_piece import same_piece_trial
 from gdsurgeon.proof.claims.same_shapes import same_shapes_trial
 from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
 from gdsurgeon.proof.claims.unchanged import unchanged_trial
+from gdsurgeon.proof.deployed import as_deployed, is_deployed, without_onednn
 from gdsurgeon.proof.engine import Engine
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.loading import await_loaded
-from gdsurgeon.proof.proof import DiffersError, Proof, merged
+from gdsurgeon.proof.proof import Deployed, DiffersError, Proof, merged, worse
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext
 
 
@@ -74,6 +76,7 @@ def prove(executor: Executor, change: Change, overrides: Overrides) -> Proof:
     try:
         tried = list(_tried(context, change.result.claims))
         proof = merged([found for _, found in tried])
+        proof.deployed = _deployed(context, tried)
     except DiffersError as differs:
         finish(differs.proof, executor, device, started)
         raise
@@ -107,12 +110,30 @@ def _reach_more(context: TrialContext, proof: Proof, engine: Engine | None) -> N
 def _tried(context: TrialContext, claims: Sequence[Claim]) -> Iterator[tuple[Engine, Proof]]:
     """Each claim, tried, and its proof; what one leaves behind in the graphs is not there for the next."""
     for claim in claims:
-        trial = _TRIALS[type(claim)](context, claim)
-        engine = Engine(context.executor, trial)
-        yield engine, engine.run()
-        if claim is not claims[-1] and any(run.subject.plan.keeps_state for run in trial.runs):
+        engine = Engine(context.executor, _trial(claim, context))
+        try:
+            proof = engine.run()
+        except DiffersError as differs:
+            if not is_deployed(claim):
+                raise
+            proof = without_onednn(context, partial(_trial, claim), differs)
+        yield engine, proof
+        if claim is not claims[-1] and any(run.subject.plan.keeps_state for run in engine.trial.runs):
             for key in (ORIGINAL, EDITED):
                 context.executor.load_again(key)
+
+
+def _trial(claim: Claim, context: TrialContext) -> Trial:
+    return _TRIALS[type(claim)](context, claim)
+
+
+def _deployed(context: TrialContext, tried: Sequence[tuple[Engine, Proof]]) -> Deployed | None:
+    """How the graphs compare as they are deployed, where a claim is about that."""
+    found: Deployed | None = None
+    for claim, (engine, proof) in zip(context.change.result.claims, tried, strict=True):
+        if is_deployed(claim) and engine.trial.runs and engine.proof.samples and proof.compared:
+            found = worse(found, as_deployed(context, engine))
+    return found
 
 
 def finish(proof: Proof, executor: Executor, device: str, started: float) -> None:

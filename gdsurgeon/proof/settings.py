@@ -29,6 +29,7 @@ class Settings(NamedTuple):
         reads: files and folders that the graphs may read: a checkpoint, assets.
         release: the folder of the libraries of another release that runs them, see `gdsurgeon.runtime.released`.
         target: a ``grpc://host:port`` of the TensorFlow server that runs them; '' is this machine.
+        onednn: whether TensorFlow may take kernels of oneDNN, as it does where it is not told otherwise.
     """
 
     device: str = "cpu"
@@ -42,3 +43,4 @@ class Settings(NamedTuple):
     reads: tuple[str, ...] = ()
     target: str = ""
     release: str = ""
+    onednn: bool = True

@@ -120,6 +120,7 @@ class Worker(Closing):
         allow_ops: leave files and the network open to the process, which is locked in otherwise.
         target: the 'grpc://host:port' of the TensorFlow server that sessions may have; '' for none.
         reads: files and folders that graphs may read.
+        onednn: let TensorFlow take kernels of oneDNN, where it would by itself.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Worker(Closing):
         allow_ops: bool = False,
         target: str = "",
         reads: Sequence[str] = (),
+        onednn: bool = True,
     ) -> None:
         self._reads = [os.path.abspath(path) for path in reads]
         self._cpu_only = device.lower() == "cpu" or device.upper().startswith("/DEVICE:CPU")
@@ -140,6 +142,7 @@ class Worker(Closing):
         self._verbose = verbose
         self._allow_ops = allow_ops
         self._target = target
+        self._onednn = onednn
         self._channel: Channel | None = None
         self._pid: int | None = None
         self._owner = os.getpid()  # a fork of this process must not end the child along with itself
@@ -199,7 +202,7 @@ class Worker(Closing):
         return os.posix_spawn(
             sys.executable or "python3",
             [sys.executable or "python3", *flags, "-c", boot],
-            environment(self._verbose, self._cpu_only, self._runtime),
+            environment(self._verbose, self._cpu_only, self._runtime, onednn=self._onednn),
             # All other descriptors are closed: Python opens none that a child inherits.
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, log_fd, 1),

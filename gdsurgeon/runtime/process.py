@@ -31,8 +31,10 @@ PRELOADED = "preloaded.so"
 """A library in the folder of a release that is to be loaded before it."""
 
 
-def environment(verbose: bool, cpu_only: bool, runtime: str | None = None) -> dict[str, str]:
-    """The environment of the child; RUNTIME may be the folder of a release."""
+def environment(
+    verbose: bool, cpu_only: bool, runtime: str | None = None, *, onednn: bool = True
+) -> dict[str, str]:
+    """The environment of the child. RUNTIME may be the folder of a release; ONEDNN: whether its kernels are taken."""
     out = dict(os.environ)
     if memory_budget() >= _ROOMY and not is_memory_limited():
         out.setdefault("GLIBC_TUNABLES", _ALLOCATION)
@@ -42,6 +44,8 @@ def environment(verbose: bool, cpu_only: bool, runtime: str | None = None) -> di
         out["CUDA_VISIBLE_DEVICES"] = "-1"
     else:
         out.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # not all of it for a short check
+    if not onednn:
+        out["TF_ENABLE_ONEDNN_OPTS"] = "0"
     library = os.path.join(runtime or "", PRELOADED)
     if runtime and os.path.exists(library):
         out["LD_PRELOAD"] = library

@@ -161,6 +161,8 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
         what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
     yield "proven", f"{what} {where}"
+    if proof.deployed is not None:
+        yield "deployed", deployed(proof)
     yield from _elsewhere(proof)
 
 
@@ -278,11 +280,25 @@ def _memory(use: MemoryUse) -> Iterator[tuple[str, str]]:
 
 def equality(proof: Proof) -> str:
     """How equal the outputs are."""
+    if proof.onednn_difference:
+        return f"bit-identical without oneDNN, and with its kernels but for up to {proof.onednn_difference:.3g}"
     if not proof.rtol and not proof.atol:
         return "bit-identical"
     if not proof.largest_difference:
         return f"equal (allowed were rtol {proof.rtol:g}, atol {proof.atol:g})"
     return f"within rtol {proof.rtol:g}, atol {proof.atol:g}: they differ by up to {proof.largest_difference:.3g}"
+
+
+def deployed(proof: Proof) -> str:
+    """How the graphs compare as TensorFlow deploys them."""
+    found = proof.deployed
+    assert found is not None
+    if found.why_not:
+        return f"optimised by Grappler the two were not compared: {printable(found.why_not)}"
+    same = "bit-identical"
+    if found.difference:
+        same = f"within rtol and atol {found.tolerance:g}: they differ by up to {found.difference:.3g}"
+    return f"optimised by Grappler, with the kernels that TensorFlow takes: {same}"
 
 
 def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = None) -> dict[str, Json]:

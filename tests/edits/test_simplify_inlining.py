@@ -57,7 +57,7 @@ def test_calls_are_gone_with_their_functions() -> None:
     found, result = simplified(*records)
     assert graphs.names(found) == ["x", "k", "d", "y"]
     assert functions_of(found) == []
-    assert result.claims == (SameOutputs(as_written=True),)
+    assert result.claims == (SameOutputs(as_written=True, deployed=True),)
     assert (result.intent.removed, result.intent.added) == (["c"], ["k", "d"])
     assert result.told[0] == ("inlined", "1 call")
     assert run(found, "y", **FED) == run(graph_bytes(*records), "y", **FED)

@@ -21,8 +21,8 @@ class LentWorker(Worker):
     It ends where it may not be as good as new: where it has been waited for in vain, where a message was interrupted.
     """
 
-    def __init__(self, runtime: str | None, reads: Sequence[str] = ()) -> None:
-        super().__init__(runtime=runtime, reads=reads)
+    def __init__(self, runtime: str | None, reads: Sequence[str] = (), *, onednn: bool = True) -> None:
+        super().__init__(runtime=runtime, reads=reads, onednn=onednn)
         self.lent = False
         self._talking = False  # left so where an exception has come in between
         self._graphs: set[str] = set()
@@ -84,23 +84,25 @@ def lent_worker(
     runtime: str | None = None,
     verbose: bool = False,
     reads: Sequence[str] = (),
+    onednn: bool = True,
     **opening: Any,
 ) -> Worker:
     """What stands in for Worker: one that is free, or a new one; one of its own where it is to be a special one."""
     is_special = bool(device != "cpu" or op_libraries or verbose or any(opening.values()))
     is_elsewhere = any(not os.path.abspath(path).startswith(readable()) for path in reads)
     if is_special or is_elsewhere:
-        return Worker(device, op_libraries, runtime, verbose, reads=reads, **opening)
+        return Worker(device, op_libraries, runtime, verbose, reads=reads, onednn=onednn, **opening)
     runtime = runtime or os.environ.get(RUNTIME)
     # TensorFlow's Python package takes seconds to come up: one process is for those who read files and for others.
     read = readable() if reads or runtime == "python" else ()
     told = tuple((key, os.environ[key]) for key in sorted(os.environ) if key.startswith(_TOLD) and key != RUNTIME)
-    workers = [worker for worker in _workers.get((runtime, read, told), ()) if not worker.ended]
+    kind = (runtime, read, told, onednn)
+    workers = [worker for worker in _workers.get(kind, ()) if not worker.ended]
     worker = next((worker for worker in workers if not worker.lent), None)
     if worker is None:
-        worker = LentWorker(runtime, read)
+        worker = LentWorker(runtime, read, onednn=onednn)
         workers.append(worker)
-    _workers[runtime, read, told] = workers
+    _workers[kind] = workers
     worker.lent = True
     return worker
 

@@ -1,0 +1,95 @@
+"""What is claimed to be exact, where kernels round: without those of oneDNN, and as graphs are deployed.
+
+Bit for bit two graphs are compared as they are written, on the kernels that TensorFlow takes by itself. Which kernel of
+oneDNN it takes, and what it merges, depends on more than a node: whether a filter is a constant, what stands behind.
+Where that is all by which they differ, they are compared bit for bit by a process that does without oneDNN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+
+from gdsurgeon.edits.claims import Claim, SameGiven, SameOutputs
+from gdsurgeon.errors import NotValidatedError
+from gdsurgeon.proof.engine import Engine
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.models.compare_models import OPTIMIZED_TOLERANCE, optimized_again
+from gdsurgeon.proof.proof import Deployed, DiffersError, Proof
+from gdsurgeon.proof.restored import with_restoring
+from gdsurgeon.proof.subject import Subject
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext, both_load
+from gdsurgeon.wire.write import read_chunks
+
+KEYS = {ORIGINAL: "original, optimised", EDITED: "edited, optimised"}
+"""What the graphs are called in the executor where TensorFlow optimises them."""
+
+
+def is_deployed(claim: Claim) -> bool:
+    """Whether a claim is one about the graphs as they are deployed, too."""
+    return isinstance(claim, SameOutputs | SameGiven) and claim.deployed
+
+
+def without_onednn(context: TrialContext, make: Callable[[TrialContext], Trial], differs: DiffersError) -> Proof:
+    """The proof by a process that does without oneDNN, where with it the graphs differ as by rounding.
+
+    Args:
+        context: of the claim.
+        make: makes its trial.
+        differs: that they differ with oneDNN.
+
+    Raises:
+        DiffersError: DIFFERS, where it is more than that; or they differ without oneDNN as well.
+    """
+    settings = context.executor.settings
+    if not settings.onednn or settings.target or not _is_rounding(differs.proof):
+        raise differs
+    change = context.change
+    with Executor(settings._replace(onednn=False)) as other:
+        other.progress = context.executor.progress
+        other.load_source(ORIGINAL, change.before)
+        other.load_graph(EDITED, change.after)
+        proof = Engine(other, make(context._replace(executor=other))).run()
+    proof.onednn_difference = differs.proof.largest_difference
+    return proof
+
+
+def _is_rounding(proof: Proof) -> bool:
+    found = [output.comparison for output in proof.compared]
+    return all(each is None or each.equal or (each.needed or 1.0) <= OPTIMIZED_TOLERANCE for each in found)
+
+
+def as_deployed(context: TrialContext, engine: Engine) -> Deployed:
+    """Compares both graphs once more, optimised by TensorFlow, on the first feed of a trial that has shown them equal.
+
+    Raises:
+        ValidationError: the edited graph does not run then, or they differ by more than optimising may do.
+    """
+    executor, change = context.executor, context.change
+    executor.load_source(KEYS[ORIGINAL], change.before, optimize=True)
+    if not executor.is_barred(KEYS[EDITED], change.after):
+        data = with_restoring(change.after, read_chunks(change.after.chunks()))
+        executor.load_bytes(KEYS[EDITED], data, optimize=True)
+    runs = [replace(run, subject=_under(run.subject)) for run in engine.trial.runs]
+    loads = {KEYS[key]: what for key, what in both_load(change).items()}
+    trial = replace(optimized_again(engine.trial), runs=runs, loads=loads, samples=1, first=None, otherwise=None)
+    again = Engine(executor, trial)
+    try:
+        proof = again.run()
+    except NotValidatedError as error:
+        return Deployed(OPTIMIZED_TOLERANCE, why_not=error.message)
+    except DiffersError as differs:
+        differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
+        raise
+    finally:
+        for key in KEYS.values():
+            executor.unload(key)
+    return Deployed(OPTIMIZED_TOLERANCE, proof.largest_difference, len(proof.compared))
+
+
+def _under(subject: Subject) -> Subject:
+    """SUBJECT, run with the graph that TensorFlow optimises."""
+    out = copy(subject)
+    out.key = KEYS.get(subject.key, subject.key)
+    return out

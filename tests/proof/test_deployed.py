@@ -1,0 +1,99 @@
+"""Exact edits where kernels round: once more without those of oneDNN, and as graphs are deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support import graphs
+from support.graphs import FLOAT, const, graph, graph_bytes, identity, node, placeholder
+from support.workers import lent_worker
+
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import ValidationError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof import executor as executor_module
+from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.proof import DiffersError, Proof
+from gdsurgeon.proof.prove import prove
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.trial import EDITED, ORIGINAL
+from gdsurgeon.view.summary import proof_entries
+
+pytestmark = pytest.mark.tensorflow
+X = placeholder("x", FLOAT, (-1, 3))
+NEAR, FAR = 1 + 3e-6, 1.5
+
+
+def model(weight: float = 1.0, *, simple: bool = False) -> bytes:
+    weights = const("w", [weight, 2.0, -1.0], FLOAT, (3, 1))
+    ends = [node("y", "MatMul", ["x", "w" if simple else "i"], T=FLOAT, transpose_a=False, transpose_b=False)]
+    return graph_bytes(X, weights, *([] if simple else [identity("i", "w")]), *ends)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Of each process that was asked for, whether it may take oneDNN."""
+    found: list[bool] = []
+
+    def worker(*args: object, onednn: bool = True, **options: object) -> object:
+        found.append(onednn)
+        return lent_worker(*args, onednn=onednn, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(executor_module, "Worker", worker)
+    yield found
+
+
+def proven(found: Graph, loaded: bytes) -> Proof:
+    """The proof that FOUND is simplified, by a process in which TensorFlow has taken LOADED for the result."""
+    change = edited(found, simplify(found))
+    with Executor(Settings()) as executor:
+        executor.load_source(ORIGINAL, change.before)
+        executor.load_bytes(EDITED, loaded)
+        return prove(executor, change, Overrides())
+
+
+def test_one_process_does_where_all_is_bit_identical(asked: list[bool]) -> None:
+    proof = proven(graph(*_records(model())), model(simple=True))
+    assert asked == [True]
+    assert proof.deployed is not None and proof.deployed.difference == 0.0 and proof.deployed.compared == 1
+    lines = dict(proof_entries(proof))
+    assert "bit-identical (CPU" in lines["proven"] and "bit-identical" in lines["deployed"]
+
+
+def _records(data: bytes) -> list[bytes]:
+    return [graphs.encode_len(1, body) for body in graphs.bodies(data)]
+
+
+def test_what_rounds_otherwise_is_compared_without_onednn(asked: list[bool]) -> None:
+    proof = proven(graph(*_records(model())), model(NEAR, simple=True))
+    assert asked == [True, False]
+    assert 0 < proof.onednn_difference < 1e-4
+    assert "bit-identical without oneDNN, and with its kernels but for up to" in dict(proof_entries(proof))["proven"]
+    assert proof.as_json()["onednn_difference"] == proof.onednn_difference
+
+
+def test_what_differs_without_onednn_is_wrong(asked: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Executor, "load_graph", lambda self, key, _: self.load_bytes(key, model(NEAR, simple=True)))
+    with pytest.raises(DiffersError, match="differs"):
+        proven(graph(*_records(model())), model(NEAR, simple=True))
+    assert asked == [True, False]
+
+
+def test_what_differs_by_more_than_rounding_is_wrong_at_once(asked: list[bool]) -> None:
+    with pytest.raises(DiffersError, match="differs"):
+        proven(graph(*_records(model())), model(FAR, simple=True))
+    assert asked == [True]
+
+
+def test_what_differs_as_it_is_deployed_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = Executor.load_bytes
+
+    def wrong(self: Executor, key: str, data: bytes, *, optimize: bool = False) -> None:
+        load(self, key, model(FAR, simple=True) if optimize else data, optimize=optimize)
+
+    monkeypatch.setattr(Executor, "load_bytes", wrong)
+    with pytest.raises(ValidationError, match="the doing of TensorFlow's optimiser"):
+        proven(graph(*_records(model())), model(simple=True))
