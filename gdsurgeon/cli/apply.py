@@ -8,14 +8,30 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
-from gdsurgeon.cli.options import edit_options, pair
+from gdsurgeon.cli.options import edit_options
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
 
 
-@click.command("apply", cls=Command)
+class _Apply(Command):
+    """Says what is missing where no argument is given: with --check that is SCRIPT."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_checked = "--check" in args
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            missing = (
+                "SCRIPT is missing: apply --check SCRIPT says what is wrong with it"
+                if is_checked
+                else "MODEL and SCRIPT are missing: apply MODEL SCRIPT"
+            )
+            raise UsageError(missing, hint="gdsurgeon apply --help") from error
+
+
+@click.command("apply", cls=_Apply)
 @edit_options
 @click.argument("script", shell_complete=files, required=False)
 @click.option("--set", "variables", metavar="VAR=VALUE", multiple=True, help="Give $VAR in SCRIPT a value.")
@@ -40,10 +56,9 @@ def command(
     Example:
       gdsurgeon apply model.pb fix.gds -o fixed.pb
     """
-    import os
-
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.cli.script_edits import ScriptEdits
+    from gdsurgeon.cli.script_variables import Variables
     from gdsurgeon.cli.terminal import terminal
 
     if script is None and not check:
@@ -51,9 +66,8 @@ def command(
     path = request.model if script is None else script
     if path == "-" and request.model == "-" and script is not None:
         raise UsageError("MODEL and SCRIPT cannot both come from standard input")
-    named = dict(os.environ) | dict(pair(text, "--set", form="VAR=VALUE") for text in variables)
     edits = ScriptEdits(path, request, context)
-    instructions = edits.read(named)
+    instructions = edits.read(Variables(variables))
     if check:
         terminal.summary([f"{edits.name}  {len(instructions)} edit{'s' * (len(instructions) != 1)}, nothing wrong"])
         return

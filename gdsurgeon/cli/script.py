@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from gdsurgeon.cli.script_words import Part, Word, check_is_edit, spelt, steps_text
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.text import near_miss
 
@@ -12,6 +14,8 @@ _ESCAPED_IN_QUOTES = '"\\$`\n'
 """What a backslash takes its meaning from between double quotes; before all else it stands for itself."""
 
 TYPOGRAPHIC = "“”„‘’‚«»"
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a variable is called."""
 
 
 class ScriptLine(NamedTuple):
@@ -40,33 +44,46 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
 
     The rules are those of a POSIX shell, as far as they go: ``#`` begins a comment, a backslash at the end of a line
     joins the next one, quotes keep words together, ``$NAME`` and ``${NAME}`` stand for a variable but between single
-    quotes. The value of a variable is one word, or a part of it, whatever it holds.
+    quotes. The value of a variable is one word, or a part of it, whatever it holds; among the arguments of a step it is
+    one argument. What would have a shell do more than run a command is a fault.
     """
     out: list[ScriptLine | Fault] = []
-    for number, joined in _logical_lines(text):
+    for number, joined, not_last in _logical_lines(text):
+        if not_last:
+            what = "a blank stands behind the backslash: as the last character it continues the line"
+            out.append(Fault(not_last, what))
+            continue
         try:
             words, end = _words(joined, variables)
+            check_is_edit(words)
+            is_steps = [spelt(word) == "--steps" for word in ((), *words)]
+            listed = [
+                steps_text(word) if follows or spelt(word).startswith("--steps=") else spelt(word)
+                for word, follows in zip(words, is_steps, strict=False)
+            ]
         except UsageError as error:
             out.append(Fault(number, error.message))
             continue
-        if words:
-            out.append(ScriptLine(number, " ".join(joined[:end].split()), tuple(words)))
+        if listed:
+            out.append(ScriptLine(number, " ".join(joined[:end].split()), tuple(listed)))
     return out
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with those that continue them, and the number of the first."""
-    held, first = "", 0
+def _logical_lines(text: str) -> Iterator[tuple[int, str, int]]:
+    """Lines with those that continue them, the number of the first, and of one that a blank keeps from being last."""
+    held, first, not_last = "", 0, 0
     for number, line in enumerate(text.split("\n"), 1):
         first = first or number
         held += line.removesuffix("\r")
-        if held.endswith("\\") and _is_continued(held):
-            held = held[:-1]
+        bare = held.rstrip()
+        if bare.endswith("\\") and _is_continued(bare):
+            not_last = not_last or (number if bare != held else 0)
+            held = bare[:-1]
             continue
-        yield first, held
-        held, first = "", 0
-    if held:
-        yield first, held
+        yield first, held, not_last
+        held, first, not_last = "", 0, 0
+    if held or not_last:
+        yield first, held, not_last
 
 
 def _is_continued(line: str) -> bool:
@@ -89,21 +106,24 @@ def _is_continued(line: str) -> bool:
     return False
 
 
-def _words(line: str, variables: Mapping[str, str]) -> tuple[list[str], int]:
+def _words(line: str, variables: Mapping[str, str]) -> tuple[list[Word], int]:
     """The words of LINE, and where a comment begins, or the line ends. Raises UsageError."""
-    words: list[str] = []
-    word: list[str] = []
+    words: list[Word] = []
+    word: list[Part] = []
     is_word, quote, at = False, "", 0
     while at < len(line):
         char = line[at]
         at += 1
+        kind = "quoted" if quote else "bare"
         if quote == "'":
             quote, taken = ("", "") if char == "'" else (quote, char)
         elif char == "\\" and at < len(line) and (not quote or line[at] in _ESCAPED_IN_QUOTES):
-            taken, is_word = line[at], True
+            taken, is_word, kind = line[at], True, "quoted"
             at += 1
         elif char == "$":
+            start = at
             taken, at = _variable(line, at, variables)
+            kind = "value" if at > start else kind
             is_word = True
         elif quote:
             quote, taken = ("", "") if char == quote else (quote, char)
@@ -111,7 +131,7 @@ def _words(line: str, variables: Mapping[str, str]) -> tuple[list[str], int]:
             quote, taken, is_word = char, "", True
         elif char.isspace():
             if is_word:
-                words.append("".join(word))
+                words.append(tuple(word))
             word, is_word, taken = [], False, ""
         elif char == "#" and not is_word:
             return words, at - 1
@@ -119,10 +139,13 @@ def _words(line: str, variables: Mapping[str, str]) -> tuple[list[str], int]:
             if char in TYPOGRAPHIC and not is_word:
                 raise UsageError(f"a typographic quote {char}: ' and \" are quotes")
             taken, is_word = char, True
-        word.append(taken)
+        if taken or kind == "value":
+            word.append(Part(taken, kind))
     if quote:
-        raise UsageError(f"a quote {quote} is not closed")
-    return words + ["".join(word)] * is_word, len(line)
+        raise UsageError(
+            f'a quote {quote} is not closed: the line ends; between " and " a backslash at its end continues it'
+        )
+    return words + [tuple(word)] * is_word, len(line)
 
 
 def _variable(line: str, at: int, variables: Mapping[str, str]) -> tuple[str, int]:
@@ -131,19 +154,18 @@ def _variable(line: str, at: int, variables: Mapping[str, str]) -> tuple[str, in
     Raises:
         UsageError: there is no such variable.
     """
-    if at < len(line) and line[at] == "{":
+    if line[at : at + 1] == "(":
+        raise UsageError("$(...) runs nothing: --set VAR=VALUE gives $VAR a value")
+    if line[at : at + 1] == "{":
         end = line.find("}", at)
-        name = line[at + 1 : end]
-        if end < 0 or not name.isidentifier():
+        name, after = line[at + 1 : end], end + 1
+        if end < 0 or VARIABLE.fullmatch(name) is None:
             raise UsageError("${...} names no variable")
-        after = end + 1
     else:
-        after = at
-        while after < len(line) and (line[after].isalnum() or line[after] == "_") and line[after].isascii():
-            after += 1
-        name = line[at:after]
-        if not name or name[0].isdigit():
+        found = VARIABLE.match(line, at)
+        if found is None:
             return "$", at
+        name, after = found[0], found.end()
     if name not in variables:
         raise UsageError(f"the variable {quoted(name)} is not set.{near_miss(name, list(variables))}".rstrip("."))
     return variables[name], after

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,15 @@ import click
 
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.script import Fault, ScriptLine, read_script
+from gdsurgeon.cli.script_file import check_names_edits, read_text
+from gdsurgeon.cli.script_variables import Variables
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.files import saved_model_at
 from gdsurgeon.container.load import meta_of
-from gdsurgeon.errors import GdsurgeonError, InputError, Line, UsageError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, Line, UsageError, printable, quoted
 from gdsurgeon.operation.sequence import Edit, Instruction
-from gdsurgeon.wire.source import STANDARD_INPUT, open_source
+from gdsurgeon.text import first_lines
+from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 
 ENDS = ("saved_model", "slim")
 """Forms of which nothing is edited further."""
+
+MOST_FAULTS = 20
+"""Lines that are told of those with which something is wrong, behind the first."""
 
 _OWN = frozenset(("model", "require_change"))
 """Of the options that all edits share those that a line may have."""
@@ -42,17 +48,20 @@ class ScriptEdits:
     """
 
     def __init__(self, path: str, request: Request, context: click.Context) -> None:
-        self.name = "<stdin>" if path in STANDARD_INPUT else path
+        self.name = STANDARD_INPUT_NAME if path in STANDARD_INPUT else path
+        self._has_model = context.params["script"] is not None
+        self._hint = "MODEL comes first, then SCRIPT" if self._has_model else "--check takes a SCRIPT"
         self._path = path
         self._folder = os.getcwd() if path in STANDARD_INPUT else os.path.dirname(os.path.abspath(path))
         self._request = request
         self._context = context
         self._taken: list[tuple[Request, Edit]] = []
         self._reads_input = "the script" if path in STANDARD_INPUT else ""
+        self._is_ended = False
         if self._folder != os.getcwd() and request.model not in STANDARD_INPUT:
             _have_found(request)
 
-    def read(self, variables: Mapping[str, str]) -> list[Instruction]:
+    def read(self, variables: Variables) -> list[Instruction]:
         """The instructions of the script, in which VARIABLES have their values.
 
         Raises:
@@ -60,10 +69,16 @@ class ScriptEdits:
             InputError: the script cannot be read.
             UsageError: it holds no edit.
         """
-        text = self._text()
+        text = read_text(self._path, self._hint)
+        if self._path not in STANDARD_INPUT:
+            self._request.others += (self._path,)
+        lines = read_script(text, variables)
+        group = self._context.parent
+        assert group is not None and isinstance(group.command, click.Group)
+        check_names_edits(self.name, lines, group.command.list_commands(group), self._hint)
         out: list[Instruction] = []
         faults: list[GdsurgeonError] = []
-        for line in read_script(text, variables):
+        for line in lines:
             called = f"{self.name}:{line.number}"
             try:
                 out.append(self._instruction(line, called, out))
@@ -71,29 +86,23 @@ class ScriptEdits:
                 error.place_at(called)
                 faults.append(error)
         terminal.command = "apply"
+        try:
+            variables.check_used(self.name, text)
+        except UsageError as error:
+            faults.append(error)
         if faults:
-            faults[0].details = (*faults[0].details, *(printable(error.message) for error in faults[1:]))
+            others = first_lines([printable(error.message) for error in faults[1:]], MOST_FAULTS, "other lines")
+            faults[0].details = (*faults[0].details, *others)
             raise faults[0]
         if not out:
             raise UsageError(f"{printable(self.name)} holds no edit")
         return out
 
-    def _text(self) -> str:
-        with closing(open_source(self._path)) as source:
-            data = source.read(0, source.size)
-        if self._path not in STANDARD_INPUT:
-            self._request.others += (self._path,)
-        try:
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            text = f"{printable(self.name)} is no script: it is not UTF-8 text"
-            raise InputError(text, hint="MODEL comes first, then SCRIPT") from error
-
     def inherited(self, request: Request) -> Request:
         """The request of a line, which says REQUEST: it is that of the whole, but for what is the line's own."""
         return replace(
             self._request, require_change=request.require_change or self._request.require_change,
-            others=(), report=None, functions=(), form="model",
+            others=(), report=None, functions=(), form="model", mends=False,
         )  # fmt: skip
 
     def take(self, request: Request, edit: Edit) -> None:
@@ -104,7 +113,8 @@ class ScriptEdits:
         """The instruction that LINE is. Raises GdsurgeonError."""
         if isinstance(line, Fault):
             raise UsageError(line.message)
-        if earlier and earlier[-1].form in ENDS:
+        if earlier and earlier[-1].form in ENDS and not self._is_ended:
+            self._is_ended = True  # said once, of however many lines
             raise UsageError(f"what {earlier[-1].called} makes is not edited further: that line has to be the last")
         if self._reads_input and not STANDARD_INPUT.isdisjoint(line.words):
             raise UsageError(f"standard input is read already: by {printable(self._reads_input)}")
@@ -121,6 +131,7 @@ class ScriptEdits:
         if not STANDARD_INPUT.isdisjoint(request.others):
             self._reads_input = called
         own = self._request
+        own.mends = own.mends or (request.mends and not earlier)
         own.others += tuple(path if path == "-" else os.path.join(self._folder, path) for path in request.others)
         if request.form != "model":
             own.form, own.becomes, own.assets = request.form, request.becomes, request.assets
@@ -144,8 +155,17 @@ class ScriptEdits:
             if error.option_name in self._context.help_option_names:
                 raise UsageError(f"{quoted(name)} is asked for help: gdsurgeon help {printable(name)}") from error
             raise UsageError(error.format_message().rstrip(".")) from error
-        except click.ClickException as error:
+        except (click.ClickException, UsageError) as error:
+            if arguments and self._is_model(arguments[0]):
+                raise UsageError(f"a line is written without MODEL: leave {quoted(arguments[0])} out") from error
+            if isinstance(error, UsageError):
+                raise
             raise UsageError(error.format_message().rstrip(".")) from error
+
+    def _is_model(self, word: str) -> bool:
+        """Whether WORD names the model that the script is applied to."""
+        model = self._request.model
+        return word not in STANDARD_INPUT and self._has_model and word in (model, os.path.basename(model))
 
     def _told(self, edit: Edit, line: ScriptLine) -> Callable[[Graph], EditResult]:
         """EDIT, whose result tells that it is LINE; it is made where the script is."""

@@ -108,10 +108,33 @@ def test_variables_are_those_of_the_environment_unless_they_are_set(
         assert name in from_bytes((files.folder / "out.pb").read_bytes())
 
 
-@pytest.mark.parametrize("pair", ["NAME", "=x", ""])
-def test_what_is_set_is_a_pair(pair: str, files: Desk) -> None:
-    script(files, "rename scores=a")
-    check_refused(files, 2, (f"--set {pair!r} is not a pair VAR=VALUE",), *APPLY, "s.gds", "--set", pair)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["NAME"], "--set 'NAME' is not a pair VAR=VALUE"),
+        (["=x"], "--set '=x' is not a pair VAR=VALUE"),
+        ([""], "--set '' is not a pair VAR=VALUE"),
+        (["A B=x"], "--set 'A B=x': 'A B' names no variable (letters, digits and _, no digit first)"),
+        (["1A=x"], "--set '1A=x': '1A' names no variable"),
+        (["É=x"], "names no variable"),
+        (["$NAME=x"], "'$NAME' names no variable (letters, digits and _, no digit first, without $)"),
+        (["NAME=x", "NAME=y"], "--set gives 'NAME' twice"),
+        (["NAME=x", "NAME=x"], "--set gives 'NAME' twice"),
+        (["NAME=x", "OTHER=y"], "--set OTHER: s.gds uses no $OTHER"),
+        (["NAME=x", "NAMES=y"], "--set NAMES: s.gds uses no $NAMES. Did you mean 'NAME'?"),
+        (["NAME=x", "PLAIN=y"], "s.gds uses no $PLAIN: between ' and ', behind a backslash and in comments it stands"),
+    ],
+)
+def test_what_is_set_is_a_variable_of_the_script_once(options: list[str], said: str, files: Desk) -> None:
+    script(files, "rename scores=$NAME  # $PLAIN")
+    pairs = [word for pair in options for word in ("--set", pair)]
+    check_refused(files, 2, (said,), *APPLY, "s.gds", *pairs)
+    check_refused(files, 2, (said,), "apply", "--check", "s.gds", *pairs)
+
+
+def test_a_variable_of_the_environment_may_be_unused(files: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAME", "a")
+    assert files.run(*APPLY, script(files, "rename scores=b"), "-n", *QUICK).code == 0
 
 
 @pytest.mark.tensorflow
@@ -251,6 +274,8 @@ WRONG = {
     "itself": ("apply s.gds", 2, "'apply' is no edit"),
     "a quote": ("rename 'scores=a", 2, "a quote ' is not closed"),
     "a variable": ("rename scores=$NO_SUCH_ONE", 2, "the variable 'NO_SUCH_ONE' is not set"),
+    "the program": ("gdsurgeon rename scores=a", 2, "a line is written without 'gdsurgeon' and without MODEL: 'rename"),
+    "a pipe": ("rename scores=a | gdsurgeon rename a=b", 2, "'|' joins no edits: write the next edit on a line of its"),
     "no arguments": ("rename", 2, "nothing to rename"),
     "no such option": ("rename scores=a --frob", 2, "No such option"),
     "help": ("rename --help", 2, "'rename' is asked for help: gdsurgeon help rename"),
@@ -273,6 +298,26 @@ def test_a_wrong_line_in_the_middle_leaves_everything_as_it_was(name: str, files
     check_refused(files, code, ("s.gds:5: ", said), *APPLY, "s.gds", "-o", "out.pb", *QUICK)
     if code == 2:
         check_refused(files, code, ("s.gds:5: ", said), "apply", "--check", "s.gds")
+
+
+def test_a_line_leaves_the_model_out(files: Desk) -> None:
+    name = script(files, f"rename {MODEL} scores=a")
+    said = f"s.gds:1: a line is written without MODEL: leave '{MODEL}' out"
+    check_refused(files, 2, (said,), *APPLY, name, *QUICK)
+    check_refused(files, 2, (said,), "apply", str(files.folder / MODEL), name, *QUICK)
+
+
+def test_of_many_wrong_lines_the_first_are_told(files: Desk) -> None:
+    ran = check_refused(files, 2, (), *APPLY, script(files, *["rename scores"] * 500), *QUICK)
+    lines = ran.err.splitlines()
+    assert len(lines) == 22 and lines[-1] == "  and 479 other lines"
+
+
+def test_a_line_that_has_to_be_the_last_is_told_once(files: Desk) -> None:
+    name = script(files, "to-savedmodel", "rename scores=a", "rename a", "rename a=b")
+    ran = check_refused(files, 2, (), *APPLY, name, "-o", "out", *QUICK)
+    assert ran.err.count("s.gds:2: what s.gds:1 makes is not edited further: that line has to be the last") == 1
+    assert ran.err.count("s.gds:3: ") == 1 and "s.gds:4" not in ran.err
 
 
 def test_all_wrong_lines_are_told(files: Desk) -> None:
@@ -304,7 +349,13 @@ def test_a_line_that_is_refused_where_it_is_proven(files: Desk) -> None:
     ("data", "code", "said"),
     [
         (b"rename a=\xff\n", 3, "s.gds is no script: it is not UTF-8 text"),
-        ("rename a=b".encode("utf-16"), 3, "s.gds is no script: it is not UTF-8 text"),
+        ("rename a=b".encode("utf-16"), 3, "s.gds is no script: it is UTF-16 text, and a script is UTF-8"),
+        (FILES["pre.pb"], 3, "s.gds is no script: it is a GraphDef"),
+        (b"node {\n  name: 'x'\n}\n", 3, "s.gds is no script: it is a GraphDef as text"),
+        (b"\x89PNG\r\n\x1a\n\0\0", 3, "s.gds is no script: it is a PNG image"),
+        (b"cat\ndog\n'a horse\n", 3, "s.gds is no script: no line of it begins with a command, the first with 'cat'"),
+        (b"cat\ndog\n", 2, "s.gds:1: there is no command 'cat'"),
+        (b"renam a=b\nrenam b=c\nrenam c=d\n", 2, "s.gds:1: there is no command 'renam'. Did you mean 'rename'?"),
         (b"", 2, "s.gds holds no edit"),
         (b"# nothing\n\n", 2, "s.gds holds no edit"),
     ],
@@ -323,6 +374,20 @@ def test_a_script_as_editors_write_it(files: Desk) -> None:
 def test_a_script_that_is_not_there(files: Desk) -> None:
     check_refused(files, 3, ("nothere.gds cannot be opened",), *APPLY, "nothere.gds")
     check_refused(files, 2, ("apply takes a MODEL and a SCRIPT",), "apply", MODEL)
+
+
+def test_what_is_missing_is_named(files: Desk) -> None:
+    hint = "Hint: gdsurgeon apply --help"
+    check_refused(files, 2, ("Error: SCRIPT is missing: apply --check SCRIPT says", hint), "apply", "--check")
+    check_refused(files, 2, ("Error: MODEL and SCRIPT are missing: apply MODEL SCRIPT\n", hint), "apply")
+    check_refused(files, 3, ("jobs is no script: it is a folder\nHint: MODEL comes first",), *APPLY, make_folder(files))
+    check_refused(files, 3, ("jobs is no script: it is a folder\nHint: --check takes",), "apply", "--check", "jobs")
+    check_refused(files, 3, ("model.pb is no script: it is a GraphDef\nHint: --check",), "apply", "--check", MODEL)
+
+
+def make_folder(desk: Desk) -> str:
+    (desk.folder / "jobs").mkdir()
+    return "jobs"
 
 
 def test_check_needs_no_model(files: Desk) -> None:

@@ -10,7 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gdsurgeon.cli.script import Fault, ScriptLine, read_script
+from gdsurgeon.steps.parse import parse
 
+NEXT = "write the next edit on a line of its own, without 'gdsurgeon' and MODEL"
+NOT_CLOSED = 'a quote {} is not closed: the line ends; between " and " a backslash at its end continues it'
 VARIABLES = {"A": "one", "B": "two words", "EMPTY": "", "QUOTES": "'\"#$A\\", "_x9": "under", "PARTS": "here"}
 
 
@@ -50,7 +53,10 @@ def faults(text: str) -> list[tuple[int, str]]:
         ('"$" $. $1 $- a$$', ["$", "$.", "$1", "$-", "a$$"]),
         ("^scope/.*$ x", ["^scope/.*$", "x"]),
         ("größe=Bild 画像 $é", ["größe=Bild", "画像", "$é"]),
-        ("--feed x=[[1,2]] *.pb ~/a a;b a|b (c) <d >e &", "--feed x=[[1,2]] *.pb ~/a a;b a|b (c) <d >e &".split()),
+        (
+            "--feed x=[[1,2]] *.pb a~/b a|b a| (c) d>e f<g & h=i",
+            "--feed x=[[1,2]] *.pb a~/b a|b a| (c) d>e f<g & h=i".split(),
+        ),
     ],
 )
 def test_words(text: str, wanted: list[str]) -> None:
@@ -91,7 +97,7 @@ def test_lines(text: str, wanted: list[tuple[int, list[str]]]) -> None:
 
 def test_a_quote_that_a_line_leaves_open_is_not_closed_by_the_next_one() -> None:
     first, second = read_script("a 'b \\\nc' d", {})
-    assert (first, second) == (Fault(1, "a quote ' is not closed"), Fault(2, "a quote ' is not closed"))
+    assert (first, second) == (Fault(1, NOT_CLOSED.format("'")), Fault(2, NOT_CLOSED.format("'")))
 
 
 def test_a_line_is_told_as_it_is_written_without_comments_and_the_values_of_variables() -> None:
@@ -103,19 +109,41 @@ def test_a_line_is_told_as_it_is_written_without_comments_and_the_values_of_vari
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("rename 'a", "a quote ' is not closed"),
-        ('rename "a', 'a quote " is not closed'),
-        ("rename 'a\\", "a quote ' is not closed"),
+        ("rename 'a", NOT_CLOSED.format("'")),
+        ('rename "a', NOT_CLOSED.format('"')),
+        ("rename 'a\\", NOT_CLOSED.format("'")),
         ("rename $NONE", "the variable 'NONE' is not set"),
         ("rename ${NONE}x", "the variable 'NONE' is not set"),
         ("rename ${A", "${...} names no variable"),
         ("rename ${}", "${...} names no variable"),
         ("rename ${A:-b}", "${...} names no variable"),
         ("rename “a”=b", "a typographic quote “: ' and \" are quotes"),
+        ("gdsurgeon rename m.pb a=b", "a line is written without 'gdsurgeon' and without MODEL: 'rename ...'"),
+        ("/usr/bin/gdsurgeon", "a line is written without 'gdsurgeon' and without MODEL"),
+        ("python -m gdsurgeon rename a=b", "a line is written without 'gdsurgeon' and without MODEL: 'rename ...'"),
+        ("rename a=b | gdsurgeon rename - b=c", f"'|' joins no edits: {NEXT}"),
+        ("rename a=b |gdsurgeon rename - b=c", f"'|' joins no edits: {NEXT}"),
+        ("rename a=b && rename b=c", f"'&&' joins no edits: {NEXT}"),
+        ("rename a=b || rename b=c", f"'||' joins no edits: {NEXT}"),
+        ("rename a=b; rename b=c", f"';' joins no edits: {NEXT}"),
+        ("rename a=b;rename b=c", f"';' joins no edits: {NEXT}"),
+        ("rename a=b > out.pb", "'>' writes no file: -o OUT of apply does"),
+        ("rename a=b >out.pb", "'>' writes no file: -o OUT of apply does"),
+        ("rename a=b 2>log", "'2>' writes no file: -o OUT of apply does"),
+        ("rename a=b < in.pb", "'<' reads no file"),
+        ("rename a=b &", "'&' puts no edit into the background: leave it out"),
+        ("A=b rename a=b", "a line sets no variable: --set A=VALUE of apply does, or the environment"),
+        ("export A=b", "a line sets no variable: --set A=VALUE of apply does, or the environment"),
+        ("rename a=$(cat x)", "$(...) runs nothing: --set VAR=VALUE gives $VAR a value"),
+        ('rename "a=$(cat x)"', "$(...) runs nothing: --set VAR=VALUE gives $VAR a value"),
+        ("insert a ~/b.pb", "'~' stands for itself: $HOME/... is in your folder"),
+        ("rename a=`cat x`", "`...` runs nothing: --set VAR=VALUE gives $VAR a value"),
+        ("insert a --steps divide(2) | cast(uint8)", "what --steps takes stands between quotes: --steps 'STEP | STEP'"),
+        ("insert a --steps=divide(2) | cast(uint8)", "what --steps takes stands between quotes: --steps 'STEP | STEP'"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_first_of_its_lines(text: str, said: str) -> None:
-    ((number, message),) = faults(f"a\n# b\nc \\\n  {text}\nlast")
+    ((number, message),) = faults(f"a\n# b\n\\\n  {text}\nlast")
     assert (number, message) == (3, said)
 
 
@@ -131,14 +159,106 @@ def test_a_variable_that_is_nearly_there_is_offered() -> None:
     assert message == "the variable 'PART' is not set. Did you mean 'PARTS'?"
 
 
-AGREED = st.text(alphabet="ab ='\"\\#\t-ä*;", max_size=20)
+AGREED = st.text(alphabet="ab ='\"\\#\t-ä*:", max_size=20)
 """What is the same in all shells: no variables."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "set-device --clear --select 'a|b' ';' \"&&\" '>' \\> \\| \\; '`' '$(' '&'",
+        "insert a --steps 'divide(2) | cast(uint8)'",
+        'insert a --steps "divide(2)|cast(uint8)"',
+        "rename gdsurgeon=a 'gdsurgeon'=b",
+        "'A=b' c",
+        'rename "$PIPE" $PIPE $REDIRECT',
+    ],
+)
+def test_what_is_quoted_stands_for_itself(text: str) -> None:
+    variables = {"PIPE": "a | gdsurgeon; b && c", "REDIRECT": "> x `y` $(z)"}
+    (line,) = read_script(text, variables)
+    assert isinstance(line, ScriptLine)
+    lexer = shlex.shlex(text, posix=True, punctuation_chars="")
+    lexer.whitespace_split = True
+    assert list(line.words) == [variables.get(word.removeprefix("$"), word) for word in lexer]
+
+
+@pytest.mark.parametrize("text", ["a \\ \nb=c\nd", "a \\\t\n  b\\\n c\nd", "a\\ \r\nb\nd", "a \\  \n  \nd"])
+def test_a_blank_behind_the_last_backslash(text: str) -> None:
+    said = "a blank stands behind the backslash: as the last character it continues the line"
+    fault, line = read_script(text, {})
+    assert (fault, line[2:]) == (Fault(1, said), (("d",),))
+
+
+def test_a_blank_behind_a_backslash_that_continues_nothing() -> None:
+    assert words("a # b \\ \nc") == [("a",), ("c",)]
+    assert words("a \\\\ \nc") == [("a", "\\"), ("c",)]
+    assert words("a '\\' \nc") == [("a", "\\"), ("c",)]
+
+
+STEPS = {
+    "FILE": "my labels (old).txt", "N": "224", "LIST": "[1, 2]", "WORD": "uint8", "EMPTY": "", "PIPES": "a | b",
+    "SINGLE": "it's", "DOUBLE": 'a "b"', "CHAIN": "divide(2) | cast(uint8)", "CALL": "1), divide(2", "KEY": "file=x",
+    "BLANKS": " a ", "CURLY": "“a”", "QUOTED": "'a b'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("labels(file=$FILE)", "labels(file='my labels (old).txt')"),
+        ("labels(file='$FILE')", "labels(file='my labels (old).txt')"),
+        ("labels(file=$WORD/$FILE)", "labels(file='uint8/my labels (old).txt')"),
+        ("resize($N, ${N})", "resize(224, 224)"),
+        ("divide($N/2)", "divide(224/2)"),
+        ("normalize(mean=$LIST, std=[$N,$FILE])", "normalize(mean=[1, 2], std=[224,'my labels (old).txt'])"),
+        ("cast($WORD) | labels(file=$PIPES)", "cast(uint8) | labels(file='a | b')"),
+        ("labels(file=$EMPTY)", "labels(file='')"),
+        ("labels(file=$SINGLE)", 'labels(file="it\'s")'),
+        ("labels(file='$SINGLE')", 'labels(file="it\'s")'),
+        ("labels(file=$DOUBLE)", "labels(file='a \"b\"')"),
+        ("divide($CALL)", "divide('1), divide(2')"),
+        ("divide($KEY)", "divide('file=x')"),
+        ("divide($BLANKS)", "divide(' a ')"),
+        ("divide($CURLY)", "divide('“a”')"),
+        ("divide($QUOTED)", "divide('a b')"),
+        ("$CHAIN", "divide(2) | cast(uint8)"),
+        ("$CHAIN | round", "divide(2) | cast(uint8) | round"),
+        ("to-$WORD", "to-uint8"),
+    ],
+)
+def test_a_value_among_the_arguments_of_a_step_is_one_argument(text: str, wanted: str) -> None:
+    for line in (f'insert a --steps "{text}"', f'insert a "--steps={text}"'):
+        (found,) = read_script(line, STEPS)
+        assert isinstance(found, ScriptLine)
+        assert found.words[-1].removeprefix("--steps=") == wanted
+
+
+def test_a_value_that_no_text_of_steps_can_hold() -> None:
+    ((_, message),) = [tuple(f) for f in read_script('insert a --steps "labels(file=$A)"', {"A": "'\" x"})]
+    assert message == "''\" x' holds quotes of both kinds, and no text of steps can"
+
+
+@given(
+    st.text(alphabet="ab ,()[]|='\\$1#.", max_size=8),
+    st.sampled_from(["divide($A)", "divide(x=[1,$A])", "divide(x='$A')"]),
+)
+def test_any_value_is_one(value: str, text: str) -> None:
+    (line,) = read_script(f'insert a --steps "{text}"', {"A": value})
+    assert isinstance(line, ScriptLine)
+    (call,) = parse(line.words[-1])
+    (argument,) = call.arguments
+    if "'" in text:
+        assert argument.value == value
+    elif "[" in text:
+        assert isinstance(argument.value, list) and len(argument.value) == 2
 
 
 @given(AGREED)
 @example("a \\\\ b")
 @example('"a\\" b" \'c\\\'')
 def test_words_are_those_of_a_shell(text: str) -> None:
+    text = "rename " + re.sub(r"\\[ \t]+$", "", text)  # a blank behind the last backslash is a fault
     text = re.sub(r"(?<=\S)#|(?<=\\\s)#", "h", text)  # in the middle of a word it begins a comment for shlex alone
     lines = read_script(text, {})
     try:

@@ -1,0 +1,65 @@
+"""The file of a script: read as text, or refused with what it is in its place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from contextlib import closing
+
+from gdsurgeon.cli.script import Fault, ScriptLine
+from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.text import near_miss, shortened
+from gdsurgeon.wire import sniff
+from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME, open_source
+
+FEWEST = 3
+"""Lines of a file that is held to be something else where none of them names a command."""
+
+
+def read_text(path: str, hint: str) -> str:
+    """What is in the script PATH; ``-`` is standard input.
+
+    Raises:
+        InputError: it cannot be read, or is no text, or a model; HINT is what helps then.
+    """
+    name = printable(STANDARD_INPUT_NAME if path in STANDARD_INPUT else path)
+    if path not in STANDARD_INPUT and os.path.isdir(path):
+        raise InputError(f"{name} is no script: it is a folder", hint=hint)
+    with closing(open_source(path)) as source:
+        data = source.read(0, source.size)
+    what = _other_than_text(data)
+    if what:
+        raise InputError(f"{name} is no script: it is {what}", hint=hint)
+    return data.decode("utf-8-sig")
+
+
+def _other_than_text(data: bytes) -> str:
+    """What DATA is that is no text in UTF-8, or the text of a model; '' where it may be a script."""
+    head = data[: sniff.HEAD]
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16 text, and a script is UTF-8"
+    kind = sniff.kind_of_text(head)
+    if kind:
+        return f"a {kind} as text"
+    try:
+        data.decode()
+        is_text = sniff.is_text(head)
+    except UnicodeDecodeError:
+        is_text = False
+    if is_text:
+        return ""
+    if sniff.is_binary_graph(data):
+        return "a GraphDef"
+    foreign = sniff.foreign_format(head) or sniff.container_format(data)
+    return foreign.what.removesuffix(", not a GraphDef").removesuffix(", not a model") if foreign else "not UTF-8 text"
+
+
+def check_names_edits(name: str, lines: Sequence[ScriptLine | Fault], commands: Collection[str], hint: str) -> None:
+    """Raises InputError where no line of a script called NAME begins as one of COMMANDS, or nearly: HINT helps."""
+    words = [line.words[0] for line in lines if isinstance(line, ScriptLine)]
+    if len(lines) < FEWEST or not words or any(word in commands or near_miss(word, commands) for word in words):
+        return
+    begins = quoted(shortened(words[0], 30))
+    raise InputError(
+        f"{printable(name)} is no script: no line of it begins with a command, the first with {begins}", hint=hint
+    )

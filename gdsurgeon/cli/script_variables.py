@@ -1,0 +1,58 @@
+"""The variables of a script: those of --set, and of the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from gdsurgeon.cli.options import pair
+from gdsurgeon.cli.script import VARIABLE
+from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.text import near_miss
+
+
+class Variables(Mapping[str, str]):
+    """What a script's variables hold, which notes those that are asked for.
+
+    Args:
+        given: pairs ``VAR=VALUE``; the rest is in the environment.
+
+    Raises:
+        UsageError: one of them is no pair, names no variable, or one that another gives.
+    """
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self._given: dict[str, str] = {}
+        self._used: set[str] = set()
+        for text in given:
+            name, value = pair(text, "--set", form="VAR=VALUE")
+            if VARIABLE.fullmatch(name) is None:
+                rule = "letters, digits and _, no digit first" + (", without $" if name.startswith("$") else "")
+                raise UsageError(f"--set {quoted(text)}: {quoted(name)} names no variable ({rule})")
+            if name in self._given:
+                raise UsageError(f"--set gives {quoted(name)} twice")
+            self._given[name] = value
+
+    def __getitem__(self, name: str) -> str:
+        self._used.add(name)
+        return self._given[name] if name in self._given else os.environ[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._given or name in os.environ
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._given, *os.environ]))
+
+    def __len__(self) -> int:
+        return len({*self._given, *os.environ})
+
+    def check_used(self, called: str, text: str) -> None:
+        """Raises UsageError where the script TEXT, which is CALLED so and was read, has used none of a name."""
+        for name in self._given:
+            if name not in self._used:
+                named = re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", text)
+                why = ": between ' and ', behind a backslash and in comments it stands for itself"
+                near = why if name in named else near_miss(name, [*dict.fromkeys(named)])
+                line = f"--set {printable(name)}: {printable(called)} uses no ${printable(name)}"
+                raise UsageError(f"{line}{'.' if near.startswith(' ') else ''}{near}".rstrip("."))

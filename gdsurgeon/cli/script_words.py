@@ -1,0 +1,123 @@
+"""The words of a line of a script: what a shell would take for more, and what a value comes to among steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.text import shortened
+
+
+class Part(NamedTuple):
+    """A part of a word.
+
+    Attributes:
+        text: what it stands for.
+        kind: ``bare``, ``quoted`` (or behind a backslash), or the ``value`` of a variable.
+    """
+
+    text: str
+    kind: str
+
+
+Word = tuple[Part, ...]
+
+
+def spelt(word: Word) -> str:
+    """What WORD is."""
+    return "".join(part.text for part in word)
+
+
+# -- what a shell would do ---------------------------------------------------------------------------------------
+
+_JOINS = re.compile(r";|&&|\|\||^\|&?$|\|(?=(?:\S*/)?gdsurgeon$)")
+_REDIRECTS = re.compile(r"[0-9&]?(>>?|<)")
+_ASSIGNS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+_QUOTED = "\0"
+"""Stands for what is quoted, or comes of a variable."""
+
+
+def check_is_edit(words: Sequence[Word]) -> None:
+    """Raises UsageError where the WORDS of a line would have a shell do more than run a command, or run gdsurgeon."""
+    bare = ["".join(part.text if part.kind == "bare" else _QUOTED for part in word) for word in words]
+    if not bare:
+        return
+    _check_begins(bare)
+    for place, word in enumerate(bare):
+        joins, redirects = _JOINS.search(word), _REDIRECTS.match(word)
+        if joins is not None and any(before.startswith("--steps") for before in bare[:place]):
+            raise UsageError("what --steps takes stands between quotes: --steps 'STEP | STEP'")
+        if joins is not None:
+            next_line = "write the next edit on a line of its own, without 'gdsurgeon' and MODEL"
+            raise UsageError(f"{quoted(joins[0])} joins no edits: {next_line}")
+        if redirects is not None:
+            does = "reads no file" if redirects[1] == "<" else "writes no file: -o OUT of apply does"
+            raise UsageError(f"{quoted(redirects[0])} {does}")
+        if word.startswith("~/"):
+            raise UsageError("'~' stands for itself: $HOME/... is in your folder")
+        if "`" in word:
+            raise UsageError("`...` runs nothing: --set VAR=VALUE gives $VAR a value")
+    if bare[-1] == "&":
+        raise UsageError("'&' puts no edit into the background: leave it out")
+
+
+def _check_begins(bare: Sequence[str]) -> None:
+    """Raises UsageError where a line, of which BARE are the words, calls gdsurgeon or sets a variable."""
+    calls = 1 if bare[0].rpartition("/")[2] == "gdsurgeon" else 3 if bare[1:3] == ["-m", "gdsurgeon"] else 0
+    if calls:
+        edit = f": {quoted(f'{bare[calls]} ...')}" if bare[calls:] and _QUOTED not in bare[calls] else ""
+        raise UsageError(f"a line is written without 'gdsurgeon' and without MODEL{edit}")
+    assigns = _ASSIGNS.match(bare[1] if bare[0] == "export" and bare[1:] else bare[0])
+    if assigns is not None:
+        raise UsageError(f"a line sets no variable: --set {assigns[1]}=VALUE of apply does, or the environment")
+
+
+# -- steps -------------------------------------------------------------------------------------------------------
+
+_VALUE = "\ud800"
+"""Stands for a value: no text that was UTF-8 holds it."""
+_TOKEN = re.compile(r"""'[^']*'|"[^"]*"|['"].*|[()]|[\s,\[\]|=]+|[^\s,()\[\]|='"]+""", re.DOTALL)
+
+
+def steps_text(word: Word) -> str:
+    """WORD, a text of steps, in which the value of a variable that stands in parentheses is one value.
+
+    It is put between quotes where it would be taken apart. Elsewhere it may be steps itself.
+
+    Raises:
+        UsageError: a value holds quotes of both kinds, which no text of steps can.
+    """
+    values = iter([part.text for part in word if part.kind == "value"])
+    out: list[str] = []
+    depth = 0
+    for token in _TOKEN.findall("".join(_VALUE if part.kind == "value" else part.text for part in word)):
+        depth += (token == "(") - (token == ")")
+        text = re.sub(_VALUE, lambda _: next(values), token)
+        if _VALUE not in token or not depth:
+            out.append(text)
+        elif token[0] not in "'\"":
+            out.append(text if _is_one_value(text) else _between_quotes(text))
+        else:
+            out.append(_between_quotes(text[1:-1]) if token[1:].endswith(token[0]) else text)
+    return "".join(out)
+
+
+def _is_one_value(text: str) -> bool:
+    """Whether TEXT is one value to the language of steps, a number, a word, a list or a text in quotes."""
+    from gdsurgeon.steps.parse import parse
+
+    try:
+        calls = parse(f"step({text})")
+    except UsageError:
+        return False
+    arguments = calls[0].arguments
+    return text == text.strip() and len(calls) == len(arguments) == 1 and not arguments[0].key
+
+
+def _between_quotes(text: str) -> str:
+    for quote in "'\"":
+        if quote not in text:
+            return f"{quote}{text}{quote}"
+    raise UsageError(f"{quoted(shortened(text, 40))} holds quotes of both kinds, and no text of steps can")
