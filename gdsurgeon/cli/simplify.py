@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -26,14 +27,27 @@ if TYPE_CHECKING:
 @click.option("--passes", metavar="PASS,...", multiple=True, help="Do only these.")
 @click.option("--skip", metavar="PASS,...", multiple=True, help="Do not do these.")
 @click.option("--keep-checks", is_flag=True, help="Keep Assert and CheckNumerics.")
+@click.option(
+    "--max-growth",
+    metavar="BYTES",
+    type=click.IntRange(0, 1 << 31),
+    default=0,
+    show_default=True,
+    help="What constants may take beyond those that they are computed of.",
+)
 def command(
-    request: Request, outputs: tuple[str, ...], passes: tuple[str, ...], skip: tuple[str, ...], keep_checks: bool
+    request: Request,
+    outputs: tuple[str, ...],
+    passes: tuple[str, ...],
+    skip: tuple[str, ...],
+    keep_checks: bool,
+    max_growth: int,
 ) -> None:
     """Make a graph smaller that gives the same, bit for bit.
 
     Passes, again and again until nothing is left to do: inline, unread, control-edges, conditions, checks,
-    stop-gradients, identities, neutral, pairs, equal-nodes, functions. Inputs and outputs keep their names. Proven by
-    running: all outputs are bit-identical.
+    stop-gradients, identities, neutral, pairs, equal-nodes, shapes, constants, functions. Inputs and outputs keep their
+    names. Proven by running: all outputs, and what became constants, are bit-identical.
 
     \b
     Examples:
@@ -43,7 +57,19 @@ def command(
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.simplify import simplify
+    from gdsurgeon.runtime.evaluator import Evaluator
 
     ends, wanted = names_in(outputs, "--outputs"), names_in(passes, "--passes")
     without = names_in(skip, "--skip") + (["checks"] if keep_checks else [])
-    run_edit("simplify", request, lambda graph: simplify(graph, ends, passes=wanted, skip=without))
+    settings = request.settings
+    # In a script the edit is made when all lines are read: the process ends with the whole.
+    evaluator = click.get_current_context().find_root().with_resource(
+        Evaluator(settings.timeout, settings.op_libraries, verbose=settings.verbose)
+    )
+    run_edit(
+        "simplify",
+        replace(request, evaluator=evaluator),
+        lambda graph: simplify(
+            graph, ends, passes=wanted, skip=without, max_growth=max_growth, evaluate=evaluator
+        ),
+    )

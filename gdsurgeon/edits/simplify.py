@@ -5,30 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, equation
-from gdsurgeon.edits.copying.replacing import drop_colocations
+from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_tensors
+from gdsurgeon.edits.simplifying.carry_out import become_constants, carry_out
 from gdsurgeon.edits.simplifying.conditions import conditions
 from gdsurgeon.edits.simplifying.control_edges import control_edges
-from gdsurgeon.edits.simplifying.draft import BITS, CHECKS, CONTROL, Draft, Pass
+from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
+from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
 from gdsurgeon.edits.simplifying.identities import checks, identities, stop_gradients
 from gdsurgeon.edits.simplifying.inlining import inlined, joined, written
 from gdsurgeon.edits.simplifying.neutral import neutral
 from gdsurgeon.edits.simplifying.pairs import pairs
 from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, lasting, served_nodes
 from gdsurgeon.edits.simplifying.unread import unread
-from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, NotValidatedError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, check_reads
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.asked import edit
+from gdsurgeon.specification.asked import Asked, edit
 from gdsurgeon.text import counted, near_miss
 
 FUNCTIONS = "functions"
@@ -46,9 +48,11 @@ PASSES: dict[str, Pass | None] = {
     "neutral": neutral,
     "pairs": pairs,
     "equal-nodes": equal_nodes,
+    "shapes": None,
+    "constants": None,
     FUNCTIONS: None,
 }
-"""What is done, in this order, again and again."""
+"""What is done, in this order, again and again; what is constant then, and functions, come after the rest."""
 MOST_OPS = 12
 """Ops of which it is told how many nodes there were and are."""
 
@@ -56,7 +60,13 @@ MOST_OPS = 12
 @naming(outputs=of_tensors)
 @edit
 def simplify(
-    graph: Graph, outputs: Sequence[str | Output] = (), *, passes: Sequence[str] = (), skip: Sequence[str] = ()
+    graph: Graph,
+    outputs: Sequence[str | Output] = (),
+    *,
+    passes: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    max_growth: int = 0,
+    evaluate: Evaluate | None = None,
 ) -> EditResult:
     """Makes a graph smaller, until nothing is left to be done. What it gives stays the same, bit for bit.
 
@@ -68,6 +78,9 @@ def simplify(
         outputs: tensors that it is there for; by default what nobody reads, or what a model's signatures give.
         passes: what is to be done, some of `PASSES`; all by default.
         skip: what is not to be done.
+        max_growth: bytes that constants may take beyond those of what they are computed of.
+        evaluate: computes what depends on constants alone, a `gdsurgeon.runtime.evaluator.Evaluator`; None: of that
+            only arithmetic on shapes is folded, which takes no TensorFlow.
 
     Raises:
         EditError: there is no such pass or tensor, or a node reads what is not there; the graph is as it was.
@@ -86,7 +99,8 @@ def simplify(
         rest = [name for name in chosen if name != INLINE]
         first = inlined(graph, _named(graph, ends), lambda other: _after_inlining(other, named, rest))
     before = graph.pristine() if first is None else written(graph)
-    result = _simplified(graph, [graph.output(name) for name in named], chosen, was)
+    work = _Work(before, graph, [graph.output(name) for name in named], chosen, Folds(evaluate, max_growth))
+    result = work.done(was)
     return result if first is None else joined(first, before, result)
 
 
@@ -96,26 +110,128 @@ def _after_inlining(graph: Graph, ends: Sequence[str], passes: Sequence[str]) ->
         simplify(graph, ends, passes=passes)
 
 
-def _simplified(graph: Graph, ends: Sequence[Output], chosen: Sequence[str], was: Counter[str]) -> EditResult:
-    """All but inlining. WAS: how many nodes there were of each op."""
-    topology = topology_of(graph)
-    draft = Draft(graph, map(topology.id_of, _named(graph, ends)), keeps_checks="checks" not in chosen)
-    for number in fetched_by_savers(draft):
-        draft.kept[number] = 1
-    draft.roots = [number for number, flag in enumerate(draft.kept) if flag]
-    draft.roots += initialising(draft) if ends else lasting(draft)
-    _run(draft, [found for name in chosen if (found := PASSES[name]) is not None])
-    now = _ops(draft)
-    intent = _carry_out(draft)
-    if FUNCTIONS in chosen:
-        intent.functions.removed = drop_unused_functions(graph)
-        draft.counts[FUNCTIONS] = len(intent.functions.removed)
-    if not graph.is_changed:
-        raise NothingToDo("nothing would change: there is nothing to be made simpler")
-    claim: Claim = SameOutputs(deployed=True)
-    if ends:
-        claim = SameGiven({}, tuple((end.name, end.name) for end in ends), equation(()), deployed=True)
-    return EditResult(intent, (claim,), _warnings(was, now), told=[*_told(draft), *_table(was, now)])
+class Folds(NamedTuple):
+    """How constants are folded; see `simplify`."""
+
+    evaluate: Evaluate | None
+    max_growth: int
+
+
+class _Work:
+    """A graph that is made simpler, in stages: passes on a draft of it, what is constant then, and so on.
+
+    Attributes:
+        draft: of the graph as it is now.
+        stages: what has been done, in order.
+        folded: the names of nodes that are constants now.
+        counts: the nodes and edges that went, by the pass that took them.
+        notes: what somebody should know.
+    """
+
+    def __init__(
+        self, before: Graph, graph: Graph, ends: Sequence[Output], chosen: Sequence[str], folds: Folds
+    ) -> None:
+        self._before, self._graph, self._chosen, self._ends = before, graph, chosen, ends
+        self._evaluate = folds.evaluate if "constants" in chosen else None
+        self._room = folds.max_growth
+        self._refused: set[str] = set()
+        self._kept = _named(graph, ends)
+        self.stages: list[Stage] = []
+        self.folded: dict[str, None] = {}
+        self.counts: Counter[str] = Counter()
+        self.notes: list[str] = []
+        self.draft = self._new_draft()
+        savers = fetched_by_savers(self.draft)
+        self._kept += [self.draft.topology.node(number) for number in savers]
+        for number in savers:
+            self.draft.kept[number] = 1
+
+    def _new_draft(self) -> Draft:
+        topology = topology_of(self._graph)
+        return Draft(self._graph, map(topology.id_of, self._kept), keeps_checks="checks" not in self._chosen)
+
+    def done(self, was: Counter[str]) -> EditResult:
+        """What has been done, once all is. WAS: how many nodes there were of each op."""
+        self._run()
+        if not self._graph.is_changed:
+            raise NothingToDo("nothing would change: there is nothing to be made simpler")
+        now = _ops(self.draft)
+        folded = sorted(name for name in self.folded if name in self._graph)
+        claim: Claim = SameOutputs(also=tuple(folded), deployed=True)
+        if self._ends:
+            names = dict.fromkeys([*(end.name for end in self._ends), *folded])
+            claim = SameGiven({}, tuple((name, name) for name in names), equation(()), deployed=True)
+        told = [*_told(self.counts), *_table(was, now)]
+        stages = self.stages if len(self.stages) > 1 or self.folded else ()
+        return EditResult(self.intent(), (claim,), _warnings(was, now), self.notes, told, stages=stages)
+
+    def _run(self) -> None:
+        """Does all that is to be done, functions last."""
+        while True:
+            self._pass()
+            self.draft = self._new_draft()
+            if not self._fold():
+                break
+            self.draft = self._new_draft()
+        if FUNCTIONS in self._chosen:
+            intent = Intent()
+            intent.functions.removed = drop_unused_functions(self._graph)
+            self.counts[FUNCTIONS] = len(intent.functions.removed)
+            self._done(intent, self._asked("simplify", passes=tuple(self._chosen)))
+
+    def _asked(self, stage: str, **arguments: object) -> Asked:
+        return Asked(stage, {"outputs": tuple(end.name for end in self._ends), **arguments})
+
+    def _pass(self) -> None:
+        """Runs the passes, until none of them finds anything. Each turn leaves fewer nodes or edges than there were."""
+        draft = self.draft
+        draft.roots = [number for number, flag in enumerate(draft.kept) if flag]
+        draft.roots += initialising(draft) if self._ends else lasting(draft)
+        done = -1
+        while done != draft.counts.total():
+            done = draft.counts.total()
+            for each in (found for name in self._chosen if (found := PASSES[name]) is not None):
+                each(draft)
+        self.counts += draft.counts
+        self._done(carry_out(draft), self._asked("simplify", passes=tuple(self._chosen)))
+
+    def _fold(self) -> bool:
+        """Folds what is constant; False where nothing is."""
+        shapes = infer_shapes(self._graph, use_stated=False) if "shapes" in self._chosen else None
+        if self._graph.is_body or (shapes is None and self._evaluate is None):
+            return False
+        folding = Folding(self.draft, shapes, self._evaluate, self._refused)
+        try:
+            values = folding.fold(self._room)
+        except NotValidatedError as error:
+            self.notes.append(f"{error.message}: they stay as they are")
+            self._evaluate = None
+            return self._fold()
+        if not values:
+            return False
+        asked = self._asked("fold_constants", max_growth=self._room, evaluate=self._evaluate)
+        self._room -= max(0, folding.price(values))
+        by_shape = sum(number in folding.known for number in values)
+        intent = become_constants(folding, values)
+        self.counts += Counter({"shapes": by_shape, "constants": len(values) - by_shape})
+        self.folded |= dict.fromkeys(intent.changed)
+        self._done(intent, asked)
+        return True
+
+    def _done(self, intent: Intent, asked: Asked) -> None:
+        if intent.removed or intent.changed or intent.rewired or intent.functions.removed:
+            self.stages.append(Stage(self._before, EditResult(intent, asked=asked)))
+            self._before = written(self._graph)
+
+    def intent(self) -> Intent:
+        """What all stages come to."""
+        if len(self.stages) == 1:
+            return self.stages[0].result.intent
+        out = Intent()
+        for stage in self.stages:
+            out = out.then(stage.result.intent)
+        out.rewired = [slot for slot in out.rewired if slot.node not in self.folded]
+        return out
 
 
 def _chosen(passes: Sequence[str], skip: Sequence[str]) -> list[str]:
@@ -133,48 +249,6 @@ def _named(graph: Graph, ends: Sequence[Output]) -> list[Node]:
     return list(dict.fromkeys([*inputs, *outputs, *served_nodes(graph)]))
 
 
-def _run(draft: Draft, passes: Sequence[Pass]) -> None:
-    """Runs PASSES, until none of them finds anything. Each turn leaves fewer nodes or edges than there were."""
-    done = -1
-    while done != draft.counts.total():
-        done = draft.counts.total()
-        for each in passes:
-            each(draft)
-
-
-def _carry_out(draft: Draft) -> Intent:
-    """Has the graph be as the draft is."""
-    graph, topology = draft.graph, topology_of(draft.graph)
-    numbers = sorted(number for number in draft.changed if not draft.gone[number])
-    nodes = {number: topology.node(number) for number in numbers}
-    going = [topology.node(number) for number in topology.numbers() if draft.gone[number]]
-    intent = Intent(removed=[node.name for node in going])
-    for number, node in nodes.items():
-        codes = list(draft.topology.inputs(number))
-        inputs = [Output(topology.node(c >> BITS), c & CONTROL) for c in codes if c & CONTROL != CONTROL]
-        controls = [topology.node(code >> BITS) for code in codes if code & CONTROL == CONTROL]
-        if list(node.controls) != controls or number in draft.merges:
-            intent.changed.append(node.name)
-        if number not in draft.merges:
-            slots = enumerate(zip(node.inputs, inputs, strict=True))
-            intent.rewired += [Rewired(node.name, i, old.name, new.name) for i, (old, new) in slots if old != new]
-        graph.set_inputs(node, inputs)
-        graph.set_controls(node, controls)
-    for number in draft.merges:
-        if not draft.gone[number]:
-            _become_identity(graph, topology.node(number))
-    drop_colocations(graph, going)
-    graph.remove(going)
-    return intent
-
-
-def _become_identity(graph: Graph, node: Node) -> None:
-    graph.set_op(node, "Identity")
-    for key in ("N", "_output_shapes"):
-        if node.has_attr(key):
-            graph.set_attr(node, key, None)
-
-
 # -- what is told ---------------------------------------------------------------------------------------------
 
 
@@ -182,8 +256,8 @@ def _ops(draft: Draft) -> Counter[str]:
     return Counter(draft.topology.op(number) for number in draft.topology.numbers() if not draft.gone[number])
 
 
-def _told(draft: Draft) -> list[tuple[str, str]]:
-    counts = [f"{name} {draft.counts[name]:,}" for name in PASSES if draft.counts[name]]
+def _told(found: Counter[str]) -> list[tuple[str, str]]:
+    counts = [f"{name} {found[name]:,}" for name in PASSES if found[name]]
     return [("passes", ", ".join(counts))] if counts else []
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
     from gdsurgeon.operation.copied_checkpoint import CopiedCheckpoint
     from gdsurgeon.operation.proving import Proving
+    from gdsurgeon.runtime.evaluator import Evaluator
 
 LEVELS = ("none", "structure", "load", "run")
 
@@ -71,6 +72,7 @@ class Request(Data):
         run_in: a wheel of another release, or a folder into which one was unpacked, that is to run the result, too.
         becomes: what takes the place of the suffix of the model's name where no output is named.
         mends: whether the model may be broken, for the edit puts it right.
+        evaluator: what the edit has constants computed by, to which TensorFlow's process is lent.
     """
 
     model: str
@@ -95,6 +97,7 @@ class Request(Data):
     overrides: Overrides = field(default_factory=Overrides)
     prove_each: bool = False
     mends: bool = False
+    evaluator: Evaluator | None = None
 
     def instruction(self, edit: Edit, called: str = "") -> Instruction:
         """EDIT, as it is asked for here; CALLED in messages."""
@@ -238,6 +241,8 @@ def _operate(
     first = model.graph
     if proving is not None:
         proving.begin(first)
+        if request.evaluator is not None:
+            proving.lend(request.evaluator)
     progress(Event("checking"))
     warnings, before, counts_before = _examine(request, first, proving)
     progress(Event("editing"))

@@ -22,6 +22,7 @@ from gdsurgeon.wire.write import Chunk, read_chunks
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.served import Folders
+    from gdsurgeon.runtime.evaluator import Evaluator
 
 
 class Proving(Closing):
@@ -55,6 +56,10 @@ class Proving(Closing):
             from gdsurgeon.proof.trial import ORIGINAL
 
             self._begin(lambda executor: executor.load_source(ORIGINAL, graph))
+
+    def lend(self, evaluator: Evaluator) -> None:
+        """Has EVALUATOR ask the process that proves, for as long as that lives."""
+        self._executor.lend(evaluator)
 
     def begin_mended(self, graph: Graph) -> None:
         """Has GRAPH, the original with its small faults mended, loaded in the original's place."""

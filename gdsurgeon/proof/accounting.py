@@ -34,7 +34,7 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
     stages = result.stages or (Stage(graph.pristine(), result),)
     for at, stage in enumerate(stages):
         is_last = at + 1 == len(stages)
-        asked = result.asked if is_last else stage.result.asked
+        asked = stage.result.asked or result.asked
         _check(
             stage.before,
             replace(stage.result, asked=asked),

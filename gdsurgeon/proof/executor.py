@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from gdsurgeon.feeds.input_spec import Feed
     from gdsurgeon.proof.plan import Obstacle
     from gdsurgeon.runtime.compare import Comparison
+    from gdsurgeon.runtime.evaluator import Evaluator
     from gdsurgeon.runtime.statistics import Statistics
 
 T = TypeVar("T")
@@ -120,6 +121,10 @@ class Executor(Closing):
     def close(self) -> None:
         """Ends the process, whatever it is doing."""
         self._worker.close()
+
+    def lend(self, evaluator: Evaluator) -> None:
+        """Has EVALUATOR ask this process, for as long as it lives."""
+        evaluator.borrow(self._worker)
 
     # -- graphs --------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class Equivalence:
         self._proven: set[tuple[int, int]] = set()
         self._quiet: dict[str, bool] = {}
         self._constants: dict[int, Constant | None] = {}
-        for row in self._order():
+        for row in self.rows():
             self._look(row)
 
     # -- what is asked -----------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class Equivalence:
 
     # -- the walk ----------------------------------------------------------------------------------------
 
-    def _order(self) -> Iterator[int]:
+    def rows(self) -> Iterator[int]:
         """The rows, those first that others read; loops are cut where they close."""
         size, table = len(self.table.names), self.table
         left = [0] * size

@@ -28,9 +28,14 @@ _ALL = ("inline", "unread", "control-edges", "conditions", "checks", "stop-gradi
 
 
 def violations(
-    comparison: Comparison, outputs: Sequence[str] = (), passes: Sequence[str] = (), skip: Sequence[str] = ()
+    comparison: Comparison,
+    outputs: Sequence[str] = (),
+    passes: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    **folding: object,
 ) -> Iterator[str]:
-    """See `gdsurgeon.specification.specify.violations`."""
+    """See `gdsurgeon.specification.specify.violations`; FOLDING is another's, of stages of their own."""
+    del folding
     facts = comparison.facts
     rules = [name for name in passes or _ALL if name not in skip]
     same = Equivalence(comparison.before, rules)
@@ -64,7 +69,7 @@ def _used(graph: Graph) -> set[str]:
 def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> Iterator[str]:
     """What is gone and had to stay."""
     serving = comparison.before.serving or Serving()
-    named = {parse_tensor(text).node for text in _named(serving)}
+    named = {parse_tensor(text).node for text in served_tensors(serving)}
     ends = {parse_tensor(text).node for text in outputs}
     for name in sorted(ends - {node for node in ends if node in comparison.after}):
         yield f"{quoted(name)} is an output, and gone"
@@ -82,7 +87,8 @@ def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> 
                 yield f"{quoted(name)} was read by nobody: an output, and gone"
 
 
-def _named(serving: Serving) -> Iterator[str]:
+def served_tensors(serving: Serving) -> Iterator[str]:
+    """What a model's signatures, and what restores and initialises it, name."""
     for served in serving.signatures.values():
         yield from (*served.inputs.values(), *served.outputs.values())
     for run in serving.runs:

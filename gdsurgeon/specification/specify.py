@@ -40,6 +40,8 @@ SPECIFIED = frozenset(
     )
 )
 """The edits that have a specification, in the module of their name: a function ``violations``."""
+STAGES = frozenset(("fold_constants",))
+"""Likewise the stages of edits that are done in several."""
 
 
 def violations(comparison: Comparison, asked: Asked) -> Iterator[str]:
@@ -49,5 +51,5 @@ def violations(comparison: Comparison, asked: Asked) -> Iterator[str]:
         comparison: of the graph before the edit with what is written of it.
         asked: what was asked of the edit; nothing is said where that has no specification.
     """
-    if asked.edit in SPECIFIED:
+    if asked.edit in SPECIFIED or asked.edit in STAGES:
         yield from import_module(f"gdsurgeon.specification.{asked.edit}").violations(comparison, **asked.arguments)

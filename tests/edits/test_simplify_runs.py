@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import Draw, below, pick
+from support.evaluating import by_tensorflow
 from support.graphs import BOOL, DOUBLE, FLOAT, INT32, add, const, dtypes, graph, identity, node, placeholder, scalar
 from support.running import run
 
@@ -45,7 +46,7 @@ def _step(draw: Draw, name: str, values: Sequence[str]) -> list[bytes]:
     """Nodes that compute NAME of some of VALUES."""
     a, b = pick(draw, values), pick(draw, values)
     waits = [f"^{pick(draw, values)}"] if draw(below(4)) == 0 else []
-    kind = draw(below(10))
+    kind = draw(below(12))
     if kind < 3:
         return [node(name, pick(draw, _UNARY), [a, *waits], T=FLOAT)]
     if kind < 5:
@@ -64,6 +65,16 @@ def _step(draw: Draw, name: str, values: Sequence[str]) -> list[bytes]:
     if kind == 8:
         both = node(f"{name}/both", "IdentityN", [a, b], T=dtypes(FLOAT, FLOAT))
         return [both, add(name, f"{name}/both", f"{name}/both:1", *waits)]
+    if kind == 9:
+        shape = node(f"{name}/shape", "Shape", [a], T=FLOAT, out_type=INT32)
+        filled = node(f"{name}/fill", "Fill", [f"{name}/shape", pick(draw, ("one", "zero"))], T=FLOAT)
+        return [shape, filled, node(name, pick(draw, _BINARY), [b, f"{name}/fill", *waits], T=FLOAT)]
+    if kind == 10:
+        shape = node(f"{name}/shape", "Shape", [a], T=FLOAT, out_type=INT32)
+        size = node(f"{name}/size", "Mul", [f"{name}/shape", "turn"], T=INT32)
+        turned = node(f"{name}/sum", "AddV2", [f"{name}/size", "square"], T=INT32)
+        wide = node(f"{name}/wide", "Cast", [f"{name}/sum"], SrcT=INT32, DstT=FLOAT)
+        return [shape, size, turned, wide, add(name, b, f"{name}/wide", *waits)]
     return _conditional(draw, name, a, b)
 
 
@@ -94,7 +105,7 @@ def _bool(value: bool) -> bytes:
 def test_random_graphs_give_what_they_gave(data: bytes) -> None:
     found = from_bytes(data)
     try:
-        result = simplify(found)
+        result = simplify(found, evaluate=by_tensorflow)
     except NothingToDo:
         return
     check_accounted(found, result, found.chunks())

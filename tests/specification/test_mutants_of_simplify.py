@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from support.evaluating import Evaluations
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -25,14 +27,16 @@ from support.graphs import (
     tensor,
 )
 from support.mutants import Mutant, check_caught
-from support.v1_control_flow import cond
+from support.v1_control_flow import cond, while_loop
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import Served, Serving
+from gdsurgeon.runtime.tensor import from_numpy
 
 PASSES = "edits.simplifying"
+FOLDING = f"{PASSES}.folding"
 DRAFT, EQUAL, PAIRS, NEUTRAL = f"{PASSES}.draft", f"{PASSES}.equal_nodes", f"{PASSES}.pairs", f"{PASSES}.neutral"
 
 
@@ -111,6 +115,36 @@ def said() -> tuple[Graph, EditResult]:
                       node("y", "StringLower", ["t"]), scalar("k", 1), placeholder("unread"))  # fmt: skip
 
 
+def constant(*records: bytes) -> tuple[Graph, EditResult]:
+    """Weights that are computed of others, by numpy."""
+    weights = [const("a", [1, 2, 3]), const("b", [4, 5, 6]), node("c", "Mul", ["a", "b"], T=FLOAT)]
+    found = graph(X, *weights, *records, add("y", "x", "c"))
+    return found, simplify(found, evaluate=Evaluations())
+
+
+def growing() -> tuple[Graph, EditResult]:
+    times = const("times", [99], INT32)
+    return constant(times, node("t", "Tile", ["a", "times"], T=FLOAT), add("z", "x", "t"))
+
+
+def outputs() -> tuple[Graph, EditResult]:
+    return constant(const("d", [9, 8, 7]), add("z", "d", "c"))
+
+
+def fed() -> tuple[Graph, EditResult]:
+    found = graph(X, const("a", [1, 2, 3]), const("b", [4, 5, 6]), node("c", "Mul", ["a", "b"], T=FLOAT),
+                  add("s", "x", "c"), node("y", "Relu", ["s"], T=FLOAT))  # fmt: skip
+    return found, simplify(found, evaluate=lambda _, names: {name: from_numpy(np.zeros(3, np.float32)) for name in names})
+
+
+def turning() -> tuple[Graph, EditResult]:
+    """A loop that adds the same in each turn, and a product of constants behind it."""
+    twice = node("w/twice", "Mul", ["w/three", "w/three"], T=FLOAT)
+    loop = while_loop(twice, add("w/plus", "w/v", "w/twice"), result="w/plus")
+    found = graph(*loop, scalar("a", 2), scalar("b", 3), node("c", "Mul", ["a", "b"], T=FLOAT), add("z", "out", "c"))
+    return found, simplify(found, evaluate=lambda _, names: {name: from_numpy(np.float32(6)) for name in names})
+
+
 LASTING = "return not (is_random(op) and not _takes_resource(draft.graph, op))"
 MUTANTS = [
     Mutant("values of constants do not count", EQUAL, "summed.update(span.source.read(start, min(_STEP, span.end - start)))", "pass", weights),
@@ -133,7 +167,12 @@ MUTANTS = [
     Mutant("outputs go", "edits.simplify", "[*inputs, *outputs, *served_nodes(graph)]", "[*inputs, *served_nodes(graph)]", numbers),
     Mutant("inputs go", "edits.simplify", "[*inputs, *outputs, *served_nodes(graph)]", "[*outputs]", said),
     Mutant("a branch is given the predicate", f"{PASSES}.conditions", "data = draft.data(number)[0]", "data = draft.data(number)[1]", decided),
-    Mutant("a node is forgotten", "edits.simplify", "graph.set_controls(node, controls)", "graph.set_controls(node, [])", reads),
+    Mutant("constants are others", f"{PASSES}.literal", "data = bytes(value.data)", "data = bytes(value.data)[::-1]", constant),
+    Mutant("the file grows", FOLDING, "if spent + price <= room:", "if True:", growing),
+    Mutant("an output is folded", FOLDING, 'if self.top.op(number) == "Const" or self.draft.kept[number]:', 'if self.top.op(number) == "Const":', outputs),
+    Mutant("what is in a loop is folded", FOLDING, "if not draft.harmless[number] or op in PLACEHOLDERS", 'if op in PLACEHOLDERS | {"Merge", "Exit"}', turning),
+    Mutant("inputs are taken for constants", FOLDING, "or op in PLACEHOLDERS or draft", "or draft", fed),
+    Mutant("a node is forgotten", f"{PASSES}.carry_out", "graph.set_controls(node, controls)", "graph.set_controls(node, [])", reads),
 ]  # fmt: skip
 
 

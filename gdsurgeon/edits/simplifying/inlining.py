@@ -52,7 +52,8 @@ def joined(first: Stage, before: Graph, later: EditResult) -> EditResult:
     claims = tuple(replace(claim, as_written=True) if isinstance(claim, compared) else claim for claim in later.claims)
     calls = [name for claim in first.result.claims if isinstance(claim, SameOutputs) for name in claim.also]
     told = [("inlined", counted(len(calls), "call")), *later.told]
-    return EditResult(intent, claims, later.warnings, later.notes, told, stages=(first, Stage(before, later)))
+    stages = (first, *(later.stages or (Stage(before, later),)))
+    return EditResult(intent, claims, later.warnings, later.notes, told, stages=stages)
 
 
 def written(graph: Graph) -> Graph:

@@ -1,0 +1,69 @@
+"""Has a graph be as a draft of it is, or some of its nodes the constants that they give; and says what is different."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.copying.replacing import drop_colocations
+from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
+from gdsurgeon.edits.simplifying.folding import Folding
+from gdsurgeon.edits.simplifying.literal import constant_attrs
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.runtime.tensor import Tensor
+
+
+def carry_out(draft: Draft) -> Intent:
+    """Has the graph of DRAFT be as that is."""
+    graph, topology = draft.graph, topology_of(draft.graph)
+    numbers = sorted(number for number in draft.changed if not draft.gone[number])
+    nodes = {number: topology.node(number) for number in numbers}
+    going = [topology.node(number) for number in topology.numbers() if draft.gone[number]]
+    intent = Intent(removed=[node.name for node in going])
+    for number, node in nodes.items():
+        codes = list(draft.topology.inputs(number))
+        inputs = [Output(topology.node(c >> BITS), c & CONTROL) for c in codes if c & CONTROL != CONTROL]
+        controls = [topology.node(code >> BITS) for code in codes if code & CONTROL == CONTROL]
+        if list(node.controls) != controls or number in draft.merges:
+            intent.changed.append(node.name)
+        if number not in draft.merges:
+            slots = enumerate(zip(node.inputs, inputs, strict=True))
+            intent.rewired += [Rewired(node.name, i, old.name, new.name) for i, (old, new) in slots if old != new]
+        graph.set_inputs(node, inputs)
+        graph.set_controls(node, controls)
+    for number in draft.merges:
+        if not draft.gone[number]:
+            _become_identity(graph, topology.node(number))
+    drop_colocations(graph, going)
+    graph.remove(going)
+    return intent
+
+
+def _become_identity(graph: Graph, node: Node) -> None:
+    graph.set_op(node, "Identity")
+    for key in ("N", "_output_shapes"):
+        if node.has_attr(key):
+            graph.set_attr(node, key, None)
+
+
+def become_constants(folding: Folding, values: Mapping[int, Tensor]) -> Intent:
+    """Has nodes be the constants that they give; what nobody else has read goes."""
+    graph, topology = folding.graph, folding.top
+    going = [topology.node(number) for number in folding.idle(values)]
+    intent = Intent(removed=[node.name for node in going])
+    for number, value in values.items():
+        node = topology.node(number)
+        intent.changed.append(node.name)
+        graph.set_op(node, "Const")
+        graph.set_inputs(node, ())
+        graph.set_colocated(node, ())
+        for key in node.attr_keys:
+            graph.set_attr(node, key, None)
+        for key, data in constant_attrs(value).items():
+            graph.set_attr(node, key, data)
+    drop_colocations(graph, going)
+    graph.remove(going)
+    return intent

@@ -1,0 +1,245 @@
+"""Constant folding: what is computed of constants, or of shapes that are known, becomes a constant.
+
+Not inside branches and loops, where a constant would be a copy for each of these; not what has a state, draws, or
+reaches outside; and not where the file would grow. Which nodes are folded is found in one walk from the ends: the
+last ones that somebody reads who cannot be folded himself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from gdsurgeon.analysis.shapes.inference import Shapes
+from gdsurgeon.edits.simplifying.draft import BITS, Draft
+from gdsurgeon.edits.simplifying.literal import constant_record, whole_numbers
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.writing import encoded, node_def
+from gdsurgeon.ops.dtypes import DTYPES
+from gdsurgeon.ops.kinds import PLACEHOLDERS, READS_SHAPE, is_random
+from gdsurgeon.ops.reach import NONE, reach_of
+from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.wire.fields import encode_len
+from gdsurgeon.wire.scan import NODE, VERSIONS
+from gdsurgeon.wire.write import read_chunks, size_of
+
+Evaluate = Callable[[bytes, Sequence[str]], Mapping[str, Tensor]]
+"""Called with a serialised GraphDef and nodes of it: what each gives that could be run."""
+
+OF_SHAPES = READS_SHAPE | {"OnesLike", "ZerosLike"}
+"""Ops of whose first input nothing counts but the shape."""
+MOST_TURNS = 8
+"""How often what has turned out too large is left to what it reads."""
+SPLAT = 1 << 16
+"""Bytes of a tensor up to which it is looked at whether it is one number again and again, which takes no room."""
+
+
+class Folding:
+    """What of a graph can be folded, and what has been.
+
+    Args:
+        draft: of the graph as it is.
+        shapes: of its tensors, where what they say is to be folded.
+        evaluate: None: what takes TensorFlow to be known is not folded.
+        refused: names of nodes that are not folded; those that turn out too large, or do not run, come to them.
+    """
+
+    def __init__(self, draft: Draft, shapes: Shapes | None, evaluate: Evaluate | None, refused: set[str]) -> None:
+        self.draft, self.graph, self.top = draft, draft.graph, draft.topology
+        self.refused = refused
+        self.order = draft.order()
+        self.users = self.top.consumers()
+        self.known: dict[int, Tensor] = {}
+        self.computed = bytearray(self.top.size)
+        self._evaluate = evaluate
+        self._sizes: dict[int, int] = {}
+        self._shapes = shapes
+        self._classify()
+
+    def _classify(self) -> None:
+        """Finds what is computed of constants alone, and what the shapes say of the rest."""
+        top, draft = self.top, self.draft
+        shaped = bytearray(top.size)
+        for number in self.order:
+            op = top.op(number)
+            if not draft.harmless[number] or op in PLACEHOLDERS or draft.has_controls(number):
+                continue
+            if op == "Const":
+                self.computed[number] = shaped[number] = 1
+                continue
+            reads = [code >> BITS for code in draft.data(number)]
+            shaped[number] = bool(reads) and (op in OF_SHAPES or all(map(shaped.__getitem__, reads)))
+            if shaped[number] and self._shapes is not None:
+                value = self._said(top.node(number), self._shapes)
+                if value is not None:
+                    self.known[number] = value
+            if self._evaluate is not None and all(self.computed[n] or n in self.known for n in reads):
+                self.computed[number] = self._may_run(op)
+
+    @staticmethod
+    def _said(node: Node, shapes: Shapes) -> Tensor | None:
+        """What SHAPES say that a node of one output gives, where they say all of it."""
+        output = node.output
+        shape, items = shapes.shape(output), shapes.value(output)
+        if shape is None or items is None or min(shape, default=0) < 0 or node.output_count != 1:
+            return None
+        return whole_numbers(output.dtype, shape, items)
+
+    def _may_run(self, op: str) -> bool:
+        definition = self.graph.op_def(op)
+        if definition is None or definition.takes_functions or op in self.graph.functions:
+            return False
+        return reach_of(op).kind == NONE and not is_random(op)
+
+    # -- which ---------------------------------------------------------------------------------------------
+
+    def fold(self, room: int) -> dict[int, Tensor]:
+        """The nodes that are folded, with what they give; the file grows by ROOM bytes at most."""
+        for _ in range(MOST_TURNS):
+            fronts = self._fronts(room)
+            values = self._values(fronts)
+            found = self._affordable(values, room)
+            lost = [number for number in fronts if number not in found]
+            self.refused.update(self.top.name(number) for number in lost)
+            if found or not lost:
+                return found
+        return {}
+
+    def _fronts(self, room: int) -> list[int]:
+        """The nodes that are read by what stays, and need not be computed."""
+        draft, fronts = self.draft, []
+        needed = bytearray(self.top.size)
+        most = self._upper_bounds()
+        for number in reversed(self.order):
+            is_fixed = self.computed[number] or number in self.known
+            needed[number] = not is_fixed or draft.kept[number] or any(map(needed.__getitem__, self.users[number]))
+            if needed[number] and is_fixed and self._may_be_front(number, most[number] + room):
+                needed[number] = 0  # as far as what it reads is concerned
+                fronts.append(number)
+        return fronts
+
+    def _upper_bounds(self) -> list[int]:
+        """For what is fixed the bytes of all that it is computed of, some of these counted more than once."""
+        most = [0] * self.top.size
+        for number in self.order:
+            if self.computed[number] or number in self.known:
+                most[number] = self._size(number) + sum(most[code >> BITS] for code in self.draft.data(number))
+        return most
+
+    def _may_be_front(self, number: int, most: int) -> bool:
+        if self.top.op(number) == "Const" or self.draft.kept[number]:
+            return False
+        node = self.top.node(number)
+        if node.name in self.refused:
+            return False
+        dtypes = node.output_dtypes
+        kind = DTYPES.get(dtypes[0]) if dtypes is not None and len(dtypes) == 1 else None
+        if kind is None or not kind.kind:
+            return False
+        shape = self._shapes.shape(node.output) if self._shapes is not None else None
+        if shape is None or min(shape, default=0) < 0:
+            return True
+        size = kind.size
+        for dim in shape:
+            size *= dim
+        return size <= max(most, SPLAT)
+
+    def _values(self, fronts: Sequence[int]) -> dict[int, Tensor]:
+        """What FRONTS give, as far as it can be known."""
+        values = {number: self.known[number] for number in fronts if number in self.known}
+        asked = {self.top.name(number): number for number in fronts if number not in values}
+        if asked and self._evaluate is not None:
+            found = self._evaluate(self._piece(asked.values()), list(asked))
+            values |= {asked[name]: value for name, value in found.items()}
+        return values
+
+    def _piece(self, fronts: Iterable[int]) -> bytes:
+        """A GraphDef that computes FRONTS."""
+        seen, pending = dict.fromkeys(fronts), list(fronts)
+        while pending:
+            number = pending.pop()
+            for code in self.draft.data(number) if number not in self.known else ():
+                if code >> BITS not in seen:
+                    seen[code >> BITS] = None
+                    pending.append(code >> BITS)
+        records = []
+        for number in seen:
+            if number in self.known:
+                records.append(encode_len(NODE, constant_record(self.top.name(number), "", self.known[number])))
+            else:
+                records.append(bare_record(self.top.node(number)))
+        return b"".join(records) + versions(self.graph)
+
+    # -- at what price ---------------------------------------------------------------------------------------
+
+    def _affordable(self, values: Mapping[int, Tensor], room: int) -> dict[int, Tensor]:
+        """Those of VALUES for which more bytes go than come, all in all; the cheapest first."""
+        prices = ((self._price(number, value), number) for number, value in values.items())
+        found, spent = {}, 0
+        for price, number in sorted(prices):
+            if spent + price <= room:
+                spent += price
+                found[number] = values[number]
+        return found
+
+    def price(self, values: Mapping[int, Tensor]) -> int:
+        """The bytes by which the file grows, at most, where VALUES are constants."""
+        return sum(self._price(number, value) for number, value in values.items())
+
+    def _price(self, number: int, value: Tensor) -> int:
+        node = self.top.node(number)
+        return len(encode_len(NODE, constant_record(node.name, node.device, value))) - self._freed(number)
+
+    def _freed(self, front: int) -> int:
+        """The bytes of a node, and of what nobody else reads."""
+        left: dict[int, int] = {}
+        total, pending = 0, [front]
+        while pending:
+            number = pending.pop()
+            total += self._size(number)
+            for producer in set(self.top.producers(number)):
+                left[producer] = left.get(producer, len(self.users[producer])) - 1
+                if not left[producer] and self.may_go(producer):
+                    pending.append(producer)
+        return total
+
+    def may_go(self, number: int) -> bool:
+        """Whether a node is nothing but what it gives."""
+        is_input = self.top.op(number) in PLACEHOLDERS
+        return bool(self.draft.harmless[number]) and not self.draft.kept[number] and not is_input
+
+    def idle(self, values: Iterable[int]) -> list[int]:
+        """What nobody reads any longer, and nothing else is wanted of, once VALUES are constants."""
+        left: dict[int, int] = {}
+        there, going, pending = {*values}, [], [*values]
+        while pending:
+            for producer in set(self.top.producers(pending.pop())) - there:
+                left[producer] = left.get(producer, len(self.users[producer])) - 1
+                if not left[producer] and self.may_go(producer):
+                    going.append(producer)
+                    pending.append(producer)
+        return going
+
+    def _size(self, number: int) -> int:
+        if number not in self._sizes:
+            node = self.top.node(number)
+            record = node.record
+            is_old = record is not None and not node.is_rebuilt
+            self._sizes[number] = record.end - record.start if is_old and record else size_of(encoded(node))
+        return self._sizes[number]
+
+
+def bare_record(node: Node) -> bytes:
+    """The record of a node that stands anywhere, beside nobody."""
+    if not node.device and not node.has_attr("_class"):
+        return read_chunks(encoded(node))
+    definition = node_def(node)
+    definition.device = ""
+    definition.attr.pop("_class", None)
+    return encode_len(NODE, definition.SerializeToString())
+
+
+def versions(graph: Graph) -> bytes:
+    """What a graph says of versions, as it stands in its file."""
+    store = graph.store
+    return b"".join(store.source.read(field.start, field.end - field.start) for field in store.fields(VERSIONS))

@@ -1,0 +1,174 @@
+"""The constants of simplify: what has become one is computed of constants and shapes alone, in any run, and once.
+
+What it gives is computed here again where somebody can (`evaluate`), from the file, for what depends on constants
+alone; what follows from shapes the proof compares by running, at the node, which keeps its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.errors import GdsurgeonError, quoted
+from gdsurgeon.graph.constants import Constant, constant_in, raw_value, tensor_value
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.serving import Serving
+from gdsurgeon.graph.writing import node_def
+from gdsurgeon.ops.dtypes import STRING
+from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.specification.equivalence import BITS, Equivalence
+from gdsurgeon.specification.simplify import served_tensors
+from gdsurgeon.wire.messages import message
+
+_SHAPE_ALONE = frozenset(("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"))
+_ATTRS = ("dtype", "value")
+
+
+class Value(Protocol):
+    """A tensor, as it is computed."""
+
+    dtype: int
+    shape: tuple[int, ...]
+    data: memoryview | list[bytes]
+
+
+def violations(
+    comparison: Comparison,
+    outputs: Sequence[str] = (),
+    max_growth: int = 0,
+    evaluate: Callable[[bytes, Sequence[str]], Mapping[str, Value]] | None = None,
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    before, after, facts = comparison.before, comparison.after, comparison.facts
+    found = _Fixed(Equivalence(before, ("checks",)))
+    folded = [name for name in facts.altered if after[name].op == "Const" and before[name].op != "Const"]
+    intent = Intent(removed=facts.removed, changed=folded)
+    kept = {parse_tensor(text).node for text in (*outputs, *served_tensors(before.serving or Serving()))}
+    for name in folded:
+        if name in kept or not any(True for _ in found.same.table.users(found.same.table.rows[name])):
+            yield f"{quoted(name)} is a constant, and an output"
+        yield from (f"{quoted(name)} is a constant, and {line}" for line in found.faults(before[name], after[name]))
+        intent.altered += [Altered(name, "op", "Const"), Altered(name, "attrs", _ATTRS)]
+        intent.altered += [Altered(name, what, ()) for what in ("inputs", "controls", "colocated")]
+        keys = dict.fromkeys([*before[name].attr_keys, *_ATTRS])
+        intent.altered += [Altered(name, f"attr {key}", after[name].attr_bytes(key)) for key in keys]
+    yield from _lost(comparison, found.same, {*folded}, kept)
+    if evaluate is not None:
+        yield from _others(comparison, folded, found, evaluate)
+    if after.source.size > before.source.size + max_growth:
+        yield f"the file has grown by {after.source.size - before.source.size:,} bytes"
+    yield from audit(comparison, intent)
+
+
+class _Fixed:
+    """What of a file depends on no input.
+
+    Attributes:
+        same: what is so of its nodes.
+        shaped: for each row whether it depends on constants and the shapes of tensors alone.
+        computed: for each row whether it depends on constants alone.
+    """
+
+    def __init__(self, same: Equivalence) -> None:
+        self.same = same
+        size = len(same.table.names)
+        self.shaped, self.computed = bytearray(size), bytearray(size)
+        for row in same.rows():
+            op = same.table.op(row)
+            reads, waited = same.edges(row)
+            if waited or not same.free[row] or op in PLACEHOLDERS:
+                continue
+            if op == "Const":
+                self.shaped[row] = self.computed[row] = 1
+            elif reads:
+                producers = [code >> BITS for code in reads]
+                self.shaped[row] = op in _SHAPE_ALONE or all(map(self.shaped.__getitem__, producers))
+                self.computed[row] = all(map(self.computed.__getitem__, producers))
+
+    def faults(self, old: Node, new: Node) -> Iterator[str]:
+        """What is wrong with a constant NEW in the place of OLD."""
+        row = self.same.table.rows[old.name]
+        if self.same.branching[row] or self.same.dead[row]:
+            yield "was one of a branch or a loop"
+        if not self.shaped[row]:
+            yield "depends on more than constants and shapes"
+        if old.output_dtypes != new.output_dtypes:
+            yield "was of another type"
+        if new.device != old.device:
+            yield "is elsewhere"
+
+
+def _lost(comparison: Comparison, same: Equivalence, folded: set[str], kept: set[str]) -> Iterator[str]:
+    """What is gone and was good for more than for what is folded."""
+    gone = {*comparison.facts.removed}
+    for name in gone:
+        row = same.table.rows[name]
+        users = [same.table.names[user] for user in same.table.users(row)]
+        if comparison.before[name].op in PLACEHOLDERS or name in kept or not same.free[row]:
+            yield f"{quoted(name)} is more than what reads it, and gone"
+        elif not users or not all(user in gone or user in folded for user in users):
+            yield f"{quoted(name)} is read by others, or was by nobody, and gone"
+
+
+def _others(
+    comparison: Comparison,
+    folded: Sequence[str],
+    found: _Fixed,
+    evaluate: Callable[[bytes, Sequence[str]], Mapping[str, Value]],
+) -> Iterator[str]:
+    """The constants that are not what is computed in their place."""
+    rows = found.same.table.rows
+    names = [name for name in folded if found.computed[rows[name]]]
+    if not names:
+        return
+    try:
+        values = evaluate(_piece(comparison, found, names), names)
+    except GdsurgeonError:
+        return  # whoever cannot run it can run nothing: that is said elsewhere
+    for name in names:
+        if name in values and not _is(comparison.after[name], values[name]):
+            yield f"{quoted(name)} is a constant, and not the one that it was computed to be"
+
+
+def _piece(comparison: Comparison, found: _Fixed, names: Sequence[str]) -> bytes:
+    """A GraphDef of what NAMES depend on."""
+    same, rows = found.same, found.same.table.rows
+    pending = [rows[name] for name in names]
+    seen = dict.fromkeys(pending)
+    definition = message("tensorflow.GraphDef")()
+    while pending:
+        row = pending.pop()
+        node = definition.node.add()
+        node.CopyFrom(node_def(comparison.before[same.table.names[row]]))
+        node.device = ""
+        node.attr.pop("_class", None)
+        new = [code >> BITS for code in same.edges(row)[0] if code >> BITS not in seen]
+        new = list(dict.fromkeys(new))
+        seen |= dict.fromkeys(new)
+        pending += new
+    definition.versions.CopyFrom(comparison.before.store.versions)
+    return bytes(definition.SerializeToString())
+
+
+def _is(node: Node, value: Value) -> bool:
+    """Whether a Const is VALUE, bit for bit."""
+    held = node.attr_bytes("value") or b""
+    tensor = message("tensorflow.AttrValue").FromString(held).tensor
+    shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
+    if (tensor.dtype, shape) != (value.dtype, value.shape):
+        return False
+    if isinstance(value.data, list):
+        return value.dtype == STRING and list(tensor.string_val) == value.data
+    if tensor.tensor_content or not value.data:
+        return bytes(tensor.tensor_content) == bytes(value.data)
+    raw = raw_value(value.dtype, value.shape, bytes(value.data)).SerializeToString()
+    decoded, exact = constant_in(held), constant_in(raw)
+    return decoded is not None and exact is not None and _bits(decoded) == _bits(exact)
+
+
+def _bits(found: Constant) -> bytes:
+    return bytes(tensor_value(found.dtype, found.shape, found.values).SerializeToString())

@@ -1,0 +1,279 @@
+"""simplify: what depends on constants alone, or on shapes that are known, is a constant; and what must not be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from support import graphs
+from support.counting import is_linear
+from support.evaluating import Evaluations, array, by_tensorflow
+from support.expecting import refuse
+from support.graphs import FLOAT, INT32, STRING, add, const, graph, identity, node, placeholder, scalar
+from support.running import run
+from support.v1_control_flow import while_loop
+
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import NothingToDo, NotValidatedError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
+from gdsurgeon.runtime.evaluator import Evaluator
+from gdsurgeon.runtime.tensor import Tensor, from_numpy
+
+X = placeholder("x", FLOAT, (-1, 3))
+
+
+def unary(op: str, name: str, source: str, **attrs: Any) -> bytes:
+    return node(name, op, [source], T=FLOAT, **attrs)
+
+
+def product(name: str, a: str, b: str, *controls: str, kind: bytes = FLOAT) -> bytes:
+    return node(name, "Mul", [a, b, *controls], T=kind)
+
+
+def folded(*records: bytes, evaluate: Any = None, **how: Any) -> tuple[Graph, EditResult]:
+    """The graph of RECORDS, simplified, with all that is different accounted for."""
+    found = graph(*records)
+    result = simplify(found, evaluate=evaluate or Evaluations(), **how)
+    check_accounted(found, result, found.chunks())
+    again = partial(simplify, evaluate=evaluate or Evaluations(), **how)
+    refuse(from_bytes(graphs.written(found)), "nothing to be made simpler", again, error=NothingToDo)
+    return found, result
+
+
+def unfolded(*records: bytes, **how: Any) -> Evaluations:
+    """Nothing is to be done about RECORDS; what was computed to find that."""
+    asked = Evaluations()
+    refuse(graph(*records), "nothing to be made simpler", partial(simplify, evaluate=asked, **how), error=NothingToDo)
+    return asked
+
+
+def test_what_is_computed_of_constants_is_one() -> None:
+    asked = Evaluations()
+    weights = [const("a", [1, 2, 3]), const("b", [4, 5, 6]), product("c", "a", "b"), add("d", "c", "a")]
+    found, result = folded(X, *weights, product("y", "x", "d"), evaluate=asked)
+    assert graphs.ops(found) == {"x": "Placeholder", "d": "Const", "y": "Mul"}
+    assert array(found["d"]).tolist() == [5, 12, 21]
+    assert asked.asked == [["d"], ["d"]]  # once to fold it, and once to see whether that was right
+    assert isinstance(result.claims[0], SameOutputs)
+    assert result.claims[0].also == ("d",)
+    assert result.told[0] == ("passes", "constants 1")
+
+
+def test_one_batch_for_all_of_them() -> None:
+    asked = Evaluations()
+    pieces = [[const(f"a{i}", [1, 2, i]), const(f"b{i}", [4, 5, 6]), product(f"c{i}", f"a{i}", f"b{i}"),
+               product(f"y{i}", "x", f"c{i}")] for i in range(5)]  # fmt: skip
+    folded(X, *(record for piece in pieces for record in piece), evaluate=asked)
+    assert [sorted(names) for names in asked.asked] == [[f"c{i}" for i in range(5)]] * 2
+
+
+def test_the_name_that_is_an_output_stays_what_it_is() -> None:
+    a, b = const("a", [1, 2, 3]), const("b", [4, 5, 6])
+    unfolded(X, a, b, product("c", "a", "b"), add("z", "x", "x"))
+    found, result = folded(X, a, b, product("c", "a", "b"), add("y", "c", "x"), add("z", "x", "y"), outputs=["y"])
+    assert graphs.ops(found)["c"] == "Const"
+    assert isinstance(result.claims[0], SameGiven)
+    assert ("c", "c") in result.claims[0].outputs
+
+
+def test_what_follows_from_a_folded_constant_is_found() -> None:
+    ones = [const("a", [0.5]), const("b", [2]), const("s", [], INT32), product("c", "a", "b"),
+            node("one", "Reshape", ["c", "s"], T=FLOAT)]  # fmt: skip
+    found, _ = folded(X, *ones, product("m", "x", "one"), unary("Relu", "y", "m"))
+    assert graphs.ops(found) == {"x": "Placeholder", "y": "Relu"}
+
+
+# -- what stays ---------------------------------------------------------------------------------------------------
+
+
+def test_a_file_does_not_grow() -> None:
+    grid = [const("w", list(range(50)), FLOAT, (1, 50)), const("times", [40, 1], INT32),
+            node("g", "Tile", ["w", "times"], T=FLOAT)]  # fmt: skip
+    asked = unfolded(X, *grid, node("y", "MatMul", ["x", "g"], T=FLOAT))
+    assert ["g"] in asked.asked  # small enough to be looked at
+    found, _ = folded(X, *grid, node("y", "MatMul", ["x", "g"], T=FLOAT), max_growth=8000)
+    assert graphs.ops(found)["g"] == "Const"
+    assert found.source.size < len(graphs.written(found)) <= found.source.size + 8000
+
+
+def test_a_splat_is_one_number_and_a_big_one_stays() -> None:
+    def fill(*dims: int) -> list[bytes]:
+        return [const("dims", dims, INT32), scalar("two", 2), node("f", "Fill", ["dims", "two"], T=FLOAT),
+                node("y", "MatMul", ["x", "f"], T=FLOAT)]  # fmt: skip
+
+    found, _ = folded(X, *fill(3, 500))
+    assert graphs.ops(found)["f"] == "Const"
+    assert graphs.parsed(found).node[1].attr["value"].tensor.float_val == [2]
+    asked = unfolded(X, *fill(3, 50000))
+    assert asked.asked == []  # nor is it computed
+
+
+def test_what_is_too_large_leaves_what_it_is_computed_of() -> None:
+    dims = [const("a", [300], INT32), const("b", [100], INT32), product("dims", "a", "b", kind=INT32)]
+    found, _ = folded(X, *dims, scalar("k", 2), node("f", "Fill", ["dims", "k"], T=FLOAT), add("y", "x", "f"))
+    assert graphs.ops(found) == {"x": "Placeholder", "dims": "Const", "k": "Const", "f": "Fill", "y": "AddV2"}
+
+
+def test_a_weight_that_others_read_is_not_doubled() -> None:
+    w = const("w", list(range(900)), FLOAT, (30, 30))
+    turned = [const("turn", [1, 0], INT32), node("t", "Transpose", ["w", "turn"], T=FLOAT, Tperm=INT32)]
+    x = placeholder("x", FLOAT, (-1, 30))
+    first, second = (node(name, "MatMul", ["x", source], T=FLOAT) for name, source in (("y", "t"), ("z", "w")))
+    unfolded(x, w, *turned, first, second)
+    found, _ = folded(x, w, *turned, first)
+    assert graphs.names(found) == ["x", "t", "y"]
+
+
+def test_what_is_in_a_loop_or_a_branch_stays_there() -> None:
+    inner = [node(f"w/{i}", "Const", ["^w/i"], dtype=FLOAT, value=graphs.tensor([i], FLOAT, ())) for i in (5, 6)]
+    loop = [*inner, product("w/30", "w/5", "w/6"), add("w/plus", "w/v", "w/30"), product("w/n", "w/three", "w/three"),
+            add("w/both", "w/plus", "w/n")]  # fmt: skip
+    found, _ = folded(*while_loop(*loop, result="w/both"), scalar("k", 1))
+    assert {"w/5", "w/6", "w/30", "w/three", "w/n"} <= set(graphs.names(found))
+    assert graphs.ops(found)["w/n"] == "Mul"  # a constant there would be one for each turn, or outside
+    rank = [node("w/rank", "Rank", ["w/v"], T=FLOAT), node("w/float", "Cast", ["w/rank"], SrcT=INT32, DstT=FLOAT)]
+    found, _ = folded(*while_loop(*rank, add("w/plus", "w/v", "w/float"), result="w/plus"), scalar("k", 1))
+    assert graphs.ops(found)["w/rank"] == "Rank"
+
+
+def test_what_draws_or_reaches_a_file_stays() -> None:
+    shape = const("s", [2, 3], INT32)
+    drawn = node("r", "RandomUniform", ["s"], dtype=FLOAT, T=INT32)
+    name = node("name", "Const", dtype=STRING, value=graphs.encode_len(8, b"\x08\x07\x12\x00\x42\x01v"))
+    read = node("f", "ReadFile", ["name"])
+    assert unfolded(X, shape, drawn, add("y", "x", "r"), name, read, node("l", "StringLength", ["f"])).asked == []
+    call = node("c", "PartitionedCall", ["s"], f=graphs.func("F"), Tin=graphs.dtypes(INT32), Tout=graphs.dtypes(INT32))
+    body = graphs.library(graphs.function("F", node("y", "Neg", ["x"], T=INT32)))
+    found = graph(X, shape, call, node("y", "Reshape", ["x", "c"], T=FLOAT), trailer=body + graphs.VERSIONS)
+    calling = partial(simplify, evaluate=Evaluations(), skip=["inline"])
+    refuse(found, "nothing to be made simpler", calling, error=NothingToDo)
+
+
+def test_what_waits_is_not_folded_before_its_time() -> None:
+    said = node("p", "PrintV2", ["text"])
+    text = node("text", "Const", dtype=STRING, value=graphs.encode_len(8, b"\x08\x07\x12\x00\x42\x01v"))
+    unfolded(X, text, said, scalar("a", 1), scalar("b", 2), product("c", "a", "b", "^p"), add("y", "x", "c"))
+
+
+def test_who_cannot_compute_leaves_it() -> None:
+    def broken(data: bytes, names: Sequence[str]) -> Any:
+        raise NotValidatedError("constants cannot be computed: TensorFlow is not installed")
+
+    found = graph(X, scalar("a", 1.5), scalar("b", 2), product("c", "a", "b"), add("i", "x", "c"), identity("j", "i"),
+                  unary("Relu", "y", "j"))  # fmt: skip
+    result = simplify(found, evaluate=broken)
+    assert graphs.ops(found)["c"] == "Mul"
+    assert result.notes == ["constants cannot be computed: TensorFlow is not installed: they stay as they are"]
+
+
+def test_devices_stay_and_neighbours_do_not() -> None:
+    inner = node("c", "Mul", ["a", "b"], T=FLOAT, device="/cpu:0", _class=["loc:@a"])
+    found, _ = folded(X, const("a", [1, 2, 3]), const("b", [3, 2, 1]), inner, unary("Neg", "n", "x", _class=["loc:@b"]),
+                      add("y", "n", "c"))  # fmt: skip
+    assert found["c"].device == "/cpu:0"
+    assert graphs.colocations(found) == {}
+
+
+# -- shapes -------------------------------------------------------------------------------------------------------
+
+
+def test_what_shapes_say_is_a_constant_without_tensorflow() -> None:
+    image = placeholder("x", FLOAT, (-1, 8, 4, 3))
+    one = [const(name, [at], INT32) for name, at in (("one", 1), ("three", 3), ("step", 1))]
+    size = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32),
+            node("hw", "StridedSlice", ["s", "one", "three", "step"], T=INT32, Index=INT32),
+            const("two", [2, 2], INT32), product("twice", "hw", "two", kind=INT32)]  # fmt: skip
+    resized = node("y", "ResizeBilinear", ["x", "twice"], T=FLOAT)
+    found, result = folded(image, *one, *size, resized, evaluate=None, skip=["constants"])
+    assert graphs.names(found) == ["x", "twice", "y"]
+    assert array(found["twice"]).tolist() == [16, 8]
+    assert result.told[0] == ("passes", "equal-nodes 1, shapes 1")
+    assert isinstance(result.claims[0], SameOutputs)
+    assert result.claims[0].also == ("twice",)
+
+
+def test_a_size_that_is_not_known_stays() -> None:
+    ends = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), node("y", "Cast", ["s"], SrcT=INT32, DstT=FLOAT)]
+    unfolded(X, *ends)
+    stated = graphs.encode_len(1, graphs.encode_len(7, graphs.shape_proto((2, 3))))
+    stale = node("o", "Betainc", ["x", "x", "x"], T=FLOAT, _output_shapes=stated)
+    unfolded(X, stale, node("s", "Shape", ["o"], T=FLOAT, out_type=INT32), ends[1])
+
+
+def test_the_work_of_folding_grows_with_the_graph() -> None:
+    def rows(count: int) -> Any:
+        records = [X]
+        for i in range(count):
+            records += [const(f"a{i}", [i, 2, 3]), const(f"b{i}", [4, 5, i]), product(f"c{i}", f"a{i}", f"b{i}"),
+                        product(f"y{i}", "x", f"c{i}")]  # fmt: skip
+        return partial(_accounted, graph(*records), _fives)
+
+    def chain(count: int) -> Any:
+        records = [X, const("a0", [1, 2, 3]), const("b", [4, 5, 6])]
+        records += [product(f"a{i + 1}", f"a{i}", "b") for i in range(count)]
+        return partial(_accounted, graph(*records, add("y", "x", f"a{count}")), _fives)
+
+    assert is_linear(rows, 50, 200)
+    assert is_linear(chain, 50, 200)
+
+
+def _fives(data: bytes, names: Sequence[str]) -> Mapping[str, Tensor]:
+    del data
+    return {name: from_numpy(np.full(3, 5, np.float32)) for name in names}
+
+
+def _accounted(found: Graph, evaluate: Any) -> None:
+    result = simplify(found, evaluate=evaluate)
+    check_accounted(found, result, found.chunks())
+
+
+# -- by TensorFlow ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_tensorflow_computes_them() -> None:
+    weights = [const("var", [0.1, 0.7, 3]), scalar("eps", 1e-3), add("sum", "var", "eps"), unary("Rsqrt", "r", "sum"),
+               const("gamma", [1.5, -2, 0.3]), product("scale", "r", "gamma"),
+               const("mean", [0.4, -0.2, 1]), product("shift", "mean", "scale")]  # fmt: skip
+    words = [node("text", "Const", dtype=STRING, value=graphs.encode_len(8, b"\x08\x07\x12\x00\x42\x02aB")),
+             node("low", "StringLower", ["text"]), node("same", "Equal", ["low", "low"], T=STRING),
+             node("both", "StringJoin", ["low", "text"], N=2), node("z", "StringToHashBucketFast", ["both"],
+                                                                   num_buckets=1000)]  # fmt: skip
+    before = graphs.graph_bytes(X, *weights, product("m", "x", "scale"), node("y", "Sub", ["m", "shift"], T=FLOAT),
+                                *words)  # fmt: skip
+    with Evaluator() as evaluate:
+        found = from_bytes(before)
+        result = simplify(found, evaluate=evaluate)
+        check_accounted(found, result, found.chunks())
+        assert evaluate(before, ["nowhere"]) == {}
+    assert {"scale": "Const", "shift": "Const", "both": "Const"}.items() <= graphs.ops(found).items()
+    fed = {"x": [[0.3, -0.1, 7]]}
+    fetches = ["y", "z", "scale", "shift"]
+    assert repr(run(graphs.written(found), *fetches, **fed)) == repr(run(before, *fetches, **fed))
+
+
+@pytest.mark.tensorflow
+def test_what_does_not_run_leaves_the_rest() -> None:
+    bad = [const("a", [0, 0, 1], INT32), node("r", "InvertPermutation", ["a"], T=INT32),
+           node("z", "Reshape", ["x", "r"], T=FLOAT)]  # fmt: skip
+    good = [const("b", [4, 5, 6]), const("k", [1, 2, 3]), product("c", "k", "b"), add("y", "x", "c")]
+    found = graph(placeholder("x", FLOAT), *bad, *good)
+    with Evaluator() as evaluate:
+        simplify(found, evaluate=evaluate)
+    assert {"c": "Const", "r": "InvertPermutation"}.items() <= graphs.ops(found).items()
+
+
+@pytest.mark.tensorflow
+def test_a_constant_of_no_elements_has_its_shape() -> None:
+    records = [placeholder("x", FLOAT, (-1, 4)), const("empty", [], FLOAT, (4, 0)), const("turn", [1, 0], INT32),
+               node("t", "Transpose", ["empty", "turn"], T=FLOAT, Tperm=INT32), scalar("axis", 0, INT32),
+               node("y", "ConcatV2", ["x", "t", "axis"], T=FLOAT, N=2, Tidx=INT32)]  # fmt: skip
+    found, _ = folded(*records, evaluate=by_tensorflow)
+    assert array(found["t"]).shape == (0, 4)
+    assert run(found, "y", x=[[0.5, 1.5, 2.5, 3.5]]) == [[[0.5, 1.5, 2.5, 3.5]]]
