@@ -10,8 +10,13 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import listed, nodes
 from gdsurgeon.cli.options import edit_options, names_in
+from gdsurgeon.cli.terminal import terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
 
 
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What constants may take beyond those that they are computed of.",
 )
+@click.option("--measure", is_flag=True, help="Measure both graphs; take back a pass that makes it slower.")
 def command(
     request: Request,
     outputs: tuple[str, ...],
@@ -42,6 +48,7 @@ def command(
     skip: tuple[str, ...],
     keep_checks: bool,
     max_growth: int,
+    measure: bool,
 ) -> None:
     """Make a graph smaller that gives the same, bit for bit.
 
@@ -66,10 +73,15 @@ def command(
     evaluator = click.get_current_context().find_root().with_resource(
         Evaluator(settings.timeout, settings.op_libraries, verbose=settings.verbose)
     )
-    run_edit(
-        "simplify",
-        replace(request, evaluator=evaluator),
-        lambda graph: simplify(
-            graph, ends, passes=wanted, skip=without, max_growth=max_growth, evaluate=evaluator
-        ),
-    )
+
+    def made(graph: Graph, skipped: Sequence[str] = ()) -> EditResult:
+        left = [*without, *skipped]
+        return simplify(graph, ends, passes=wanted, skip=left, max_growth=max_growth, evaluate=evaluator)
+
+    def made_no_slower(graph: Graph) -> EditResult:
+        from gdsurgeon.edits.simplifying.measuring import measured
+        from gdsurgeon.operation.measuring import side_times
+
+        return measured(graph, made, side_times(request, ends, terminal.tell))
+
+    run_edit("simplify", replace(request, evaluator=evaluator), made_no_slower if measure else made)

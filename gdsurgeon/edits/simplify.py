@@ -26,7 +26,7 @@ from gdsurgeon.edits.simplifying.neutral import neutral
 from gdsurgeon.edits.simplifying.pairs import pairs
 from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, lasting, served_nodes
 from gdsurgeon.edits.simplifying.unread import unread
-from gdsurgeon.errors import EditError, NothingToDo, NotValidatedError, printable, quoted
+from gdsurgeon.errors import EditError, Json, NothingToDo, NotValidatedError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, check_reads
 from gdsurgeon.ops.kinds import PLACEHOLDERS
@@ -163,7 +163,8 @@ class _Work:
             claim = SameGiven({}, tuple((name, name) for name in names), equation(()), deployed=True)
         told = [*_told(self.counts), *_table(was, now)]
         stages = self.stages if len(self.stages) > 1 or self.folded else ()
-        return EditResult(self.intent(), (claim,), _warnings(was, now), self.notes, told, stages=stages)
+        facts: dict[str, Json] = {"passes": dict(self.counts)}
+        return EditResult(self.intent(), (claim,), _warnings(was, now), self.notes, told, facts, stages=stages)
 
     def _run(self) -> None:
         """Does all that is to be done, functions last."""

@@ -153,7 +153,7 @@ def _called_twice() -> tuple[Graph, EditResult]:
     "mutant",
     [
         Mutant("reads the wrong tensor", "edits.inline", "self.graph.set_inputs(new, [counterparts[read.node][read.index] for read in old.inputs])", "self.graph.set_inputs(new, [counterparts[old.inputs[0].node][0] for read in old.inputs])", _called_twice),
-        Mutant("the graph between is not what was inlined", "edits.simplifying.inlining", "(Stage(before, later),)", "(Stage(first.before, later),)", _called_twice),
+        Mutant("the graph between is not what was inlined", "edits.simplifying.inlining", "Stage(before, replace", "Stage(first.before, replace", _called_twice),
     ],
     ids=lambda mutant: mutant.mistake,
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import cast
 
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -11,7 +12,7 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Stage
 from gdsurgeon.edits.functions.calls import bodies, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_MUST_COMPILE
 from gdsurgeon.edits.inline import inline
-from gdsurgeon.errors import EditError
+from gdsurgeon.errors import EditError, Json
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.text import counted
@@ -52,8 +53,9 @@ def joined(first: Stage, before: Graph, later: EditResult) -> EditResult:
     claims = tuple(replace(claim, as_written=True) if isinstance(claim, compared) else claim for claim in later.claims)
     calls = [name for claim in first.result.claims if isinstance(claim, SameOutputs) for name in claim.also]
     told = [("inlined", counted(len(calls), "call")), *later.told]
-    stages = (first, *(later.stages or (Stage(before, later),)))
-    return EditResult(intent, claims, later.warnings, later.notes, told, stages=stages)
+    facts = {**later.facts, "passes": {"inline": len(calls), **cast("dict[str, Json]", later.facts["passes"])}}
+    stages = (first, *(later.stages or (Stage(before, replace(later, facts={})),)))
+    return EditResult(intent, claims, later.warnings, later.notes, told, facts, stages=stages)
 
 
 def written(graph: Graph) -> Graph:
