@@ -49,6 +49,7 @@ class SameOutputs(Claim):
 
     Attributes:
         rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for floats; 0 and 0: bit for bit.
+        of_largest: |a - b| <= of_largest * the largest |a| or |b| of the tensor, in the place of rtol and atol.
         except_for: outputs, by their names before, for which that is not claimed, and why.
         also: nodes of the graph before whose outputs are compared as well, those that have a counterpart.
         even_alone: whether it is enough that the edited graph runs, where the original does not.
@@ -61,6 +62,7 @@ class SameOutputs(Claim):
 
     rtol: float = 0.0
     atol: float = 0.0
+    of_largest: float = 0.0
     except_for: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     even_alone: bool = False
@@ -164,6 +166,31 @@ class SamePiece(Claim):
     outputs: tuple[tuple[str, str], ...]
     rtol: float = 0.0
     atol: float = 0.0
+
+
+class Site(NamedTuple):
+    """A place in a graph where something else computes what was computed there.
+
+    Attributes:
+        inputs: the tensors that it reads, by the names that they have before and after.
+        outputs: pairs (tensor of the graph before, tensor in its place), one at least.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...]
+
+
+@dataclass(eq=False, repr=False)
+class SameSites(Claim):
+    """Sites give, each by itself, what they gave, whatever they read: numbers of either sign, small ones and others.
+
+    Attributes:
+        sites: at most `gdsurgeon.edits.sites.AT_ONCE`, none of which reads what another one gives.
+        of_largest: as in `SameOutputs`.
+    """
+
+    sites: tuple[Site, ...]
+    of_largest: float
 
 
 @dataclass(eq=False, repr=False)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable
 from gdsurgeon.feeds.input_spec import input_seed
-from gdsurgeon.feeds.make.numbers import numbers
+from gdsurgeon.feeds.make.numbers import numbers, numbers_of_all_sizes
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.loading import await_loaded
@@ -93,6 +93,7 @@ class Engine:
         self.proof = Proof(
             "run", statement=trial.statement, rtol=trial.rtol, atol=trial.atol, optimized=trial.optimized
         )
+        self.proof.of_largest = trial.of_largest
         self.proof.warnings = list(trial.warnings)
         self.proof.judged = trial.judged
         self.proof.skipped = list(trial.skipped)
@@ -323,15 +324,17 @@ class Engine:
         if isinstance(source, StackedFeeds):
             return joined_tensors([self.executor.fetched(self.fed[run][source.name]) for run in source.runs], 0)
         if isinstance(source, AnyNumbers):
-            return self._any_numbers(source.fetch, sample)
+            return self._any_numbers(source, sample)
         return None if source.run in self._omitted else Result(*self._place(source, sample))
 
-    def _any_numbers(self, fetch: Fetch, sample: int) -> Tensor | Result:
-        result = Result(*self._place(fetch, sample))
+    def _any_numbers(self, source: AnyNumbers, sample: int) -> Tensor | Result:
+        result = Result(*self._place(source.fetch, sample))
         value = self.executor.fetched(result)
         if value.dtype not in _FLOATS:
             return result
-        seed = input_seed(self.executor.settings.seed + sample, f"piece {fetch.tensor}")
+        seed = input_seed(self.executor.settings.seed + sample, f"piece {source.fetch.tensor}")
+        if source.of_all_sizes:
+            return Tensor(value.dtype, value.shape, numbers_of_all_sizes(value.dtype, value.count, seed))
         return Tensor(value.dtype, value.shape, numbers(value.dtype, value.count, 0, seed, wide=True))
 
     def _place(self, fetch: Fetch, sample: int) -> tuple[str, int]:
@@ -400,7 +403,8 @@ class Engine:
     def _differs(self, found: Comparison | None, pair: ComparedPair) -> bool:
         if found is None:
             return False
-        return not found.equal if pair.exact else not agrees(found, self.proof.rtol, self.proof.atol)
+        proof = self.proof
+        return not found.equal if pair.exact else not agrees(found, proof.rtol, proof.atol, proof.of_largest)
 
     def _excuse(self, outputs: Sequence[OutputProof], sample: int) -> None:
         """Sets aside those of OUTPUTS that differ, in each of several runs, no more than the original from itself."""
@@ -462,7 +466,10 @@ class Engine:
         error = DiffersError(
             f"{complaint} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
             self.proof,
-            details=tuple(f"{printable(name)}: {difference(found)}" for name, found in self._worst.items()),
+            details=tuple(
+                f"{printable(name)}: {difference(found, of_largest=bool(self.trial.of_largest))}"
+                for name, found in self._worst.items()
+            ),
             advice=self.trial.advice,
         )
         raise error if self.trial.accuse is None else self.trial.accuse(self, error, [output.after for output in wrong])

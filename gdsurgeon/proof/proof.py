@@ -28,9 +28,24 @@ class DiffersError(ValidationError):
         self.proof = proof
 
 
-def agrees(comparison: Comparison, rtol: float, atol: float) -> bool:
-    """Whether two tensors are the same as far as is asked: bit for bit where no tolerance is given."""
+def agrees(comparison: Comparison, rtol: float, atol: float, of_largest: float = 0.0) -> bool:
+    """Whether two tensors are the same as far as is asked: bit for bit where no tolerance is given.
+
+    OF_LARGEST: by how much floats may differ, as a part of the largest one of their tensor.
+    """
+    if of_largest and not comparison.equal:
+        found = part_of_largest(comparison)
+        return found is not None and found <= of_largest
     return comparison.close if rtol or atol else comparison.equal
+
+
+def part_of_largest(comparison: Comparison) -> float | None:
+    """By how much floats differ, as a part of the largest of them; None where they are none, or one is infinite."""
+    if comparison.equal:
+        return 0.0
+    if comparison.needed is None or comparison.max_abs is None:
+        return None
+    return comparison.max_abs / comparison.largest if comparison.largest else 0.0
 
 
 @dataclass(eq=False, repr=False)
@@ -75,6 +90,7 @@ class OutputProof(Data):
             c = self.comparison
             out |= {"equal": c.equal, "max_abs_difference": c.max_abs, "differing": c.differing, "elements": c.count}
             out["tolerance_needed"] = c.needed
+            out |= {} if c.equal else {"of_largest": part_of_largest(c)}
         else:
             out["reason"] = self.reason
         return out
@@ -138,10 +154,12 @@ class Proof(Data):
         warnings: a line each.
         seconds: wall time of the proof.
         rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
+        of_largest: the same as a part of the largest element of each tensor; 0: not by that.
         timing: how long both graphs take, where that was asked.
         memory: what memory the gradients take, and what time, where that was asked.
         largest_difference: the largest absolute difference of all outputs and samples that were compared.
         needed: the tolerance, as both rtol and atol, within which all floats are that were compared.
+        largest_part: the largest difference as a part of the largest element of its tensor.
         batches: the batch sizes of the samples.
         elements: how many elements were compared of each output, in all samples.
         numbers: the same, without samples of which every element is NaN.
@@ -173,6 +191,8 @@ class Proof(Data):
     rtol: float = 0.0
     atol: float = 0.0
     largest_difference: float = 0.0
+    of_largest: float = 0.0
+    largest_part: float = 0.0
     timing: Timing | None = None
     memory: MemoryUse | None = None
     needed: float = 0.0
@@ -212,6 +232,7 @@ class Proof(Data):
             if output.comparison is not None:
                 self.largest_difference = max(self.largest_difference, output.comparison.max_abs or 0.0)
                 self.needed = max(self.needed, output.comparison.needed or 0.0)
+                self.largest_part = max(self.largest_part, part_of_largest(output.comparison) or 0.0)
                 count = output.comparison.count
                 self.elements[output.after] = self.elements.get(output.after, 0) + count
                 self.numbers[output.after] = self.numbers.get(output.after, 0) + (0 if output.comparison.nan else count)
@@ -236,6 +257,7 @@ class Proof(Data):
             "tolerance": {"rtol": self.rtol, "atol": self.atol} if self.rtol or self.atol else None,
             **({"onednn_difference": self.onednn_difference} if self.onednn_difference else {}),
             **({"deployed": self.deployed._asdict()} if self.deployed is not None else {}),
+            **({"tolerance_of_largest": self.of_largest} if self.of_largest else {}),
             "timing": self.timing._asdict() if self.timing is not None else None,
             "memory": self.memory._asdict() if self.memory is not None else None,
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
@@ -269,6 +291,8 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
         out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]
         out.rtol, out.atol = max(out.rtol, proof.rtol), max(out.atol, proof.atol)
         out.needed = max(out.needed, proof.needed)
+        out.of_largest = max(out.of_largest, proof.of_largest)
+        out.largest_part = max(out.largest_part, proof.largest_part)
         out.judged = out.judged and proof.judged
         out.largest_difference = max(out.largest_difference, proof.largest_difference)
         out.onednn_difference = max(out.onednn_difference, proof.onednn_difference)
@@ -281,14 +305,17 @@ def worse(first: Deployed | None, later: Deployed | None) -> Deployed | None:
     return max(filter(None, (first, later)), key=lambda each: (bool(each.why_not), each.difference), default=None)
 
 
-def difference(comparison: Comparison) -> str:
-    """A comparison that failed, in words, with the tolerance that would have passed."""
+def difference(comparison: Comparison, *, of_largest: bool = False) -> str:
+    """A comparison that failed, in words, with the tolerance that would have passed: OF the LARGEST, or of each."""
     if comparison.reason is not None:
         return comparison.reason
     text = f"{comparison.differing:,} of {comparison.count:,} elements differ{'s' * (comparison.differing == 1)}"
     if comparison.max_abs is not None:
         text += f", by up to {comparison.max_abs:.3g}"
-    if comparison.needed:
+    part = part_of_largest(comparison) if of_largest else None
+    if part:
+        text += f", {rounded_up(part)} of the largest"
+    elif comparison.needed:
         text += f" (a tolerance of {rounded_up(comparison.needed)} would have passed)"
     return text
 

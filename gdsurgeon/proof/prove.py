@@ -20,6 +20,7 @@ from gdsurgeon.edits.claims import (
     SamePart,
     SamePiece,
     SameShapes,
+    SameSites,
     SameTensors,
     Unchanged,
 )
@@ -34,6 +35,7 @@ from gdsurgeon.proof.claims.row_by_row import row_by_row_trial
 from gdsurgeon.proof.claims.same_outputs import same_outputs_trial, same_tensors_trial
 from gdsurgeon.proof.claims.same_piece import same_piece_trial
 from gdsurgeon.proof.claims.same_shapes import same_shapes_trial
+from gdsurgeon.proof.claims.same_sites import same_sites_trial
 from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
 from gdsurgeon.proof.claims.unchanged import unchanged_trial
 from gdsurgeon.proof.deployed import as_deployed, is_deployed, without_onednn
@@ -100,7 +102,7 @@ def _reach_more(context: TrialContext, proof: Proof, engine: Engine | None) -> N
     names = {name: context.after(name) for name in fed}
     # What is fed to the one alone would not be multiplied with the rest, and what is kept is that of more calls.
     is_alike = {*names.values()} <= {*theirs} and not engine.subject(ORIGINAL).plan.keeps_state
-    both = BothModels(trial.pairs if is_alike else (), theirs, names, trial.rtol, trial.atol)
+    both = BothModels(trial.pairs if is_alike else (), theirs, names, trial.rtol, trial.atol, trial.of_largest)
     try:
         search_further(context.executor, proof.coverage, fed, both)
     except Refused as refused:
@@ -153,6 +155,7 @@ _TRIALS: Mapping[type[Claim], Builder] = {
     SameGiven: same_given_trial,
     SamePart: same_part_trial,
     SamePiece: same_piece_trial,
+    SameSites: same_sites_trial,
     OwnVariables: own_variables_trial,
     Preprocessed: composed_trial,
     Postprocessed: composed_trial,

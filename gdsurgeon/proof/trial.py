@@ -90,9 +90,15 @@ class SameFeed(NamedTuple):
 
 
 class AnyNumbers(NamedTuple):
-    """Numbers of either sign and some size in the place of floats that a run has given; anything else as it is."""
+    """Numbers of either sign and some size in the place of floats that a run has given; anything else as it is.
+
+    Attributes:
+        fetch: these floats.
+        of_all_sizes: whether half of them are small: between 1/8 and 2; the rest goes on to 32.
+    """
 
     fetch: Fetch
+    of_all_sizes: bool = False
 
 
 class StackedFeeds(NamedTuple):
@@ -267,6 +273,7 @@ class Trial:
         lead: the run that has to have something to fetch.
         samples: how many are run.
         rtol, atol: by how much floats may differ.
+        of_largest: the same as a part of the largest element of each tensor.
         conditions: what must have been compared at the end.
         skipped: (output, reason) of what is not run.
         planned: the plan of which chance is reported.
@@ -295,6 +302,7 @@ class Trial:
     samples: int = 1
     rtol: float = 0.0
     atol: float = 0.0
+    of_largest: float = 0.0
     conditions: list[Condition] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     planned: FetchPlan | None = None

@@ -31,6 +31,7 @@ class Comparison:
         needed: the smallest number that, given as both atol and rtol, makes them close; None where none
             does, as with integers, strings, a NaN against a number.
         nan: whether there are elements, and all of them are NaN in both: on such tensors all graphs agree.
+        largest: the largest finite |a| or |b| of floats that differ somewhere; 0 of all else.
     """
 
     equal: bool
@@ -42,6 +43,7 @@ class Comparison:
     count: int
     needed: float | None
     nan: bool = False
+    largest: float = 0.0
 
 
 def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0) -> Comparison:
@@ -79,11 +81,12 @@ def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparis
     import numpy as np
 
     differing = 0
-    max_abs = max_rel = needed = 0.0
+    max_abs = max_rel = needed = largest_of_all = 0.0
     close = True
     size = DTYPES[a.dtype].size
     wide = np.complex128 if DTYPES[a.dtype].is_complex else np.float64
     for raw_x, raw_y in _blocks(a, b):
+        largest_of_all = max(largest_of_all, _largest(raw_x.astype(wide)), _largest(raw_y.astype(wide)))
         unlike = (_words(raw_x, size) != _words(raw_y, size)).any(axis=1)
         x, y = raw_x[unlike].astype(wide), raw_y[unlike].astype(wide)
         numbers = ~(np.isnan(x) & np.isnan(y))
@@ -114,7 +117,16 @@ def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparis
         count=a.count,
         needed=needed if needed != float("inf") else None,
         nan=_is_nan(a) and _is_nan(b),
+        largest=largest_of_all if differing else 0.0,
     )
+
+
+def _largest(array: Array) -> float:
+    """The largest finite magnitude in ARRAY; 0 where there is none."""
+    import numpy as np
+
+    magnitudes = np.abs(array)
+    return float(np.max(magnitudes, where=np.isfinite(magnitudes), initial=0.0))
 
 
 def _is_nan(tensor: Tensor) -> bool:

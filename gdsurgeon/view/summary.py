@@ -282,6 +282,9 @@ def equality(proof: Proof) -> str:
     """How equal the outputs are."""
     if proof.onednn_difference:
         return f"bit-identical without oneDNN, and with its kernels but for up to {proof.onednn_difference:.3g}"
+    if proof.of_largest and proof.largest_difference:
+        part = f"{proof.largest_part:.2g} of the largest element of its tensor (allowed was {proof.of_largest:g})"
+        return f"nothing differs by more than {part}"
     if not proof.rtol and not proof.atol:
         return "bit-identical"
     if not proof.largest_difference:

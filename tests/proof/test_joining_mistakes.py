@@ -1,4 +1,3 @@
-
 """Mistakes in how claims are joined: each makes something right fail, or lets something wrong pass."""
 
 from __future__ import annotations

@@ -118,3 +118,9 @@ def test_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     found = both(x, y)
     assert found.differing == 3 and found.max_abs == 3.0
     assert both(x, x.copy()).equal
+
+
+def test_the_largest_of_all_elements_is_told_where_some_differ() -> None:
+    assert both([1, -8, math.inf], [1.5, -8, math.inf]).largest == 8
+    assert both([1, -8], [1, -8]).largest == 0
+    assert both([math.nan, 2], [3, 2]).largest == 3

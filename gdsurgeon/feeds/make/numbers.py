@@ -24,6 +24,12 @@ _WIDE_BITS: dict[int, tuple[int, int]] = {
     dtypes.FLOAT32: (0x81FFFFFF, 0x40000000), dtypes.FLOAT64: (0x801FFFFFFFFFFFFF, 0x3FE0000000000000),
     dtypes.FLOAT16: (0x87FF, 0x3800), dtypes.BFLOAT16: (0x80FF, 0x3F00),
 }  # fmt: skip
+# The same of either sign, between 1/8 and 2, and between 2 and 32.
+_SIZES: dict[int, tuple[str, int, tuple[int, int]]] = {
+    dtypes.FLOAT32: ("I", 0x81FFFFFF, (0x3E000000, 0x40000000)),
+    dtypes.FLOAT64: ("Q", 0x803FFFFFFFFFFFFF, (0x3FC0000000000000, 0x4000000000000000)),
+    dtypes.FLOAT16: ("H", 0x8FFF, (0x3000, 0x4000)),
+}
 BYTES = (dtypes.UINT8, dtypes.QUINT8)
 INTEGERS: dict[int, str] = {
     dtype: code
@@ -56,6 +62,15 @@ def numbers(dtype: int, count: int, bound: int, seed: int, *, wide: bool = False
         most = min(bound or 10, dtypes.DTYPES[dtype].bounds[1], _MOST)
         return array(INTEGERS[dtype], [chance.randrange(most) for _ in range(count)]).tobytes()
     return bytes(b % (bound or 4) for b in chance.randbytes(count * dtypes.element_size(dtype)))
+
+
+def numbers_of_all_sizes(dtype: int, count: int, seed: int) -> bytes:
+    """COUNT floats of DTYPE (float16, 32 or 64) of either sign, by turns between 2 and 32 and between 1/8 and 2."""
+    code, mask, fixed = _SIZES[dtype]
+    chance = random.Random(seed)
+    small, large = (array(code, _patterned(chance, count, dtypes.element_size(dtype), mask, bits)) for bits in fixed)
+    large[1::2] = small[1::2]
+    return large.tobytes()
 
 
 def _patterned(chance: random.Random, count: int, size: int, mask: int, fixed: int) -> bytes:

@@ -50,7 +50,7 @@ def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
 
 def _within_tolerance(context: TrialContext, trial: Trial) -> Trial:
     """TRIAL, the tolerance of which is for what the edit reaches."""
-    if trial.rtol or trial.atol:
+    if trial.rtol or trial.atol or trial.of_largest:
         reached = _reached(context)
         for pair in trial.pairs:
             pair.exact = parse_tensor(pair.after).node not in reached
@@ -88,6 +88,7 @@ def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchP
     skipped = [skipped for skipped in plan.skipped if skipped.name in served]
     plan.skipped = skipped + [Skipped(name, reason) for name, reason in barred.items()]
     kept = {name for name in plan.fetches if name not in barred and _is_paired(context, name, served)}
+    inside += claim.also if claim.of_largest else ()  # sites, where it is about these
     return plan.only(kept), {name for name in inside if name not in served}
 
 
@@ -105,6 +106,7 @@ def side_by_side_trial(context: TrialContext, plan: FetchPlan, claim: SameOutput
         samples=original.calls,
         rtol=claim.rtol,
         atol=claim.atol,
+        of_largest=claim.of_largest,
         conditions=[something_compared],
         skipped=plan.reasons,
         planned=plan,

@@ -98,6 +98,7 @@ class BothModels(NamedTuple):
         fed: what the other one was fed last.
         names: what inputs of the model are called in the other one, where that is another name.
         rtol, atol: by how much floats may differ.
+        of_largest: the same as a part of the largest element of each tensor.
     """
 
     pairs: Sequence[ComparedPair]
@@ -105,6 +106,7 @@ class BothModels(NamedTuple):
     names: Mapping[str, str]
     rtol: float
     atol: float
+    of_largest: float = 0.0
 
 
 def search_further(executor: Executor, coverage: Coverage, fed: Feeds, both: BothModels) -> None:
@@ -144,5 +146,5 @@ def differing_on(executor: Executor, both: BothModels, feeds: Feeds) -> list[str
     return [
         f"{printable(pair.after)}: {difference(each)}"
         for (pair, _), each in zip(tried, found, strict=True)
-        if not agrees(each, both.rtol, both.atol)
+        if not agrees(each, both.rtol, both.atol, both.of_largest)
     ]
