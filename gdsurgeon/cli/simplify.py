@@ -53,8 +53,8 @@ def command(
     """Make a graph smaller that gives the same, bit for bit.
 
     Passes, again and again until nothing is left to do: inline, unread, control-edges, conditions, checks,
-    stop-gradients, identities, neutral, pairs, equal-nodes, shapes, constants, functions. Inputs and outputs keep their
-    names. Proven by running: all outputs, and what became constants, are bit-identical.
+    stop-gradients, identities, neutral, pairs, equal-nodes, same-shape, shapes, constants, functions. Inputs and
+    outputs keep their names. Proven by running: all outputs, and what became constants, are bit-identical.
 
     \b
     Examples:

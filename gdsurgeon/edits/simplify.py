@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
@@ -25,9 +25,11 @@ from gdsurgeon.edits.simplifying.inlining import inlined, joined, written
 from gdsurgeon.edits.simplifying.neutral import neutral
 from gdsurgeon.edits.simplifying.pairs import pairs
 from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, lasting, served_nodes
+from gdsurgeon.edits.simplifying.same_shape import same_shape
 from gdsurgeon.edits.simplifying.unread import unread
 from gdsurgeon.errors import EditError, Json, NothingToDo, NotValidatedError, printable, quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output, check_reads
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import Asked, edit
@@ -37,6 +39,8 @@ FUNCTIONS = "functions"
 """The pass that takes functions out of the library which nobody calls; it comes last."""
 INLINE = "inline"
 """The pass that comes first, and once: what it leaves are calls that stay."""
+SAME_SHAPE = "same-shape"
+"""The pass that takes away what changes no shape, as far as shapes are known."""
 PASSES: dict[str, Pass | None] = {
     INLINE: None,
     "unread": unread,
@@ -48,6 +52,7 @@ PASSES: dict[str, Pass | None] = {
     "neutral": neutral,
     "pairs": pairs,
     "equal-nodes": equal_nodes,
+    SAME_SHAPE: None,
     "shapes": None,
     "constants": None,
     FUNCTIONS: None,
@@ -155,23 +160,29 @@ class _Work:
         self._run()
         if not self._graph.is_changed:
             raise NothingToDo("nothing would change: there is nothing to be made simpler")
-        now = _ops(self.draft)
-        folded = sorted(name for name in self.folded if name in self._graph)
-        claim: Claim = SameOutputs(also=tuple(folded), deployed=True)
+        now, intent = _ops(self.draft), self.intent()
+        original = self._graph.pristine()
+        sites = sorted(name for name in self.folded if name in self._graph and name in original)
+        sites += sorted(name for name in intent.moved if name in original)
+        claim: Claim = SameOutputs(also=tuple(sites), deployed=True)
         if self._ends:
-            names = dict.fromkeys([*(end.name for end in self._ends), *folded])
-            claim = SameGiven({}, tuple((name, name) for name in names), equation(()), deployed=True)
+            names = dict.fromkeys([*(end.name for end in self._ends), *sites])
+            pairs_ = tuple((name, intent.counterpart(name)) for name in names)
+            claim = SameGiven({}, pairs_, equation(()), deployed=True)
         told = [*_told(self.counts), *_table(was, now)]
-        stages = self.stages if len(self.stages) > 1 or self.folded else ()
+        is_one = len(self.stages) == 1 and not self.folded and not intent.moved
+        stages = () if is_one else self.stages
         facts: dict[str, Json] = {"passes": dict(self.counts)}
-        return EditResult(self.intent(), (claim,), _warnings(was, now), self.notes, told, facts, stages=stages)
+        return EditResult(intent, (claim,), _warnings(was, now), self.notes, told, facts, stages=stages)
 
     def _run(self) -> None:
         """Does all that is to be done, functions last."""
         while True:
             self._pass()
             self.draft = self._new_draft()
-            if not self._fold():
+            has_folded = self._fold()
+            self.draft = self._new_draft()
+            if not self._same_shape() and not has_folded:
                 break
             self.draft = self._new_draft()
         if FUNCTIONS in self._chosen:
@@ -183,11 +194,15 @@ class _Work:
     def _asked(self, stage: str, **arguments: object) -> Asked:
         return Asked(stage, {"outputs": tuple(end.name for end in self._ends), **arguments})
 
-    def _pass(self) -> None:
-        """Runs the passes, until none of them finds anything. Each turn leaves fewer nodes or edges than there were."""
+    def _root(self) -> None:
         draft = self.draft
         draft.roots = [number for number, flag in enumerate(draft.kept) if flag]
         draft.roots += initialising(draft) if self._ends else lasting(draft)
+
+    def _pass(self) -> None:
+        """Runs the passes, until none of them finds anything. Each turn leaves fewer nodes or edges than there were."""
+        draft = self.draft
+        self._root()
         done = -1
         while done != draft.counts.total():
             done = draft.counts.total()
@@ -198,7 +213,7 @@ class _Work:
 
     def _fold(self) -> bool:
         """Folds what is constant; False where nothing is."""
-        shapes = infer_shapes(self._graph, use_stated=False) if "shapes" in self._chosen else None
+        shapes = self._shapes() if "shapes" in self._chosen else None
         if self._graph.is_body or (shapes is None and self._evaluate is None):
             return False
         folding = Folding(self.draft, shapes, self._evaluate, self._refused)
@@ -217,6 +232,24 @@ class _Work:
         self.counts += Counter({"shapes": by_shape, "constants": len(values) - by_shape})
         self.folded |= dict.fromkeys(intent.changed)
         self._done(intent, asked)
+        return True
+
+    def _shapes(self) -> Shapes:
+        return self._graph.derived(_inferred)
+
+    def _same_shape(self) -> bool:
+        """Takes away what changes no shape; False where nothing is such."""
+        if SAME_SHAPE not in self._chosen or self._graph.is_body:
+            return False
+        self._root()
+        moved = same_shape(self.draft, self._shapes())
+        if not moved:
+            return False
+        unread(self.draft)
+        self.counts[SAME_SHAPE] += len(moved)
+        intent = carry_out(self.draft)
+        intent.moved = {name: now for name, now in moved.items() if parse_tensor(now).node in self._graph}
+        self._done(intent, self._asked("same_shape"))
         return True
 
     def _done(self, intent: Intent, asked: Asked) -> None:
@@ -240,6 +273,11 @@ def _chosen(passes: Sequence[str], skip: Sequence[str]) -> list[str]:
         if name not in PASSES:
             raise EditError(f"there is no pass {quoted(name)}.{near_miss(name, PASSES)}")
     return [name for name in PASSES if name in (passes or PASSES) and name not in skip]
+
+
+def _inferred(graph: Graph) -> Shapes:
+    """The shapes of a graph; what attrs state of them does not count."""
+    return infer_shapes(graph, use_stated=False)
 
 
 def _named(graph: Graph, ends: Sequence[Output]) -> list[Node]:

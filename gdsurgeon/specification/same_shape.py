@@ -1,0 +1,90 @@
+"""The stage of simplify that takes away what changes no shape: a Reshape, a Slice, and what they alone read.
+
+Of what these say by themselves it is seen here that they can be no more than that; that the shapes are the same, the
+proof finds by running: each is compared with what is read in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.serving import Serving
+from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.specification.equivalence import BITS, Equivalence
+from gdsurgeon.specification.simplify import served_tensors
+
+_SAME_ELEMENTS = frozenset(("BroadcastTo", "EnsureShape", "ExpandDims", "Reshape", "Slice", "Squeeze", "StridedSlice"))
+
+
+def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    before, after, facts = comparison.before, comparison.after, comparison.facts
+    same = Equivalence(before, ("checks",))
+    intent = Intent(removed=facts.removed, rewired=facts.rewired)
+    kept = {parse_tensor(text).node for text in (*outputs, *served_tensors(before.serving or Serving()))}
+    for name in facts.removed:
+        row = same.table.rows[name]
+        is_read = any(True for _ in same.table.users(row))
+        is_plain = before[name].op in _SAME_ELEMENTS or same.free[row]
+        if name in kept or before[name].op in PLACEHOLDERS or not is_read or not is_plain:
+            yield f"{quoted(name)} is more than a shape, and gone"
+    for slot in facts.rewired:
+        if not _leads_to(comparison, same, slot):
+            yield f"{quoted(slot.node)} reads {quoted(slot.new)} in the place of {quoted(slot.old)}, which is another"
+    for name, altered in facts.altered.items():
+        if "controls" in altered:
+            old, new = before[name], after[name]
+            intent.changed.append(name)
+            controls = tuple(control.name for control in new.controls)
+            intent.altered.append(Altered(name, "controls", controls))
+            if {*controls} != {_awaited(same, control, {*facts.removed}) for control in old.controls}:
+                yield f"{quoted(name)} waits for others than it did"
+    yield from audit(comparison, intent)
+
+
+def _leads_to(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:
+    """Whether one comes from what was read to what is read by what may change nothing."""
+    old, new = parse_tensor(slot.old), parse_tensor(slot.new)
+    if new.node not in comparison.before:
+        return False
+    code, wanted = (same.table.rows[ref.node] << BITS | ref.port for ref in (old, new))
+    while code != wanted:
+        row = code >> BITS
+        reads, waited = same.edges(row)
+        node = comparison.before[same.table.names[row]]
+        if node.op not in _SAME_ELEMENTS or waited or not all(same.free[read >> BITS] for read in reads[1:]):
+            return False
+        if not _may_be_whole(node):
+            return False
+        code = reads[0]
+    return True
+
+
+def _may_be_whole(node: Node) -> bool:
+    """Whether a slice may be one of everything: it begins at 0, goes on by 1, and leaves and adds no dim."""
+    values = [found.values if (found := constant(read.node)) is not None else None for read in node.inputs[1:]]
+    if node.op == "Slice":
+        return values[0] is not None and not any(values[0])
+    if node.op == "StridedSlice":
+        masks = [node.setting(f"{key}_mask") for key in ("ellipsis", "new_axis", "shrink_axis")]
+        return not any(masks) and values[2] is not None and all(step == 1 for step in values[2])
+    return True
+
+
+def _awaited(same: Equivalence, control: Node, gone: set[str]) -> str:
+    """What is waited for in the place of a node that is gone."""
+    name = control.name
+    while name in gone:
+        reads, _ = same.edges(same.table.rows[name])
+        if not reads:
+            break
+        name = same.table.names[reads[0] >> BITS]
+    return name

@@ -1,0 +1,153 @@
+# ruff: noqa: E501 (a text of the source stands in one line here, too)
+"""simplify: what changes no shape, as far as shapes are known, is passed by; and what may change one stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from support import graphs
+from support.expecting import refuse
+from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
+from support.mutants import Mutant, check_caught, planted
+from support.running import run
+
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import NothingToDo, ValidationError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.operation.library import prove
+from gdsurgeon.proof.accounting import check_accounted
+
+X = placeholder("x", FLOAT, (-1, 4, 3))
+END = node("y", "Relu", ["last"], T=FLOAT)
+
+
+def reshape(name: str, source: str, *dims: int) -> list[bytes]:
+    return [const(f"{name}/dims", dims, INT32), node(name, "Reshape", [source, f"{name}/dims"], T=FLOAT)]
+
+
+def sliced(name: str, source: str, begin: Sequence[int], end: Sequence[int], **masks: int) -> list[bytes]:
+    steps = [const(f"{name}/{what}", values, INT32)
+             for what, values in (("begin", begin), ("end", end), ("step", [1] * len(begin)))]  # fmt: skip
+    reads = [source, *(f"{name}/{what}" for what in ("begin", "end", "step"))]
+    return [*steps, node(name, "StridedSlice", reads, T=FLOAT, Index=INT32, **masks)]
+
+
+def simple(*records: bytes, shape: bytes = X) -> tuple[Graph, EditResult]:
+    found = graph(shape, *records, END)
+    result = simplify(found)
+    check_accounted(found, result, found.chunks())
+    again = from_bytes(graphs.written(found))
+    refuse(again, "nothing to be made simpler", simplify, error=NothingToDo)
+    return found, result
+
+
+GOES: dict[str, list[bytes]] = {
+    "a Reshape to what there is": reshape("last", "x", -1, 4, 3),
+    "a Reshape and the one back": [*reshape("a", "x", -1, 12), *reshape("last", "a", -1, 4, 3)],
+    "ExpandDims and Squeeze": [scalar("axis", 1, INT32), node("a", "ExpandDims", ["x", "axis"], T=FLOAT, Tdim=INT32),
+                               node("last", "Squeeze", ["a"], T=FLOAT, squeeze_dims=graphs.encode_len(1, b"\x1a\x01\x01"))],
+    "a Slice of all": [const("b", [0, 0, 0], INT32), const("s", [-1, 4, -1], INT32),
+                       node("last", "Slice", ["x", "b", "s"], T=FLOAT, Index=INT32)],
+    "a StridedSlice of all": sliced("last", "x", [0, 0], [0, 4], begin_mask=3, end_mask=1),
+    "EnsureShape of what is known": [node("last", "EnsureShape", ["x"], T=FLOAT, shape=(-1, 4, 3))],
+}  # fmt: skip
+STAYS: dict[str, list[bytes]] = {
+    "a Reshape to another": reshape("last", "x", -1, 3, 4),
+    "a Reshape that fixes the batch": reshape("last", "x", 2, -1, 3),
+    "a Slice from the second on": [const("b", [1, 0, 0], INT32), const("s", [-1, 4, -1], INT32),
+                                   node("last", "Slice", ["x", "b", "s"], T=FLOAT, Index=INT32)],
+    "a StridedSlice of the first": sliced("last", "x", [0, 0], [1, 4], begin_mask=3),
+    "a new axis for an old one": sliced("last", "x", [0, 0], [1, 1], new_axis_mask=1, shrink_axis_mask=2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("records", GOES.values(), ids=GOES)
+def test_what_changes_no_shape_goes(records: list[bytes]) -> None:
+    found, result = simple(*records)
+    assert graphs.names(found) == ["x", "y"]
+    assert result.intent.moved == {"last": "x"}
+    assert isinstance(result.claims[0], SameOutputs)
+    assert result.claims[0].also == ("last",)  # it is compared with what is read in its place
+
+
+@pytest.mark.tensorflow
+def test_tensorflow_finds_the_same() -> None:
+    for made in GOES.values():
+        before = graphs.graph_bytes(X, *made, END)
+        found = from_bytes(before)
+        simplify(found)
+        fed = [[[0.5, -1.5, 2.5]] * 4] * 2
+        assert run(found, "y", x=fed) == run(before, "y", x=fed)
+
+
+@pytest.mark.parametrize("records", STAYS.values(), ids=STAYS)
+def test_what_may_change_one_stays(records: list[bytes]) -> None:
+    refuse(graph(X, *records, END), "nothing to be made simpler", partial(simplify, skip=["pairs", "equal-nodes"]),
+           error=NothingToDo)  # fmt: skip
+
+
+def test_a_broadcast_to_what_may_be_1_stays() -> None:
+    def to(*dims: int) -> list[bytes]:
+        return [const("s", dims, INT32), node("last", "BroadcastTo", ["x", "s"], T=FLOAT, Tidx=INT32)]
+
+    found, _ = simple(*to(2, 3), shape=placeholder("x", FLOAT, (2, 3)))
+    assert graphs.names(found) == ["x", "y"]
+    found = graph(placeholder("x", FLOAT, (-1, 3)), *to(2, 3), END)
+    refuse(found, "nothing to be made simpler", simplify, error=NothingToDo)
+
+
+def test_a_batch_that_is_computed_is_the_one_that_there_is() -> None:
+    batch = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), *sliced("n", "s", [0], [1], shrink_axis_mask=1)]
+    batch[-1] = node("n", "StridedSlice", ["s", "n/begin", "n/end", "n/step"], T=INT32, Index=INT32, shrink_axis_mask=1)
+    dims = [scalar("four", 4, INT32), scalar("three", 3, INT32),
+            node("dims", "Pack", ["n", "four", "three"], T=INT32, N=3, axis=0)]  # fmt: skip
+    found, _ = simple(*batch, *dims, node("last", "Reshape", ["x", "dims"], T=FLOAT))
+    assert graphs.names(found) == ["x", "y"]
+
+
+def test_no_more_than_one_dim_follows_from_the_rest() -> None:
+    loose = placeholder("x", FLOAT, (-1, -1, 3))
+    refuse(graph(loose, *reshape("last", "x", -1, 4, 3), END), "nothing to be made simpler", simplify,
+           error=NothingToDo)  # fmt: skip
+    none = placeholder("x", FLOAT, (-1, 0, 3))
+    refuse(graph(none, *reshape("last", "x", -1, 0, 3), END), "nothing to be made simpler", simplify,
+           error=NothingToDo)  # fmt: skip
+
+
+MUTANTS = [
+    Mutant("another input", "edits.simplifying.same_shape", "return looked.reads[0] if RULES", "return looked.reads[-1] if RULES", lambda: ended("a Slice of all")),
+    Mutant("slices from anywhere", "edits.simplifying.same_shape", "return is_all and all(item == 0 for item in begin)", "return is_all", lambda: ended("a Slice from the second on")),
+]  # fmt: skip
+
+
+def ended(name: str) -> tuple[Graph, EditResult]:
+    records = {**GOES, **STAYS}[name]
+    found = graph(X, *records, node("again", "Relu", ["last"], T=FLOAT), *reshape("all", "x", -1, 4, 3),
+                  node("y", "AddN", ["again", "all"], T=FLOAT, N=2))  # fmt: skip
+    return found, simplify(found)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
+def test_a_mistake_is_found(mutant: Mutant) -> None:
+    check_caught(mutant)
+
+
+@pytest.mark.tensorflow
+def test_a_shape_that_is_another_is_found_by_running() -> None:
+    wrong = Mutant("", "edits.simplifying.same_shape", "if _is_same_count(looked.shape(code), result):", "if True:", any)
+
+    def edited() -> tuple[Graph, Any]:
+        found = graph(X, *STAYS["a Reshape to another"], node("m", "Mean", ["last", "axes"], T=FLOAT, Tidx=INT32),
+                      const("axes", [0, 1, 2], INT32), node("y", "Relu", ["m"], T=FLOAT))  # fmt: skip
+        return found, simplify(found)
+
+    with planted(wrong):
+        found, result = edited()
+    check_accounted(found, result, found.chunks())
+    with pytest.raises(ValidationError, match="differs"):
+        prove(found, result)
