@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -12,7 +13,7 @@ import click
 from gdsurgeon.cli.command import current_script
 from gdsurgeon.cli.complete import files, steps
 from gdsurgeon.cli.options import tolerance_options
-from gdsurgeon.errors import UsageError, printable
+from gdsurgeon.errors import InputError, UsageError, printable
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -96,7 +97,12 @@ def part_of(
         from gdsurgeon.cli.parts import load_part
 
         assert path is not None
-        part = load_part(path, request)
+        try:
+            part = load_part(path, request)
+        except InputError as error:
+            if error.hint is None and not os.path.exists(path) and _are_steps(path):
+                error.hint = f"--steps {shlex.quote(printable(path))} has one built"
+            raise
         return lambda model: part
     from gdsurgeon.steps.book import files_read, written
 
@@ -112,6 +118,13 @@ def part_of(
         return part
 
     return built
+
+
+def _are_steps(text: str) -> bool:
+    """Whether TEXT begins with a step of the book, as what stands behind --steps does."""
+    from gdsurgeon.steps.book import book
+
+    return text.partition("|")[0].partition("(")[0].strip() in book()
 
 
 def _check_agree(

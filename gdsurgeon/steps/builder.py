@@ -71,10 +71,17 @@ class Builder:
         self.other = other
         self._unique = graph.unique_names()
 
-    def node(self, op: str, inputs: Sequence[Output], attrs: Mapping[str, object], name: str = "") -> Node:
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[Output],
+        attrs: Mapping[str, object],
+        name: str = "",
+        controls: Sequence[Node] = (),
+    ) -> Node:
         """Adds a node of OP. Of ATTRS those are not needed that the inputs say, nor those that have a default.
 
-        NAME is that of the node in full; by default it is OP in the step's scope.
+        NAME is that of the node in full; by default it is OP in the step's scope. CONTROLS run before it.
         """
         definition = op_def(op)
         assert definition is not None, op
@@ -84,7 +91,7 @@ class Builder:
         values = {key: value for key, value in said.items() if not _is_default(kinds[key], value)}
         values |= {key: _ENCODERS[definition.attrs[key].kind](value) for key, value in attrs.items()}
         data = {key: value.SerializeToString(deterministic=True) for key, value in values.items()}
-        return self.graph.add(name or self._name(op), op, inputs, attrs=data)
+        return self.graph.add(name or self._name(op), op, inputs, controls, attrs=data)
 
     def _name(self, op: str) -> str:
         return self._unique("/".join(filter(None, (self.scope, self.step, op))))

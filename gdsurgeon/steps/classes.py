@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from gdsurgeon.errors import printable
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import INT32, INT64, STRING
 from gdsurgeon.steps.builder import Builder
@@ -102,25 +103,39 @@ def labels(
         raise Unfit("takes file=FILE or names=[...]: one of the two")
     texts = lines(file, "names") if file is not None else [name.encode() for name in names or ()]
     beside = value.results.get(CLASSES)
-    if beside is None or value.is_of == CLASSES:
-        return _named(build, value, texts, first, other)
-    named = _named(build, beside.value, texts, first, other)
+    classes = value if beside is None or value.is_of == CLASSES else beside.value
+    _check_classes(classes)
+    if other is None:
+        _check_count(classes, len(texts), first, f" in {printable(file.path)}" if file is not None else "")
+    named = _named(build, classes, texts, first, other)
+    if beside is None or classes is value:
+        return named
     return value.but(results={**value.results, CLASSES: beside._replace(value=named)})
+
+
+def _check_classes(value: Value) -> None:
+    """Raises Unfit where VALUE is no classes."""
+    if not value.dtype.is_integer or value.dtype.is_quantized:
+        before = "it has labels already" if value.dtype == STRING else "argmax, top-k or cast(int32) comes before"
+        raise Unfit(f"takes classes, which are whole numbers, and gets {value.told}: {before}")
+
+
+def _check_count(value: Value, names: int, first: int, where: str) -> None:
+    """Raises Unfit where VALUE is known to tell more or fewer classes than there are NAMES, which are WHERE."""
+    count = int(value.high) + 1 if value.is_of == CLASSES and value.high < inf else -1
+    if count < 0 or (names == count and not first):
+        return
+    verb = "is" if names == 1 else "are"
+    there = f"there {verb} {counted(names, 'name')}{where}{f' from class {first} on' if first else ''}"
+    told = f"{there}, and {count:,} class{'es' * (count != 1)}"
+    if names > count and not first:
+        raise Unfit(f"{told}: {counted(names - count, 'name')} too many")
+    hint = ", first=1 says that the class 0 is one" if not first and names == count - 1 else ""
+    raise Unfit(f"{told}: other=... names those without{hint}")
 
 
 def _named(build: Builder, value: Value, names: list[bytes], first: int, other: str | None) -> Value:
     """The NAMES of the classes that are VALUE."""
-    if not value.dtype.is_integer or value.dtype.is_quantized:
-        before = "it has labels already" if value.dtype == STRING else "argmax, top-k or cast(int32) comes before"
-        raise Unfit(f"takes classes, which are whole numbers, and gets {value.told}: {before}")
-    count = int(value.high) + 1 if value.is_of == CLASSES and value.high < inf else -1
-    if count >= 0 and other is None and (first or len(names) != count):
-        there = f"{counted(len(names), 'name')}{f' from class {first} on' if first else ''}"
-        hint = ", first=1 says that the class 0 is one" if not first and len(names) == count - 1 else ""
-        verb = "is" if len(names) == 1 else "are"
-        raise Unfit(
-            f"there {verb} {there}, and {count:,} class{'es' * (count != 1)}: other=... names those without{hint}"
-        )
     if value.dtype not in (INT32, INT64):
         value = build.cast(value, INT32 if value.dtype.size < 4 else INT64)
     tensor = value.tensor

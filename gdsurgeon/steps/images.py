@@ -88,6 +88,7 @@ def decode_image(build: Builder, value: Value, *, channels: int, format: str, dc
     It stands right behind decode-image, whose bytes it looks at, too. The image is what Pillow's
     ImageOps.exif_transpose gives, bit for bit, for all eight orientations; files without EXIF, and those that are no
     JPEG, are left as they are.""",
+    one_by_one=True,
 )
 def exif(build: Builder, value: Value) -> Value:
     if value.is_of == UPRIGHT:

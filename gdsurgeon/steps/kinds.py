@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from typing import NamedTuple
@@ -140,6 +141,8 @@ def _file(literal: Literal) -> FileRead:
     """Reads it at once: the folder that its path starts from is the current one then, and may not be later."""
     if not isinstance(literal, str) or not literal or literal in STANDARD_INPUT:
         raise ValueError
+    if os.path.isdir(literal):
+        raise InputError(f"{printable(literal)} is a directory, not a text file")
     with closing(open_source(literal)) as source:
         if source.size > LARGEST_FILE:
             raise InputError(f"{printable(literal)} is larger than what a step reads: {size(LARGEST_FILE)}")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from gdsurgeon.errors import printable
 from gdsurgeon.steps.kinds import FileRead
 from gdsurgeon.steps.value import Unfit
 
 
 def lines(file: FileRead, what: str) -> list[bytes]:
-    """The lines of FILE, which are WHAT; empty ones at the end do not count. Raises Unfit: there are none."""
+    """The lines of FILE, which are WHAT; empty ones at the end do not count. Raises Unfit: it has none, or is no text."""
+    name = printable(file.path)
     try:
         found = [line.removesuffix("\r") for line in file.data.decode("utf-8-sig").split("\n")]
-    except UnicodeDecodeError:
-        raise Unfit(f"{file.path} is not UTF-8 text") from None
+    except UnicodeDecodeError as error:
+        number = file.data.count(b"\n", 0, error.start) + 1
+        raise Unfit(f"{name} is not UTF-8 text: line {number:,} is none") from None
     while found and not found[-1].strip():
         found.pop()
-    if not found or "\0" in "".join(found):
-        raise Unfit(f"{file.path} holds no {what}")
+    for number, line in enumerate(found, 1):
+        if "\0" in line:
+            raise Unfit(f"{name} is no text: there is a byte 0 in line {number:,}")
+    if not found:
+        raise Unfit(f"{name} is empty: it holds no {what}")
     return [line.encode() for line in found]

@@ -48,8 +48,7 @@ def _words_in(raw: Raw, arguments: Arguments) -> Raw:
     explanation="""
     The words are counted in their order, int64; cast(int32) makes others of the numbers. They lie in the graph, and
     the file is not needed again. Words are UTF-8, whole lines, looked up byte for byte; empty lines at the end of a
-    file do not count, and none may be there twice. The table is filled by a node InitializeTableV2, which has to run
-    before anything else does: to-savedmodel makes it what a SavedModel begins with.""",
+    file do not count, and none may be there twice. The first call fills the table: nothing has to be run before it.""",
     sides=EITHER,
     takes=_words_in,
 )
@@ -66,8 +65,10 @@ def lookup(
     name = f"words_{hashlib.sha256(content).hexdigest()[:16]}"
     table = build.add("HashTableV2", key_dtype=STRING, value_dtype=INT64, shared_name=name)
     numbers = build.constant(INT64, range(first, first + len(keys)))
-    build.node("InitializeTableV2", [table, build.constant(STRING, keys), numbers], {})
-    found = build.add("LookupTableFindV2", table, value.tensor, build.constant(INT64, default))
+    filled = build.node("InitializeTableV2", [table, build.constant(STRING, keys), numbers], {})
+    # Of a table that is filled already TensorFlow compares the size: no call but the first one takes longer for it.
+    reading = [table, value.tensor, build.constant(INT64, default)]
+    found = build.node("LookupTableFindV2", reading, {}, controls=[filled]).output
     low, high = min(first, default), max(first + len(keys) - 1, default)
     return value.anew(found, INT64, value.shape).but(low=float(low), high=float(high))
 

@@ -83,6 +83,17 @@ def test_what_contradicts_itself(there: Desk, command: str, more: tuple[str, ...
     assert there.files() == before
 
 
+@pytest.mark.parametrize("command", CALLS)
+def test_steps_in_the_place_of_a_graph(there: Desk, command: str) -> None:
+    ran = there.run(command, *CALLS[command][0], "clip(0, 6) | round")
+    assert (ran.code, ran.err) == (
+        3,
+        "Error: clip(0, 6) | round cannot be opened: no such file or directory\n"
+        "Hint: --steps 'clip(0, 6) | round' has one built\n",
+    )
+    assert "Hint" not in there.run(command, *CALLS[command][0], "clip.pb").err
+
+
 def test_an_option_of_steps_without_them(there: Desk) -> None:
     there.put("part.pb", MODEL)
     options = {"--raw": "add-preprocessing", "--input": "add-preprocessing", "--output": "add-postprocessing"}

@@ -25,6 +25,7 @@ from support.graphs import (
     placeholder,
 )
 from support.paths import FIXTURES
+from support.tf_graphs import Builder
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_preprocessing import add_preprocessing
@@ -134,6 +135,22 @@ def test_control_inputs_and_colocations_inside_the_part_come_along() -> None:
     assert inputs(found)["m"] == ["k_1", "^n"]
     assert graphs.colocations(found) == {"k_1": [b"loc:@image"], "m": [b"loc:@k_1"]}
     sound(found)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_table_that_callers_have_to_fill_is_told(waits: bool) -> None:
+    b = Builder()
+    b.placeholder("image", "string", (-1,))
+    b.node("table", "HashTableV2", key_dtype="string", value_dtype="float32")
+    b.const("keys", [b"a"], "string")
+    b.const("values", [1.0])
+    b.const("none", 0.0)
+    b.node("fill", "InitializeTableV2", ["table", "keys", "values"], Tkey="string", Tval="float32")
+    reading = ["table", "image", "none", *(["^fill"] if waits else [])]
+    b.node("image_preprocessed", "LookupTableFindV2", reading, Tin="string", Tout="float32")
+    result = add_preprocessing(model(), b.graph("pre.pb"))
+    told = "'fill' (InitializeTableV2) fills a table, and nothing has it run: callers do, before anything else"
+    assert result.notes == ([] if waits else [told])
 
 
 def test_names_that_are_taken_are_made_unique_and_reported() -> None:

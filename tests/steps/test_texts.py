@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.running import run
 from support.stepping import built, execute, made, model, ops, png, refusal
+from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.feeds.make.encoded import example
 from gdsurgeon.proof.executor import Refused
+from gdsurgeon.runtime.tensor import from_numpy
 
 WORDS = Path(__file__).with_name("words.txt")
 LOOKUP = f"lookup(file='{WORDS}'"
@@ -69,6 +72,23 @@ def test_words_become_numbers_by_a_table() -> None:
 
 
 @pytest.mark.tensorflow
+def test_the_first_call_fills_the_table() -> None:
+    """Nothing has to be run before it, and two tables of the same words are one."""
+    m = Builder()
+    for name in ("a", "b"):
+        m.placeholder(name, "int64", (-1,))
+        m.node(f"{name}_out", "Identity", [name], T="int64")
+    graph = m.graph("model.pb")
+    for name in ("a", "b"):
+        gds.add_preprocessing(graph, gds.steps.preprocessing(f"{LOOKUP})", graph, input=name))
+    words = from_numpy(np.array([b"sat", b"dog"], object))
+    with run.session(graph) as (executor, key):
+        for _ in range(3):
+            executor._wait(executor._worker.run(key, "out", {"a": words, "b": words}, ["a_out", "b_out"], []))
+            assert [executor.tensor("out", place).numpy().tolist() for place in (0, 1)] == [[2, -1], [2, -1]]
+
+
+@pytest.mark.tensorflow
 def test_a_table_is_proven_in_front_of_a_model() -> None:
     m = model("int32", (-1, 2))
     pre = gds.steps.preprocessing(f"{LOOKUP}, default=7) | cast(int32)", m)
@@ -77,11 +97,11 @@ def test_a_table_is_proven_in_front_of_a_model() -> None:
 
 
 FILES = {
-    b"": "{} holds no words",
-    b"\n\n": "{} holds no words",
+    b"": "{} is empty: it holds no words",
+    b"\n\n": "{} is empty: it holds no words",
     b"a\nb\na\n": "'a' is there twice: word 1 and word 3",
     b"a\n\n\nb": "'' is there twice: word 2 and word 3",
-    b"\xff": "{} is not UTF-8 text",
+    b"a\n\xff": "{} is not UTF-8 text: line 2 is none",
 }
 
 

@@ -15,7 +15,6 @@ from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import NUMBERS
-from gdsurgeon.ops.kinds import TABLE_INITIALIZERS
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.steps import preprocessing
@@ -84,10 +83,9 @@ def ops(graph: Graph) -> list[str]:
 
 
 def execute(graph: Graph, value: Any, fetch: str = "x_preprocessed") -> Array:
-    """What GRAPH gives for VALUE at its placeholder `x`, its tables filled; texts are bytes, or lists of bytes."""
+    """What GRAPH gives for VALUE at its placeholder `x`; texts are bytes, or lists of bytes."""
     array = np.asarray(value, object) if isinstance(value, (bytes, list)) else np.asarray(value)
     with run.session(graph) as (executor, key):
-        executor.initialize(key, [node.name for node in graph.nodes() if node.op in TABLE_INITIALIZERS])
         executor._wait(executor._worker.run(key, "out", {"x": from_numpy(array)}, [fetch], []))
         found: Array = executor.tensor("out", 0).numpy()
     return found

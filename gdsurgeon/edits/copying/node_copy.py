@@ -15,6 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
+from gdsurgeon.ops.kinds import TABLE_INITIALIZERS
 
 
 @dataclass
@@ -100,10 +101,17 @@ class NodeCopy:
         )
 
     def notes(self, other: Graph) -> list[str]:
-        """A line for each name of OTHER that was taken."""
+        """A line for each name of OTHER that was taken, and for each node that callers have to run by themselves."""
         taken = (self.renamed | self.functions).items()
         source = printable(other.source_name)
-        return [f"{quoted(old)} of {source} has become {quoted(new)}: the name was taken" for old, new in taken]
+        told = [f"{quoted(old)} of {source} has become {quoted(new)}: the name was taken" for old, new in taken]
+        filling = [node for node in self.nodes.values() if node.op in TABLE_INITIALIZERS]
+        return told + [
+            f"{quoted(node.name)} ({printable(node.op)}) fills a table, and nothing has it run: callers do, before "
+            "anything else"
+            for node in filling
+            if not self.graph.users(node)
+        ]
 
 
 def _keep_meaning_of_shape(graph: Graph, node: Node, copy: Node) -> None:
