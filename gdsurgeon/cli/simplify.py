@@ -54,13 +54,15 @@ def command(
 
     Passes, again and again until nothing is left to do: inline, unread, control-edges, conditions, checks,
     stop-gradients, identities, neutral, pairs, equal-nodes, same-shape, shapes, constants, functions. Inputs and
-    outputs keep their names. Proven by running: all outputs, and what became constants, are bit-identical.
+    outputs keep their names; --shape has an input take that shape alone. Proven by running: all outputs, and what
+    became constants, are bit-identical.
 
     \b
     Examples:
       gdsurgeon simplify model.pb -o smaller.pb
       gdsurgeon simplify model.pb --outputs logits --keep-checks -o smaller.pb
       gdsurgeon simplify model.pb --passes unread,identities -o smaller.pb
+      gdsurgeon simplify model.pb --shape image=1,224,224,3 -o smaller.pb
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.simplify import simplify
@@ -75,8 +77,13 @@ def command(
     )
 
     def made(graph: Graph, skipped: Sequence[str] = ()) -> EditResult:
+        from gdsurgeon.feeds.given import as_meant
+
+        shapes = list(as_meant(request.overrides, graph).shapes.items())
         left = [*without, *skipped]
-        return simplify(graph, ends, passes=wanted, skip=left, max_growth=max_growth, evaluate=evaluator)
+        return simplify(
+            graph, ends, passes=wanted, skip=left, shapes=shapes, max_growth=max_growth, evaluate=evaluator
+        )
 
     def made_no_slower(graph: Graph) -> EditResult:
         from gdsurgeon.edits.simplifying.measuring import measured

@@ -13,12 +13,13 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
 from gdsurgeon.edits.functions.unused import drop_unused_functions
-from gdsurgeon.edits.naming import naming, of_tensors
+from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.simplifying.carry_out import become_constants, carry_out
 from gdsurgeon.edits.simplifying.conditions import conditions
 from gdsurgeon.edits.simplifying.control_edges import control_edges
 from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
+from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
 from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
 from gdsurgeon.edits.simplifying.identities import checks, identities, stop_gradients
 from gdsurgeon.edits.simplifying.inlining import inlined, joined, written
@@ -28,6 +29,7 @@ from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, l
 from gdsurgeon.edits.simplifying.same_shape import same_shape
 from gdsurgeon.edits.simplifying.unread import unread
 from gdsurgeon.errors import EditError, Json, NothingToDo, NotValidatedError, printable, quoted
+from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output, check_reads
@@ -62,7 +64,7 @@ MOST_OPS = 12
 """Ops of which it is told how many nodes there were and are."""
 
 
-@naming(outputs=of_tensors)
+@naming(outputs=of_tensors, shapes=of_olds(of_nodes))
 @edit
 def simplify(
     graph: Graph,
@@ -70,6 +72,7 @@ def simplify(
     *,
     passes: Sequence[str] = (),
     skip: Sequence[str] = (),
+    shapes: Sequence[tuple[str, Shape]] = (),
     max_growth: int = 0,
     evaluate: Evaluate | None = None,
 ) -> EditResult:
@@ -83,12 +86,14 @@ def simplify(
         outputs: tensors that it is there for; by default what nobody reads, or what a model's signatures give.
         passes: what is to be done, some of `PASSES`; all by default.
         skip: what is not to be done.
+        shapes: (input, the only shape that it is to take from now on): what follows from it is constant, too.
         max_growth: bytes that constants may take beyond those of what they are computed of.
         evaluate: computes what depends on constants alone, a `gdsurgeon.runtime.evaluator.Evaluator`; None: of that
             only arithmetic on shapes is folded, which takes no TensorFlow.
 
     Raises:
-        EditError: there is no such pass or tensor, or a node reads what is not there; the graph is as it was.
+        EditError: there is no such pass or tensor, an input does not take the shape that it is to have, or a node reads
+            what is not there; the graph is as it was.
         NothingToDo: there is nothing to be made simpler.
     """
     chosen = _chosen(passes, skip)
@@ -99,14 +104,17 @@ def simplify(
         if topology.reads_missing(number):
             check_reads(topology.node(number))
     was = Counter(map(topology.op, topology.numbers()))
+    fixing = fixed(graph, shapes)
+    start = graph.pristine() if fixing is None else written(graph)
     first = None
     if INLINE in chosen:
         rest = [name for name in chosen if name != INLINE]
         first = inlined(graph, _named(graph, ends), lambda other: _after_inlining(other, named, rest))
-    before = graph.pristine() if first is None else written(graph)
+    before = start if first is None else written(graph)
     work = _Work(before, graph, [graph.output(name) for name in named], chosen, Folds(evaluate, max_growth))
     result = work.done(was)
-    return result if first is None else joined(first, before, result)
+    result = result if first is None else joined(first, before, result)
+    return result if fixing is None else after_fixing(fixing, start, graph, result)
 
 
 def _after_inlining(graph: Graph, ends: Sequence[str], passes: Sequence[str]) -> None:

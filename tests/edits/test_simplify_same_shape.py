@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from support import graphs
+from support.desk import Desk
 from support.expecting import refuse
 from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
 from support.mutants import Mutant, check_caught, planted
 from support.running import run
 
-from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NothingToDo, ValidationError
 from gdsurgeon.graph.graph import Graph
@@ -23,6 +24,7 @@ from gdsurgeon.operation.library import prove
 from gdsurgeon.proof.accounting import check_accounted
 
 X = placeholder("x", FLOAT, (-1, 4, 3))
+ALONE = node("y", "Relu", ["x"], T=FLOAT)
 END = node("y", "Relu", ["last"], T=FLOAT)
 
 
@@ -151,3 +153,41 @@ def test_a_shape_that_is_another_is_found_by_running() -> None:
     check_accounted(found, result, found.chunks())
     with pytest.raises(ValidationError, match="differs"):
         prove(found, result)
+
+
+# -- shapes that are fixed ------------------------------------------------------------------------------------------
+
+
+def test_a_shape_that_is_fixed_makes_constants() -> None:
+    size = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), const("k", [2, 2, 2], INT32),
+            node("m", "Mul", ["s", "k"], T=INT32)]  # fmt: skip
+    found = graph(X, *size, node("last", "Tile", ["x", "m"], T=FLOAT, Tmultiples=INT32), END)
+    result = simplify(found, shapes=[("x", (2, 4, 3))])
+    check_accounted(found, result, found.chunks())
+    assert graphs.ops(found) == {"x": "Placeholder", "m": "Const", "last": "Tile", "y": "Relu"}
+    assert [dim.size for dim in graphs.attrs(found, "x")["shape"].shape.dim] == [2, 4, 3]
+    (claim,) = result.claims
+    assert isinstance(claim, SameGiven)
+    assert set(claim.outputs) == {("y", "y"), ("m", "m")}
+    assert result.told[0] == ("fixed", "x [2,4,3]")
+
+
+def test_a_shape_that_an_input_does_not_take_is_refused() -> None:
+    found = graph(X, ALONE)
+    refuse(found, r"'x' takes \[\?,4,3\], of which \[2,4,4\] is none", partial(simplify, shapes=[("x", (2, 4, 4))]))
+    refuse(found, "'y' is a Relu, not a placeholder", partial(simplify, shapes=[("y", (2, 4, 3))]))
+    refuse(graph(placeholder("x", FLOAT, (2, 4, 3)), ALONE), "nothing to be made simpler",
+           partial(simplify, shapes=[("x", (2, 4, 3))]), error=NothingToDo)  # fmt: skip
+    fits = graph(X, *reshape("last", "x", -1, 24), END)
+    refuse(fits, "1 node does not take", partial(simplify, shapes=[("x", (3, 4, 3))]))
+
+
+@pytest.mark.tensorflow
+def test_the_command_fixes_what_shape_says(desk: Desk) -> None:
+    size = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), node("f", "Cast", ["s"], SrcT=INT32, DstT=FLOAT)]
+    desk.put("m.pb", graphs.graph_bytes(X, *size, node("last", "Sum", ["f", "axis"], T=FLOAT, Tidx=INT32),
+                                        scalar("axis", 0, INT32), node("z", "Mul", ["x", "last"], T=FLOAT), END))  # fmt: skip
+    ran = desk.run("simplify", "m.pb", "--shape", "x=5,4,3", "-o", "n.pb")
+    assert "fixed    x [5,4,3]" in ran.err
+    assert "constants 1" in ran.err
+    assert "bit-identical" in ran.err

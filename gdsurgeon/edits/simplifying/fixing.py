@@ -1,0 +1,72 @@
+"""Inputs whose shapes are fixed before a graph is made simpler: what follows from them becomes constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
+from gdsurgeon.edits.copying.outputs import unrenamed_outputs
+from gdsurgeon.edits.set_shape import set_shape
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.attrs import Shape, format_shape
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.ops.kinds import PLACEHOLDERS
+
+
+def fixed(graph: Graph, shapes: Sequence[tuple[str, Shape]]) -> Stage | None:
+    """Has inputs of GRAPH take the SHAPES that are said, and no others; None where that is what they take.
+
+    Raises:
+        EditError: there is no such input, it takes no such shape, or what the graph holds does not fit.
+    """
+    new = []
+    for name, shape in shapes:
+        node = graph[name.removesuffix(":0")]
+        old = placeholder_shape(node) if node.op in PLACEHOLDERS else None
+        if old is not None and not _includes(old, shape):
+            line = f"{quoted(name)} takes {format_shape(old)}, of which {format_shape(shape)} is none"
+            raise EditError(line, hint="set-shape has inputs take other shapes")
+        if node.op not in PLACEHOLDERS or old != shape:
+            new.append((name, shape))
+    if not new:
+        return None
+    before = graph.pristine()
+    return Stage(before, set_shape(graph, new, batch_check=False))
+
+
+def _includes(old: Sequence[int], shape: Shape) -> bool:
+    return shape is not None and len(old) == len(shape) and all(a in (-1, b) for a, b in zip(old, shape, strict=True))
+
+
+def after_fixing(stage: Stage, between: Graph, graph: Graph, later: EditResult) -> EditResult:
+    """What fixing shapes, STAGE, and then all else, LATER, come to; BETWEEN is the graph between the two.
+
+    What is claimed is claimed of what the inputs take now.
+    """
+    intent = stage.result.intent.then(later.intent)
+    shapes = [graph[name] for name in stage.result.intent.changed if graph.find(name) is not None]
+    told = [
+        ("fixed", f"{printable(node.name)} {format_shape(placeholder_shape(node))}")
+        for node in shapes
+        if node.op in PLACEHOLDERS
+    ]
+    return EditResult(
+        intent,
+        tuple(_narrowed(later.claims, graph, later)),
+        [*stage.result.warnings, *later.warnings],
+        [*stage.result.notes, *later.notes],
+        [*told, *later.told],
+        later.facts,
+        stages=(stage, *(later.stages or (Stage(between, later),))),
+    )
+
+
+def _narrowed(claims: Sequence[Claim], graph: Graph, later: EditResult) -> Iterator[Claim]:
+    for claim in claims:
+        if isinstance(claim, SameOutputs):
+            sites = tuple((name, later.intent.counterpart(name)) for name in claim.also)
+            pairs = tuple(dict.fromkeys((*unrenamed_outputs(graph), *sites)))
+            yield SameGiven({}, pairs, equation(()), as_written=claim.as_written, deployed=claim.deployed)
+        else:
+            yield claim
