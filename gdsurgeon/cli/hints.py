@@ -70,6 +70,8 @@ HINTS: Mapping[str, str] = {
     "cannot-be-fed": "no option supplies such a value; --validate load or structure do without",
     "clear-devices": "set-device --clear takes away the devices that it asks for; "
     "--validate load or structure do without",
+    "cut-first": "gdsurgeon extract {model} --inputs {tensor} --outputs ... -o OUT makes an input of it; a script of "
+    "apply cuts there and puts steps in front in one go",
     "custom-ops": "--op-lib FILE.so brings custom ops",
     "do-without-running": "--validate structure does without running it",
     "do-without-tensorflow": "--validate structure does without TensorFlow",

@@ -165,8 +165,9 @@ def _input(model: Graph, name: str | Output) -> Output:
         return _only([node.output for node in input_nodes(model)], model, "input", advice="name-input")
     tensor = _tensor(model, name, "input")
     if tensor.node.op not in PLACEHOLDERS:
-        told = f"{quoted(tensor.name)} of {printable(model.source_name)} is {an(tensor.node.op)}"
-        raise EditError(f"{told}, not a Placeholder")
+        model_name = printable(model.source_name)
+        told = f"{quoted(tensor.name)} of {model_name} is {an(tensor.node.op)}, not a Placeholder"
+        raise EditError(told, advice="cut-first", facts={"model": model_name, "tensor": tensor.name})
     return tensor
 
 
@@ -228,7 +229,9 @@ def _check_fits(value: Value, wanted: Raw, target: Output, takes: str) -> None:
     if value.dtype == wanted.dtype and compatible(value.shape, wanted.shape):
         return
     told = f"the steps give {value.told}, and {quoted(target.name)} {takes} {typed(wanted.dtype, wanted.shape)}"
-    if value.dtype != wanted.dtype:
+    if wanted.dtype == STRING:
+        told += ": the model decodes texts itself"
+    elif value.dtype != wanted.dtype:
         told += f": cast({wanted.dtype.name}) is missing"
     raise EditError(told, code="steps-unfit")
 

@@ -114,7 +114,11 @@ def test_inputs_and_outputs_that_are_not_meant(there: Desk) -> None:
         "Error: model.pb has 2 outputs: z, w\nHint: --output NAME says which is meant\n"
     )
     assert "no node 'imag'" in said("add-preprocessing", "--input", "imag")
-    assert said("add-preprocessing", "--input", "y") == "Error: 'y' of model.pb is a Relu, not a Placeholder\n"
+    assert said("add-preprocessing", "--input", "y") == (
+        "Error: 'y' of model.pb is a Relu, not a Placeholder\n"
+        "Hint: gdsurgeon extract model.pb --inputs y --outputs ... -o OUT makes an input of it; a script of apply cuts "
+        "there and puts steps in front in one go\n"
+    )
     assert "Did you mean" not in said("add-preprocessing", "--input", "nothing")
 
 

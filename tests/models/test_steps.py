@@ -77,16 +77,35 @@ def test_a_job_is_one_command(job: str, desk: Desk) -> None:
     assert [text for text in said if text not in ran.err] == [], ran.err
 
 
-def test_recordings_give_what_the_model_itself_makes_of_them(desk: Desk) -> None:
-    """The model takes WAV files; steps do what the nodes did that were cut away."""
-    model = str(FOLDER / "kws_ds_cnn_s.pb")
-    steps = "decode-wav(samples=16000, rate=16000) | mfcc(640, 320, coefficients=10)"
-    for words in (("extract", model, "--inputs", "Mfcc", "--outputs", "labels_softmax", "-o", "cut.pb"),
-                  ("add-preprocessing", "cut.pb", "--steps", steps, "-o", "out.pb"),
-                  ("validate", model, "out.pb", "--map", "wav_data=Mfcc")):  # fmt: skip
+@pytest.mark.parametrize(("name", "stride"), [("kws_ds_cnn_s", 320), ("kws_lstm_s", 640)])
+def test_recordings_give_what_the_model_itself_makes_of_them(name: str, stride: int, desk: Desk) -> None:
+    """The model takes WAV files; steps do what the nodes did that one script cuts away."""
+    model = str(FOLDER / f"{name}.pb")
+    steps = f"decode-wav(samples=16000, rate=16000) | mfcc(640, {stride}, coefficients=10)"
+    lines = ("extract --inputs Mfcc --outputs labels_softmax", f"add-preprocessing --steps '{steps}'",
+             "rename Mfcc=wav_data")  # fmt: skip
+    desk.put("front.gds", "\n".join(lines).encode())
+    for words in (("apply", model, "front.gds", "-o", "out.pb"), ("validate", model, "out.pb")):
         ran = desk.run(*words)
         assert ran.code == 0, ran.err
-    assert "out(x) = kws_ds_cnn_s(x): 1 output, 2 samples, bit-identical" in ran.out.decode() + ran.err
+    assert f"out(x) = {name}(x): 1 output, 2 samples, bit-identical" in ran.out.decode() + ran.err
+
+
+def test_base64_of_recordings(desk: Desk) -> None:
+    """What the model decodes itself comes as text."""
+    model = str(FOLDER / "kws_ds_cnn_s.pb")
+    ran = desk.run("add-preprocessing", model, "--steps", "decode-base64", "-o", "out.pb")
+    assert ran.code == 0 and "edited(raw) = original(pre(raw)): 1 output, 2 samples, bit-identical" in ran.err, ran.err
+    ran = desk.run("add-preprocessing", model, "--steps", "decode-wav", "-o", "out.pb")
+    assert ran.err.startswith(
+        "Error: the steps give float32 [?,1], and 'wav_data' takes string: the model decodes texts itself\n"
+    )
+    ran = desk.run("add-preprocessing", model, "--input", "Mfcc", "--steps", "decode-wav", "-o", "out.pb")
+    assert (ran.code, ran.err.splitlines()[1]) == (
+        4,
+        f"Hint: gdsurgeon extract {model} --inputs Mfcc --outputs ... -o OUT makes an input of it; a script of apply "
+        "cuts there and puts steps in front in one go",
+    )
 
 
 REFUSED = {
