@@ -24,6 +24,7 @@ from gdsurgeon.proof.proof import (
     shown_value,
 )
 from gdsurgeon.proof.rows import as_batch
+from gdsurgeon.proof.statement import stated
 from gdsurgeon.proof.subject import Feeds, Subject
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
@@ -90,9 +91,8 @@ class Engine:
     def __init__(self, executor: Executor, trial: Trial) -> None:
         self.executor = executor
         self.trial = trial
-        self.proof = Proof(
-            "run", statement=trial.statement, rtol=trial.rtol, atol=trial.atol, optimized=trial.optimized
-        )
+        self.proof = Proof("run", rtol=trial.rtol, atol=trial.atol, optimized=trial.optimized)
+        self.proof.equations, self.proof.parts = [trial.statement], list(trial.parts)
         self.proof.of_largest = trial.of_largest
         self.proof.warnings = list(trial.warnings)
         self.proof.judged = trial.judged
@@ -133,13 +133,13 @@ class Engine:
         for key, what in trial.loads.items():
             await_loaded(self.executor, key, what)
         if not trial.runs:
-            self.proof.statement = ""
+            self.proof.equations, self.proof.parts = [], []
             return self.proof
         self._check_something_to_run()
         self._initialize()
         self._run_samples()
         if not self.proof.samples:
-            self.proof.statement = ""
+            self.proof.equations, self.proof.parts = [], []
         for condition in trial.conditions:
             condition(self.proof)
         return self.proof
@@ -462,7 +462,10 @@ class Engine:
         compared = [output for output in outputs if output.comparison is not None]
         what = "tensors" if any(output.inside for output in compared) else "outputs"
         accused = next((run.accused for run in self.trial.runs if run.accused), "")
-        complaint = self.trial.complaint or f"{accused} differs: {self.trial.statement} does not hold for"
+        complaint = (
+            self.trial.complaint
+            or f"{accused} differs: {stated([self.trial.statement], self.trial.parts)} does not hold for"
+        )
         error = DiffersError(
             f"{complaint} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
             self.proof,

@@ -15,7 +15,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.change import Change, Step
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.joining import check_shown, joined_steps, result_of
-from gdsurgeon.proof.proof import Proof, merged
+from gdsurgeon.proof.proof import Piece, Proof, merged
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
 
@@ -40,7 +40,7 @@ def prove_pieces(
     if not is_whole:
         _check_known(overrides, steps)
     loaded, seconds = steps[0].before, 0.0
-    proofs: list[Proof] = []
+    proofs: list[Piece] = []
     while pieces:
         piece = pieces.pop(0)
         before, after = piece[0].before, piece[-1].after
@@ -68,11 +68,10 @@ def prove_pieces(
         except GdsurgeonError as error:
             error.place_at(piece[0].called if len(piece) < len(steps) else "")
             raise
-        if len(piece) < len(steps):
-            proof.statement = f"{_called(piece)}: {proof.statement}"
         seconds += proof.seconds
-        proofs.append(proof)
-    out = merged(proofs, apart=True)
+        proofs.append(Piece(_called(piece), proof))
+    out = merged([proof for _, proof in proofs], apart=True)
+    out.pieces = proofs if len(proofs) > 1 else []
     out.seconds = seconds
     return out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +11,7 @@ from gdsurgeon.errors import Json, ValidationError
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
+from gdsurgeon.proof.statement import stated
 from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ class Proof(Data):
 
     Attributes:
         level: ``none``, ``structure``, ``load`` or ``run``; ``unchanged`` where the graph is what it was.
-        statement: what was compared with what, as an equation.
+        equations: what was compared with what.
+        parts: what the graphs are called that were added, where what came from them was compared with them.
         samples: how many feeds were run.
         device: where; '' where nothing was run.
         runtime: which TensorFlow, and whether its process was not locked in.
@@ -172,13 +174,15 @@ class Proof(Data):
         served: what tf.saved_model.load makes of the result, where its functions are others.
         released: what another release makes of it, where that was asked.
         judged: whether outputs that differ are a failure; else how they differ is measured, and shows nothing.
+        pieces: of edits that were not proven at once, the proofs, of which this one is the sum.
         onednn_difference: where outputs are bit-identical without the kernels of oneDNN alone: by how much they differ
             with these.
         deployed: how the graphs compare as they are deployed, where that is claimed.
     """
 
     level: str
-    statement: str = ""
+    equations: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
     samples: int = 0
     device: str = ""
     runtime: str = ""
@@ -208,8 +212,16 @@ class Proof(Data):
     served: str = ""
     released: str = ""
     judged: bool = True
+    pieces: list[Piece] = field(default_factory=list)
     onednn_difference: float = 0.0
     deployed: Deployed | None = None
+
+    @property
+    def statement(self) -> str:
+        """What was compared with what, as a sentence."""
+        if not self.pieces:
+            return stated(self.equations, self.parts)
+        return "; ".join(f"{piece.called}: {piece.shown}" for piece in self.pieces)
 
     @property
     def where(self) -> str:
@@ -265,18 +277,40 @@ class Proof(Data):
             **({"coverage": self.coverage.as_json()} if self.coverage is not None else {}),
             **({"served": self.served} if self.served else {}),
             **({"released": self.released} if self.released else {}),
+            **({"pieces": [piece.as_json() for piece in self.pieces]} if self.pieces else {}),
         }
+
+
+class Piece(NamedTuple):
+    """The proof of some of several edits; CALLED is what these are called."""
+
+    called: str
+    proof: Proof
+
+    @property
+    def shown(self) -> str:
+        """What running has shown of it, without numbers."""
+        is_compared = self.proof.compared and self.proof.judged
+        return self.proof.statement if is_compared else "it runs, and nothing is claimed"
+
+    def as_json(self) -> dict[str, Json]:
+        """For the report; what was fed and given stands in that of the whole."""
+        told = self.proof.as_json()
+        kept = ("judged", "compared", "samples", "batches", "largest_difference", "tolerance")
+        return {"called": self.called, **{key: told[key] for key in kept}, "statement": self.shown}
 
 
 def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
     """Several proofs of one edit as one: all that was compared, each output once for what it was compared with.
 
-    Of several edits, which are APART, an output of one graph is another than that of the same name of the next.
+    Of several edits, which are APART, an output of one graph is another than that of the same name of the next, and
+    what is not judged of one says nothing against the others.
     """
-    out = proofs[0]
+    first = proofs[0]
+    out = replace(first, outputs=[*first.outputs], skipped=[*first.skipped], warnings=[*first.warnings])
     for proof in proofs[1:]:
         known = set() if apart else {(o.before, o.after) for o in out.outputs}
-        out.statement = ", ".join(dict.fromkeys(filter(None, (out.statement, proof.statement))))
+        out.equations, out.parts = [*out.equations, *proof.equations], [*out.parts, *proof.parts]
         out.samples = max(out.samples, proof.samples)
         out.batches = sorted({*out.batches, *proof.batches})
         out.elements = proof.elements | out.elements
@@ -290,13 +324,14 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
         out.skipped += [item for item in proof.skipped if item not in out.skipped]
         out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]
         out.rtol, out.atol = max(out.rtol, proof.rtol), max(out.atol, proof.atol)
-        out.needed = max(out.needed, proof.needed)
         out.of_largest = max(out.of_largest, proof.of_largest)
         out.largest_part = max(out.largest_part, proof.largest_part)
-        out.judged = out.judged and proof.judged
-        out.largest_difference = max(out.largest_difference, proof.largest_difference)
         out.onednn_difference = max(out.onednn_difference, proof.onednn_difference)
         out.deployed = worse(out.deployed, proof.deployed)
+    out.judged = (any if apart else all)(proof.judged for proof in proofs)
+    held = [proof for proof in proofs if proof.judged] if apart and out.judged else proofs
+    out.needed = max(proof.needed for proof in held)
+    out.largest_difference = max(proof.largest_difference for proof in held)
     return out
 
 

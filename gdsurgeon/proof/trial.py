@@ -266,7 +266,7 @@ class Trial:
     """A claim, ready to be tried.
 
     Attributes:
-        statement: what is compared with what, as an equation.
+        statement: what is compared with what, as an equation; '' where that is said of the parts alone.
         runs: of each sample, in this order; none: there is nothing to be tried.
         pairs: what is compared, in the order of the report.
         loads: the graphs by their keys, and what it means that TensorFlow does not load one.
@@ -291,6 +291,7 @@ class Trial:
         keeps: whether what the runs return is kept in the executor.
         earlier: runs of a trial before, whose results were kept.
         accuse: makes the error where outputs differ, with the state, what the trial says itself, and which they are.
+        parts: what the graphs are called that were added, where what came from them is compared with them.
         otherwise: the trial that is run instead where the original is not loaded or does not run, and why that is.
     """
 
@@ -318,6 +319,7 @@ class Trial:
     stops: bool = False
     keeps: bool = False
     earlier: Sequence[TrialRun] = ()
+    parts: Sequence[str] = ()
     accuse: Callable[[TrialState, DiffersError, Sequence[str]], GdsurgeonError] | None = None
     otherwise: Callable[[str], Trial] | None = None
 

@@ -136,11 +136,7 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         return
     if proof.feeds:
         yield "fed", listed((f"{printable(n)} {t}" for n, t in proof.feeds.items()), 4)
-    for output in proof.outputs[:MOST_LINES]:
-        line = returned(output)
-        line += f"  (not compared: {printable(output.reason)})" if output.comparison is None else ""
-        yield ("behind" if output.inside else "returned"), line
-    yield from left_out(proof)
+    yield from _outputs(proof)
     if proof.chance:
         yield "random", chance(proof)
     if proof.coverage is not None:
@@ -150,20 +146,40 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     if proof.memory is not None:
         yield from _memory(proof.memory)
     where = f"({proof.where}, {proof.seconds:.1f} s)"
-    compared = len(proof.compared)
-    if compared and not proof.judged:
-        yield from (("measured", _measured(output)) for output in proof.compared[:MOST_LINES])
-        what = f"it loads and runs: {compared_counts(proof)} measured, {proven_counts(proof)}, and nothing is claimed"
-    elif compared:
-        counts = f"{compared_counts(proof)}, {proven_counts(proof)}"
-        what = f"{proof.statement}: {counts}, {equality(proof)}"
-    else:
-        reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
-        what = f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
-    yield "proven", f"{what} {where}"
+    for called, piece in [(p.called, p.proof) for p in proof.pieces] or [("", proof)]:
+        place = f"{printable(called)}: " if proof.pieces else ""
+        if not piece.judged:
+            yield from (("measured", place + _measured(output)) for output in piece.compared[:MOST_LINES])
+        yield "proven", f"{place}{_shown(piece)}{'' if place else f' {where}'}"
+    if proof.pieces:
+        yield "proven", f"in {len(proof.pieces)} pieces, each held against what the one before has made {where}"
     if proof.deployed is not None:
         yield "deployed", deployed(proof)
     yield from _elsewhere(proof)
+
+
+def _outputs(proof: Proof) -> Iterator[tuple[str, str]]:
+    """What was returned: by the result, and by what was between where it was not compared."""
+    found: list[tuple[str, OutputProof]] = []
+    for called, piece in proof.pieces[:-1]:
+        found += [(f"{printable(called)}, ", output) for output in piece.outputs if output.comparison is None]
+    found += [("", output) for output in (proof.pieces[-1].proof if proof.pieces else proof).outputs]
+    for place, output in found[:MOST_LINES]:
+        line = returned(output)
+        line += f"  ({place}not compared: {printable(output.reason)})" if output.comparison is None else ""
+        yield ("behind" if output.inside else "returned"), line
+    yield from left_out(proof, len(found))
+
+
+def _shown(proof: Proof) -> str:
+    """What running has shown."""
+    counts = f"{compared_counts(proof)}, {proven_counts(proof)}"
+    if proof.compared and not proof.judged:
+        return f"it loads and runs: {compared_counts(proof)} measured, {proven_counts(proof)}, and nothing is claimed"
+    if proof.compared:
+        return f"{proof.statement}: {counts}, {equality(proof)}"
+    reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
+    return f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
 
 
 def _elsewhere(proof: Proof) -> Iterator[tuple[str, str]]:
@@ -208,10 +224,10 @@ def _not(missing: list[str]) -> str:
     return f"; not {listed(map(printable, missing), 3)}" if missing else ""
 
 
-def left_out(proof: Proof) -> Iterator[tuple[str, str]]:
-    """The outputs that are not listed, and those that were not run."""
-    if len(proof.outputs) > MOST_LINES:
-        yield "returned", f"and {counted(len(proof.outputs) - MOST_LINES, 'output')} more"
+def left_out(proof: Proof, count: int) -> Iterator[tuple[str, str]]:
+    """The outputs that are not listed, of COUNT, and those that were not run."""
+    if count > MOST_LINES:
+        yield "returned", f"and {counted(count - MOST_LINES, 'output')} more"
     for name, reason in proof.skipped[:3]:
         yield "not run", f"{printable(name)}: {printable(reason)}"
     if len(proof.skipped) > 3:

@@ -81,7 +81,7 @@ def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iter
         yield "fed", f"and {counted(len(proof.feeds) - MOST_LINES, 'input')} more"
     for output in proof.outputs[:MOST_LINES]:
         yield ("behind" if output.inside else "returned"), _returned(output, verdict.statistics.get(output.after))
-    yield from left_out(proof)
+    yield from left_out(proof, len(proof.outputs))
     if proof.chance:
         yield "random", chance(proof, two=verdict.request.other is not None or bool(verdict.request.devices))
     yield _conclusion(verdict, proof, error)

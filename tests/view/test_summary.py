@@ -214,7 +214,7 @@ def test_quiet_says_nothing(fixtures: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_names_with_control_characters_are_escaped(tmp_path: Path) -> None:
-    proof = Proof("run", statement="a = b", samples=1, device="CPU")
+    proof = Proof("run", equations=["a = b"], samples=1, device="CPU")
     proof.feeds = {"in\x1b[31m": "float32 []"}
     proof.outputs = [OutputProof("a\nb", "a\nb", 7, (), "\x1b]0;title\x07", None, "because\x00")]
     text = "\n".join(f"{label} {line}" for label, line in proof_entries(proof))
@@ -232,7 +232,7 @@ def entries(proof: Proof) -> list[tuple[str, str]]:
 
 
 def test_many_outputs_are_counted() -> None:
-    proof = Proof("run", "a = b", 2, "CPU", seconds=1.26)
+    proof = Proof("run", ["a = b"], samples=2, device="CPU", seconds=1.26)
     proof.outputs = [OutputProof(f"o{i}", f"o{i}", 1, (1,), "", EQUAL) for i in range(11)]
     found = entries(proof)
     assert found[:2] == [("returned", "o0  float32 [1]"), ("returned", "o1  float32 [1]")]
@@ -243,7 +243,7 @@ def test_many_outputs_are_counted() -> None:
 
 
 def test_what_was_not_run_is_said() -> None:
-    proof = Proof("run", "a = b", 1, "CPU", outputs=[OutputProof("y", "y", 1, (), "1", EQUAL)])
+    proof = Proof("run", ["a = b"], samples=1, device="CPU", outputs=[OutputProof("y", "y", 1, (), "1", EQUAL)])
     proof.skipped = [(f"s{i}", "inside a while loop") for i in range(5)]
     assert entries(proof) == [
         ("returned", "y  float32 [] = 1"),
@@ -254,20 +254,24 @@ def test_what_was_not_run_is_said() -> None:
 
 
 def test_many_feeds_are_counted() -> None:
-    proof = Proof("run", "a = b", 1, "CPU", outputs=[OutputProof("y", "y", 1, (), "1", EQUAL)])
+    proof = Proof("run", ["a = b"], samples=1, device="CPU", outputs=[OutputProof("y", "y", 1, (), "1", EQUAL)])
     proof.feeds = {f"x{i}": "float32 []" for i in range(6)}
     assert entries(proof)[0] == ("fed", "x0 float32 [], x1 float32 [], x2 float32 [], x3 float32 [] and 2 more")
 
 
 def test_outputs_that_were_not_compared_for_chance_are_not_said_to_be_downstream() -> None:
-    proof = Proof("run", "a = b", 1, "CPU", outputs=[OutputProof("y", "y", 1, (), "1", None, "random: noise")])
+    proof = Proof(
+        "run", ["a = b"], samples=1, device="CPU", outputs=[OutputProof("y", "y", 1, (), "1", None, "random: noise")]
+    )
     label, text = entries(proof)[-1]
     assert label == "proven" and text.startswith("it loads and runs: 1 output")
     assert "downstream of the edit" not in text
 
 
 def test_an_output_of_an_unknown_shape_and_a_long_value() -> None:
-    proof = Proof("run", "a = b", 1, "GPU:0", outputs=[OutputProof("y", "z", 22, (2, 3), "[1, 2, ...]", EQUAL)])
+    proof = Proof(
+        "run", ["a = b"], samples=1, device="GPU:0", outputs=[OutputProof("y", "z", 22, (2, 3), "[1, 2, ...]", EQUAL)]
+    )
     assert entries(proof) == [
         ("returned", "z  uint32 [2,3] = [1, 2, ...]"),
         ("proven", "a = b: 1 output, 1 sample, bit-identical (GPU:0, 0.0 s)"),

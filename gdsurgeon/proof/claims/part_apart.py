@@ -11,6 +11,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.proof.claims.side_by_side import something_compared
 from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.statement import stated
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import (
     EDITED,
@@ -57,7 +58,7 @@ def part_apart_trial(context: TrialContext, claim: SamePart, key: str) -> Trial:
     name = printable(os.path.basename(claim.part.source_name))
     chance = chance_reasons(plan)
     return Trial(
-        f"what came from {name} = {name} on its own, both on any feeds",
+        f"{stated([], [name])}, both on any feeds",
         [TrialRun(part, reported_as=None), TrialRun(placed, fed, accused=context.change.called, reported_as=None)],
         [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), chance.get(t, "")) for t, a in outputs],
         both_load(context.change),

@@ -68,12 +68,14 @@ class Substitution(NamedTuple):
         graph: as it is in its file.
         claim: of which tensors it is given, and what is compared.
         deciding: pairs as in the outputs of the claim by which they are decided: compared where that can be done.
+        part: what the graph is called where it was added; '' where it is the original.
     """
 
     key: str
     graph: Graph
     claim: SameGiven
     deciding: NamePairs = ()
+    part: str = ""
 
     @property
     def pairs(self) -> NamePairs:
@@ -114,7 +116,7 @@ def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
     """The graph that was added, on its own."""
     wanted = _of_part(claim, PART)
     if not claim.outputs:  # it computes nothing
-        return Trial(wanted.claim.statement, [], [], both_load(context.change))
+        return Trial("", [], [], both_load(context.change))
     loads = _load_part(context, wanted)
     edited = _edited(context, wanted).places().keys()
     fetched = {*claim.inputs.values(), *(after for _, after in claim.outputs)}
@@ -132,8 +134,8 @@ def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
 def _of_part(claim: SamePart, key: str) -> Substitution:
     """The part of CLAIM, as KEY in the executor, given what the edited graph gives it."""
     name = printable(os.path.basename(claim.part.source_name))
-    statement = f"what came from {name} = {name} on its own"
-    return Substitution(key, claim.part, SameGiven(claim.inputs, claim.outputs, statement, copies=claim.copies))
+    given = SameGiven(claim.inputs, claim.outputs, "", copies=claim.copies)
+    return Substitution(key, claim.part, given, part=name)
 
 
 def _load_part(context: TrialContext, part: Substitution) -> dict[str, str]:
@@ -198,7 +200,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     pairs, skipped = _pairs(wanted, edited, reference)
     is_rewired = REWIRED in (wanted.key, edited.key)
     loads = {REWIRED: f"{change.called} does not load where it is rewired"} if is_rewired else {}
-    statements = [wanted.claim.statement]
+    parts = [wanted.part] if wanted.part else []
     for number, claim in enumerate(wanted.claim.parts):
         part = _of_part(claim, f"{PART} {number}")
         loads |= _load_part(context, part)
@@ -207,9 +209,9 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         runs.append(TrialRun(alone, _fed(part, run, alone, theirs), blame=partial(blame, part.graph)))
         found, left = _pairs(part, edited, alone)
         pairs, skipped = [*pairs, *found], [*skipped, *left]
-        statements.append(part.claim.statement)
+        parts.append(part.part)
     return Trial(
-        ", ".join(dict.fromkeys(statements)),
+        wanted.claim.statement,
         runs,
         pairs,
         both_load(change) | loads,
@@ -218,6 +220,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         conditions=[something_compared],
         skipped=skipped,
         steady=None if is_rewired else reference.name,
+        parts=parts,
     )
 
 

@@ -1,0 +1,29 @@
+"""What a proof says: each equation once, and all graphs that were added in one clause."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdsurgeon.proof.statement import stated
+
+SAME, GIVEN = "edited(x) = original(x)", "edited(x) = original(x, a := b)"
+
+
+@pytest.mark.parametrize(
+    ("equations", "parts", "wanted"),
+    [
+        ([], [], ""),
+        (["", SAME, SAME], [], SAME),
+        ([SAME, f"{SAME} under the new names"], [], f"{SAME}, {SAME} under the new names"),
+        ([SAME, GIVEN], [], GIVEN),
+        ([GIVEN, f"{SAME} under the new names", "copy(x) = net(x)"], [], f"{GIVEN}, copy(x) = net(x)"),
+        (["edited(x, b := a) = original(x)", SAME], [], f"edited(x, b := a) = original(x), {SAME}"),
+        ([SAME], ["a.pb"], f"{SAME}, what came from a.pb = a.pb on its own"),
+        ([""], ["the steps", "the steps"], "what came from the steps = the steps on their own"),
+        ([], ["a.pb", "the steps"], "what came from a.pb and the steps = each on its own"),
+        ([], ["a", "b", "c", "d"], "what came from a, b, c and d = each on its own"),
+        ([], ["a", "b", "c", "d", "e", "f"], "what came from a, b, c, d and 2 more = each on its own"),
+    ],
+)
+def test_each_is_said_once(equations: list[str], parts: list[str], wanted: str) -> None:
+    assert stated(equations, parts) == wanted
