@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
 
+ENGINES = ("opencv",)
+
 
 @click.command("simplify", cls=Command)
 @edit_options
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="What constants may take beyond those that they are computed of.",
 )
+@click.option(
+    "--for", "engine", type=click.Choice(ENGINES), help="For this engine: constants spelt out, each read once."
+)
 @click.option("--measure", is_flag=True, help="Measure both graphs; take back a pass that makes it slower.")
 def command(
     request: Request,
@@ -48,6 +53,7 @@ def command(
     skip: tuple[str, ...],
     keep_checks: bool,
     max_growth: int,
+    engine: str | None,
     measure: bool,
 ) -> None:
     """Make a graph smaller that gives the same, bit for bit.
@@ -82,7 +88,14 @@ def command(
         shapes = list(as_meant(request.overrides, graph).shapes.items())
         left = [*without, *skipped]
         return simplify(
-            graph, ends, passes=wanted, skip=left, shapes=shapes, max_growth=max_growth, evaluate=evaluator
+            graph,
+            ends,
+            passes=wanted,
+            skip=left,
+            shapes=shapes,
+            max_growth=max_growth,
+            evaluate=evaluator,
+            engine=engine or "",
         )
 
     def made_no_slower(graph: Graph) -> EditResult:

@@ -18,6 +18,7 @@ from gdsurgeon.edits.simplifying.carry_out import become_constants, carry_out
 from gdsurgeon.edits.simplifying.conditions import conditions
 from gdsurgeon.edits.simplifying.control_edges import control_edges
 from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass
+from gdsurgeon.edits.simplifying.engines import left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
 from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
@@ -75,6 +76,7 @@ def simplify(
     shapes: Sequence[tuple[str, Shape]] = (),
     max_growth: int = 0,
     evaluate: Evaluate | None = None,
+    engine: str = "",
 ) -> EditResult:
     """Makes a graph smaller, until nothing is left to be done. What it gives stays the same, bit for bit.
 
@@ -90,13 +92,15 @@ def simplify(
         max_growth: bytes that constants may take beyond those of what they are computed of.
         evaluate: computes what depends on constants alone, a `gdsurgeon.runtime.evaluator.Evaluator`; None: of that
             only arithmetic on shapes is folded, which takes no TensorFlow.
+        engine: one of `gdsurgeon.edits.simplifying.engines.ENGINES` for which constants are spelt out, and what it
+            would not understand is left; '' is TensorFlow.
 
     Raises:
-        EditError: there is no such pass or tensor, an input does not take the shape that it is to have, or a node reads
-            what is not there; the graph is as it was.
+        EditError: there is no such pass, engine or tensor, an input does not take the shape that it is to have, or a
+            node reads what is not there; the graph is as it was.
         NothingToDo: there is nothing to be made simpler.
     """
-    chosen = _chosen(passes, skip)
+    chosen = _chosen(passes, [*skip, *left_out(engine, has_shapes=bool(shapes))])
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     named = [end.name for end in ends]
     topology = topology_of(graph)
@@ -111,7 +115,7 @@ def simplify(
         rest = [name for name in chosen if name != INLINE]
         first = inlined(graph, _named(graph, ends), lambda other: _after_inlining(other, named, rest))
     before = start if first is None else written(graph)
-    work = _Work(before, graph, [graph.output(name) for name in named], chosen, Folds(evaluate, max_growth))
+    work = _Work(before, graph, [graph.output(name) for name in named], chosen, Folds(evaluate, max_growth), engine)
     result = work.done(was)
     result = result if first is None else joined(first, before, result)
     return result if fixing is None else after_fixing(fixing, start, graph, result)
@@ -142,11 +146,12 @@ class _Work:
     """
 
     def __init__(
-        self, before: Graph, graph: Graph, ends: Sequence[Output], chosen: Sequence[str], folds: Folds
+        self, before: Graph, graph: Graph, ends: Sequence[Output], chosen: Sequence[str], folds: Folds, engine: str
     ) -> None:
         self._before, self._graph, self._chosen, self._ends = before, graph, chosen, ends
         self._evaluate = folds.evaluate if "constants" in chosen else None
         self._room = folds.max_growth
+        self._engine = engine
         self._refused: set[str] = set()
         self._kept = _named(graph, ends)
         self.stages: list[Stage] = []
@@ -178,7 +183,7 @@ class _Work:
             pairs_ = tuple((name, intent.counterpart(name)) for name in names)
             claim = SameGiven({}, pairs_, equation(()), deployed=True)
         told = [*_told(self.counts), *_table(was, now)]
-        is_one = len(self.stages) == 1 and not self.folded and not intent.moved
+        is_one = len(self.stages) == 1 and not self.folded and not (intent.moved or self._engine)
         stages = () if is_one else self.stages
         facts: dict[str, Json] = {"passes": dict(self.counts)}
         return EditResult(intent, (claim,), _warnings(was, now), self.notes, told, facts, stages=stages)
@@ -192,6 +197,9 @@ class _Work:
             self.draft = self._new_draft()
             if not self._same_shape() and not has_folded:
                 break
+            self.draft = self._new_draft()
+        if self._engine:
+            self._done(spelt_out(self._graph), self._asked("spelt_constants"))
             self.draft = self._new_draft()
         if FUNCTIONS in self._chosen:
             intent = Intent()

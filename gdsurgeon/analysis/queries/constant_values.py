@@ -109,6 +109,11 @@ class ConstantValues:
         missing = count - found.size
         return np.concatenate([found, np.repeat(self._array(self._filler), missing)]) if missing else found
 
+    def content(self) -> bytes:
+        """All elements as they lie in memory; not of strings."""
+        assert not isinstance(self._data, list)
+        return self._data.read(0, self._data.size) + self._filler * (self.count - self.stored)
+
     @cached_property
     def _filler(self) -> bytes:
         """What fills the elements that are not stored; for numbers as it lies in memory."""

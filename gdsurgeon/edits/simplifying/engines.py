@@ -1,0 +1,68 @@
+"""What another engine wants of constants that TensorFlow does not: each element spelt out, each read once."""
+
+from __future__ import annotations
+
+from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.graph.constants import constant_header, raw_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import DTYPES
+from gdsurgeon.text import near_miss
+
+ENGINES = ("opencv",)
+"""Those of which it is known what they want.
+
+OpenCV's importer (modules/dnn/src/tensorflow, 4.14) reads of a constant the elements that are stored, which are not all
+where the last one fills the rest; takes away the constants that a pattern of its own holds, whoever else reads them;
+and knows what computes a shape by its pattern, of which a part that is constant leaves too little.
+"""
+
+
+def left_out(engine: str, *, has_shapes: bool) -> tuple[str, ...]:
+    """The passes that are not done for ENGINE; HAS_SHAPES: whether inputs have one shape, and all shapes are constant.
+
+    Raises:
+        EditError: it is none of `ENGINES`, nor ''.
+    """
+    if not engine:
+        return ()
+    if engine not in ENGINES:
+        raise EditError(f"there is no engine {quoted(engine)}.{near_miss(engine, ENGINES)}")
+    return ("equal-nodes",) if has_shapes else ("equal-nodes", "shapes")
+
+
+def spelt_out(graph: Graph) -> Intent:
+    """Has each constant of GRAPH hold all its elements one by one, and be read by one input of one node."""
+    topology = topology_of(graph)
+    unique = graph.unique_names()
+    intent = Intent()
+    for number in list(topology.with_ops(("Const",))):
+        node = topology.node(number)
+        whole = _whole(node)
+        if whole is not None:
+            graph.set_attr(node, "value", whole)
+            intent.changed.append(node.name)
+        readers = dict.fromkeys(topology.node(user) for user in sorted(topology.users(number)))
+        slots = [(user, slot) for user in readers for slot, read in enumerate(user.inputs) if read.node is node]
+        for user, slot in slots[1:]:
+            copy = graph.add_copy(unique(node.name), node, after=node)
+            graph.set_controls(copy, node.controls)
+            graph.set_slots({user: {slot: copy.output}})
+            intent.added.append(copy.name)
+            intent.rewired.append(Rewired(user.name, slot, node.name, copy.name))
+    return intent
+
+
+def _whole(node: Node) -> bytes | None:
+    """The serialised AttrValue of a constant with all elements; None where it has these, or is none of numbers."""
+    header = constant_header(node)
+    dtype = DTYPES.get(header.dtype) if header is not None else None
+    if header is None or dtype is None or not dtype.size or header.dims is None or min(header.dims, default=0) < 0:
+        return None
+    if header.content_bytes or header.values >= header.elements:
+        return None
+    return raw_value(header.dtype, header.dims, values_of(node).content()).SerializeToString()

@@ -1,0 +1,75 @@
+"""simplify for another engine: each constant holds all its elements, those that it had, and one input reads it."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.intent import Altered, Intent, made
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.index import COLOCATION_ATTR
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import DTYPES, FLOAT16
+from gdsurgeon.wire.messages import message
+
+Elements = tuple[int, tuple[int, ...], bytes]
+"""Of a tensor the DataType, the dims and the elements as they lie in memory."""
+
+
+def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    del outputs
+    before, after, facts = comparison.before, comparison.after, comparison.facts
+    intent = Intent(added=facts.added, changed=[])
+    originals: dict[str, str] = {}
+    for slot in facts.rewired:
+        if slot.new in facts.added and originals.setdefault(slot.new, slot.old) == slot.old:
+            intent.rewired.append(slot)
+    for name in facts.added:
+        old = before.find(originals.get(name, ""))
+        if old is None or old.op != "Const":
+            yield f"{quoted(name)} was made, and is no copy of a constant"
+            continue
+        yield from _faults(old, after[name])
+        keys = dict.fromkeys(key for key in old.attr_keys if key != COLOCATION_ATTR)
+        attrs = {key: old.attr_bytes(key) if key != "value" else None for key in keys}
+        intent.altered += made(name, "Const", (), [each.name for each in old.controls], old.device, attrs)
+    for name in facts.altered:
+        if before[name].op == "Const":
+            yield from _faults(before[name], after[name])
+            intent.changed.append(name)
+            intent.altered.append(Altered(name, "attr value", after[name].attr_bytes("value")))
+    yield from audit(comparison, intent)
+    read = Counter(output.node.name for node in after.nodes() for output in node.inputs)
+    for node in after.nodes():
+        if node.op == "Const" and read[node.name] > 1:
+            yield f"{quoted(node.name)} is read {read[node.name]} times"
+
+
+def _faults(old: Node, new: Node) -> Iterator[str]:
+    if new.attr_bytes("value") == old.attr_bytes("value"):
+        return
+    was, now = _elements(old), _elements(new)
+    if was is None or was != now:
+        yield f"{quoted(new.name)} has not the elements of {quoted(old.name)}"
+
+
+def _elements(node: Node) -> Elements | None:
+    """What TensorFlow makes of a constant of numbers; None of others."""
+    tensor = message("tensorflow.AttrValue").FromString(node.attr_bytes("value") or b"").tensor
+    kind = DTYPES.get(tensor.dtype)
+    if kind is None or not kind.code:
+        return None
+    dims = tuple(dim.size for dim in tensor.tensor_shape.dim)
+    data = tensor.tensor_content
+    if not data:
+        values = list(getattr(tensor, kind.field)) or [0]
+        data = struct.pack(f"<{len(values)}{'H' if kind == FLOAT16 else kind.code}", *values)
+    count = 1
+    for dim in dims:
+        count *= dim
+    data += data[-kind.size :] * (count - len(data) // kind.size)
+    return tensor.dtype, dims, data[: count * kind.size]

@@ -1,0 +1,155 @@
+# ruff: noqa: E501 (a text of the source stands in one line here, too)
+"""simplify --for ENGINE: constants as another engine wants them, and what it would not understand is left."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from support import graphs
+from support.desk import Desk
+from support.expecting import expect
+from support.graphs import (
+    FLOAT,
+    INT32,
+    add,
+    const,
+    encode_len,
+    graph,
+    graph_bytes,
+    identity,
+    node,
+    placeholder,
+    random_graphs,
+    scalar,
+)
+from support.mutants import Mutant, check_caught
+from support.running import run
+
+from gdsurgeon.cli.simplify import ENGINES as OFFERED
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.edits.simplifying.engines import ENGINES
+from gdsurgeon.errors import EditError, NothingToDo
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
+
+X = placeholder("x", FLOAT, (2, 3))
+FED = {"x": [[1.0, -2.0, 3.0], [-4.0, 5.0, 0.5]]}
+
+
+def splat(name: str, value: float | None, shape: tuple[int, ...]) -> bytes:
+    """A constant all elements of which are VALUE, which it holds once; None: it holds none, and all are 0."""
+    dims = b"".join(encode_len(2, b"\x08" + bytes([size])) for size in shape)
+    values = b"" if value is None else encode_len(5, struct.pack("<f", value))
+    return node(name, "Const", dtype=FLOAT, value=encode_len(8, b"\x08\x01" + encode_len(2, dims) + values))
+
+
+def for_opencv(found: Graph) -> EditResult:
+    return simplify(found, engine="opencv")
+
+
+@pytest.mark.tensorflow
+def test_constants_are_spelt_out_and_read_once() -> None:
+    before = [X, splat("k", 2.5, (2, 3)), identity("i", "x"), add("a", "i", "k"), node("y", "Mul", ["a", "k"], T=FLOAT)]
+    six = [2.5] * 6
+    after = [X, const("k", six, FLOAT, (2, 3)), const("k_1", six, FLOAT, (2, 3)), add("a", "x", "k"),
+             node("y", "Mul", ["a", "k_1"], T=FLOAT)]  # fmt: skip
+    result = expect(before, for_opencv, after, same=("y",), fed=FED)
+    assert (result.intent.added, result.intent.removed) == (["k_1"], ["i"])
+
+
+@pytest.mark.tensorflow
+def test_a_constant_without_values_has_zeros() -> None:
+    before, after = ([X, k, add("y", "x", "k")] for k in (splat("k", None, (3,)), const("k", [0.0, 0.0, 0.0])))
+    expect(before, for_opencv, after, same=("y",), fed=FED)
+
+
+def test_what_is_whole_and_read_once_stays_as_it_is() -> None:
+    found = graph(X, const("k", [1.0, 2.0, 3.0]), node("s", "Const", dtype=graphs.STRING, value=encode_len(8, b"\x08\x07\x12\x04\x12\x02\x08\x03")), add("y", "x", "k"),
+                  node("none", "Const", dtype=FLOAT, value=graphs.tensor([], FLOAT, (0, 4))))  # fmt: skip
+    with pytest.raises(NothingToDo):
+        simplify(found, engine="opencv", passes=["identities"])
+
+
+def test_one_node_that_reads_a_constant_twice() -> None:
+    found = graph(X, const("k", [1.0, 2.0, 3.0]), node("y", "AddN", ["k", "x", "k"], T=FLOAT, N=3))
+    check_accounted(found, for_opencv(found), found.chunks())
+    assert graphs.inputs(found)["y"] == ["k", "x", "k_1"]
+
+
+def test_equal_nodes_and_shapes_are_left() -> None:
+    ones = [scalar("a", 1, INT32), scalar("b", 1, INT32)]
+    ends = [node(name, "ExpandDims", ["x", axis], T=FLOAT, Tdim=INT32) for name, axis in (("y", "a"), ("z", "b"))]
+    with pytest.raises(NothingToDo):
+        for_opencv(graph(X, *ones, *ends))
+
+
+def test_an_engine_that_there_is_not() -> None:
+    with pytest.raises(EditError, match=r"no engine 'opencv5'.*'opencv'"):
+        simplify(graph(X, identity("y", "x")), engine="opencv5")
+
+
+def test_the_command_offers_those_that_there_are() -> None:
+    assert {*ENGINES} == {*OFFERED}
+
+
+@given(random_graphs())
+def test_random_graphs_are_accounted_for(drawn: Any) -> None:
+    found = from_bytes(drawn.data)
+    try:
+        result = for_opencv(found)
+    except NothingToDo:
+        return
+    check_accounted(found, result, found.chunks())
+
+
+def _read_twice() -> tuple[Graph, EditResult]:
+    found = graph(X, splat("k", 2.5, (2, 3)), add("a", "x", "k"), node("y", "Mul", ["a", "k"], T=FLOAT))
+    return found, for_opencv(found)
+
+
+ENGINE = "edits.simplifying.engines"
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        Mutant("a constant has other elements", "analysis.queries.constant_values", "self._filler * (self.count - self.stored)\n", "bytes(self.dtype.size) * (self.count - self.stored)\n", _read_twice),
+        Mutant("a constant has another shape", ENGINE, "raw_value(header.dtype, header.dims, ", "raw_value(header.dtype, header.dims[::-1], ", _read_twice),
+        Mutant("a constant is shared still", ENGINE, "for user, slot in slots[1:]:", "for user, slot in slots[2:]:", _read_twice),
+        Mutant("a slot reads the first constant once more", ENGINE, "intent.rewired.append(Rewired(user.name, slot, node.name, copy.name))", "graph.set_slots({user: {slot: node.output}})", _read_twice),
+    ],
+    ids=lambda mutant: mutant.mistake,
+)  # fmt: skip
+def test_mistakes_are_found(mutant: Mutant) -> None:
+    check_caught(mutant)
+
+
+# -- the engine itself, where it is installed -----------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_opencv_takes_it_and_gives_the_same(desk: Desk) -> None:
+    """A convolution whose bias is a splat, and shared, is one that OpenCV reads beyond the end of."""
+    cv2 = pytest.importorskip("cv2")
+    np = pytest.importorskip("numpy")
+    ones = encode_len(1, b"\x1a\x04\x01\x01\x01\x01")
+    image = placeholder("x", FLOAT, (1, 5, 5, 2))
+    weights = const("w", [(i % 7 - 3) / 4 for i in range(3 * 3 * 2 * 4)], FLOAT, (3, 3, 2, 4))
+    steps = [
+        node("c", "Conv2D", ["x", "w"], T=FLOAT, strides=ones, dilations=ones, padding="SAME", data_format="NHWC"),
+        splat("b", 0.75, (4,)), node("d", "BiasAdd", ["c", "b"], T=FLOAT, data_format="NHWC"),
+        identity("i", "d"), node("r", "Relu", ["i"], T=FLOAT), node("y", "Mul", ["r", "b"], T=FLOAT),
+    ]  # fmt: skip
+    desk.put("model.pb", graph_bytes(image, weights, *steps))
+    assert desk.run("simplify", "model.pb", "--for", "opencv", "-o", "out.pb").code == 0
+    x = np.linspace(-1, 1, 50, dtype=np.float32).reshape(1, 5, 5, 2)
+    wanted = np.array(run((desk.folder / "out.pb").read_bytes(), "y", x=x.tolist())[0])
+    net = cv2.dnn.readNetFromTensorflow(str(desk.folder / "out.pb"))
+    net.setInput(np.ascontiguousarray(x.transpose(0, 3, 1, 2)))
+    found = net.forward().transpose(0, 2, 3, 1)
+    assert np.abs(found - wanted.reshape(found.shape)).max() < 1e-5
