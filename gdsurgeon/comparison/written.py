@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.index import Copied, Table
 from gdsurgeon.graph.records import Batch, Layout, Record, batches, record_at
 from gdsurgeon.graph.store import Store
 from gdsurgeon.wire.fields import Field
-from gdsurgeon.wire.source import SourceSlice
+from gdsurgeon.wire.source import Source, SourceSlice
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan
 
 
@@ -137,6 +137,12 @@ class WrittenFinder:
             for row in range(at, first):
                 yield self._table.names[row]
             at = max(at, last)
+
+    def table(self, source: Source) -> Table | None:
+        """The table of SOURCE, which has the bytes that are written; None where these have to be read for it."""
+        shifts = {piece.rows: piece.shift for piece in self._kept}
+        parts = [self._fresh[part] if isinstance(part, str) else Copied(*part, shifts[part]) for part in self.order]
+        return self._table.spliced(source, parts, self.layout)
 
     # -- a finder for the store ----------------------------------------------------------------------------
 

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, islice, repeat
 from operator import ge, itemgetter, sub
 from re import finditer
 from struct import pack
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gdsurgeon.graph.columns import END, END_OF_NODE, IS_END, KINDS, Near, Rows, little_endian, native, picked, places
 from gdsurgeon.graph.names import CONTROL, parse_input
-from gdsurgeon.graph.records import Batch, Item, Layout, Record, batches, input_kind, record_at, records_with, scanned
+from gdsurgeon.graph.records import (
+    Batch,
+    Item,
+    Layout,
+    Record,
+    batches,
+    distinct,
+    input_kind,
+    record_at,
+    records_with,
+    scanned,
+)
 from gdsurgeon.wire.fields import Field
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Header
@@ -36,6 +47,14 @@ def colocated_names(attr: bytes) -> list[str]:
         return []
     prefix = len(COLOCATION)
     return [s[prefix:].decode("utf-8", "surrogateescape") for s in value.list.s if s.startswith(COLOCATION)]
+
+
+class Copied(NamedTuple):
+    """Rows of a table, from FIRST to LAST, that are copied to another place, by SHIFT bytes further on."""
+
+    first: int
+    last: int
+    shift: int
 
 
 class Table:
@@ -85,15 +104,29 @@ class Table:
     def read(cls, source: Source) -> Table:
         """The table of all that is in SOURCE. Raises InputError where that is corrupt."""
         table = cls(source)
+        held: list[Batch] = []
+        count = 0
         for item in batches(source):
-            table.add(item)
+            if isinstance(item, Field):
+                table._others.append(item)
+                continue
+            batch = item if isinstance(item, Batch) else _batch_of(item)
+            if batch is None or count > _TOGETHER:
+                table._add_batches(held)
+                held, count = [], 0
+            if batch is not None:
+                held.append(batch)
+                count += len(batch.names)
+            else:
+                table.add(item)
+        table._add_batches(held)
         table.close()
         return table
 
     def add(self, item: Item) -> None:
         """Adds what comes next in the source."""
         if isinstance(item, Batch):
-            self._add_batch(item)
+            self._add_batches([item])
         elif isinstance(item, Record):
             self._add_header(item.header(), item)
         else:
@@ -113,24 +146,103 @@ class Table:
                 self.unread.discard(code >> self.PORT_BITS)
         self.layout = Layout(len(self.names), self.ends[-1] if self.ends else 0, tuple(self._others))
 
-    def _add_batch(self, batch: Batch) -> None:
-        first, names = len(self.names), batch.names
+    def spliced(self, source: Source, parts: Sequence[Copied | Record], layout: Layout) -> Table | None:
+        """The table of another source, in which much of this one is copied; None where that has to be read.
+
+        Args:
+            source: its bytes.
+            parts: what its nodes are, in their order: rows that are copied, and records that are not.
+            layout: that of SOURCE.
+        """
+        out = Table(source)
+        headers = {part: part.header() for part in parts if isinstance(part, Record)}
+        moved = array("i", [-1]) * len(self.names)
+        for part in parts:
+            if isinstance(part, Copied):
+                row = len(out.names)
+                moved[part.first : part.last] = array("i", range(row, row + part.last - part.first))
+                out.names += self.names[part.first : part.last]
+                out.starts.extend([at + part.shift for at in self.starts[part.first : part.last]])
+                out.ends.extend([at + part.shift for at in self.ends[part.first : part.last]])
+            else:
+                out.names.append(headers[part].name)
+                out.starts.append(part.start)
+                out.ends.append(part.end)
+        rows = dict(zip(out.names, range(len(out.names)), strict=True))
+        out.rows.add(rows)
+        if self.unresolved or len(rows) != len(out.names) or not all(map(_is_regular, headers.values())):
+            return None
+        for header in headers.values():
+            before = self.rows.get(header.name)
+            if before is not None:
+                moved[before] = rows[header.name]
+        for part in parts:
+            if isinstance(part, Copied):
+                out._splice_edges(self, part, moved)
+            elif not out._splice_header(headers[part]):
+                return None
+        out._splice_ops(self, parts, headers)
+        mask = self.CONTROL_PORT
+        out.unread = set(rows.values()).difference([c >> self.PORT_BITS for c in out.edges if c & mask != mask])
+        out._has_forward = any(map(ge, [code >> self.PORT_BITS for code in out.edges], out.readers()))
+        out.layout = layout
+        return None if min(out.edges, default=0) < 0 else out  # something reads a node that is gone
+
+    def _splice_edges(self, table: Table, part: Copied, moved: Sequence[int]) -> None:
+        """Adds the edges of the rows PART of TABLE, of which each is the row that MOVED says."""
+        first, last = table.offsets[part.first], table.offsets[part.last]
+        shift, bits, mask = len(self.edges) - first, self.PORT_BITS, (1 << self.PORT_BITS) - 1
+        self.edges.extend([moved[code >> bits] << bits | code & mask for code in table.edges[first:last]])
+        self.offsets.extend([at + shift for at in table.offsets[part.first + 1 : part.last + 1]])
+        self._kinds += table.kinds(part.first, part.last)
+        odd = table.odd_edges[bisect_left(table.odd_edges, first) : bisect_left(table.odd_edges, last)]
+        self.odd_edges.extend([at + shift for at in odd])
+
+    def _splice_header(self, header: Header) -> bool:
+        """Adds the edges of a node with HEADER, once all names are known; whether each names a node."""
+        for text in header.inputs:
+            code = self._code(text)
+            if code is None:
+                return False
+            if text not in self.rows:
+                self.odd_edges.append(len(self.edges))
+            self.edges.append(code)
+        self.offsets.append(len(self.edges))
+        self._kinds += b"".join(map(input_kind, header.inputs)) + END_OF_NODE
+        return True
+
+    def _splice_ops(self, table: Table, parts: Sequence[Copied | Record], headers: Mapping[Record, Header]) -> None:
+        """Adds the ops of PARTS, the rows of TABLE and the nodes with HEADERS; each op that is there has a number."""
+        ops: list[str] = []
+        for part in parts:
+            if isinstance(part, Copied):
+                ops += picked(table.op_names, table.ops[part.first : part.last])
+            else:
+                ops.append(headers[part].op)
+        names, numbers = distinct(ops)
+        self.ops.extend(picked(self._ids(names), numbers))
+
+    def _add_batches(self, batches: Sequence[Batch]) -> None:
+        """Adds BATCHES as if they were one: where large nodes lie between small ones, they are short."""
+        first, names = len(self.names), _joined([batch.names for batch in batches])
+        inputs = _joined([batch.inputs for batch in batches])
         # Most inputs name a node that is near, and a small dictionary is quicker to look into than that of all names.
         own = dict(zip(names, range(first, first + len(names)), strict=True))
         self.rows.add(own)
         near = Near(self.rows, own)
-        found = itemgetter("", *batch.inputs)(near)[1:]
+        found = itemgetter("", "", *inputs)(near)[2:]
         data = pack(f"<{len(found)}i", *found)
         kinds = data[3::4].translate(KINDS)
         if kinds.count(END_OF_NODE) != len(names):  # a node has an empty input
-            for record in batch.records(self.source):
+            for record in chain.from_iterable(batch.records(self.source) for batch in batches):
                 self._add_header(record.header(), record)
             return
         self.names += names
-        bounds = array("Q", pack(f"={len(names) + 1}Q", *accumulate(batch.run.sizes, initial=batch.run.base)))
-        self.starts.extend(bounds[:-1])
-        self.ends.extend(bounds[1:])
-        self.ops.frombytes(pack(f"={len(names)}I", *picked(self._ids(batch.ops), batch.form_of)))
+        for batch in batches:
+            bounds = array("Q", accumulate(batch.run.sizes, initial=batch.run.base))
+            self.starts.extend(bounds[:-1])
+            self.ends.extend(bounds[1:])
+            self.ops.extend(picked(self._ids(batch.ops), batch.form_of))
         ends = accumulate(map(len, kinds.split(END_OF_NODE)[:-1]), initial=self.offsets.pop())
         self.offsets.frombytes(pack(f"={len(names) + 1}I", *ends))
         self._kinds += kinds
@@ -331,6 +443,26 @@ class Table:
             for name in dict.fromkeys(colocated_names(record.buffer()[start:end])):
                 out.setdefault(name, []).append(row)
 
+
+def _batch_of(record: Record) -> Batch | None:
+    """A batch of RECORD alone; None where it is not regular, as nodes in batches are."""
+    header = record.header()
+    if not _is_regular(header):
+        return None
+    run = Run(record.start, b"", [record.end - record.start])
+    return Batch(run, [header.name], [*header.inputs, ""], [], [header.op], [0])
+
+
+def _is_regular(header: Header) -> bool:
+    return bool(header.name and header.op and all(header.inputs) and _is_plain(header.name))
+
+
+def _joined(lists: Sequence[list[str]]) -> list[str]:
+    return lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
+
+
+_TOGETHER = 1 << 12
+"""Nodes that are added at once, if that many batches follow one another."""
 
 _FEW = 3
 """Rows whose users are looked for one by one, before those of all are found at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -114,13 +114,17 @@ class Store:
     Args:
         source: the bytes, a binary GraphDef.
         finder: finds what it can tell of without an index, where there is one.
+        index: makes the index of all nodes; or None, where they have to be read for it.
     """
 
     MOST_NAMES_TO_SEARCH = 24
 
-    def __init__(self, source: Source, finder: Finder | None = None) -> None:
+    def __init__(
+        self, source: Source, finder: Finder | None = None, index: Callable[[], Table | None] = lambda: None
+    ) -> None:
         self.source = source
         self._search = finder
+        self._make_index = index
 
     @property
     def name(self) -> str:
@@ -130,7 +134,7 @@ class Store:
     @cached_property
     def table(self) -> Table:
         """The index of all nodes."""
-        return Table.read(self.source)
+        return self._make_index() or Table.read(self.source)
 
     @property
     def has_table(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple
@@ -11,12 +11,15 @@ from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.store import Store
 from gdsurgeon.operation.became import what_became
 from gdsurgeon.operation.written import Form, Written, written
 from gdsurgeon.proof.change import Step
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import Output
-from gdsurgeon.wire.write import ChunkSource, resolved, spells
+from gdsurgeon.wire.source import Source
+from gdsurgeon.wire.write import Chunk, ChunkSource, resolved, spells
 
 Edit = Callable[[Graph], EditResult]
 ModelForm = Literal["model", "graph", "saved_model", "slim"]
@@ -180,6 +183,17 @@ def _reopened(carried: Carried, output: Output, *, check: bool) -> Model:
     carried.served += what.served or ()
     source = ChunkSource(resolved(what.chunks), model.graph.source_name)
     if model.container is None:
-        return Model(Graph(source), None)
+        graph = Graph(source)
+        graph.store = Store(source, index=partial(_index, model.graph.store, what.chunks, source))
+        return Model(graph, None)
     container = model.container.reopened(source)
     return Model(container.graph, container)
+
+
+def _index(before: Store, chunks: Iterable[Chunk], source: Source) -> Table | None:
+    """The index of SOURCE, which is CHUNKS, where that can be had from the index of the file BEFORE."""
+    if not before.has_table:
+        return None
+    from gdsurgeon.comparison.written import WrittenFinder
+
+    return WrittenFinder(before.table, ChunkSource(chunks, source.name)).table(source)

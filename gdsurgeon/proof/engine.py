@@ -235,7 +235,7 @@ class Engine:
                     self._carry_out(run, sample)
         except _RunRefused as refused:
             run = refused.run
-            held = [r.subject.hold_batch() for r in self.trial.runs] if sample and run.beside is None else []
+            held = [r.subject.hold_batch() for r in self.trial.runs] if sample and not run.is_to_take_as_much else []
             if any(held):
                 self._run_all(sample)
             elif run.optional == "omit":

@@ -143,8 +143,8 @@ class TrialRun:
         accused: what the graph is called in messages where it is the one on trial, at fault if it does not run; '': it
             was not edited.
         blame: what is raised where TensorFlow refuses it, where that is another error.
-        beside: the run with which this one begins at once; TensorFlow then works on both. It is to take what that one
-            takes: a batch of two that it refuses is a failure.
+        beside: the run with which this one begins at once; TensorFlow then works on both. One that is accused is to
+            take what that one takes: a batch of two that it refuses is a failure.
         reported_as: for inputs the names in the report, where these are not their own; None: they are not reported.
         turned: whether on every other sample what comes from other runs is first tried with its elements in reverse.
         optional: what becomes of a run that is refused: '' raises, 'omit' goes on without it from there on, 'end' ends
@@ -164,6 +164,11 @@ class TrialRun:
     def name(self) -> str:
         """What it is called in the trial."""
         return self.subject.name
+
+    @property
+    def is_to_take_as_much(self) -> bool:
+        """Whether it is at fault if it refuses a batch that the run takes beside which it begins."""
+        return bool(self.beside and self.accused)
 
     @property
     def called(self) -> str:

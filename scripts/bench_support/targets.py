@@ -16,7 +16,7 @@ class Target:
     """Bounds on the first contender of a row; only those given apply.
 
     `times` and `plus` (seconds) are measured against the contender labelled `peer`, and so is
-    `less`: how many times its memory that must be.
+    `less`: how many times its memory that must be. Where several labels begin so, it is the slowest of them.
     """
 
     times: float | None = None
@@ -103,7 +103,10 @@ class Growth:
 
 
 def named(results: Sequence[Measured], label: str) -> Measured:
-    return next(result for result in results if result.contender.label == label)
+    """The contender that is labelled LABEL, or else the slowest of those whose labels begin so."""
+    found = [result for result in results if result.contender.label == label]
+    found = found or [result for result in results if result.contender.label.startswith(label)]
+    return max(found, key=lambda result: result.seconds if result.samples else 0.0)
 
 
 def duration(seconds: float) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes import array_rules, math_rules, window_rules
 from gdsurgeon.analysis.shapes.call import MOST_ELEMENTS, RULES, UNKNOWN, Call, Misfit, Value, count
-from gdsurgeon.analysis.shapes.values import VALUE_RULES, fitting
+from gdsurgeon.analysis.shapes.values import KEEPS_DTYPE, VALUE_RULES, fitting
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk
@@ -121,6 +121,7 @@ class _Inference:
             self.given.setdefault(self.top.id_of(output.node), {})[output.index] = shape
         self.concerned = forward_walk(self.top, self.given) if self.given else bytearray(self.top.size)
         self.use_stated = use_stated
+        self._known_dtypes: dict[int, int] = {}  # by the codes of tensors
 
     def run(self, wanted: Iterable[Output] | None) -> Shapes:
         needed = None
@@ -192,8 +193,20 @@ class _Inference:
             values = rule(call)
         with suppress(*_UNSAID):
             self.found._values[number] = [
-                fitting(values[i] if i < len(values) else None, shape, call.dtype(i)) for i, shape in enumerate(shapes)
+                fitting(values[i] if i < len(values) else None, shape, dtype)
+                for i, (shape, dtype) in enumerate(zip(shapes, self._dtypes(number, call, len(shapes)), strict=True))
             ]
+
+    def _dtypes(self, number: int, call: Call, outputs: int) -> list[int]:
+        """The dtypes of the outputs; where they are those of what was looked at before, no attr has to be read."""
+        if outputs > 1:
+            return [call.dtype(i) for i in range(outputs)]
+        first = next(iter(self.top.inputs(number)), -1) if call.op in KEEPS_DTYPE else -1
+        found = self._known_dtypes.get(first)
+        if found is None:
+            found = call.dtype()
+        self._known_dtypes[number << Table.PORT_BITS] = found
+        return [found]
 
     def _set(self, number: int, shapes: Iterable[Shape]) -> None:
         clean = tuple(map(_clean, shapes))

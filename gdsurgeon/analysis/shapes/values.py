@@ -95,6 +95,10 @@ _BINARY: dict[str, Callable[[int, int], int | None]] = {
 }
 
 
+KEEPS_DTYPE = PASSES_ON | RESHAPES | _BINARY.keys()
+"""Ops of which an only output has the dtype of the first input."""
+
+
 @_rule(" ".join(_BINARY))
 def _binary(call: Call) -> Sequence[Value]:
     a, b = call.elements(0), call.elements(1)

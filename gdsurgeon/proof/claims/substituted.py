@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -196,7 +196,10 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         return kind(f"{printable(graph.source_name)} {text}", advice=DO_WITHOUT)
 
     run.blame = edits_doing
-    runs.append(TrialRun(reference, _fed(wanted, run, reference, given), blame=partial(blame, wanted.graph)))
+    held = TrialRun(reference, _fed(wanted, run, reference, given), blame=partial(blame, wanted.graph))
+    if observed is None and _is_given_early(edited, held, given.values()):
+        held.beside = EDITED
+    runs.append(held)
     pairs, skipped = _pairs(wanted, edited, reference)
     is_rewired = REWIRED in (wanted.key, edited.key)
     loads = {REWIRED: f"{change.called} does not load where it is rewired"} if is_rewired else {}
@@ -206,7 +209,9 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         loads |= _load_part(context, part)
         theirs = _available(context, part, edited)
         alone = _reference(context, part, edited, theirs)
-        runs.append(TrialRun(alone, _fed(part, run, alone, theirs), blame=partial(blame, part.graph)))
+        beginning = TrialRun(alone, _fed(part, run, alone, theirs), blame=partial(blame, part.graph))
+        beginning.beside = EDITED if _is_fed(beginning) else None
+        runs.append(beginning)
         found, left = _pairs(part, edited, alone)
         pairs, skipped = [*pairs, *found], [*skipped, *left]
         parts.append(part.part)
@@ -256,6 +261,39 @@ def _overrides(context: TrialContext) -> Overrides:
             )
     check_names(overrides, known)
     return overrides
+
+
+def _is_given_early(edited: Subject, held: TrialRun, given: Collection[str]) -> bool:
+    """Whether HELD can be run while the edited graph is: it is given nothing of that, or what is soon there.
+
+    The first run of a graph is slow, and two graphs can have theirs at the same time. What is GIVEN is then made by a
+    run of its own, before the rest.
+    """
+    if not _is_fed(held):
+        return False
+    plan, topology = edited.plan, topology_of(edited.graph)
+    if not given:
+        return True
+    first, rest = [*dict.fromkeys(given)], [name for name in plan.fetches if name not in given]
+    if plan.keeps_state or plan.chance or len(plan.groups) != 1 or not rest:
+        return False
+
+    def count(tensors: Iterable[str]) -> int:
+        return sum(topology.upstream([topology.id_of(edited.graph[node]) for node in nodes_of(tensors)]))
+
+    if count(first) > _SOON * count(rest):
+        return False
+    edited.plan = replace(plan, groups=[first, rest])
+    return True
+
+
+def _is_fed(run: TrialRun) -> bool:
+    """Whether all that RUN needs is given: otherwise it has to be found out in which shapes it takes the rest."""
+    return all(name in run.fed for name in run.subject.feedable)
+
+
+_SOON = 1 / 4
+"""The share of the nodes behind the outputs that may be computed once more."""
 
 
 def _original_runs(context: TrialContext) -> bool:
