@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.command import Command, proof_option
 from gdsurgeon.cli.complete import listed, nodes
 from gdsurgeon.cli.options import edit_options, names_in
 from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,13 @@ ENGINES = ("opencv",)
 @click.option(
     "--for", "engine", type=click.Choice(ENGINES), help="For this engine: constants spelt out, each read once."
 )
+@click.option("--fold-bn", is_flag=True, help="Fold batch norms, paddings and gaps into convolutions, too.")
+@proof_option(
+    "--tolerance",
+    type=click.FloatRange(0, min_open=True),
+    metavar="X",
+    help="With --fold-bn: how far off a tensor may be, as a part of its largest element.  [default: 1e-4]",
+)
 @click.option("--measure", is_flag=True, help="Measure both graphs; take back a pass that makes it slower.")
 def command(
     request: Request,
@@ -54,6 +62,8 @@ def command(
     keep_checks: bool,
     max_growth: int,
     engine: str | None,
+    fold_bn: bool,
+    tolerance: float | None,
     measure: bool,
 ) -> None:
     """Make a graph smaller that gives the same, bit for bit.
@@ -63,10 +73,14 @@ def command(
     outputs keep their names; --shape has an input take that shape alone. Proven by running: all outputs, and what
     became constants, are bit-identical.
 
+    With --fold-bn, batch norms, paddings and gaps go into convolutions and products: outputs are the same but for
+    rounding, and so is each place that is computed otherwise, where it is and by itself.
+
     \b
     Examples:
       gdsurgeon simplify model.pb -o smaller.pb
       gdsurgeon simplify model.pb --outputs logits --keep-checks -o smaller.pb
+      gdsurgeon simplify model.pb --fold-bn -o quicker.pb
       gdsurgeon simplify model.pb --passes unread,identities -o smaller.pb
       gdsurgeon simplify model.pb --shape image=1,224,224,3 -o smaller.pb
     """
@@ -74,13 +88,19 @@ def command(
     from gdsurgeon.edits.simplify import simplify
     from gdsurgeon.runtime.evaluator import Evaluator
 
+    if tolerance is not None and not fold_bn:
+        raise UsageError("--tolerance is of --fold-bn: all else is bit-identical")
     ends, wanted = names_in(outputs, "--outputs"), names_in(passes, "--passes")
     without = names_in(skip, "--skip") + (["checks"] if keep_checks else [])
     settings = request.settings
     # In a script the edit is made when all lines are read: the process ends with the whole.
-    evaluator = click.get_current_context().find_root().with_resource(
-        Evaluator(settings.timeout, settings.op_libraries, verbose=settings.verbose)
+    evaluator = (
+        click.get_current_context()
+        .find_root()
+        .with_resource(Evaluator(settings.timeout, settings.op_libraries, verbose=settings.verbose))
     )
+
+    near = {} if tolerance is None else {"tolerance": tolerance}
 
     def made(graph: Graph, skipped: Sequence[str] = ()) -> EditResult:
         from gdsurgeon.feeds.given import as_meant
@@ -96,6 +116,8 @@ def command(
             max_growth=max_growth,
             evaluate=evaluator,
             engine=engine or "",
+            fold_bn=fold_bn,
+            **near,
         )
 
     def made_no_slower(graph: Graph) -> EditResult:

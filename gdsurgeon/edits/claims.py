@@ -50,7 +50,8 @@ class SameOutputs(Claim):
     Attributes:
         rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for floats; 0 and 0: bit for bit.
         of_largest: |a - b| <= of_largest * the largest |a| or |b| of the tensor, in the place of rtol and atol.
-        except_for: outputs, by their names before, for which that is not claimed, and why.
+        except_for: outputs, by their names before, for which that is not claimed, and why; with `of_largest` they are
+            compared, and may differ.
         also: nodes of the graph before whose outputs are compared as well, those that have a counterpart.
         even_alone: whether it is enough that the edited graph runs, where the original does not.
         measured: whether the time that both graphs take is part of what is asked.
@@ -89,7 +90,7 @@ class SameGiven(Claim):
         beside: tensors of the edited graph that must be there in the same run.
         constants: values (serialised AttrValues) that constants of the edited graph have.
         parts: graphs that were added, each held against what it gives on its own for what it is given there.
-        as_written, deployed: as in `SameOutputs`.
+        of_largest, as_written, deployed: as in `SameOutputs`.
     """
 
     given: Mapping[str, str]
@@ -99,6 +100,7 @@ class SameGiven(Claim):
     beside: tuple[str, ...] = ()
     constants: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[SamePart] = ()
+    of_largest: float = 0.0
     as_written: bool = False
     deployed: bool = False
 
@@ -174,10 +176,15 @@ class Site(NamedTuple):
     Attributes:
         inputs: the tensors that it reads, by the names that they have before and after.
         outputs: pairs (tensor of the graph before, tensor in its place), one at least.
+        channels: the axis of the outputs along which channels are that are computed apart from each other, by products
+            and sums: then each is held against its own largest element, on large numbers as well; None: none.
+        any_rows: whether the inputs may have more rows along their first axis than they have in the graph.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[tuple[str, str], ...]
+    channels: int | None = None
+    any_rows: bool = False
 
 
 @dataclass(eq=False, repr=False)
@@ -186,7 +193,7 @@ class SameSites(Claim):
 
     Attributes:
         sites: at most `gdsurgeon.edits.sites.AT_ONCE`, none of which reads what another one gives.
-        of_largest: as in `SameOutputs`.
+        of_largest: as in `SameOutputs`; where a site has channels, of the largest element of the same channel.
     """
 
     sites: tuple[Site, ...]

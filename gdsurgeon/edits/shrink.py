@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constant_values import values_of
-from gdsurgeon.analysis.queries.ranked import chosen_from, of_another_order
+from gdsurgeon.analysis.queries.ranked import chosen_from, reordered
 from gdsurgeon.analysis.queries.shape_sources import shape_sources
-from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
@@ -91,7 +90,7 @@ def shrink(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toleran
         stays = "".join(f"; {counted(count, 'constant')} {why}" for why, count in work.stays.items())
         raise NothingToDo(f"nothing would change: no constant would be smaller as {to}{stays}")
     also = _reached(graph, chosen_from(graph), [each.called for each in found] if not any(inside.values()) else None)
-    except_for = _except_for(graph) if also and tolerance is not None else {}
+    except_for = reordered(graph) if also and tolerance is not None else {}
     for each in all_found:
         _put(each)
     changed = {body.name: body for body in bodies if inside[body.name]}
@@ -274,14 +273,6 @@ def _reached(graph: Graph, nodes: Sequence[str], stored: Sequence[str] | None) -
     """Those of NODES that depend on constants that are STORED otherwise; None: on whichever."""
     reached = depending_on(graph, stored) if stored is not None else frozenset(nodes)
     return tuple(name for name in nodes if name in reached)
-
-
-def _except_for(graph: Graph) -> dict[str, str]:
-    """The outputs that may be in another order, with why they are not compared."""
-    reordered = of_another_order(graph)
-    why = "what it was chosen from is compared: a small error may put it in another order"
-    nodes = [node for node in output_nodes(graph) if node.name in reordered]
-    return {output.name: why for node in nodes for output in node.outputs}
 
 
 # -- what is told ----------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from gdsurgeon.edits.simplifying.engines import left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
 from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
+from gdsurgeon.edits.simplifying.folds import TOLERANCE, Folded, with_folds
 from gdsurgeon.edits.simplifying.identities import checks, identities, stop_gradients
 from gdsurgeon.edits.simplifying.inlining import inlined, joined, written
 from gdsurgeon.edits.simplifying.neutral import neutral
@@ -77,8 +78,12 @@ def simplify(
     max_growth: int = 0,
     evaluate: Evaluate | None = None,
     engine: str = "",
+    fold_bn: bool = False,
+    tolerance: float = TOLERANCE,
 ) -> EditResult:
     """Makes a graph smaller, until nothing is left to be done. What it gives stays the same, bit for bit.
+
+    With FOLD_BN it stays the same but for rounding.
 
     Inputs and outputs keep their names, and so does what a model's signatures and savers name. What lasts (an
     assignment, a print) stays, but for what no output needs where OUTPUTS are given.
@@ -94,6 +99,8 @@ def simplify(
             only arithmetic on shapes is folded, which takes no TensorFlow.
         engine: one of `gdsurgeon.edits.simplifying.engines.ENGINES` for which constants are spelt out, and what it
             would not understand is left; '' is TensorFlow.
+        fold_bn: fold batch norms, paddings and gaps into convolutions, too.
+        tolerance: by how much a tensor may differ then, as a part of its largest element.
 
     Raises:
         EditError: there is no such pass, engine or tensor, an input does not take the shape that it is to have, or a
@@ -107,7 +114,7 @@ def simplify(
     for number in topology.numbers():
         if topology.reads_missing(number):
             check_reads(topology.node(number))
-    was = Counter(map(topology.op, topology.numbers()))
+    was = _ops_of(graph)
     fixing = fixed(graph, shapes)
     start = graph.pristine() if fixing is None else written(graph)
     first = None
@@ -116,9 +123,14 @@ def simplify(
         first = inlined(graph, _named(graph, ends), lambda other: _after_inlining(other, named, rest))
     before = start if first is None else written(graph)
     work = _Work(before, graph, [graph.output(name) for name in named], chosen, Folds(evaluate, max_growth), engine)
-    result = work.done(was)
+    result = work.done(was, may_be_nothing=fold_bn)
     result = result if first is None else joined(first, before, result)
-    return result if fixing is None else after_fixing(fixing, start, graph, result)
+    result = result if fixing is None else after_fixing(fixing, start, graph, result)
+    if fold_bn:
+        ends = [graph.output(name) for name in named]
+        result = with_folds(graph, result, ends, Folded(_named(graph, ends), tolerance, spells_out=bool(engine)))
+    result.told += _table(was, _ops_of(graph))
+    return result
 
 
 def _after_inlining(graph: Graph, ends: Sequence[str], passes: Sequence[str]) -> None:
@@ -168,10 +180,10 @@ class _Work:
         topology = topology_of(self._graph)
         return Draft(self._graph, map(topology.id_of, self._kept), keeps_checks="checks" not in self._chosen)
 
-    def done(self, was: Counter[str]) -> EditResult:
+    def done(self, was: Counter[str], *, may_be_nothing: bool) -> EditResult:
         """What has been done, once all is. WAS: how many nodes there were of each op."""
         self._run()
-        if not self._graph.is_changed:
+        if not self._graph.is_changed and not may_be_nothing:
             raise NothingToDo("nothing would change: there is nothing to be made simpler")
         now, intent = _ops(self.draft), self.intent()
         original = self._graph.pristine()
@@ -182,7 +194,7 @@ class _Work:
             names = dict.fromkeys([*(end.name for end in self._ends), *sites])
             pairs_ = tuple((name, intent.counterpart(name)) for name in names)
             claim = SameGiven({}, pairs_, equation(()), deployed=True)
-        told = [*_told(self.counts), *_table(was, now)]
+        told = _told(self.counts)
         is_one = len(self.stages) == 1 and not self.folded and not (intent.moved or self._engine)
         stages = () if is_one else self.stages
         facts: dict[str, Json] = {"passes": dict(self.counts)}
@@ -305,6 +317,11 @@ def _named(graph: Graph, ends: Sequence[Output]) -> list[Node]:
 
 
 # -- what is told ---------------------------------------------------------------------------------------------
+
+
+def _ops_of(graph: Graph) -> Counter[str]:
+    topology = topology_of(graph)
+    return Counter(map(topology.op, topology.numbers()))
 
 
 def _ops(draft: Draft) -> Counter[str]:

@@ -19,13 +19,22 @@ def site_claims(sites: Sequence[Site], of_largest: float) -> tuple[Claim, ...]:
         sites: all places where something else is computed; of very many, the first are run by themselves.
         of_largest: by how much a tensor may differ, as a part of its own largest element.
     """
-    also = dict.fromkeys(parse_tensor(old).node for site in sites for old, _ in site.outputs)
-    groups = _apart([site for site in sites if site.inputs])
-    outputs = SameOutputs(of_largest=of_largest, also=tuple(also))
-    return (outputs, *(SameSites(tuple(group), of_largest) for group in groups))
+    outputs = SameOutputs(of_largest=of_largest, also=nodes_of_sites(sites))
+    return (outputs, *claims_apart(sites, of_largest, MOST_GROUPS))
 
 
-def _apart(sites: Iterable[Site]) -> list[list[Site]]:
+def nodes_of_sites(sites: Iterable[Site]) -> tuple[str, ...]:
+    """The nodes whose outputs SITES give, by their names before."""
+    return tuple(dict.fromkeys(parse_tensor(old).node for site in sites for old, _ in site.outputs))
+
+
+def claims_apart(sites: Iterable[Site], of_largest: float, most: int | None = None) -> list[SameSites]:
+    """What is claimed of SITES by themselves; MOST: claims, that is, groups of sites that are run together."""
+    groups = _apart([site for site in sites if site.inputs], most)
+    return [SameSites(tuple(group), of_largest) for group in groups]
+
+
+def _apart(sites: Iterable[Site], most: int | None) -> list[list[Site]]:
     """SITES in groups; in none of them one reads what another gives, for that is fed then and not computed."""
     groups: list[tuple[list[Site], set[str], set[str]]] = []
     for site in sites:
@@ -34,7 +43,7 @@ def _apart(sites: Iterable[Site]) -> list[list[Site]]:
             if len(group) < AT_ONCE and all_read.isdisjoint(given) and all_given.isdisjoint(read):
                 break
         else:
-            if len(groups) == MOST_GROUPS:
+            if len(groups) == most:
                 continue
             group, all_read, all_given = [], set(), set()
             groups.append((group, all_read, all_given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import NamedTuple
 
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable
@@ -328,14 +329,16 @@ class Engine:
         return None if source.run in self._omitted else Result(*self._place(source, sample))
 
     def _any_numbers(self, source: AnyNumbers, sample: int) -> Tensor | Result:
-        result = Result(*self._place(source.fetch, sample))
-        value = self.executor.fetched(result)
-        if value.dtype not in _FLOATS:
-            return result
+        dtype, shape = (info := self.given(source.fetch)).dtype, info.shape
+        if dtype not in _FLOATS:
+            return Result(*self._place(source.fetch, sample))
         seed = input_seed(self.executor.settings.seed + sample, f"piece {source.fetch.tensor}")
-        if source.of_all_sizes:
-            return Tensor(value.dtype, value.shape, numbers_of_all_sizes(value.dtype, value.count, seed))
-        return Tensor(value.dtype, value.shape, numbers(value.dtype, value.count, 0, seed, wide=True))
+        if not source.of_all_sizes:
+            return Tensor(dtype, shape, numbers(dtype, prod(shape), 0, seed, wide=True))
+        rows = prod(shape[:-1])
+        if shape and rows < source.rows:
+            shape = (shape[0] * -(-source.rows // max(rows, 1)), *shape[1:])
+        return Tensor(dtype, shape, numbers_of_all_sizes(dtype, prod(shape), seed, large=source.large))
 
     def _place(self, fetch: Fetch, sample: int) -> tuple[str, int]:
         """The result in the executor that holds a tensor, and the place in it."""
@@ -353,26 +356,27 @@ class Engine:
             outputs.append(
                 OutputProof(pair.before, pair.after, info.dtype, info.shape, reason=reason, inside=pair.inside)
             )
-        pending: dict[tuple[str, str], list[tuple[OutputProof, tuple[int, int]]]] = {}
-        for (mine, i), (theirs, j), output in self._comparable(outputs, sample):
-            pending.setdefault((mine, theirs), []).append((output, (i, j)))
+        pending: dict[tuple[str, str, int | None], list[tuple[OutputProof, tuple[int, int]]]] = {}
+        for (mine, i), (theirs, j), output, channels in self._comparable(outputs, sample):
+            pending.setdefault((mine, theirs, channels), []).append((output, (i, j)))
+        rtol, atol = self.proof.rtol, self.proof.atol
         begun = [
-            (
-                found,
-                self.executor.compare(*results, [at for _, at in found], rtol=self.proof.rtol, atol=self.proof.atol),
-            )
-            for results, found in pending.items()
+            (found, self.executor.compare(a, b, [at for _, at in found], rtol=rtol, atol=atol, channels=channels))
+            for (a, b, channels), found in pending.items()
         ]
         for found, comparisons in begun:
             for (output, _), comparison in zip(found, self.executor.comparisons(comparisons), strict=True):
                 output.comparison = comparison
+        for pair, output in zip(self.trial.pairs, outputs, strict=True):
+            if pair.excuse and self._differs(output.comparison, pair):
+                output.comparison, output.reason = None, pair.excuse
         return outputs
 
     def _comparable(
         self, outputs: Sequence[OutputProof], sample: int
-    ) -> list[tuple[tuple[str, int], tuple[str, int], OutputProof]]:
-        """The places of what is compared with what, and the output that it is about."""
-        out: list[tuple[tuple[str, int], tuple[str, int], OutputProof]] = []
+    ) -> list[tuple[tuple[str, int], tuple[str, int], OutputProof, int | None]]:
+        """The places of what is compared with what, the output that it is about, and the axis of its channels."""
+        out: list[tuple[tuple[str, int], tuple[str, int], OutputProof, int | None]] = []
         records: list[Tensor] = []
         for pair, output in zip(self.trial.pairs, outputs, strict=True):
             if output.reason or pair.mine is None:
@@ -385,7 +389,7 @@ class Engine:
                 records.append(as_batch(self._rows(pair.mine, sample), output.shape))
             else:
                 mine = self._place(pair.mine, sample)
-            out.append((mine, self._place(pair.theirs, sample), output))
+            out.append((mine, self._place(pair.theirs, sample), output, pair.channels))
         if records:
             self.executor.put(f"{_RECORDS} {sample}", records)
         return out

@@ -265,10 +265,17 @@ class Executor(Closing):
         return self.tensor(value.result_id, value.index) if isinstance(value, Result) else value
 
     def compare(
-        self, a: str, b: str, pairs: Sequence[tuple[int, int]], *, rtol: float = 0.0, atol: float = 0.0
+        self,
+        a: str,
+        b: str,
+        pairs: Sequence[tuple[int, int]],
+        *,
+        rtol: float = 0.0,
+        atol: float = 0.0,
+        channels: int | None = None,
     ) -> Pending[list[Comparison]]:
         """Begins to compare fetches of two results, by their indices."""
-        return self._worker.compare(a, b, pairs, rtol, atol)
+        return self._worker.compare(a, b, pairs, rtol=rtol, atol=atol, channels=channels)
 
     def comparisons(self, pending: Pending[list[Comparison]]) -> list[Comparison]:
         """What `compare` has found."""

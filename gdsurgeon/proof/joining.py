@@ -168,7 +168,7 @@ def _same_given(out: Relation, claim: SameGiven, _intent: Intent) -> bool:
     out.same = None
     out.given |= claim.given
     out.outputs, out.constants = claim.outputs, dict(claim.constants)
-    return not (claim.copies or claim.beside or claim.as_written)
+    return not (claim.copies or claim.beside or claim.as_written or claim.of_largest)
 
 
 def _same_tensors(out: Relation, claim: SameTensors, _intent: Intent) -> bool:

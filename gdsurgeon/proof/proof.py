@@ -41,11 +41,16 @@ def agrees(comparison: Comparison, rtol: float, atol: float, of_largest: float =
 
 
 def part_of_largest(comparison: Comparison) -> float | None:
-    """By how much floats differ, as a part of the largest of them; None where they are none, or one is infinite."""
+    """By how much floats differ, as a part of the largest of them, or of their channel where that was asked.
+
+    None where they are no floats, or one is infinite.
+    """
     if comparison.equal:
         return 0.0
     if comparison.needed is None or comparison.max_abs is None:
         return None
+    if comparison.channel_part is not None:
+        return comparison.channel_part
     return comparison.max_abs / comparison.largest if comparison.largest else 0.0
 
 

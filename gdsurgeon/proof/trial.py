@@ -95,10 +95,15 @@ class AnyNumbers(NamedTuple):
     Attributes:
         fetch: these floats.
         of_all_sizes: whether half of them are small: between 1/8 and 2; the rest goes on to 32.
+        large: of these, whether they are a million times as large.
+        rows: of these, how many there are at least before the last axis: as often as that takes they are more along the
+            first one.
     """
 
     fetch: Fetch
     of_all_sizes: bool = False
+    large: bool = False
+    rows: int = 0
 
 
 class StackedFeeds(NamedTuple):
@@ -228,6 +233,8 @@ class ComparedPair:
         reason: why they are not compared, '' where they are.
         inside: whether it is no output itself: an output was decided by it.
         exact: whether no tolerance is allowed for them.
+        channels: the axis along which their channels are, where these are held against their own largest elements.
+        excuse: why they may differ, where they do: then they are as if they were not compared.
     """
 
     before: str
@@ -237,6 +244,8 @@ class ComparedPair:
     reason: str = ""
     inside: bool = False
     exact: bool = False
+    channels: int | None = None
+    excuse: str = ""
 
 
 class TrialState(Protocol):

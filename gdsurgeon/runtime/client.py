@@ -389,15 +389,10 @@ class Worker(Closing):
         return self.submit("tensor", result_id=result_id, index=index)
 
     def compare(
-        self,
-        result_a: str,
-        result_b: str,
-        pairs: Sequence[tuple[int, int]],
-        rtol: float = 0.0,
-        atol: float = 0.0,
+        self, a: str, b: str, pairs: Sequence[tuple[int, int]], **how: float | None
     ) -> Pending[list[Comparison]]:
-        """Compare fetches of two runs, pair by pair of their indices, in the child."""
-        return self.submit("compare", result_a=result_a, result_b=result_b, pairs=list(pairs), rtol=rtol, atol=atol)
+        """Compare fetches of the runs A and B, pair by pair of their indices, in the child. HOW: see `compare`."""
+        return self.submit("compare", result_a=a, result_b=b, pairs=list(pairs), **how)
 
     def statistics(self, result_id: str) -> Pending[list[Statistics]]:
         """Extremes and counts of each tensor of the result RESULT_ID, in the order of its fetches."""

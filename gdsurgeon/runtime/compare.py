@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from struct import unpack_from
 
@@ -32,6 +32,8 @@ class Comparison:
             does, as with integers, strings, a NaN against a number.
         nan: whether there are elements, and all of them are NaN in both: on such tensors all graphs agree.
         largest: the largest finite |a| or |b| of floats that differ somewhere; 0 of all else.
+        channel_part: where channels were asked for, the largest |a - b| as a part of the largest |a| or |b| of the same
+            channel; inf where that is infinite, or only one is NaN.
     """
 
     equal: bool
@@ -44,10 +46,14 @@ class Comparison:
     needed: float | None
     nan: bool = False
     largest: float = 0.0
+    channel_part: float | None = None
 
 
-def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0) -> Comparison:
-    """Compare A with B; the order does not matter. O(n), and no numpy where the bytes are the same."""
+def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0, channels: int | None = None) -> Comparison:
+    """Compare A with B; the order does not matter. O(n), and no numpy where the bytes are the same.
+
+    CHANNELS: the axis along which the channels of floats are, where these are to be looked at one by one.
+    """
     count = a.count
     if a.dtype != b.dtype:
         reason = f"{dtype_name(a.dtype)} against {dtype_name(b.dtype)}"
@@ -62,7 +68,9 @@ def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0) -> Compa
     if _same_bytes(a, b):
         return Comparison(True, True, None, 0.0, 0.0, 0, count, 0.0, is_inexact and _is_nan(a))
     if is_inexact and numpy_dtype(a.dtype).kind != "u":
-        return _compare_inexact(a, b, rtol, atol)
+        found = _compare_inexact(a, b, rtol, atol)
+        has_channels = channels is not None and -len(a.shape) <= channels < len(a.shape)
+        return replace(found, channel_part=_channel_part(a, b, channels)) if channels and has_channels else found
     return _compare_exact(a, b)
 
 
@@ -119,6 +127,25 @@ def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparis
         nan=_is_nan(a) and _is_nan(b),
         largest=largest_of_all if differing else 0.0,
     )
+
+
+def _channel_part(a: Tensor, b: Tensor, channels: int) -> float:
+    """The largest difference of a channel as a part of its largest element, of all channels the largest."""
+    import numpy as np
+
+    wide = np.complex128 if DTYPES[a.dtype].is_complex else np.float64
+    x, y = (np.moveaxis(each.numpy(), channels, 0).reshape(each.shape[channels], -1) for each in (a, b))
+    worst = 0.0
+    with np.errstate(all="ignore"):
+        for mine, theirs in zip(x, y, strict=True):
+            one, other = mine.astype(wide), theirs.astype(wide)
+            gap = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))
+            most = float(gap.max(initial=0.0))
+            if np.isnan(gap).any() or most == np.inf:
+                return float("inf")
+            if most:
+                worst = max(worst, most / max(_largest(one), _largest(other)))
+    return worst
 
 
 def _largest(array: Array) -> float:

@@ -31,9 +31,7 @@ PRELOADED = "preloaded.so"
 """A library in the folder of a release that is to be loaded before it."""
 
 
-def environment(
-    verbose: bool, cpu_only: bool, runtime: str | None = None, *, onednn: bool = True
-) -> dict[str, str]:
+def environment(verbose: bool, cpu_only: bool, runtime: str | None = None, *, onednn: bool = True) -> dict[str, str]:
     """The environment of the child. RUNTIME may be the folder of a release; ONEDNN: whether its kernels are taken."""
     out = dict(os.environ)
     if memory_budget() >= _ROOMY and not is_memory_limited():

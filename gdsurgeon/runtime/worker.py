@@ -315,6 +315,7 @@ class Child:
         pairs: Sequence[tuple[int, int]],
         rtol: float = 0.0,
         atol: float = 0.0,
+        channels: int | None = None,
     ) -> Job:
         """A Comparison for each pair (output of run RESULT_A, output of run RESULT_B)."""
         a, b = self._result(result_a), self._result(result_b)
@@ -323,7 +324,7 @@ class Child:
             from gdsurgeon.runtime.compare import compare
 
             left, right = a.get(), b.get()
-            return [compare(_member(left, i), _member(right, j), rtol, atol) for i, j in pairs]
+            return [compare(_member(left, i), _member(right, j), rtol, atol, channels) for i, j in pairs]
 
         return Job(" compare", work, [a, b])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on
@@ -61,6 +62,14 @@ def of_another_order(graph: Graph) -> frozenset[str]:
     """The nodes that depend on what a NonMaxSuppression or a TopK chooses."""
     choosing = _nodes(graph, lambda op: bool(CHOOSES.match(op)))
     return depending_on(graph, [node.name for node in choosing]) if choosing else frozenset()
+
+
+def reordered(graph: Graph) -> dict[str, str]:
+    """The outputs of a graph that a small error may put in another order, and why they are not to be compared."""
+    chosen = of_another_order(graph)
+    why = "what it was chosen from is compared: a small error may put it in another order"
+    nodes = [node for node in output_nodes(graph) if node.name in chosen]
+    return {output.name: why for node in nodes for output in node.outputs}
 
 
 def _nodes(graph: Graph, is_meant: Callable[[str], bool]) -> list[Node]:

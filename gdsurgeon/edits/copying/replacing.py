@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from gdsurgeon.graph.attrs import type_value, types_value
 from gdsurgeon.graph.graph import Graph
@@ -30,14 +30,14 @@ def hand_on(
     return graph.add(name, op, tensors, controls, attrs={"T": value.SerializeToString()}, after=after)
 
 
-def remove_unread(graph: Graph, nodes: Iterable[Node]) -> list[str]:
+def remove_unread(graph: Graph, nodes: Iterable[Node], kept: Container[Node] = ()) -> list[str]:
     """Removes those of NODES that nobody reads, waits for or stands beside, and what is then the same of what they read
-    and waited for; inputs stay. Returns names."""
+    and waited for; inputs stay, and those that are to be KEPT. Returns names."""
     out: list[str] = []
     pending = list(nodes)
     while pending:
         node = pending.pop()
-        gone = graph.find(node.name) is not node
+        gone = node in kept or graph.find(node.name) is not node
         if not gone and node.op not in PLACEHOLDERS and not graph.users(node) and not graph.colocated_with(node):
             out.append(node.name)
             pending += [*(read.node for read in node.inputs), *node.controls]

@@ -30,6 +30,8 @@ _SIZES: dict[int, tuple[str, int, tuple[int, int]]] = {
     dtypes.FLOAT64: ("Q", 0x803FFFFFFFFFFFFF, (0x3FC0000000000000, 0x4000000000000000)),
     dtypes.FLOAT16: ("H", 0x8FFF, (0x3000, 0x4000)),
 }
+_LARGE: dict[int, int] = {dtypes.FLOAT32: 20 << 23, dtypes.FLOAT64: 20 << 52}
+"""What is added to the bits of a number to have it 2 to the power of 20 times as large."""
 BYTES = (dtypes.UINT8, dtypes.QUINT8)
 INTEGERS: dict[int, str] = {
     dtype: code
@@ -64,13 +66,18 @@ def numbers(dtype: int, count: int, bound: int, seed: int, *, wide: bool = False
     return bytes(b % (bound or 4) for b in chance.randbytes(count * dtypes.element_size(dtype)))
 
 
-def numbers_of_all_sizes(dtype: int, count: int, seed: int) -> bytes:
-    """COUNT floats of DTYPE (float16, 32 or 64) of either sign, by turns between 2 and 32 and between 1/8 and 2."""
+def numbers_of_all_sizes(dtype: int, count: int, seed: int, *, large: bool = False) -> bytes:
+    """COUNT floats of DTYPE (float16, 32 or 64) of either sign, by turns between 2 and 32 and between 1/8 and 2.
+
+    LARGE: these times 2 to the power of 20, but for float16.
+    """
     code, mask, fixed = _SIZES[dtype]
+    more = _LARGE.get(dtype, 0) if large else 0
+    fixed = (fixed[0] + more, fixed[1] + more)
     chance = random.Random(seed)
-    small, large = (array(code, _patterned(chance, count, dtypes.element_size(dtype), mask, bits)) for bits in fixed)
-    large[1::2] = small[1::2]
-    return large.tobytes()
+    low, high = (array(code, _patterned(chance, count, dtypes.element_size(dtype), mask, bits)) for bits in fixed)
+    high[1::2] = low[1::2]
+    return high.tobytes()
 
 
 def _patterned(chance: random.Random, count: int, size: int, mask: int, fixed: int) -> bytes:

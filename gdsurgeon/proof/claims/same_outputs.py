@@ -8,7 +8,6 @@ from functools import partial
 from statistics import median
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import SameOutputs, SameTensors
 from gdsurgeon.errors import NotValidatedError, quoted
 from gdsurgeon.graph.names import parse_tensor
@@ -20,6 +19,7 @@ from gdsurgeon.proof.claims.side_by_side import (
     edited_run,
     original_run,
     something_compared,
+    within_tolerance,
 )
 from gdsurgeon.proof.claims.substituted import tensors_given_trial
 from gdsurgeon.proof.claims.unchanged import alone_trial
@@ -37,7 +37,7 @@ def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
     if others:
         load_with(context, others)
     plan, inside = same_outputs_plan(context, claim)
-    trial = _within_tolerance(context, side_by_side_trial(context, plan, claim, inside))
+    trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside))
     if not claim.judged:
         return replace(trial, judged=False, steady=None, conditions=[])
     if claim.even_alone:
@@ -45,15 +45,6 @@ def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
     seeds = of_one_seed(context.change.after) if plan.random else None
     if seeds is not None:
         trial.otherwise = partial(_seeded_trial, context, claim, [*others, seeds], trial.runs[0].subject)
-    return trial
-
-
-def _within_tolerance(context: TrialContext, trial: Trial) -> Trial:
-    """TRIAL, the tolerance of which is for what the edit reaches."""
-    if trial.rtol or trial.atol or trial.of_largest:
-        reached = _reached(context)
-        for pair in trial.pairs:
-            pair.exact = parse_tensor(pair.after).node not in reached
     return trial
 
 
@@ -69,7 +60,7 @@ def _seeded_trial(
     plan, inside = same_outputs_plan(context, claim)
     names = listed(map(quoted, plan.random_ops), 3)
     plan = replace(plan, random=set(), draws=[])
-    trial = _within_tolerance(context, side_by_side_trial(context, plan, claim, inside))
+    trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside))
     trial.runs[0].subject.settle_as(original)
     trial.warnings = [f"{names}: random, and given the same seed in both graphs"]
     trial.accuse = lambda *_: NotValidatedError(why, advice=DO_WITHOUT)
@@ -98,16 +89,20 @@ def side_by_side_trial(context: TrialContext, plan: FetchPlan, claim: SameOutput
     original = context.original(plan)
     renamed = " under the new names" if change.intent.renamed or change.intent.moved else ""
     statement = f"edited(x) = original(x){renamed}"
+    aside = {} if claim.of_largest else claim.except_for
+    pairs = counterpart_pairs(context, plan, inside, aside)
+    for pair in pairs if claim.of_largest else ():  # rounding may well leave them as they are
+        pair.excuse = claim.except_for.get(pair.before, "")
     return Trial(
         statement,
         [original_run(context, original), edited_run(context, original, edited_plan(context, plan))],
-        counterpart_pairs(context, plan, inside, claim.except_for),
+        pairs,
         both_load(change),
         samples=original.calls,
         rtol=claim.rtol,
         atol=claim.atol,
         of_largest=claim.of_largest,
-        conditions=[something_compared],
+        conditions=[] if any(pair.excuse for pair in pairs) else [something_compared],
         skipped=plan.reasons,
         planned=plan,
         steady=ORIGINAL,
@@ -136,15 +131,12 @@ def _barred(context: TrialContext, plan: FetchPlan) -> dict[str, str]:
 
 def _is_paired(context: TrialContext, tensor: str, served: Collection[str]) -> bool:
     """Whether TENSOR is compared: each output; of the rest what has a counterpart."""
-    node, intent = parse_tensor(tensor).node, context.change.intent
-    return node in served or tensor in intent.moved or intent.after(node) in context.change.after
-
-
-def _reached(context: TrialContext) -> frozenset[str]:
-    """The nodes of the edited graph that the edit reaches: a tolerance is theirs alone."""
-    intent = context.change.intent
-    names = [*intent.added, *intent.changed, *(slot.node for slot in intent.rewired)]
-    return depending_on(context.change.after, names)
+    node, intent, after = parse_tensor(tensor).node, context.change.intent, context.change.after
+    if node in served or tensor in intent.moved:
+        return True
+    counterpart = after.find(intent.after(node))
+    count = counterpart.output_count if counterpart is not None else 0
+    return count is None or parse_tensor(tensor).port < count
 
 
 def _time(state: TrialState) -> None:

@@ -9,7 +9,7 @@ from gdsurgeon.edits.claims import SameSites, Site
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.proof.plan import plan_with
-from gdsurgeon.proof.subject import fetching
+from gdsurgeon.proof.subject import Subject, fetching
 from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
@@ -25,16 +25,17 @@ from gdsurgeon.proof.trial import (
     nodes_of,
 )
 from gdsurgeon.select import is_constant
-from gdsurgeon.text import counted
 
-_SITES, _OTHER_SITES = "sites", "other sites"
+LEAST_ROWS = 16
+"""Places at which each channel is computed, at least: at one alone it may be next to nothing by chance."""
 
 
 def same_sites_trial(context: TrialContext, claim: SameSites) -> Trial:
     """What the sites read is replaced, in both graphs, by numbers of either sign, between 1/8 and 32.
 
     Only the tensors that depend on none of the others that a site reads: those are computed from them, as they would
-    be. Sites in a loop are compared by what the whole graph gives.
+    be. Sites in a loop are compared by what the whole graph gives. Sites with channels are given numbers a million
+    times as large, too: beside these what is added to a channel is nothing, and how it is multiplied shows.
     """
     change, settings = context.change, context.executor.settings
     reads = _first_inputs(change.before, claim.sites)
@@ -42,40 +43,63 @@ def same_sites_trial(context: TrialContext, claim: SameSites) -> Trial:
     given = [old for site in claim.sites for old, _ in site.outputs]
     source = context.original(plan_with(settings, change.before, nodes_of([*tensors, *given])))
     places = source.places()
-    pairs: list[tuple[str, str]] = []
-    fed: dict[str, FeedSource] = {name: SameFeed(ORIGINAL, name) for name in source.feedable}
-    count = 0
-    for site, read in zip(claim.sites, reads, strict=True):
-        found = [pair for pair in site.outputs if pair[0] in places]
-        if read and found and places.keys() >= {*read}:
-            pairs += found
-            fed |= {tensor: AnyNumbers(Fetch(ORIGINAL, tensor), of_all_sizes=True) for tensor in read}
-            count += 1
-    trial = Trial(
-        f"edited = original at {counted(count, 'site')}, each on any numbers from -32 to 32",
-        [],
-        [ComparedPair(old, new, Fetch(_SITES, old), Fetch(_OTHER_SITES, new), inside=True) for old, new in pairs],
+    found = [
+        (site, read)
+        for site, read in zip(claim.sites, reads, strict=True)
+        if read and places.keys() >= {*read} and any(old in places for old, _ in site.outputs)
+    ]
+    runs, pairs = [TrialRun(source, reported_as=None, optional="end")], list[ComparedPair]()
+    for large in (False, True):
+        some = [(site, read) for site, read in found if not large or site.channels is not None]
+        more_runs, more_pairs = _alone(context, source, some, large)
+        runs, pairs = runs + more_runs, pairs + more_pairs
+    beyond = " and on large ones" if any(site.channels is not None for site, _ in found) else ""
+    is_fixed = not pairs or bool(source.plan.draws or source.plan.random)
+    return Trial(
+        f"edited = original at each site by itself, on any numbers from -32 to 32{beyond}",
+        [] if is_fixed else runs,
+        pairs,
         both_load(change),
         samples=settings.samples,
         of_largest=claim.of_largest,
         shown=False,
     )
-    if not pairs or source.plan.draws or source.plan.random:
-        return trial
-    mine = fetching(context.executor, ORIGINAL, change.before, [old for old, _ in pairs], _SITES)
-    theirs = fetching(context.executor, EDITED, change.after, [new for _, new in pairs], _OTHER_SITES)
-    after = {name: context.after(name) for name in fed}
-    trial.runs = [
-        TrialRun(source, reported_as=None, optional="end"),
-        TrialRun(mine, fed, reported_as=None, optional="end"),
-        TrialRun(
-            theirs,
-            {now: SameFeed(_SITES, name) for name, now in after.items()},
-            accused=change.called,
-            reported_as=None,
-        ),
+
+
+def _alone(
+    context: TrialContext, source: Subject, sites: Sequence[tuple[Site, list[str]]], large: bool
+) -> tuple[list[TrialRun], list[ComparedPair]]:
+    """The runs of SITES by themselves, each with what it reads that is replaced, and what is compared of them."""
+    places = source.places()
+    fed: dict[str, FeedSource] = {name: SameFeed(ORIGINAL, name) for name in source.feedable}
+    rows: dict[str, int] = {}
+    for site, read in sites:
+        for tensor in read:
+            rows[tensor] = min(LEAST_ROWS if site.any_rows else 0, rows.get(tensor, LEAST_ROWS))
+    for tensor, least in rows.items():
+        fed[tensor] = AnyNumbers(Fetch(ORIGINAL, tensor), of_all_sizes=True, large=large, rows=least)
+    what = ", large numbers" if large else ""
+    mine, theirs = f"sites{what}", f"other sites{what}"
+    pairs = [
+        ComparedPair(old, new + what, Fetch(mine, old), Fetch(theirs, new), inside=True, channels=site.channels)
+        for site, _ in sites
+        for old, new in site.outputs
+        if old in places
     ]
-    return trial
+    if not pairs:
+        return [], []
+    change, executor = context.change, context.executor
+    after = {name: context.after(name) for name in fed}
+    fetched = [[old for site, _ in sites for old, _ in site.outputs if old in places], [f.theirs.tensor for f in pairs]]
+    first = TrialRun(fetching(executor, ORIGINAL, change.before, fetched[0], mine), fed, reported_as=None)
+    first.optional = "" if any(site.channels is not None for site, _ in sites) else "end"
+    second = TrialRun(
+        fetching(executor, EDITED, change.after, fetched[1], theirs),
+        {now: SameFeed(mine, name) for name, now in after.items()},
+        accused=change.called,
+        reported_as=None,
+    )
+    return [first, second], pairs
 
 
 def _first_inputs(graph: Graph, sites: Sequence[Site]) -> list[list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
+from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.errors import Line, NotValidatedError, joined
 from gdsurgeon.feeds.input_spec import InputSpec
 from gdsurgeon.graph.names import parse_tensor
@@ -19,6 +20,7 @@ from gdsurgeon.proof.trial import (
     FeedSource,
     Fetch,
     SameFeed,
+    Trial,
     TrialContext,
     TrialRun,
     chance_reasons,
@@ -97,6 +99,18 @@ def counterpart_pairs(
         )
         for name in plan.fetches
     ]
+
+
+def within_tolerance(context: TrialContext, trial: Trial) -> Trial:
+    """TRIAL, the tolerance of which is for what the edit reaches."""
+    if not (trial.rtol or trial.atol or trial.of_largest):
+        return trial
+    intent = context.change.intent
+    names = [*intent.added, *intent.changed, *(slot.node for slot in intent.rewired)]
+    reached = depending_on(context.change.after, names)
+    for pair in trial.pairs:
+        pair.exact = parse_tensor(pair.after).node not in reached
+    return trial
 
 
 def something_compared(proof: Proof) -> None:

@@ -34,7 +34,7 @@ from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.claims.other_attrs import as_written, load_with
 from gdsurgeon.proof.claims.part_apart import part_apart_trial
 from gdsurgeon.proof.claims.rewired import rewired
-from gdsurgeon.proof.claims.side_by_side import something_compared
+from gdsurgeon.proof.claims.side_by_side import something_compared, within_tolerance
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject, SubjectOptions
@@ -101,7 +101,9 @@ def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
     claim = replace(claim, copies=change.intent.renamed, outputs=outputs)
     nodes = deciding_nodes(change.before[parse_tensor(tensor).node] for tensor, _ in outputs)
     deciding = [pair for pair in _unlisted(change, claim, nodes) if parse_tensor(pair[1]).node in change.after]
-    return _trial(context, Substitution(ORIGINAL, change.before, claim, tuple(deciding)))
+    trial = _trial(context, Substitution(ORIGINAL, change.before, claim, tuple(deciding)))
+    trial.of_largest = claim.of_largest
+    return within_tolerance(context, trial)
 
 
 def tensors_given_trial(context: TrialContext, claim: SameTensors) -> Trial:

@@ -1,0 +1,276 @@
+"""Batch norms, and what else multiplies each channel, into the weights of the convolution or product before them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.edits.claims import Site
+from gdsurgeon.edits.simplifying.channels import (
+    AFFINE,
+    CANCELLED,
+    FUSED,
+    GLOBAL,
+    QUOTIENTS,
+    Affine,
+    Layout,
+    Unfit,
+    after,
+    expression,
+    nothing_yet,
+)
+from gdsurgeon.edits.simplifying.replaced import Replacement, Sites, computing, only_use
+from gdsurgeon.errors import InputError
+from gdsurgeon.graph.attrs import string_value, type_value
+from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.node import Node, Use
+from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, FLOAT64, dtype_name
+
+if TYPE_CHECKING:
+    from gdsurgeon.edits.simplifying.channels import Array
+
+
+class _Weighted(NamedTuple):
+    """An op with weights as its input 1.
+
+    Attributes:
+        rank: of what it gives, and of its weights.
+        reads: the slot of what it weighs.
+        counted: the axes of the weights along which its channels are.
+    """
+
+    rank: int
+    reads: int
+    counted: tuple[int, ...]
+
+
+WEIGHTED = {
+    "Conv2D": _Weighted(4, 0, (3,)),
+    "Conv2DBackpropInput": _Weighted(4, 2, (2,)),
+    "Conv3D": _Weighted(5, 0, (4,)),
+    "DepthwiseConv2dNative": _Weighted(4, 0, (2, 3)),
+    "MatMul": _Weighted(2, 0, (1,)),
+}
+MULTIPLYING = FUSED | QUOTIENTS | {GLOBAL, "Mul"}
+SHARED = "the weights are read elsewhere, too"
+MOST_SUMS = 4
+"""Sums with constants that may stand between a convolution and what multiplies."""
+ALLOWED = 16
+"""Elements that may come with a fold for each node that goes: the record of a node takes more bytes."""
+
+
+class _Chain(NamedTuple):
+    """A convolution, the nodes behind it that are to go into its weights, and what they do together."""
+
+    conv: Node
+    links: list[Node]
+    layout: Layout
+    does: Affine
+
+    @property
+    def last(self) -> Node:
+        """The node whose name stays."""
+        return self.links[-1]
+
+
+def batch_norms(sites: Sites) -> int:
+    """Folds all that can be; returns how many."""
+    chains: list[tuple[_Chain, Array, Array]] = []
+    for conv in sites.with_ops(WEIGHTED):
+        first = _first_gain(sites, conv)
+        if first is None:
+            continue
+        try:
+            chain = _chain(sites, conv, first)
+            if chain is not None:
+                chains.append((chain, *_folded(sites, chain)))
+        except Unfit as unfit:
+            sites.skip(first, str(unfit))
+    for chain, weights, offset in chains:
+        _put(sites, chain, weights, offset)
+    for node in sites.with_ops(FUSED | {GLOBAL}):
+        if node.name not in sites.skipped:
+            sites.skip(node, "what it normalises comes from nothing that has weights")
+    return len(chains)
+
+
+def _first_gain(sites: Sites, conv: Node) -> Node | None:
+    """The nearest node behind CONV that multiplies, past sums of it and constants; None where there is none."""
+    node = conv
+    for _ in range(MOST_SUMS):
+        uses = [use for use in sites.graph.uses(node.output) if use.node.op in AFFINE]
+        gains = [use.node for use in uses if use.node.op in MULTIPLYING and _is_by_constants(use)]
+        if gains:
+            return gains[0]
+        sums = [use.node for use in uses if use.node.op not in MULTIPLYING and _is_by_constants(use)]
+        if len(sums) != 1:
+            return None
+        node = sums[0]
+    return None
+
+
+def _is_by_constants(use: Use) -> bool:
+    """Whether a node is a batch norm of what it reads, or computes with constants alone beside that."""
+    if use.node.op in FUSED or use.node.op == GLOBAL:
+        return use.slot == 0
+    others = [read for slot, read in enumerate(use.node.inputs) if slot != use.slot]
+    return all(expression(other) is not None for other in others)
+
+
+def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
+    """CONV and all that is to be folded into it; None where that multiplies no channel.
+
+    Raises:
+        Unfit: FIRST, which does, is not to be folded.
+    """
+    _find_weights(sites, conv)
+    layout = _layout(conv)
+    links: list[Node] = []
+    does = nothing_yet(layout)
+    node = conv
+    while True:
+        use = only_use(sites, node)
+        if use is None and not does.gains:
+            raise Unfit("what it reads is read elsewhere, too, or is an output")
+        if use is None or use.node.op not in AFFINE or use.node.controls or use.node.device != conv.device:
+            break
+        found = after(does, use.node, use.slot, layout)
+        if found is None:
+            break
+        does, node = found, use.node
+        links.append(node)
+        if node.op in FUSED:
+            _check_first_alone(sites, node)
+    if not does.gains:
+        if first.op in FUSED or first.op == GLOBAL:
+            raise Unfit("it waits for something, or is on another device")
+        return None
+    if conv.controls or sites.runs_in_a_loop((conv, *links)):
+        raise Unfit("it is in a loop, or waits for something")
+    return _Chain(conv, links, layout, does)
+
+
+def _check_first_alone(sites: Sites, node: Node) -> None:
+    """Raises Unfit where a batch norm is asked for what else it gives."""
+    if any(read.node is node and read.index for user in sites.graph.users(node) for read in user.inputs):
+        raise Unfit("its statistics are read")
+    if node in sites.whole:
+        raise Unfit("it is an output, with its statistics: that its first output is meant has to be said")
+
+
+# -- weights --------------------------------------------------------------------------------------------------
+
+
+def _find_weights(sites: Sites, conv: Node) -> None:
+    """Raises Unfit where the weights are no constant, or must stay as they are, too."""
+    reader, node = conv, conv.inputs[1].node
+    while node.op == "Identity" and node.inputs and not node.controls:
+        if not sites.may_go(node) or sites.graph.users(node) != [reader]:
+            raise Unfit(SHARED)
+        reader, node = node, node.inputs[0].node
+    if node.op != "Const" or node.controls:
+        raise Unfit("the weights are no constant")
+    beside = [other for other in sites.graph.colocated_with(node) if other is not node and other is not reader]
+    if node in sites.kept or beside or len(sites.graph.users(node)) != 1 or len(sites.graph.uses(node.output)) != 1:
+        raise Unfit(SHARED)
+
+
+def _weights(conv: Node) -> Node:
+    """The constant that `_find_weights` has found."""
+    node = conv.inputs[1].node
+    while node.op == "Identity":
+        node = node.inputs[0].node
+    return node
+
+
+def _layout(conv: Node) -> Layout:
+    """How what a convolution gives is laid out. Raises Unfit: its weights have another rank, or are no floats."""
+    rank, header = WEIGHTED[conv.op].rank, constant_header(_weights(conv))
+    if header is None or header.dims is None or len(header.dims) != rank:
+        raise Unfit("the weights are no constant")
+    if header.dtype not in (FLOAT32, FLOAT64):
+        raise Unfit(f"the weights are {dtype_name(header.dtype)}")
+    count = prod(header.dims[axis] for axis in _counted(conv))
+    is_second = conv.text_attr("data_format") in ("NCHW", "NCDHW")
+    return Layout(count, rank, 1 if is_second else rank - 1)
+
+
+def _counted(conv: Node) -> tuple[int, ...]:
+    """The axes of the weights of CONV along which its channels are."""
+    if conv.op == "MatMul" and conv.setting("transpose_b"):
+        return (0,)
+    return WEIGHTED[conv.op].counted
+
+
+def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
+    """The weights with the factors of a chain, and its offsets, both rounded once. Raises Unfit: they do not fit."""
+    import numpy as np
+
+    try:
+        values = values_of(_weights(chain.conv))
+    except InputError:
+        raise Unfit("the weights cannot be read") from None
+    old = values.numbers(0, values.count).reshape(values.shape)
+    counted = _counted(chain.conv)
+    shape = [size if axis in counted else 1 for axis, size in enumerate(values.shape)]
+    with np.errstate(all="ignore"):
+        exact: Array = old.astype(np.float64) * chain.does.scale.reshape(shape)
+        weights, offset = exact.astype(old.dtype), chain.does.offset.astype(old.dtype)
+        _check_numbers(old, exact, weights, offset)
+        others = tuple(axis for axis in range(old.ndim) if axis not in counted)
+        norms = np.sqrt(np.square(exact).sum(axis=others)).reshape(-1)
+        left = np.maximum(norms, np.abs(chain.does.offset))
+    if (chain.does.peak > CANCELLED * left).any():
+        raise Unfit("what it adds cancels but for rounding")
+    is_splat = values.stored < values.count and bool((weights == weights.flat[0]).all())
+    _check_growth(sites, chain, 0 if is_splat else values.count - values.stored, offset)
+    return weights, offset
+
+
+def _check_growth(sites: Sites, chain: _Chain, more: int, offset: Array) -> None:
+    """Raises Unfit where what comes takes more elements than what goes: MORE of weights, and the offsets."""
+    comes = more + (offset.size if offset.any() else 0)
+    parts = {read.node for node in chain.links for read in node.inputs if read.node.op == "Const"}
+    goes = 0
+    for part in parts:
+        header = constant_header(part)
+        if header is not None and sites.may_go(part) and len(sites.graph.users(part)) == 1:
+            goes += header.content_bytes // (DTYPES[header.dtype].size or 1) + header.values
+    if comes > goes + ALLOWED * len(chain.links):
+        raise Unfit("it would take more bytes than it takes away")
+
+
+def _check_numbers(old: Array, exact: Array, weights: Array, offset: Array) -> None:
+    import numpy as np
+
+    if not (np.isfinite(weights).all() and np.isfinite(offset).all()):
+        is_overflow = np.isfinite(old).all() and not np.isnan(exact).any() and not np.isnan(offset).any()
+        raise Unfit("it would overflow" if is_overflow else "the weights, or its numbers, are not finite")
+    tiny = np.finfo(old.dtype).tiny
+    if ((np.abs(exact) < tiny) & (exact != 0) & (np.abs(old) >= tiny)).any():
+        raise Unfit("the weights would underflow")
+
+
+# -- carrying out ---------------------------------------------------------------------------------------------
+
+
+def _put(sites: Sites, chain: _Chain, weights: Array, offset: Array) -> None:
+    """Has the last node of a chain add the offsets to what the convolution gives with other weights."""
+    conv, last = chain.conv, chain.last
+    source = conv.inputs[WEIGHTED[conv.op].reads]
+    work = Replacement(sites, last, [conv, *chain.links[:-1]])
+    filters = work.constant("weights", weights, source.node)
+    inputs = [filters.output if slot == 1 else read for slot, read in enumerate(conv.inputs)]
+    if offset.any():
+        bias = work.constant("bias", offset, filters)
+        inner = work.copy(conv, inputs, bias)
+        attrs = {"T": type_value(last.output.dtype).SerializeToString()}
+        if chain.layout.axis != chain.layout.rank - 1:
+            attrs["data_format"] = string_value("NCHW").SerializeToString()
+        work.become("BiasAdd", [inner.output, bias.output], attrs)
+    else:
+        work.become(conv.op, inputs, computing(conv))
+    axis = -1 if chain.layout.axis == chain.layout.rank - 1 else 1
+    work.finish(Site((source.name,), ((last.name, last.name),), axis, any_rows=conv.op != "Conv2DBackpropInput"))
+    sites.folded["batch norm", conv.op] += 1

@@ -1,0 +1,115 @@
+"""What changes no value but for rounding: batch norms, paddings and gaps into convolutions; again and again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.ranked import chosen_from, reordered
+from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage
+from gdsurgeon.edits.simplifying.batch_norms import batch_norms
+from gdsurgeon.edits.simplifying.inlining import written
+from gdsurgeon.edits.simplifying.paddings import paddings, shuffles
+from gdsurgeon.edits.simplifying.replaced import Sites
+from gdsurgeon.edits.sites import claims_apart, nodes_of_sites
+from gdsurgeon.errors import Json, NothingToDo, printable
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.specification.asked import Asked
+from gdsurgeon.text import counted
+
+TOLERANCE = 1e-4
+"""By how much a tensor may differ by default where something was folded, as a part of its largest element."""
+
+
+class Folded(NamedTuple):
+    """How a graph is folded.
+
+    Attributes:
+        kept: nodes whose names have to stay.
+        tolerance: by how much a tensor may differ, as a part of its largest element.
+        spells_out: whether constants have all their elements, though one that is repeated would do.
+    """
+
+    kept: Collection[Node]
+    tolerance: float
+    spells_out: bool = False
+
+
+def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Folded) -> EditResult:
+    """What was done with a graph, RESULT, and then the folds.
+
+    Args:
+        graph: changed in place.
+        result: of what was done with it before.
+        ends: the tensors that it is there for, where that was said.
+        how: it is folded.
+
+    Raises:
+        NothingToDo: nothing was done before, and nothing can be folded.
+    """
+    was_changed = graph.is_changed
+    before = written(graph) if was_changed else graph.pristine()
+    firsts = {end.node for end in ends} - {end.node for end in ends if end.index}
+    sites = Sites(graph, how.kept, [node for node in how.kept if node not in firsts], spells_out=how.spells_out)
+    while shuffles(sites) + paddings(sites) + batch_norms(sites):
+        pass
+    told, facts = [*result.told, *_told(sites)], {**result.facts, "folds": _facts(sites)}
+    if not graph.is_changed:
+        raise NothingToDo("nothing would change: there is nothing to be made simpler")
+    if not sites.found:
+        return replace(result, told=told, facts=facts)
+    later = EditResult(sites.intent(), asked=Asked("fold_batch_norms", {"outputs": tuple(end.name for end in ends)}))
+    earlier = (result.stages or (Stage(graph.pristine(), result),)) if was_changed else ()
+    intent = result.intent.then(later.intent)
+    intent.rewired = [slot for slot in intent.rewired if slot.node not in later.intent.changed]
+    return replace(
+        result,
+        intent=intent,
+        claims=tuple(_claims(graph, result.claims, sites, how.tolerance)),
+        told=told,
+        facts=facts,
+        stages=(*earlier, Stage(before, later)),
+    )
+
+
+def _claims(graph: Graph, claims: Sequence[Claim], sites: Sites, tolerance: float) -> Iterator[Claim]:
+    """What is claimed of the outputs, but for rounding, and of each place where something was folded."""
+    before, found = graph.pristine(), [*sites.found.values()]
+    for claim in claims:
+        if isinstance(claim, SameOutputs):
+            also = tuple(dict.fromkeys([*claim.also, *chosen_from(before), *nodes_of_sites(found)]))
+            aside = {**claim.except_for, **reordered(before)}
+            yield replace(claim, of_largest=tolerance, also=also, except_for=aside)
+        elif isinstance(claim, SameGiven):
+            pairs = [pair for pair in claim.outputs if parse_tensor(pair[1]).node in graph]
+            pairs += [pair for site in found for pair in site.outputs]
+            yield replace(claim, of_largest=tolerance, outputs=tuple(dict.fromkeys(pairs)))
+        else:
+            yield claim
+    yield from claims_apart(found, tolerance)
+
+
+# -- what is told ---------------------------------------------------------------------------------------------
+
+
+def _told(sites: Sites) -> Iterator[tuple[str, str]]:
+    """What was folded, into which ops, and what was not and why: a line of the summary for each kind."""
+    kinds: dict[str, list[str]] = {}
+    for (what, op), count in sites.folded.items():
+        kinds.setdefault(what, []).append(f"{count:,} into {printable(op)}")
+    yield from (("folded", f"{what}s: {', '.join(into)}") for what, into in kinds.items())
+    reasons = Counter(sites.skipped.values())
+    first = {why: name for name, why in reversed(sites.skipped.items())}
+    for (op, why), count in reasons.items():
+        yield "unfolded", f"{counted(count, op)}: {why} ({printable(first[op, why])})"
+
+
+def _facts(sites: Sites) -> Json:
+    """The same for the report, with all names."""
+    folded: list[Json] = [{"what": what, "into": op, "count": count} for (what, op), count in sites.folded.items()]
+    skipped: list[Json] = [{"node": name, "op": op, "reason": why} for name, (op, why) in sites.skipped.items()]
+    return {"folded": folded, "not_folded": skipped, "compared_at": [*sites.found]}

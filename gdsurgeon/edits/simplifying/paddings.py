@@ -1,0 +1,229 @@
+"""Paddings before a convolution, and the shuffling around one that is to have gaps, into the convolution itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
+from gdsurgeon.edits.claims import Site
+from gdsurgeon.edits.simplifying.channels import Unfit
+from gdsurgeon.edits.simplifying.replaced import Replacement, Sites, computing, only_use
+from gdsurgeon.graph.attrs import ints_value, string_value
+from gdsurgeon.graph.constants import Constant, constant, constant_header
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.dtypes import DTYPES
+
+PADDED = frozenset(("Conv2D", "DepthwiseConv2dNative"))
+PADS = frozenset(("Pad", "PadV2"))
+NOT_PADDED = "VALID"
+
+Pairs = tuple[tuple[int, int], tuple[int, int]]
+"""What is put before and behind, of the height and of the width."""
+
+
+class _Window(NamedTuple):
+    """A convolution of images: sizes of its filter, its strides and its gaps, of the height and of the width."""
+
+    filters: tuple[int, int]
+    strides: tuple[int, int]
+    gaps: tuple[int, int]
+
+
+class _Folding(NamedTuple):
+    """A convolution CONV that is to read SOURCE with other attrs, under the name of LAST, without GOING."""
+
+    conv: Node
+    last: Node
+    going: Sequence[Node]
+    source: Output
+    pads: Pairs
+    gaps: tuple[int, int]
+
+
+def paddings(sites: Sites) -> int:
+    """Has convolutions pad that read what is padded with zeros; returns how many."""
+    return _fold(sites, PADS, _padded, "padding")
+
+
+def shuffles(sites: Sites) -> int:
+    """Has convolutions have gaps that are done batch by batch (SpaceToBatchND, BatchToSpaceND); returns how many."""
+    return _fold(sites, {"SpaceToBatchND"}, _shuffled, "dilation")
+
+
+def _fold(sites: Sites, ops: Container[str], look: Callable[[Sites, Node], _Folding | None], what: str) -> int:
+    foldings: list[_Folding] = []
+    for node in sites.with_ops(ops):
+        try:
+            folding = look(sites, node)
+            if folding is not None:
+                foldings.append(folding)
+        except Unfit as unfit:
+            sites.skip(node, str(unfit))
+    shapes = infer_shapes(sites.graph, wanted=[each.source for each in foldings]) if foldings else None
+    attrs = [_attrs(each, shapes) for each in foldings if shapes is not None]
+    for folding, changed in zip(foldings, attrs, strict=True):
+        conv = folding.conv
+        work = Replacement(sites, folding.last, folding.going)
+        inputs = [folding.source, *conv.inputs[1:]]
+        kept = {key: value for key, value in computing(conv).items() if key not in _PLACING}
+        work.become(conv.op, inputs, kept | changed)
+        name = folding.last.name
+        work.finish(Site((folding.source.name,), ((name, name),), 1 if _is_second(conv) else -1, any_rows=True))
+        sites.folded[what, conv.op] += 1
+    return len(foldings)
+
+
+_PLACING = frozenset(("padding", "explicit_paddings"))
+
+
+# -- paddings -------------------------------------------------------------------------------------------------
+
+
+def _padded(sites: Sites, pad: Node) -> _Folding | None:
+    """What becomes of the convolution that reads a Pad; None where none does. Raises Unfit: it cannot pad."""
+    use = only_use(sites, pad)
+    if use is None or use.slot != 0 or use.node.op not in PADDED:
+        return None
+    conv = use.node
+    if pad.op == "PadV2" and not _is_zero(pad.inputs[2]):
+        return None
+    pairs = _pairs(pad.inputs[1].node, conv)
+    if pairs is None:
+        raise Unfit("its paddings are no constant of the height and the width")
+    if conv.text_attr("padding") != NOT_PADDED:
+        raise Unfit("the convolution pads, too")
+    _check_place(sites, [pad, conv])
+    return _Folding(conv, conv, [pad], pad.inputs[0], pairs, _window(conv).gaps)
+
+
+def _is_zero(read: Output) -> bool:
+    found = constant(read.node)
+    return found is not None and found.shape == () and found.values == [0]
+
+
+def _numbers(node: Node) -> list[int] | None:
+    """The elements of a constant of integers."""
+    found: Constant | None = constant(node) if not node.controls else None
+    if found is None or found.dtype not in DTYPES or not DTYPES[found.dtype].is_integer:
+        return None
+    return [int(value) for value in found.values]
+
+
+def _pairs(node: Node, conv: Node) -> Pairs | None:
+    """The paddings of a Pad, where they are of the height and the width alone."""
+    numbers = _numbers(node)
+    if numbers is None or len(numbers) != 8 or min(numbers) < 0:
+        return None
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    first = 2 if _is_second(conv) else 1
+    if any(pair != (0, 0) for axis, pair in enumerate(pairs) if axis not in (first, first + 1)):
+        return None
+    return pairs[first], pairs[first + 1]
+
+
+# -- gaps -----------------------------------------------------------------------------------------------------
+
+
+def _shuffled(sites: Sites, there: Node) -> _Folding | None:
+    """What becomes of a convolution between a SpaceToBatchND and a BatchToSpaceND; None where there is none.
+
+    Whoever pads by P and crops by C has a convolution with gaps pad by P - C.
+
+    Raises:
+        Unfit: a convolution with gaps does not do the same.
+    """
+    use = only_use(sites, there)
+    if use is None or use.slot != 0 or use.node.op not in PADDED:
+        return None
+    conv = use.node
+    use = only_use(sites, conv)
+    if use is None or use.slot != 0 or use.node.op != "BatchToSpaceND":
+        return None
+    back = use.node
+    blocks = [_numbers(node.inputs[1].node) for node in (there, back)]
+    sizes = [_numbers(node.inputs[2].node) for node in (there, back)]
+    if blocks[0] is None or len(blocks[0]) != 2 or sizes[0] is None or sizes[1] is None:
+        raise Unfit("what it pads and crops are no constants of the height and the width")
+    window = _window(conv)
+    is_plain = window.strides == window.gaps == (1, 1) and conv.text_attr("padding") == NOT_PADDED
+    if blocks[0] != blocks[1] or not is_plain or _is_second(conv):
+        raise Unfit("the convolution between has strides, gaps or paddings, or another layout")
+    if conv.op == "DepthwiseConv2dNative":
+        raise Unfit("TensorFlow runs no depthwise convolution with gaps on every CPU")
+    padded = [pad - crop for pad, crop in zip(sizes[0], sizes[1], strict=True)]
+    if len(padded) != 4 or min(padded) < 0:
+        raise Unfit("it crops more than it pads")
+    _check_place(sites, [there, conv, back])
+    pairs = ((padded[0], padded[1]), (padded[2], padded[3]))
+    return _Folding(conv, back, [there, conv], there.inputs[0], pairs, (blocks[0][0], blocks[0][1]))
+
+
+# -- attrs ----------------------------------------------------------------------------------------------------
+
+
+def _check_place(sites: Sites, nodes: Sequence[Node]) -> None:
+    if sites.runs_in_a_loop(nodes) or any(node.controls for node in nodes):
+        raise Unfit("it is in a loop, or waits for something")
+    if len({node.device for node in nodes}) > 1:
+        raise Unfit("the convolution is on another device")
+
+
+def _is_second(conv: Node) -> bool:
+    return conv.text_attr("data_format") == "NCHW"
+
+
+def _window(conv: Node) -> _Window:
+    """Raises Unfit: the sizes of the filter are not known."""
+    first = 2 if _is_second(conv) else 1
+    filters = conv.inputs[1].node
+    while filters.op == "Identity":
+        filters = filters.inputs[0].node
+    header = constant_header(filters) if filters.op == "Const" else None
+    strides, gaps = conv.ints_attr("strides"), conv.ints_attr("dilations") or [1, 1, 1, 1]
+    if header is None or header.dims is None or len(header.dims) != 4 or len(strides) != 4 or len(gaps) != 4:
+        raise Unfit("the size of the filter is not known")
+    return _Window(
+        (header.dims[0], header.dims[1]),
+        (strides[first], strides[first + 1]),
+        (gaps[first], gaps[first + 1]),
+    )
+
+
+def _attrs(folding: _Folding, shapes: Shapes) -> dict[str, bytes]:
+    """The attrs of a convolution that say where it pads, and which gaps it has."""
+    conv = folding.conv
+    first = 2 if _is_second(conv) else 1
+    window = _window(conv)._replace(gaps=folding.gaps)
+    shape = shapes.shape(folding.source)
+    sizes = (None, None) if shape is None or len(shape) != 4 else (shape[first], shape[first + 1])
+    out = {}
+    if folding.gaps != _window(conv).gaps:
+        gaps = [1, 1, 1, 1]
+        gaps[first : first + 2] = folding.gaps
+        out["dilations"] = ints_value(gaps)
+    if folding.pads == ((0, 0), (0, 0)):
+        out["padding"] = string_value(NOT_PADDED)
+    elif all(pads == same_pads(window, axis, sizes[axis]) for axis, pads in enumerate(folding.pads)):
+        out["padding"] = string_value("SAME")
+    else:
+        pads = [0] * 8
+        pads[2 * first : 2 * first + 4] = [size for pair in folding.pads for size in pair]
+        out |= {"padding": string_value("EXPLICIT"), "explicit_paddings": ints_value(pads)}
+    return {key: value.SerializeToString(deterministic=True) for key, value in out.items()}
+
+
+def same_pads(window: _Window, axis: int, size: int | None) -> tuple[int, int] | None:
+    """What TensorFlow pads along an axis for ``SAME`` of SIZE elements; None where that depends on what is not known.
+
+    Source: tensorflow/core/framework/common_shape_fns.cc, GetWindowedOutputSizeVerbose.
+    """
+    reach = (window.filters[axis] - 1) * window.gaps[axis] + 1
+    stride = window.strides[axis]
+    if stride == 1:
+        total = reach - 1
+    elif size is None or size < 0:
+        return None
+    else:
+        total = max((-(-size // stride) - 1) * stride + reach - size, 0)
+    return total // 2, total - total // 2

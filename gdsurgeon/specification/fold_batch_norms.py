@@ -1,0 +1,52 @@
+"""simplify, what it folds: a convolution alone gives what it gave with the nodes around it, and nothing else is new.
+
+See `folded` for how that is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.serving import Serving
+from gdsurgeon.specification.folded import Fold, NotFolded
+
+
+def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    facts = comparison.facts
+    intent, going = Intent(), dict[str, None]()
+    for name in _computed_otherwise(comparison):
+        try:
+            fold = Fold(comparison, name)
+        except NotFolded as why:
+            yield f"{quoted(name)} is another, and no convolution that has taken in what was around it: {why}"
+            continue
+        yield from fold.faults()
+        intent.changed.append(name)
+        intent.added += [each for each in fold.come() if each not in intent.added]
+        going |= dict.fromkeys(fold.going())
+    serving = comparison.before.serving or Serving()
+    named = {parse_tensor(text).node for text in (*outputs, *_named(serving))}
+    for name in facts.removed:
+        if name in going and name not in named and any(True for _ in comparison.before.users(comparison.before[name])):
+            intent.removed.append(name)
+    yield from audit(comparison, intent)
+
+
+def _computed_otherwise(comparison: Comparison) -> Iterator[str]:
+    """The nodes that both graphs have, and that are other ops, or have other attrs, or read something else."""
+    facts = comparison.facts
+    yield from dict.fromkeys([*facts.altered, *(slot.node for slot in facts.rewired)])
+
+
+def _named(serving: Serving) -> Iterator[str]:
+    for served in serving.signatures.values():
+        yield from (*served.inputs.values(), *served.outputs.values())
+    for run in serving.runs:
+        yield from (*run.feeds, *run.targets)
+    yield from serving.keys

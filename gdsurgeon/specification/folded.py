@@ -1,0 +1,433 @@
+"""Convolutions that have taken in what was around them: that they come to the same, held against the file.
+
+What each of the two graphs computes of a channel is found by computing it: the nodes behind a convolution are evaluated
+in float64 on a channel of zeros and on one of ones. What is added is what the zeros give, the factor is the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gdsurgeon.comparison.compare import Comparison, is_same_attr
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.wire.messages import message
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+FILTERED = {"Conv2D": 0, "Conv2DBackpropInput": 2, "Conv3D": 0, "DepthwiseConv2dNative": 0, "MatMul": 0}
+"""Ops with weights as their input 1, and which input they weigh."""
+_BINARY = frozenset(("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv"))
+_NORMS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+_GLOBAL = "BatchNormWithGlobalNormalization"
+_WHERE = frozenset(("padding", "explicit_paddings", "dilations"))
+_ASIDE = frozenset(("_class", "_output_shapes"))
+_LONGEST = 64
+
+Pads = tuple[tuple[int, int], tuple[int, int]]
+
+
+class NotFolded(Exception):
+    """A node is no convolution with factors and sums behind it; says why."""
+
+
+class Form(NamedTuple):
+    """What a tensor is computed by.
+
+    Attributes:
+        conv: the convolution.
+        source: what it weighs; past paddings and shuffling.
+        weights: with the factors of the channels, in float64.
+        offset: of each channel.
+        peak: the largest number on the way to it.
+        pads: what is put around the source, beside what the convolution says itself; None: nothing.
+        gaps: the dilations that shuffling comes to, or None.
+        path: the nodes between, which nobody else may need.
+    """
+
+    conv: Node
+    source: Output
+    weights: Array
+    offset: Array
+    peak: float
+    pads: Pads | None
+    gaps: tuple[int, int] | None
+    path: list[Node]
+
+
+class Fold:
+    """A node that gives what it gave, by a convolution that has taken in what was around it.
+
+    Args:
+        comparison: of the graphs before and after.
+        name: of the node.
+
+    Raises:
+        NotFolded: it is none, before or after.
+    """
+
+    def __init__(self, comparison: Comparison, name: str) -> None:
+        self._comparison = comparison
+        self._old, self._new = comparison.before[name], comparison.after[name]
+        self._was, self._now = _form(self._old), _form(self._new)
+
+    def come(self) -> list[str]:
+        """The nodes that had to be added."""
+        now = self._now
+        parts = [now.conv, now.conv.inputs[1].node, *(read.node for read in self._new.inputs[1:])]
+        names = [part.name for part in parts if part is not self._new and part.op in (now.conv.op, "Const")]
+        return [name for name in dict.fromkeys(names) if name not in self._comparison.before]
+
+    def going(self) -> Iterator[str]:
+        """The nodes that are not needed for this any longer."""
+        pending = [node for node in self._was.path if node is not self._old]
+        yield from (node.name for node in pending)
+        parts = [read for node in self._was.path for read in node.inputs]
+        for read in parts:  # grows while it is walked
+            if read.node not in self._was.path and (_array(read) is not None or read.node.op == "Const"):
+                yield read.node.name
+                parts += read.node.inputs
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong, a line each."""
+        old, new, was, now = self._old, self._new, self._was, self._now
+        name, before, after = quoted(new.name), self._comparison.before, self._comparison.after
+        is_whole = now.path in ([new], [new, now.conv]) and now.pads is None
+        if not is_whole or (now.conv is not new and (new.op != "BiasAdd" or now.conv.name in before)):
+            yield f"{name} is computed by more than a convolution that is new and a sum"
+        if was.conv.op != now.conv.op:
+            yield f"{name} is computed by {now.conv.op}, and was by {was.conv.op}"
+            return
+        if len({node.device for node in (*was.path, *now.path)}) > 1:
+            yield f"{name} is computed on another device"
+        if any(node.controls for node in (*was.path, *now.path)):
+            yield f"{name} has taken in what waits for something, or waits itself"
+        reads = [[read.name for at, read in enumerate(form.conv.inputs) if at not in (1, FILTERED[form.conv.op])]
+                 for form in (was, now)]  # fmt: skip
+        if was.source.name != now.source.name or reads[0] != reads[1]:
+            yield f"{name} is computed of something else"
+        for node in was.path:
+            users = before.users(node)
+            if node is not old and len(users) != 1:
+                yield f"{quoted(node.name)} has gone into {name}, and others read it"
+            if any(read.node is node and read.index for user in users for read in user.inputs):
+                yield f"{name} has taken in what gives more than one tensor that is read"
+        yield from self._attrs(name)
+        yield from _of_place(was, now, name)
+        weights = _past(was.conv.inputs[1])
+        mine = now.conv.inputs[1].node
+        if weights.name in after and weights.name != mine.name:
+            yield f"{quoted(weights.name)} is still there beside the weights that are made of it"
+        yield from self._numbers(name)
+
+    def _attrs(self, name: str) -> Iterator[str]:
+        was, now = self._was.conv, self._now.conv
+        keys = {*was.attr_keys, *now.attr_keys} - _ASIDE - _WHERE
+        differing = [key for key in sorted(keys) if not is_same_attr(was, now, key)]
+        if now is not self._new:
+            own = {key for key in (*self._old.attr_keys, *self._new.attr_keys) if key.startswith("_")} - _ASIDE
+            differing += [key for key in sorted(own) if not is_same_attr(self._old, self._new, key)]
+            kind = self._new.plain_attr("T")
+            differing += ["T"] if kind != was.plain_attr("T") else []
+        if differing:
+            yield f"{name} is computed with another {quoted(differing[0])}"
+
+    def _numbers(self, name: str) -> Iterator[str]:
+        """Weights and sums, which are rounded once."""
+        import numpy as np
+
+        was, now = self._was, self._now
+        precision = float(np.finfo(_kind(now.conv.inputs[1])).eps)
+        for what, exact, found, slack in (
+            ("weights", was.weights, now.weights, 0.0), ("sums", was.offset, now.offset, was.peak * 1e-12)
+        ):  # fmt: skip
+            if exact.shape != found.shape:
+                yield f"{name} has {what} of another shape"
+                continue
+            with np.errstate(all="ignore"):
+                wrong = ~(np.abs(exact - found) <= np.abs(exact) * precision + slack)
+            if wrong.any():
+                count = f"{int(wrong.sum()):,} of {exact.size:,}"
+                yield f"{name} has other {what} than the nodes that it stands for: {count}"
+
+
+def _of_place(was: Form, now: Form, name: str) -> Iterator[str]:
+    """Whether zeros are put around the same, and the gaps are the same."""
+    if was.pads is None:
+        for key in sorted(_WHERE):
+            if was.conv.has_attr(key) != now.conv.has_attr(key) or (
+                was.conv.has_attr(key) and not is_same_attr(was.conv, now.conv, key)
+            ):
+                yield f"{name} is computed by a convolution of another {quoted(key)}"
+        return
+    gaps = was.gaps or _pair(was.conv, "dilations")
+    if _pair(now.conv, "dilations") != gaps:
+        yield f"{name} is computed by a convolution of other gaps"
+    if was.pads not in _pads_of(now):
+        yield f"{name} is computed by a convolution that pads otherwise"
+
+
+def _first(conv: Node) -> int:
+    return 2 if conv.text_attr("data_format") == "NCHW" else 1
+
+
+def _pair(conv: Node, key: str) -> tuple[int, int]:
+    values, first = conv.ints_attr(key) or [1, 1, 1, 1], _first(conv)
+    return values[first], values[first + 1]
+
+
+def _pads_of(form: Form) -> list[Pads]:
+    """What a convolution may put around its source: with strides that depends on the size of that, which is run."""
+    conv, first = form.conv, _first(form.conv)
+    kind = conv.text_attr("padding")
+    if kind == "VALID":
+        return [((0, 0), (0, 0))]
+    if kind == "EXPLICIT":
+        listed = conv.ints_attr("explicit_paddings")
+        top, bottom, left, right = listed[2 * first : 2 * first + 4]
+        rest = listed[: 2 * first] + listed[2 * first + 4 :]
+        return [] if any(rest) else [((top, bottom), (left, right))]
+    strides, gaps = _pair(conv, "strides"), _pair(conv, "dilations")
+    ways: list[set[tuple[int, int]]] = []
+    for axis in (0, 1):
+        window = gaps[axis] * (int(form.weights.shape[axis]) - 1) + 1
+        totals = {max(window - last, 0) for last in range(1, strides[axis] + 1)}
+        ways.append({(total // 2, total - total // 2) for total in totals})
+    return [(one, other) for one in ways[0] for other in ways[1]]
+
+
+# -- forms ----------------------------------------------------------------------------------------------------
+
+
+def _form(node: Node) -> Form:
+    """What NODE is computed by. Raises NotFolded: nothing of the kind."""
+    import numpy as np
+
+    path = [node]
+    shuffled: Node | None = None
+    links: list[tuple[Node, int]] = []
+    while path[-1].op not in FILTERED:
+        at = path[-1]
+        if len(path) > _LONGEST:
+            raise NotFolded("it is a long way to a convolution")
+        if at.op == "BatchToSpaceND" and shuffled is None:
+            shuffled, slot = at, 0
+        else:
+            slot = _varying(at)
+            if shuffled is not None:
+                raise NotFolded("something is between a convolution and what shuffles it")
+            links.insert(0, (at, slot))
+        path.append(at.inputs[slot].node)
+    conv = path[-1]
+    filters = _array(conv.inputs[1])
+    if filters is None:
+        raise NotFolded("its weights are no constant")
+    count, axis, rank = _channels(conv, filters)
+    shape = [count if place == axis else 1 for place in range(rank)]
+    with np.errstate(all="ignore"):
+        zeros, ones, peak = np.zeros(shape), np.ones(shape), 0.0
+        for link, slot in links:
+            zeros, ones = _computed(link, slot, zeros), _computed(link, slot, ones)
+            peak = max(peak, float(np.abs(zeros).max(initial=0)))
+    if zeros.shape != tuple(shape) or ones.shape != tuple(shape):
+        raise NotFolded("it computes more than a number a channel")
+    factor = (ones - zeros).reshape(-1)
+    source, pads, gaps = _around(conv, shuffled, path)
+    return Form(conv, source, _by_channel(conv, filters, factor), zeros.reshape(-1), peak, pads, gaps, path)
+
+
+def _around(conv: Node, shuffled: Node | None, path: list[Node]) -> tuple[Output, Pads | None, tuple[int, int] | None]:
+    """What a convolution weighs past paddings and shuffling, and what these come to."""
+    source, gaps = conv.inputs[FILTERED[conv.op]], None
+    pads: Pads | None = None
+    if shuffled is not None:
+        there = source.node
+        if there.op != "SpaceToBatchND" or _pair(conv, "strides") != (1, 1) or _pair(conv, "dilations") != (1, 1):
+            raise NotFolded("the shuffling is of one side alone")
+        block, pad, other, crop = (_integers(read) for read in (*there.inputs[1:], *shuffled.inputs[1:]))
+        if len(block) != 2 or block != other or conv.text_attr("padding") != "VALID":
+            raise NotFolded("the shuffling is of other blocks")
+        pads = ((pad[0] - crop[0], pad[1] - crop[1]), (pad[2] - crop[2], pad[3] - crop[3]))
+        gaps = (block[0], block[1])
+        path.append(there)
+        source = there.inputs[0]
+    over = source.node
+    if over.op in ("Pad", "PadV2") and (pads or conv.text_attr("padding") == "VALID"):
+        listed, first = _integers(over.inputs[1]), _first(conv)
+        filler = _array(over.inputs[2]) if over.op == "PadV2" else None
+        if len(listed) != 8 or any(listed[: 2 * first] + listed[2 * first + 4 :]) or (filler is not None and filler):
+            return source, pads, gaps
+        top, bottom, left, right = listed[2 * first : 2 * first + 4]
+        (a, b), (c, d) = pads or ((0, 0), (0, 0))
+        path.append(over)
+        return over.inputs[0], ((a + top, b + bottom), (c + left, d + right)), gaps
+    return source, pads, gaps
+
+
+def _varying(node: Node) -> int:
+    """Which input of a node is computed, the others being constants. Raises NotFolded: none, or several are."""
+    if node.op in (*_NORMS, _GLOBAL, "BiasAdd"):
+        return 0
+    found = [slot for slot, read in enumerate(node.inputs) if _array(read) is None]
+    if node.op not in _BINARY or len(found) != 1:
+        raise NotFolded(f"{node.op} is no sum, and no factor")
+    return found[0]
+
+
+def _computed(node: Node, slot: int, value: Array) -> Array:
+    """What a node gives for VALUE."""
+    import numpy as np
+
+    parts = [value if at == slot else _array(read) for at, read in enumerate(node.inputs)]
+    if any(part is None for part in parts):
+        raise NotFolded("something that it reads is no constant")
+    given: list[Array] = [part for part in parts if part is not None]
+    if node.op in _BINARY:
+        operation = {"Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "RealDiv": np.divide}
+        out: Array = operation.get(node.op, np.add)(*given)
+        return out
+    spread = [1] * value.ndim
+    spread[1 if node.text_attr("data_format").startswith("NC") else -1] = -1
+    rest = [part.reshape(spread) for part in given[1:5]]
+    if node.op == "BiasAdd":
+        return value + rest[0]
+    if node.op == _GLOBAL:
+        mean, variance, beta, gamma = rest
+        gamma = gamma if node.setting("scale_after_normalization") else np.ones_like(gamma)
+        epsilon = node.setting("variance_epsilon")
+    else:
+        gamma, beta, mean, variance = rest
+        epsilon = node.setting("epsilon")
+        if node.setting("is_training"):
+            raise NotFolded("it is trained")
+    if not isinstance(epsilon, float) or (variance + epsilon <= 0).any():
+        raise NotFolded("a variance is not above 0")
+    normal: Array = gamma * (value - mean) / np.sqrt(variance + epsilon) + beta
+    return normal
+
+
+def _channels(conv: Node, filters: Array) -> tuple[int, int, int]:
+    """How many channels a convolution gives, along which axis, and of which rank that is."""
+    if conv.op == "MatMul":
+        return filters.shape[0 if conv.setting("transpose_b") else 1], 1, 2
+    rank = filters.ndim
+    last, other = (int(size) for size in filters.shape[:-3:-1])
+    counts = {"DepthwiseConv2dNative": last * other, "Conv2DBackpropInput": other}
+    is_second = conv.text_attr("data_format").startswith("NC")
+    return counts.get(conv.op, last), 1 if is_second else rank - 1, rank
+
+
+def _by_channel(conv: Node, filters: Array, factor: Array) -> Array:
+    """The weights of each channel times its factor."""
+    if conv.op == "DepthwiseConv2dNative":
+        out: Array = (filters.reshape(*filters.shape[:2], -1) * factor).reshape(filters.shape)
+    elif conv.op == "Conv2DBackpropInput" or (conv.op == "MatMul" and conv.setting("transpose_b")):
+        out = (filters.swapaxes(-1, -2) * factor).swapaxes(-1, -2)
+    else:
+        out = filters * factor
+    return out
+
+
+# -- constants ------------------------------------------------------------------------------------------------
+
+
+def _past(read: Output) -> Node:
+    """The node that gives what READ hands on."""
+    while read.node.op == "Identity" and read.node.inputs:
+        read = read.node.inputs[0]
+    return read.node
+
+
+def _kind(read: Output) -> str:
+    """The numpy type of a constant of floats."""
+    return "float64" if _past(read).plain_attr("dtype") == 2 else "float32"
+
+
+def _integers(read: Output) -> list[int]:
+    node = _past(read)
+    if node.op != "Const":
+        raise NotFolded("a size is no constant")
+    tensor = message("tensorflow.AttrValue").FromString(node.attr_bytes("value") or b"").tensor
+    count = 1
+    for dim in tensor.tensor_shape.dim:
+        count *= dim.size
+    wide = 8 if tensor.dtype == 9 else 4
+    held = tensor.tensor_content
+    listed = [int.from_bytes(held[at : at + wide], "little", signed=True) for at in range(0, len(held), wide)]
+    listed = listed or list(getattr(tensor, "int64_val" if tensor.dtype == 9 else "int_val"))
+    return listed + (listed[-1:] or [0]) * (count - len(listed))
+
+
+def _array(read: Output) -> Array | None:
+    """What constants of floats come to, in float64; None where something else is in it."""
+    import numpy as np
+
+    values: dict[Node, Array | None] = {}
+    stack = [read.node]
+    while stack:
+        node = stack.pop()
+        if node in values:
+            continue
+        parts = [part.node for part in node.inputs] if node.op in _ARITHMETIC else []
+        parts = parts[:1] if node.op == "Reshape" else parts
+        ahead = [part for part in parts if part not in values]
+        if len(values) + len(stack) > _LONGEST:
+            return None
+        if ahead:
+            stack += [node, *ahead]
+            continue
+        inner = [values[part] for part in parts]
+        if node.op == "Const":
+            values[node] = None if node.controls else _held(node)
+        elif node.op not in _ARITHMETIC or any(part is None for part in inner):
+            values[node] = None
+        else:
+            with np.errstate(all="ignore"):
+                values[node] = _arithmetic(node, [part for part in inner if part is not None])
+    return values[read.node] if not read.index else None
+
+
+_ARITHMETIC = _BINARY | {"Identity", "Inv", "Neg", "Reciprocal", "Reshape", "Rsqrt", "Sqrt", "Square"}
+
+
+def _arithmetic(node: Node, parts: list[Array]) -> Array:
+    import numpy as np
+
+    if node.op in _BINARY:
+        return _computed_plainly(node.op, *parts)
+    (value,) = parts
+    if node.op == "Reshape":
+        return value.reshape(_integers(node.inputs[1]))
+    if node.op in ("Rsqrt", "Sqrt"):
+        root: Array = np.sqrt(value)
+        return root if node.op == "Sqrt" else 1.0 / root
+    return {"Identity": value, "Neg": -value, "Square": value * value}.get(node.op, 1.0 / value)
+
+
+def _computed_plainly(op: str, a: Array, b: Array) -> Array:
+    if op in ("Add", "AddV2"):
+        return a + b
+    if op == "Sub":
+        return a - b
+    return a * b if op == "Mul" else a / b
+
+
+def _held(node: Node) -> Array | None:
+    """The floats of a constant, by the rules of TensorProto."""
+    import numpy as np
+
+    tensor = message("tensorflow.AttrValue").FromString(node.attr_bytes("value") or b"").tensor
+    if tensor.dtype not in (1, 2):
+        return None
+    kind = np.dtype("<f4" if tensor.dtype == 1 else "<f8")
+    shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
+    count = int(np.prod(shape, dtype=np.int64))
+    if tensor.tensor_content:
+        return np.frombuffer(tensor.tensor_content, kind).reshape(shape).astype(np.float64)
+    listed = np.array(getattr(tensor, "float_val" if tensor.dtype == 1 else "double_val"), kind)
+    filler = listed[-1:] if listed.size else np.zeros(1, kind)
+    return np.concatenate([listed, np.repeat(filler, count - listed.size)]).reshape(shape).astype(np.float64)

@@ -1,0 +1,397 @@
+"""simplify --fold-bn: what goes into what, what stays and why; what it gives is the same but for rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import graphs
+from support.drawing import Draw, below, pick
+from support.folding import (
+    conv,
+    conv_and_norm,
+    fused,
+    image,
+    ints,
+    numbers,
+    picture,
+    relu,
+    spelt_out,
+    statistics,
+    whole,
+)
+from support.graphs import FLOAT, const, function, graph, identity, library, node, placeholder, scalar, versions
+from support.running import run
+from support.v1_control_flow import while_loop
+
+from gdsurgeon.analysis.checks.check import check_edited
+from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameSites, Site
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof.accounting import check_accounted
+
+GAPS = [node("there", "SpaceToBatchND", ["x", "block", "pads"], T=FLOAT, Tblock_shape=graphs.INT32,
+             Tpaddings=graphs.INT32), whole("block", [2, 2])]  # fmt: skip
+BACK = node("back", "BatchToSpaceND", ["n", "block", "crops"], T=FLOAT, Tblock_shape=graphs.INT32, Tcrops=graphs.INT32)
+
+
+def folded(found: Graph, *outputs: str) -> EditResult:
+    """What folding alone makes of a graph; all of it is accounted for."""
+    result = simplify(found, outputs, passes=["unread"], fold_bn=True)
+    check_accounted(found, result, found.chunks())
+    assert check_edited(found) == []
+    return result
+
+
+def told(result: EditResult, label: str) -> list[str]:
+    return [text for found, text in result.told if found == label]
+
+
+def array(found: Graph, name: str) -> Any:
+    values = values_of(found[name])
+    return values.numbers(0, values.count).reshape(values.shape)
+
+
+def is_near(one: Any, other: Any) -> bool:
+    a, b = (np.asarray(value) for value in (one, other))
+    return a.shape == b.shape and bool(np.abs(a - b).max() <= 1e-5 * np.abs(a).max())
+
+
+# -- forms ----------------------------------------------------------------------------------------------------
+
+
+def test_a_fold_by_hand() -> None:
+    """(c - 1) * 3 / sqrt(3 + 1) + 0.5, where c = 2 x + 5, is 3 x + 6.5; the name of the batch norm stays."""
+    found = graph(
+        image(1), const("w", [2.0], FLOAT, (1, 1, 1, 1)), const("b", [5.0]),
+        node("c", "Conv2D", ["x", "w"], T=FLOAT, padding="SAME", strides=ints((1, 1, 1, 1))),
+        node("d", "BiasAdd", ["c", "b"], T=FLOAT), const("gamma", [3.0]), const("beta", [0.5]), const("mean", [1.0]),
+        const("variance", [3.0]),
+        node("n", "FusedBatchNormV3", ["d", "gamma", "beta", "mean", "variance"], T=FLOAT, U=FLOAT, epsilon=1.0,
+             is_training=False, _kept=True), relu("n"),
+    )  # fmt: skip
+    result = folded(found)
+    wanted = [
+        image(1), const("n/weights", [3.0], FLOAT, (1, 1, 1, 1)), const("n/bias", [6.5]),
+        node("n/Conv2D", "Conv2D", ["x", "n/weights"], T=FLOAT, padding="SAME", strides=ints((1, 1, 1, 1))),
+        node("n", "BiasAdd", ["n/Conv2D", "n/bias"], T=FLOAT, _kept=True), relu("n"),
+    ]  # fmt: skip
+    assert graphs.parsed(found) == graphs.proto(*wanted)
+    assert told(result, "folded") == ["batch norms: 1 into Conv2D"]
+    outputs, sites = result.claims
+    assert isinstance(outputs, SameOutputs)
+    assert isinstance(sites, SameSites)
+    assert sites.sites == (Site(("x",), (("n", "n"),), -1, any_rows=True),)
+    assert outputs.also == ("n",)
+    assert outputs.of_largest == sites.of_largest == 1e-4
+
+
+FORMS: dict[str, tuple[list[bytes], str, str]] = {
+    "Conv2D": ([*conv("c", "x", (3, 3, 4, 3)), *fused("n", "c", 3)], "Conv2D", "BiasAdd"),
+    "strides": ([*conv("c", "x", (3, 3, 4, 3), strides=(1, 2, 2, 1)), *fused("n", "c", 3)], "Conv2D", "BiasAdd"),
+    "groups": ([*conv("c", "x", (3, 3, 2, 6)), *fused("n", "c", 6, "FusedBatchNormV2")], "Conv2D", "BiasAdd"),
+    "depthwise": (
+        [*conv("c", "x", (3, 3, 4, 2), "DepthwiseConv2dNative"), *fused("n", "c", 8, "FusedBatchNorm")],
+        "DepthwiseConv2dNative", "BiasAdd",
+    ),
+    "bias between": (
+        [*conv("c", "x", (3, 3, 4, 3)), numbers("b", [3]), node("d", "BiasAdd", ["c", "b"], T=FLOAT),
+         *fused("n", "d", 3)],
+        "Conv2D", "BiasAdd",
+    ),
+    "sum between": (
+        [*conv("c", "x", (3, 3, 4, 3)), numbers("b", [1, 1, 1, 3]), node("d", "Add", ["b", "c"], T=FLOAT),
+         *fused("n", "d", 3)],
+        "Conv2D", "BiasAdd",
+    ),
+    "spelt out": ([*conv("c", "x", (3, 3, 4, 3)), *spelt_out("n", "c", 3)], "Conv2D", "BiasAdd"),
+    "no gamma": ([*conv("c", "x", (3, 3, 4, 3)), *spelt_out("n", "c", 3, gamma=False)], "Conv2D", "BiasAdd"),
+    "no beta": ([*conv("c", "x", (3, 3, 4, 3)), *spelt_out("n", "c", 3, beta=False)], "Conv2D", "BiasAdd"),
+    "no sum": (
+        [*conv("c", "x", (3, 3, 4, 3)), numbers("f", [3], 1, 2), node("n", "RealDiv", ["c", "f"], T=FLOAT)],
+        "", "Conv2D",
+    ),
+    "taken from": (
+        [*conv("c", "x", (3, 3, 4, 3)), scalar("f", 3), numbers("g", [3]), node("d", "Sub", ["g", "c"], T=FLOAT),
+         node("n", "Mul", ["f", "d"], T=FLOAT)], "Conv2D", "BiasAdd",
+    ),
+    "transposed": (
+        [whole("size", [2, 10, 10, 3]), numbers("w", [2, 2, 3, 4]),
+         node("c", "Conv2DBackpropInput", ["size", "w", "x"], T=FLOAT, padding="SAME", strides=ints((1, 2, 2, 1))),
+         *fused("n", "c", 3)],
+        "Conv2DBackpropInput", "BiasAdd",
+    ),
+    "product": (
+        [whole("flat", [-1, 4]), node("r", "Reshape", ["x", "flat"], T=FLOAT), numbers("w", [4, 3]),
+         node("c", "MatMul", ["r", "w"], T=FLOAT), *spelt_out("n", "c", 3)],
+        "MatMul", "BiasAdd",
+    ),
+    "product, turned": (
+        [whole("flat", [-1, 4]), node("r", "Reshape", ["x", "flat"], T=FLOAT), numbers("w", [3, 4]),
+         node("c", "MatMul", ["r", "w"], T=FLOAT, transpose_b=True), *spelt_out("n", "c", 3)],
+        "MatMul", "BiasAdd",
+    ),
+    "Conv3D": (
+        [whole("deep", [1, 2, 5, 5, 4]), node("r", "Reshape", ["x", "deep"], T=FLOAT), numbers("w", [2, 2, 2, 4, 3]),
+         node("c", "Conv3D", ["r", "w"], T=FLOAT, padding="SAME", strides=ints((1, 1, 1, 1, 1))),
+         *spelt_out("n", "c", 3)],
+        "Conv3D", "BiasAdd",
+    ),
+    "read through an Identity": (
+        [numbers("w", [3, 3, 4, 3]), identity("i", "w"),
+         node("c", "Conv2D", ["x", "i"], T=FLOAT, padding="SAME", strides=ints((1, 1, 1, 1))), *fused("n", "c", 3)],
+        "Conv2D", "BiasAdd",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("form", FORMS)
+def test_a_batch_norm_goes_into_the_weights(form: str) -> None:
+    records, op, last = FORMS[form]
+    found = graph(image(), *records, relu("n"))
+    before = graphs.written(found)
+    folded(found)
+    after = graphs.ops(found)
+    assert after["n"] == last
+    assert not any(name.startswith("Fused") for name in after.values())
+    assert after.get(f"n/{op}", "") == op
+    assert sum(kind == "Const" for kind in after.values()) <= 3
+    assert len(graphs.written(found)) < len(before) + 64
+    assert is_near(run(before, "y", x=picture()), run(found, "y", x=picture()))
+    with pytest.raises(NothingToDo):
+        folded(graphs.from_bytes(graphs.written(found)))
+
+
+def test_channels_may_be_the_second_axis() -> None:
+    """What TensorFlow runs on no CPU: the constants are those of the same model with its channels last."""
+    second = {"data_format": "NCHW"}
+    found = graph(
+        placeholder("x", FLOAT, (-1, 4, 5, 5)),
+        *conv("c", "x", (3, 3, 4, 3), **second),
+        numbers("b", [3, 1, 1]),
+        node("d", "AddV2", ["c", "b"], T=FLOAT),
+        *fused("n", "d", 3, **second),
+        relu("n"),
+    )
+    other = graph(
+        image(),
+        *conv("c", "x", (3, 3, 4, 3)),
+        numbers("b", [3, 1, 1]),
+        whole("all", [3]),
+        node("r", "Reshape", ["b", "all"], T=FLOAT),
+        node("d", "AddV2", ["c", "r"], T=FLOAT),
+        *fused("n", "d", 3),
+        relu("n"),
+    )
+    (_, sites), _ = folded(found).claims, folded(other)
+    for name in ("n/weights", "n/bias"):
+        assert (array(found, name) == array(other, name)).all()
+    assert graphs.attrs(found, "n")["data_format"].s == b"NCHW"
+    assert isinstance(sites, SameSites)
+    assert sites.sites[0].channels == 1
+
+
+def test_a_norm_of_other_channels_stays() -> None:
+    found = graph(image(4), *conv("c", "x", (3, 3, 4, 5)), *fused("n", "c", 5, data_format="NCHW"), relu("n"))
+    assert "its channels are others" in unfolded(found)
+
+
+def test_the_oldest_spelling() -> None:
+    reads = ["c", "n/mean", "n/variance", "n/beta", "n/gamma"]
+    norm = node("n", "BatchNormWithGlobalNormalization", reads, T=FLOAT, variance_epsilon=0.001,
+                scale_after_normalization=True)  # fmt: skip
+    found = graph(image(), *conv("c", "x", (3, 3, 4, 3)), *statistics("n", 3), norm, relu("n"), trailer=versions(8))
+    other = conv_and_norm()
+    folded(found)
+    folded(other)
+    for name in ("n/weights", "n/bias"):
+        assert (array(found, name) == array(other, name)).all()
+
+
+# -- what stays -----------------------------------------------------------------------------------------------
+
+
+def unfolded(found: Graph, *outputs: str) -> str:
+    """Why a batch norm stays: what the summary says of a graph that has something unread besides."""
+    before = graphs.written(found)
+    more = graphs.from_bytes(before.replace(graphs.VERSIONS, scalar("unread", 1) + graphs.VERSIONS))
+    result = folded(more, *outputs)
+    assert graphs.ops(more).get("n") in (None, graphs.ops(before)["n"])
+    (line,) = told(result, "unfolded")
+    return line
+
+
+C, N = conv("c", "x", (3, 3, 4, 3)), fused("n", "c", 3)
+STAYS = {
+    "nothing that has weights": [*fused("n", "x", 4), relu("n")],
+    "the weights are read elsewhere": [*C, *N, relu("n"), relu("c/w", "z", "Neg")],
+    "what it reads is read elsewhere": [*C, *N, relu("n"), relu("c", "z", "Neg")],
+    "a variance, with epsilon, is not above 0": [*C, *N[:3], const("n/variance", [1, -0.001, 1]), N[4], relu("n")],
+    "is there to be trained": [*C, *fused("n", "c", 3, is_training=True), relu("n")],
+    "it would overflow": [*C, const("n/gamma", [1, 3e38, 1]), *N[1:3], const("n/variance", [1, 1e-6, 1]), N[4],
+                          relu("n")],
+    "the weights would underflow": [*C, const("n/gamma", [1, 1e-38, 1]), *N[1:], relu("n")],
+    "cancels but for rounding": [*C, const("n/beta", [0, 1e6, 0]), const("n/mean", [0, 1e6, 0]),
+                                 const("n/gamma", [1, 1, 1]), const("n/variance", [0.999, 0.999, 0.999]), N[4],
+                                 relu("n")],
+    "are not finite": [*C, const("n/beta", [0, np.nan, 0]), N[0], *N[2:], relu("n")],
+    "the weights are no constant": [placeholder("c/w", FLOAT, (3, 3, 4, 3)), C[1], *N, relu("n")],
+    "its statistics are read": [*C, *N, relu("n"), relu("n:1", "z", "Neg")],
+    "an output, with its statistics": [*C, *N],
+    "waits": [*C, *N[:4], node("n", "FusedBatchNorm", ["c", "n/gamma", "n/beta", "n/mean", "n/variance", "^x"],
+                               T=FLOAT, is_training=False), relu("n")],
+    "another device": [C[0], node("c", "Conv2D", ["x", "c/w"], device="/cpu:1", T=FLOAT, padding="SAME",
+                                  strides=ints((1, 1, 1, 1))), *N, relu("n")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", STAYS)
+def test_a_batch_norm_stays(why: str) -> None:
+    assert why in unfolded(graph(image(), *STAYS[why]))
+
+
+def test_what_is_asked_for_stays() -> None:
+    assert "or is an output" in unfolded(graph(image(), *C, *N, relu("n")), "c", "y")
+    found = graph(image(), *C, *N)
+    result = folded(found, "n")
+    assert graphs.ops(found)["n"] == "BiasAdd"
+    assert isinstance(result.claims[0], SameGiven)
+    assert result.claims[0].outputs == (("n", "n"),)
+
+
+def test_what_is_no_number_a_channel_stays() -> None:
+    for shape in ((5, 1, 1), (1, 5, 5, 1), (2, 1, 1, 1)):
+        records = [*C, numbers("f", shape), node("n", "Mul", ["c", "f"], T=FLOAT), relu("n")]
+        with pytest.raises(NothingToDo):
+            folded(graph(image(), *records))
+
+
+def test_loops_and_functions_stay() -> None:
+    body = function("F", *C, *N, relu("n"))
+    call = node("call", "PartitionedCall", ["norm"], f=graphs.func("F"), Tin=graphs.dtypes(FLOAT),
+                Tout=graphs.dtypes(FLOAT))  # fmt: skip
+    two = graphs.tensor([2], FLOAT, (1, 1))
+    inner = [node(f"w/{name}", "Const", ["^w/i"], dtype=FLOAT, value=two) for name in "kf"]
+    inner += [node("w/m", "MatMul", ["w/v", "w/k"], T=FLOAT), node("w/mul", "Mul", ["w/m", "w/f"], T=FLOAT)]
+    loop = while_loop(*inner, result="w/mul")
+    pictures = placeholder("pictures", FLOAT, (-1, 5, 5, 4))
+    found = graph(
+        *loop, pictures, *conv("c", "pictures", (3, 3, 4, 3)), *fused("norm", "c", 3), call, trailer=library(body)
+    )
+    folded(found)
+    assert [graphs.ops(found)[name] for name in ("w/m", "w/mul")] == ["MatMul", "Mul"]
+    assert graphs.parsed(found).library == graphs.parsed(found.pristine()).library
+    assert graphs.ops(found)["norm"] == "BiasAdd"
+
+
+# -- paddings and gaps ----------------------------------------------------------------------------------------
+
+
+def padded(pads: Sequence[int], *after: bytes) -> Graph:
+    pad = node("p", "Pad", ["x", "pads"], T=FLOAT, Tpaddings=graphs.INT32)
+    return graph(image(), whole("pads", pads, (4, 2)), pad, *after, relu("n"))
+
+
+PADS = {
+    "SAME": padded([0, 0, 1, 1, 1, 1, 0, 0], *conv("n", "p", (3, 3, 4, 3), padding="VALID")),
+    "SAME, by the size": padded(
+        [0, 0, 1, 1, 1, 1, 0, 0], *conv("n", "p", (3, 3, 4, 3), padding="VALID", strides=(1, 2, 2, 1))
+    ),
+    "EXPLICIT": padded([0, 0, 2, 1, 0, 3, 0, 0], *conv("n", "p", (3, 3, 4, 3), padding="VALID")),
+    "EXPLICIT, depthwise": padded(
+        [0, 0, 2, 2, 2, 2, 0, 0], *conv("n", "p", (3, 3, 4, 2), "DepthwiseConv2dNative", padding="VALID")
+    ),
+    "VALID": padded([0] * 8, *conv("n", "p", (3, 3, 4, 3), padding="VALID")),
+    "EXPLICIT, with a batch norm": padded(
+        [0, 0, 2, 1, 1, 1, 0, 0], *conv("c", "p", (3, 3, 4, 3), padding="VALID"), *fused("n", "c", 3)
+    ),
+    "SAME, gaps": graph(
+        image(side=6), whole("pads", [2, 2, 2, 2], (2, 2)), whole("crops", [0] * 4, (2, 2)), *GAPS,
+        *conv("n", "there", (3, 3, 4, 3), padding="VALID"), BACK, relu("back"),
+    ),
+    "EXPLICIT, gaps": graph(
+        image(side=6), whole("pads", [1, 3, 3, 1], (2, 2)), whole("crops", [0, 1, 1, 0], (2, 2)), *GAPS,
+        *conv("n", "there", (3, 3, 4, 3), padding="VALID"), BACK, relu("back"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("form", PADS)
+def test_paddings_and_gaps_go_into_a_convolution(form: str) -> None:
+    found = PADS[form]
+    before = graphs.written(found)
+    folded(found)
+    (window,) = [name for name, op in graphs.ops(found).items() if "Conv" in op]
+    assert graphs.attrs(found, window)["padding"].s.decode() == form.split(",")[0]
+    fed = picture(side=6 if "gaps" in form else 5)
+    assert is_near(run(before, "y", x=fed), run(found, "y", x=fed))
+
+
+def test_paddings_stay_where_a_convolution_does_not_do_the_same() -> None:
+    twice = [*conv("n", "p", (3, 3, 4, 3))]
+    assert "the convolution pads, too" in told(_with_unread(padded([0, 0, 1, 1, 1, 1, 0, 0], *twice)), "unfolded")[0]
+    deep = conv("n", "p", (3, 3, 5, 3), padding="VALID")
+    line = told(_with_unread(padded([0, 0, 1, 1, 1, 1, 0, 1], *deep)), "unfolded")[0]
+    assert "no constant of the height and the width" in line
+    gaps = [image(side=6), whole("pads", [2, 2, 2, 2], (2, 2)), whole("crops", [0] * 4, (2, 2)), *GAPS]
+    deeply = conv("n", "there", (3, 3, 4, 1), "DepthwiseConv2dNative", padding="VALID")
+    assert "on every CPU" in told(_with_unread(graph(*gaps, *deeply, BACK, relu("back"))), "unfolded")[0]
+
+
+def _with_unread(found: Graph) -> EditResult:
+    before = graphs.written(found)
+    return folded(graphs.from_bytes(before.replace(graphs.VERSIONS, scalar("unread", 1) + graphs.VERSIONS)))
+
+
+# -- random chains --------------------------------------------------------------------------------------------
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> bytes:
+    """Convolutions of every kind with batch norms of every spelling, a Relu or none between them."""
+    records, at, channels = [image()], "x", 4
+    for i in range(draw(below(2)) + 1):
+        made, at, channels = _block(draw, f"b{i}", at, channels)
+        records += made
+    return graphs.graph_bytes(*records, relu(at))
+
+
+def _block(draw: Draw, name: str, at: str, channels: int) -> tuple[list[bytes], str, int]:
+    kind = pick(draw, ("Conv2D", "DepthwiseConv2dNative", "groups"))
+    count = draw(below(3)) + 1
+    given = {"DepthwiseConv2dNative": channels, "groups": 1}.get(kind, channels)
+    last = channels * count if kind == "groups" else count
+    op = "Conv2D" if kind == "groups" else kind
+    records = conv(f"{name}/c", at, (2, 3, given, last), op, strides=pick(draw, ((1, 1, 1, 1), (1, 2, 2, 1))))
+    channels = channels * count if kind != "Conv2D" else count
+    at = f"{name}/c"
+    if draw(below(2)):
+        records += [numbers(f"{name}/b", [channels]), node(f"{name}/d", "BiasAdd", [at, f"{name}/b"], T=FLOAT)]
+        at = f"{name}/d"
+    spelling = draw(below(4))
+    if spelling < 2:
+        records += fused(f"{name}/n", at, channels, pick(draw, ("FusedBatchNorm", "FusedBatchNormV3")))
+    elif spelling < 3:
+        records += spelt_out(f"{name}/n", at, channels, gamma=bool(draw(below(2))), beta=bool(draw(below(2))))
+    else:
+        records += [numbers(f"{name}/f", [channels]), node(f"{name}/n", "Mul", [f"{name}/f", at], T=FLOAT)]
+    end = pick(draw, ("Relu", "Relu6", ""))
+    return ([*records, relu(f"{name}/n", name, end)], name, channels) if end else (records, f"{name}/n", channels)
+
+
+@pytest.mark.tensorflow
+@settings(max_examples=25)
+@given(chains())
+def test_random_chains_give_what_they_gave(data: bytes) -> None:
+    found = graphs.from_bytes(data)
+    folded(found)
+    assert not {"Mul", "FusedBatchNorm", "FusedBatchNormV3"} & {*graphs.ops(found).values()}
+    assert is_near(run(data, "y", x=picture()), run(found, "y", x=picture()))

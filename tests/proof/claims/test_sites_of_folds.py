@@ -1,0 +1,116 @@
+"""Folds are proven where they are: a channel that is 1 % wrong is found, however little of it an output shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from support import graphs
+from support.folding import conv, fused, image, numbers, relu, spelt_out, whole
+from support.graphs import FLOAT, const, graph_bytes, node
+
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import ValidationError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.proof import Proof, agrees, part_of_largest
+from gdsurgeon.proof.prove import prove
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.trial import EDITED, ORIGINAL
+from gdsurgeon.runtime.compare import compare
+from gdsurgeon.runtime.tensor import from_numpy
+from gdsurgeon.view.summary import proof_entries
+
+SMALL = const("n/gamma", [1.0, 1e-6, 1.0, 1e-3], FLOAT)
+"""Factors of channels, of which two are next to nothing beside the others."""
+MODELS = {
+    # What leaves the batch norm is cut off at 0 and 6, and one number is made of all of it.
+    "Conv2D": graph_bytes(
+        image(), *conv("c", "x", (3, 3, 4, 4)), SMALL, *fused("n", "c", 4)[1:], relu("n", "r", "Relu6"),
+        whole("axes", [1, 2, 3]), node("y", "Mean", ["r", "axes"], T=FLOAT, Tidx=graphs.INT32),
+    ),
+    "DepthwiseConv2dNative": graph_bytes(
+        image(2), *conv("c", "x", (2, 2, 2, 2), "DepthwiseConv2dNative"), SMALL, *spelt_out("n", "c", 4)[1:],
+        relu("n", "r"), *conv("e", "r", (1, 1, 4, 1)), relu("e"),
+    ),
+    "MatMul": graph_bytes(
+        image(), whole("flat", [-1, 100]), node("f", "Reshape", ["x", "flat"], T=FLOAT), numbers("w", [100, 4]),
+        node("c", "MatMul", ["f", "w"], T=FLOAT), SMALL, *spelt_out("n", "c", 4)[1:], relu("n", "r", "Softmax"),
+        relu("r"),
+    ),
+}  # fmt: skip
+
+
+def wrong_by_a_part(data: bytes, name: str, channel: int) -> bytes:
+    """The model with a channel of the constant NAME 1 % too large."""
+    found = graphs.parsed(data)
+    (held,) = [each for each in found.node if each.name == name]
+    tensor = held.attr["value"].tensor
+    values = np.frombuffer(tensor.tensor_content, np.float32).copy()
+    sizes = [dim.size for dim in tensor.tensor_shape.dim]
+    shaped = values.reshape(-1, 4) if len(sizes) > 1 else values.reshape(1, 4)
+    shaped[:, channel] *= 1.01
+    tensor.tensor_content = values.tobytes()
+    out: bytes = found.SerializeToString()
+    return out
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[Executor]:
+    with Executor(Settings(samples=1)) as found:
+        yield found
+
+
+def proven(executor: Executor, model: str, name: str = "", channel: int = 0) -> Proof:
+    """The proof of a fold, of which a channel of the constant NAME has been made wrong where TensorFlow has it."""
+    found = from_bytes(MODELS[model])
+    change = edited(found, simplify(found, passes=["unread"], fold_bn=True))
+    data = graphs.written(found)
+    executor.load_source(ORIGINAL, change.before)
+    executor.load_bytes(EDITED, wrong_by_a_part(data, name, channel) if name else data)
+    return prove(executor, change, Overrides())
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("model", MODELS)
+def test_a_right_fold_is_proven_and_each_wrong_channel_found(executor: Executor, model: str) -> None:
+    proof = proven(executor, model)
+    assert proof.largest_part < 1e-5
+    assert "n, large numbers" in [output.after for output in proof.compared]
+    for name in ("n/weights", "n/bias"):
+        for channel in range(4):
+            with pytest.raises(ValidationError, match="differs"):
+                proven(executor, model, name, channel)
+
+
+@pytest.mark.tensorflow
+def test_outputs_do_not_show_it(executor: Executor) -> None:
+    """Why each place is run by itself: the outputs are within what is allowed, and so is the place, beside its sums."""
+    with pytest.raises(ValidationError) as error:
+        proven(executor, "Conv2D", "n/weights", 1)
+    assert [line.partition(":")[0] for line in error.value.details] == ["n, large numbers"]
+
+
+@pytest.mark.tensorflow
+def test_the_proof_says_how(executor: Executor) -> None:
+    ((_, text),) = [entry for entry in proof_entries(proven(executor, "Conv2D")) if entry[0] == "proven"]
+    assert "edited = original at each site by itself, on any numbers from -32 to 32 and on large ones" in text
+    assert "of the largest element of its tensor (allowed was 0.0001)" in text
+
+
+def test_each_channel_is_held_against_its_own_largest() -> None:
+    a = np.array([[100.0, 0.01], [1.0, 0.001]], np.float32)
+    b = a.copy()
+    b[1, 1] = 0.00101
+    one, other = from_numpy(a), from_numpy(b)
+    assert part_of_largest(compare(one, other)) == pytest.approx(1e-7, rel=1e-2)
+    for axis in (-1, 1):
+        assert part_of_largest(compare(one, other, channels=axis)) == pytest.approx(1e-3, rel=1e-2)
+    assert part_of_largest(compare(one, one, channels=-1)) == 0.0
+    for odd in (np.inf, np.nan):
+        found = compare(one, from_numpy(np.full_like(a, odd)), channels=-1)
+        assert not agrees(found, 0.0, 0.0, 1.0)
+    assert compare(from_numpy(a[0]), from_numpy(b[1]), channels=1).channel_part is None

@@ -1,0 +1,108 @@
+"""Small models with batch norms, for tests of what is folded into what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
+
+SIDE = 5
+
+
+def numbers(name: str, shape: Sequence[int], low: float = -1.0, high: float = 1.0) -> bytes:
+    """A constant of random numbers between LOW and HIGH, others for each name."""
+    chance = np.random.default_rng(sum(name.encode()))
+    return const(name, chance.uniform(low, high, shape).reshape(-1).tolist(), FLOAT, shape)
+
+
+def statistics(name: str, count: int) -> list[bytes]:
+    """What a batch norm of COUNT channels reads."""
+    return [
+        numbers(f"{name}/gamma", [count], 0.5, 1.5),
+        numbers(f"{name}/beta", [count]),
+        numbers(f"{name}/mean", [count]),
+        numbers(f"{name}/variance", [count], 0.2, 2.0),
+    ]
+
+
+def fused(name: str, source: str, count: int, op: str = "FusedBatchNormV3", **attrs: Any) -> list[bytes]:
+    """A fused batch norm of what SOURCE gives."""
+    reads = [source, *(f"{name}/{part}" for part in ("gamma", "beta", "mean", "variance"))]
+    types = {} if op == "FusedBatchNorm" else {"U": FLOAT}
+    given = {"T": FLOAT, **types, "epsilon": 0.001, "is_training": False, **attrs}
+    return [*statistics(name, count), node(name, op, reads, **given)]
+
+
+def spelt_out(name: str, source: str, count: int, *, gamma: bool = True, beta: bool = True) -> list[bytes]:
+    """A batch norm as tf.nn.batch_normalization and Keras spell it."""
+    records = statistics(name, count)
+    made = [
+        node(f"{name}/sum", "AddV2", [f"{name}/variance", f"{name}/epsilon"], T=FLOAT),
+        scalar(f"{name}/epsilon", 0.001),
+        node(f"{name}/root", "Rsqrt", [f"{name}/sum"], T=FLOAT),
+    ]
+    factor = f"{name}/root"
+    if gamma:
+        made.append(node(f"{name}/mul", "Mul", [factor, f"{name}/gamma"], T=FLOAT))
+        factor = f"{name}/mul"
+    made += [
+        node(f"{name}/mul_1", "Mul", [source, factor], T=FLOAT),
+        node(f"{name}/mul_2", "Mul", [f"{name}/mean", factor], T=FLOAT),
+    ]
+    if beta:
+        made.append(node(f"{name}/sub", "Sub", [f"{name}/beta", f"{name}/mul_2"], T=FLOAT))
+        return [*records, *made, node(name, "AddV2", [f"{name}/mul_1", f"{name}/sub"], T=FLOAT)]
+    return [*records, *made, node(name, "Sub", [f"{name}/mul_1", f"{name}/mul_2"], T=FLOAT)]
+
+
+def conv(
+    name: str,
+    source: str,
+    shape: Sequence[int],
+    op: str = "Conv2D",
+    *,
+    padding: str = "SAME",
+    strides: Sequence[int] = (1, 1, 1, 1),
+    **attrs: Any,
+) -> list[bytes]:
+    """A convolution, with its weights."""
+    listed = ints(strides)
+    return [
+        numbers(f"{name}/w", shape),
+        node(name, op, [source, f"{name}/w"], T=FLOAT, padding=padding, strides=listed, **attrs),
+    ]
+
+
+def ints(values: Sequence[int]) -> bytes:
+    """An AttrValue that holds a list of ints."""
+    from gdsurgeon.graph.attrs import ints_value
+
+    return ints_value(values).SerializeToString()
+
+
+def whole(name: str, values: Sequence[int], shape: Sequence[int] | None = None) -> bytes:
+    """A constant of integers."""
+    return const(name, values, INT32, shape)
+
+
+def image(channels: int = 4, side: int = SIDE) -> bytes:
+    """An input of pictures."""
+    return placeholder("x", FLOAT, (-1, side, side, channels))
+
+
+def relu(source: str, name: str = "y", op: str = "Relu") -> bytes:
+    """What stands at the end."""
+    return node(name, op, [source], T=FLOAT)
+
+
+def picture(channels: int = 4, side: int = SIDE, rows: int = 2) -> Any:
+    """A value for `image`."""
+    return np.random.default_rng(5).normal(size=(rows, side, side, channels)).astype(np.float32)
+
+
+def conv_and_norm(count: int = 3) -> Any:
+    """The plainest of all models."""
+    return graph(image(), *conv("c", "x", (3, 3, 4, count)), *fused("n", "c", count), relu("n"))
