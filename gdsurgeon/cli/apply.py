@@ -9,7 +9,7 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.options import edit_options
-from gdsurgeon.errors import UsageError
+from gdsurgeon.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -72,4 +72,8 @@ def command(
         terminal.summary([f"{edits.name}  {len(instructions)} edit{'s' * (len(instructions) != 1)}, nothing wrong"])
         return
     request.prove_each = prove_each
-    run_edit("apply", request, instructions)
+    try:
+        run_edit("apply", request, instructions)
+    except InputError as error:
+        error.advice = tuple("repair-first" if code == "repair" else code for code in error.advice)
+        raise

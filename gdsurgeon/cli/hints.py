@@ -117,6 +117,7 @@ HINTS: Mapping[str, str] = {
     "remove-signature": "gdsurgeon signature {model} --remove {key} -o OUT removes it",
     "rename-keys": "checkpoint {prefix} --rename OLD=NEW has tensors called as the model wants them",
     "repair": "--validate none lets an edit through that repairs it",
+    "repair-first": "repair, as the first line of the script, mends what it can",
     "replace-model": "-i replaces MODEL",
     "replace-path": "-o PATH replaces PATH",
     "say-raw": "--raw 'TYPE[SHAPE]' says it",

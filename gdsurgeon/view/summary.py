@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Outcome
     from gdsurgeon.proof.change import Step
     from gdsurgeon.proof.models.coverage import Coverage
-    from gdsurgeon.proof.proof import MemoryUse, OutputProof, Proof, Timing
+    from gdsurgeon.proof.proof import MemoryUse, OutputProof, Piece, Proof, Timing
 
 MOST_LINES = 8
 """Outputs, renames and the like that are shown one a line; of the others the number is said."""
@@ -134,9 +134,11 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
         yield "proven", f"it loads ({proof.runtime}, {proof.seconds:.1f} s); not run"
         yield from _elsewhere(proof)
         return
-    if proof.feeds:
-        yield "fed", listed((f"{printable(n)} {t}" for n, t in proof.feeds.items()), 4)
-    yield from _outputs(proof)
+    last = proof.pieces[-1].proof if proof.pieces else proof
+    if last.feeds:
+        yield "fed", listed((f"{printable(n)} {t}" for n, t in last.feeds.items()), 4)
+    yield from _outputs(proof.pieces[:-1], last)
+    yield from left_out(proof)
     if proof.chance:
         yield "random", chance(proof)
     if proof.coverage is not None:
@@ -158,17 +160,15 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     yield from _elsewhere(proof)
 
 
-def _outputs(proof: Proof) -> Iterator[tuple[str, str]]:
-    """What was returned: by the result, and by what was between where it was not compared."""
-    found: list[tuple[str, OutputProof]] = []
-    for called, piece in proof.pieces[:-1]:
-        found += [(f"{printable(called)}, ", output) for output in piece.outputs if output.comparison is None]
-    found += [("", output) for output in (proof.pieces[-1].proof if proof.pieces else proof).outputs]
+def _outputs(earlier: Sequence[Piece], last: Proof) -> Iterator[tuple[str, str]]:
+    """What the result returned, proven in the LAST piece; of EARLIER ones what was not compared."""
+    between = [(f"{printable(p.called)}, ", o) for p in earlier for o in p.proof.outputs if o.comparison is None]
+    found = [*between, *(("", output) for output in last.outputs)]
     for place, output in found[:MOST_LINES]:
         line = returned(output)
         line += f"  ({place}not compared: {printable(output.reason)})" if output.comparison is None else ""
         yield ("behind" if output.inside else "returned"), line
-    yield from left_out(proof, len(found))
+    yield from more_outputs(len(found))
 
 
 def _shown(proof: Proof) -> str:
@@ -224,10 +224,14 @@ def _not(missing: list[str]) -> str:
     return f"; not {listed(map(printable, missing), 3)}" if missing else ""
 
 
-def left_out(proof: Proof, count: int) -> Iterator[tuple[str, str]]:
-    """The outputs that are not listed, of COUNT, and those that were not run."""
+def more_outputs(count: int) -> Iterator[tuple[str, str]]:
+    """How many outputs are not listed, of COUNT."""
     if count > MOST_LINES:
         yield "returned", f"and {counted(count - MOST_LINES, 'output')} more"
+
+
+def left_out(proof: Proof) -> Iterator[tuple[str, str]]:
+    """The outputs that were not run."""
     for name, reason in proof.skipped[:3]:
         yield "not run", f"{printable(name)}: {printable(reason)}"
     if len(proof.skipped) > 3:

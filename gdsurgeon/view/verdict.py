@@ -18,6 +18,7 @@ from gdsurgeon.view.summary import (
     compared_counts,
     equality,
     left_out,
+    more_outputs,
     proven_counts,
     reached,
     returned,
@@ -81,7 +82,8 @@ def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iter
         yield "fed", f"and {counted(len(proof.feeds) - MOST_LINES, 'input')} more"
     for output in proof.outputs[:MOST_LINES]:
         yield ("behind" if output.inside else "returned"), _returned(output, verdict.statistics.get(output.after))
-    yield from left_out(proof, len(proof.outputs))
+    yield from more_outputs(len(proof.outputs))
+    yield from left_out(proof)
     if proof.chance:
         yield "random", chance(proof, two=verdict.request.other is not None or bool(verdict.request.devices))
     yield _conclusion(verdict, proof, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support import graphs
 from support.commands import FILES, MODEL, QUICK
 from support.desk import Desk, check_refused
 from support.shipped import Shipped
@@ -54,6 +55,30 @@ def test_a_name_that_came_back_is_a_node(files: Desk) -> None:
     lines = ("rename scores=a", "rename keep_prob=scores", "rename scores=b", "rename scores=c")
     said = "there is no node 'scores' any more: line 3 renamed it to 'b'"
     check_refused(files, 4, ("s.gds:4: ", said), "apply", MODEL, script(files, *lines), *QUICK)
+
+
+OLD = graphs.graph_bytes(
+    graphs.placeholder("x", shape=(2,)), graphs.const("v", [1.0, 2.0]), graphs.identity("y", "a"),
+    graphs.node("a", "AssignAdd", ["v", "x"], T=graphs.FLOAT),
+)  # fmt: skip
+DOUBLED = graphs.graph_bytes(
+    graphs.placeholder("x", shape=(2,)), graphs.const("c", [1.0]), graphs.add("y", "x", "c"),
+    graphs.const("c", [1.0]), graphs.add("z", "x", "c"),
+)  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("broken", [OLD, DOUBLED])
+def test_a_broken_model_is_repaired_by_the_first_line(broken: bytes, desk: Desk) -> None:
+    desk.put("old.pb", broken)
+    ran = desk.run("apply", "old.pb", script(desk, "repair", "rename x=image", "rename y=sum"), "-o", "out.pb")
+    assert ran.code == 0, ran.err
+    assert "edited(x) = original(x) under the new names" in ran.err
+    for number, line in enumerate((["repair"], ["rename", "x=image"], ["rename", "y=sum"])):
+        assert desk.run(line[0], f"{number}.pb" if number else "old.pb", *line[1:], "-o", f"{number + 1}.pb").code == 0
+    assert desk.files()["out.pb"] == desk.files()["3.pb"]
+    hint = "Hint: repair, as the first line of the script, mends what it can\n"
+    check_refused(desk, 3, ("old.pb is broken", hint), "apply", "old.pb", script(desk, "rename x=a", "repair"))
 
 
 UNDONE = (
