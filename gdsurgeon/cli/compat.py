@@ -40,9 +40,9 @@ def command(
     """Make a file that an older TensorFlow takes, with the older forms of what that does not know.
 
     Attrs that have the default of later releases go, ops become older forms that give the same; what has none is
-    refused, all of it at once. In functions, too. Proven by running: the outputs are bit-identical, or within --rtol
-    and --atol; and every node is held against what the release itself says of its ops. --run-in has the release itself
-    run the result, in a process of its own, on the same feeds.
+    refused, all of it at once. In functions, too. Proven by running: the outputs are bit-identical, within what the
+    older forms round, or within --rtol and --atol; and every node is held against what the release itself says of its
+    ops. --run-in has the release itself run the result, in a process of its own, on the same feeds.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def command(
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.compat import compat
 
-    run_edit("compat", request, lambda graph: compat(graph, target, rtol=rtol or 0.0, atol=atol or 0.0))
+    run_edit("compat", request, lambda graph: compat(graph, target, rtol=rtol, atol=atol))
 
 
 def _check(request: Request, target: str) -> None:

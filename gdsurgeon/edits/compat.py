@@ -11,7 +11,19 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.older import arithmetic, arrays, attrs, broadcasting, contraction, images, kernels, lists
+from gdsurgeon.edits.older import (
+    arithmetic,
+    arrays,
+    attrs,
+    broadcasting,
+    contraction,
+    images,
+    kernels,
+    lists,
+    padding,
+    resizing,
+    texts,
+)
 from gdsurgeon.edits.older.control_flow import is_wanting, lower
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.edits.older.site import Places, Rule, Site
@@ -29,7 +41,7 @@ from gdsurgeon.wire.write import ChunkSource
 
 RULES: dict[str, Rule] = {
     rule.op: rule
-    for family in (arithmetic, arrays, attrs, broadcasting, contraction, images, kernels)
+    for family in (arithmetic, arrays, attrs, broadcasting, contraction, images, kernels, padding, resizing, texts)
     for rule in family.RULES
 }
 """The older forms that there are, by the op that they replace."""
@@ -38,7 +50,7 @@ MOST_STEPS = 8
 
 
 @edit
-def compat(graph: Graph, target: str, *, rtol: float = 0.0, atol: float = 0.0) -> EditResult:
+def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float | None = None) -> EditResult:
     """Makes a graph one that the release TARGET of TensorFlow takes, and that gives what it gave.
 
     Attrs that TARGET has not got go where they have the default of the newest release, ops become older forms where
@@ -47,7 +59,8 @@ def compat(graph: Graph, target: str, *, rtol: float = 0.0, atol: float = 0.0) -
     Args:
         graph: changed in place.
         target: a release, ``1.15`` or ``1.15.5``.
-        rtol, atol: by how much the outputs may differ; by default not by a bit.
+        rtol, atol: by how much the outputs may differ; by default by what the older forms do (`Rule.tolerance`), which
+            is not by a bit for nearly all of them.
 
     Raises:
         EditError: there is no such release, or something has no older form; all of it is in the details, and the graph
@@ -60,7 +73,9 @@ def compat(graph: Graph, target: str, *, rtol: float = 0.0, atol: float = 0.0) -
     work.carry_out()
     if not graph.is_changed:
         raise NothingToDo(f"nothing would change: TensorFlow {wanted.name} knows all of it")
-    return work.result(SameOutputs(rtol, atol, as_written=bool(work.bodies) or work.lowered))
+    if rtol is None and atol is None:
+        rtol = atol = work.tolerance
+    return work.result(SameOutputs(rtol or 0.0, atol or 0.0, as_written=bool(work.bodies) or work.lowered))
 
 
 def known_release(target: str) -> Release:
@@ -90,6 +105,7 @@ class _Work:
     Attributes:
         bodies: the functions that were changed, by name.
         lowered: whether loops, conditionals and calls of functions were put in the place of their nodes.
+        tolerance: by how much the older forms that were taken may be off.
     """
 
     def __init__(self, graph: Graph, wanted: Release) -> None:
@@ -102,6 +118,7 @@ class _Work:
         self._dropped: Counter[str] = Counter()
         self._notes: dict[str, None] = {}
         self.lowered = False
+        self.tolerance = 0.0
         self._functions = [function.signature.name for function in graph.functions]
         self._reasons: list[str] = []
         self._refused: dict[tuple[str, str], str] = {}  # by function and node
@@ -165,6 +182,7 @@ class _Work:
                 self._refused[function, node.name] = why
                 return
             self._replaced[f"{old}  ->  {rule.to}"] += 1
+            self.tolerance = max(self.tolerance, rule.tolerance)
 
     def _takes_all(self, op: str) -> bool:
         """Whether what the release takes of OP is what the newest takes."""

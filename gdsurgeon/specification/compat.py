@@ -15,6 +15,7 @@ from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
@@ -38,10 +39,19 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "NonMaxSuppressionV3": ("GatherV2",),
     "NonMaxSuppressionV4": ("NonMaxSuppressionV3", "GatherV2"),
     "NonMaxSuppressionV5": ("NonMaxSuppressionV3", "GatherV2"),
+    "ParseExampleV2": ("ParseExample",),
+    "RegexFullMatch": ("LogicalAnd",),
     "SelectV2": ("Select",),
     "Softmax": ("Reshape",),
+    "StatelessCase": ("Case",),
+    "StaticRegexFullMatch": ("RegexFullMatch", "LogicalAnd"),
+    "StaticRegexReplace": ("RegexReplace",),
 }
 """What a node may become that the release has not got."""
+MIDDLES: Mapping[str, tuple[str, ...]] = {"ResizeBilinear": ("Add",), "ResizeNearestNeighbor": ("GatherV2",)}
+"""The same of ops that the release has without half_pixel_centers, where that is true."""
+PADS = {"Conv2D": "Pad", "DepthwiseConv2dNative": "Pad", "MaxPool": "PadV2"}
+"""What stands in front of an op that pads by explicit_paddings, where the release has it without."""
 LISTS: Mapping[str, tuple[str, ...]] = {
     "TensorListFromTensor": ("TensorArrayScatterV3",),
     "TensorListGetItem": ("TensorArrayReadV3", "Identity"),
@@ -51,12 +61,17 @@ LISTS: Mapping[str, tuple[str, ...]] = {
     "TensorListStack": ("TensorArrayGatherV3", "ExpandDims"),
 }
 """What lists of tensors may become, all of them, where the release has not got one such op, or has it otherwise."""
-CALLING = frozenset(("If", "PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile", "While"))
+BRANCHING = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))
+CALLING = BRANCHING | {"PartitionedCall", "StatefulPartitionedCall", "StatelessWhile", "While"}
 """What is put in the place of its node where the release has not got one of them."""
 HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
 """What can stand there under the name of such a node, with what that gave."""
 ROUND = frozenset(("Enter", "Exit", "Merge", "NextIteration", "Switch"))
-OTHER_INPUTS = frozenset(("Tile", "NoOp", "GatherV2", "Maximum", "NonMaxSuppressionV3", "Transpose"))
+OTHER_INPUTS = frozenset(
+    """
+    GatherV2 Maximum NoOp NonMaxSuppressionV3 ParseExample Tile Transpose
+""".split()
+)
 """The ops that older forms end in and that read more or less than what they stand for."""
 UNSAID = {"Equal": "incompatible_shape_error", "NotEqual": "incompatible_shape_error"}
 UNSAID |= {"TensorArrayV3": "identical_element_shapes", "VarHandleOp": "debug_name"}
@@ -66,7 +81,9 @@ UNREAD = frozenset(("tensor", "func", "list(func)"))
 UNSAID_OF_CALLS = frozenset(("output_shapes", "parallel_iterations", "config", "config_proto", "executor_type"))
 
 
-def violations(comparison: Comparison, target: str, rtol: float = 0.0, atol: float = 0.0) -> Iterator[str]:
+def violations(
+    comparison: Comparison, target: str, rtol: float | None = None, atol: float | None = None
+) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     del rtol, atol  # of the proof
     wanted = release(target)
@@ -87,11 +104,11 @@ def violations(comparison: Comparison, target: str, rtol: float = 0.0, atol: flo
         intent.beside["versions"] = comparison.facts.beside["versions"][1]
     for name in lowered:
         yield from _wrong_results(before[name], after.find(name), lowered)
+    yield from _wrong_inputs(comparison, wanted)
     yield from audit(comparison, intent)
     for name, inside in comparison.inside.items():
-        yield from (
-            f"in the function {quoted(name)} {line}" for line in audit(inside, _node_intent(inside, wanted, set()))
-        )
+        lines = [*audit(inside, _node_intent(inside, wanted, set())), *_wrong_inputs(inside, wanted)]
+        yield from (f"in the function {quoted(name)} {line}" for line in lines)
 
 
 def _versions(before: Graph, after: Graph, wanted: Release) -> Iterator[str]:
@@ -124,7 +141,8 @@ def _has_other_lists(ops: Iterable[str], wanted: Release) -> bool:
 def _lowered(before: Graph, wanted: Release) -> set[str]:
     """The nodes in whose place their functions' nodes are: all that call, where the release has not got one such op."""
     ops = _ops_of(before)
-    if all(wanted.op_def(op) is not None for op in ops & CALLING) and not _has_other_lists(ops, wanted):
+    called = {"Case" if op == "StatelessCase" else op for op in ops & CALLING}  # which becomes one
+    if all(wanted.op_def(op) is not None for op in called) and not _has_other_lists(ops, wanted):
         return set()
     nodes = calling_nodes(before)
     return {node.name for node in nodes if node.op in CALLING or node.op in before.functions}
@@ -136,6 +154,7 @@ def _node_intent(comparison: Comparison, wanted: Release, lowered: set[str]) -> 
     before, after = comparison.before, comparison.after
     lists = _has_other_lists(_ops_of(before), wanted)
     becoming = {name for name, altered in facts.altered.items() if "op" in altered} | lowered
+    becoming |= {name for name in facts.altered if _is_padded(before[name], wanted)}
     added = {name for name in facts.added if _scopes(name) & becoming}
     kept = {name for name in lowered if name in after and after[name].op in HANDS_ON and "op" in facts.altered[name]}
     intent.added = [*sorted(added), *kept]
@@ -169,9 +188,9 @@ def _wrong_results(old: Node, new: Node | None, lowered: set[str]) -> Iterator[s
     lost = {control.name for control in old.controls} - lowered - {control.name for control in new.controls}
     yield from (f"{where} no longer waits for {quoted(name)}" for name in sorted(lost))
     for index, read in enumerate(new.inputs):
-        if old.op in ("If", "StatelessIf"):
-            if read.node.op != "Merge" or read.index:
-                yield f"{where} reads {quoted(read.name)} for what comes of both branches"
+        if old.op in BRANCHING:
+            if read.node.op != "Merge" or read.index or len(read.node.inputs) != _branches(old):
+                yield f"{where} reads {quoted(read.name)} for what comes of its branches"
             continue
         at, way = read, []
         while at.node.op in ("Exit", "Switch", "Merge", "Enter") and at.index == 0:
@@ -180,6 +199,61 @@ def _wrong_results(old: Node, new: Node | None, lowered: set[str]) -> Iterator[s
         begins = old.inputs[index]
         if way != ["Exit", "Switch", "Merge", "Enter"] or (begins.node.name not in lowered and at.name != begins.name):
             yield f"{where} reads {quoted(read.name)}, which does not go round from {quoted(begins.name)}"
+
+
+def _branches(node: Node) -> int:
+    """How many branches a conditional has."""
+    value = node.attr("branches")
+    return 2 if value is None else len(value.list.func)
+
+
+def _is_padded(node: Node, wanted: Release) -> bool:
+    """Whether a node pads by explicit_paddings, of which the release knows nothing."""
+    definition = wanted.op_def(node.op)
+    is_unknown = definition is not None and "explicit_paddings" not in definition.attrs
+    return node.op in PADS and is_unknown and node.text_attr("padding") == "EXPLICIT"
+
+
+def _wrong_inputs(comparison: Comparison, wanted: Release) -> Iterator[str]:
+    """What is wrong with what nodes read that are to read something else."""
+    for name in comparison.facts.altered:
+        old, new = comparison.before[name], comparison.after[name]
+        if _is_padded(old, wanted) and not _pads(old, new):
+            yield f"{quoted(name)} does not read what it read, padded by its explicit_paddings"
+        if (old.op, new.op) == ("ParseExampleV2", "ParseExample") and not _parses(old, new):
+            yield f"{quoted(name)} does not parse by the keys and the defaults by which it parsed"
+
+
+def _pads(old: Node, new: Node) -> bool:
+    """Whether a node that pads nothing reads what another read, padded as that was to pad it."""
+    pad, *others = new.inputs
+    given = [read.name for read in pad.node.inputs]
+    names = [read.name for read in old.inputs]
+    if pad.node.op != PADS[old.op] or given[0] != names[0] or [read.name for read in others] != names[1:]:
+        return False
+    amounts = constant(pad.node.inputs[1].node)
+    filling = constant(pad.node.inputs[2].node) if pad.node.op == "PadV2" else None
+    is_least = filling is None or filling.values in (
+        [float("-inf")],
+        [0],
+        [-128],
+        [-(1 << 15)],
+        [-(1 << 31)],
+        [-(1 << 63)],
+    )
+    is_valid = new.text_attr("padding") == "VALID"
+    return is_valid and is_least and amounts is not None and amounts.values == old.ints_attr("explicit_paddings")
+
+
+def _parses(old: Node, new: Node) -> bool:
+    """Whether ParseExample is given the keys one by one that were in two vectors, and all else as it was."""
+    vectors = [constant(read.node) for read in old.inputs[2:4]]
+    keys = [item for value in vectors if value is not None for item in value.values]
+    first, last = new.inputs[:2], new.inputs[2 + len(keys) :]
+    singles = [constant(read.node) for read in new.inputs[2 : 2 + len(keys)]]
+    held = [value.values for value in singles if value is not None and not value.shape]
+    others = [read.name for read in (*first, *last)]
+    return held == [[key] for key in keys] and others == [read.name for read in (*old.inputs[:2], *old.inputs[5:])]
 
 
 def _scopes(name: str) -> set[str]:
@@ -194,12 +268,17 @@ def _may_differ(what: str, old: Node, new: Node, wanted: Release, lists: bool) -
     is_other = old.op != new.op
     is_taken = wanted.op_def(old.op) is not None and not wanted.takes_matrices_only(old.op)
     forms = LISTS[old.op] if lists and old.op in LISTS else FORMS.get(old.op, ()) if not is_taken else ()
+    has = wanted.op_def(old.op)
+    if old.setting("half_pixel_centers") and has is not None and "half_pixel_centers" not in has.attrs:
+        forms = MIDDLES.get(old.op, ())
     if is_other and new.op not in forms:
         return False
     if lists and what in ("attr T", "attr _output_shapes") and old.op in HANDS_ON | ROUND and VARIANT in _dtypes(old):
         return True
     if what in ("op", "inputs"):
-        return is_other
+        return is_other or (what == "inputs" and _is_padded(old, wanted))
+    if what in ("attr padding", "attr explicit_paddings") and _is_padded(old, wanted):
+        return True
     if not what.startswith("attr "):
         return False
     key = what[5:]

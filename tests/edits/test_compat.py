@@ -28,6 +28,7 @@ from support.running import run
 
 from gdsurgeon.analysis.queries.unknown_to import told, unknown_to
 from gdsurgeon.edits.compat import RULES, compat
+from gdsurgeon.edits.older import padding, resizing, texts
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.graph import Graph
@@ -341,6 +342,10 @@ def others() -> list[bytes]:
     return out
 
 
+ELSEWHERE = {rule.op for family in (padding, resizing, texts) for rule in family.RULES}
+"""Those that `test_compat_images` and `test_compat_texts` run."""
+
+
 @pytest.mark.tensorflow
 def test_older_forms_give_the_same_bit_for_bit() -> None:
     """All of them, in one graph each for what is fed; and they are those that there are."""
@@ -375,5 +380,5 @@ def test_older_forms_give_the_same_bit_for_bit() -> None:
         check_accounted(found, result, found.chunks())
         assert run(found, *wanted, **feeds) == run(old, *wanted, **feeds)
     assert RULES.keys() - seen == {
-        "BatchMatMulV3", "NotEqual", "TensorArrayV3", "DisableCopyOnRead",
+        "BatchMatMulV3", "NotEqual", "TensorArrayV3", "DisableCopyOnRead", "StatelessCase", *ELSEWHERE,
     }  # fmt: skip

@@ -135,6 +135,58 @@ def test_a_conditional() -> None:
     assert graphs.ops(found)["if"] == "Identity"
 
 
+CASES = [{"k": k, "x": [0.5, -1.25]} for k in (0, 1, 2, 3, -1)]
+GIVEN_CASE = [placeholder("k", INT32, ()), placeholder("x", FLOAT, (2,))]
+
+
+def case(*names: str, inputs: Sequence[str] = ("k", "x"), name: str = "case", op: str = "Case") -> bytes:
+    """A Case of functions that take floats and give one."""
+    functions = b"".join(graphs.encode_len(9, graphs.encode_len(1, each.encode())) for each in names)
+    return node(name, op, inputs, Tin=dtypes(*[FLOAT] * (len(inputs) - 1)), Tout=dtypes(FLOAT),
+                branches=graphs.encode_len(1, functions), output_shapes=graphs.encode_len(1, b""))  # fmt: skip
+
+
+@pytest.mark.tensorflow
+def test_a_case() -> None:
+    """Of three branches, one without inputs, of two and of one; what is no branch is the last; who waits, waits."""
+    out = [case("negated", "passed", "constant"), case("none", "other", inputs=("k",), name="c2", op="StatelessCase")]
+    out += [case("negated", name="c1"), case("constant", "negated", inputs=("k", "case"), name="c3")]
+    out += [identity("y", "x", "^c2")]
+    records = [*GIVEN_CASE, *out, library(NEGATED, PASSED, CONSTANT, NONE, OTHER)]
+    found = same(records, "case", "c1", "c2", "c3", "y", feeds=CASES)
+    assert graphs.ops(found)["case"] == "Identity"
+    assert not {"Case", "StatelessCase", "_SwitchN"} & set(graphs.ops(found).values())
+
+
+@pytest.mark.tensorflow
+def test_a_case_in_a_loop_and_a_loop_in_a_case() -> None:
+    """By the number of the round, so that each branch is taken, and the last twice."""
+    state = {"i": INT32, "n": INT32, "v": FLOAT}
+    looping = function(
+        "looping", {"a": FLOAT}, {"o": (FLOAT, "w:output:2")}, scalar("z", 0, INT32), scalar("two", 2, INT32),
+        loop(inputs=("z:output:0", "two:output:0", "a"), name="w"),
+    )  # fmt: skip
+    outer = function(
+        "outer", state, {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (FLOAT, "chosen:output:0")},
+        scalar("one", 1, INT32), add("j", "i", "one:output:0", kind=INT32),
+        case("negated", "looping", "negated", inputs=("i", "v"), name="chosen"),
+    )  # fmt: skip
+    records = [*START, loop("outer"), identity("y", "while:2"), library(LESS, STEP, outer, NEGATED, looping)]
+    same(records, "y", feeds=[{"n": n, "x": [0.5, -1.25]} for n in (0, 1, 2, 4)])
+
+
+def test_a_release_that_has_case_gets_one_that_says_less() -> None:
+    records = [*GIVEN_CASE, case("negated", "passed", op="StatelessCase"), library(NEGATED, PASSED)]
+    found = graph(*records)
+    result = compat(found, "2.3")
+    check_accounted(found, result, found.chunks())
+    assert graphs.ops(found)["case"] == "Case" and len(graphs.parsed(found).library.function) == 2
+
+
+def test_a_case_without_branches_is_refused() -> None:
+    refuse(graph(*GIVEN_CASE, case()), "'case' has no branches", lambda g: compat(g, "1.4"))
+
+
 @pytest.mark.tensorflow
 def test_a_loop_in_a_branch() -> None:
     """The loop of the side that is not taken does not run, though its constants are fed by nobody."""

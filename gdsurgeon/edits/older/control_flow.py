@@ -1,7 +1,8 @@
 """Loops and conditionals of version 2 as those of version 1, and calls as what they call.
 
-As TensorFlow lowers them before it runs them (lower_while_op.cc, lower_if_op.cc): a frame whose Enter, Merge, Switch,
-NextIteration and Exit are around the bodies of the functions, and Switches and Merges around both branches. What was
+As TensorFlow lowers them before it runs them (lower_while_op.cc, lower_if_op.cc, lower_case_op.cc): a frame whose
+Enter, Merge, Switch, NextIteration and Exit are around the bodies of the functions, and Switches and Merges around
+branches. Version 1 has no Switch of several sides: of each branch of a Case it is asked whether it is the one. What was
 the node is an Identity of the results, of the same name: who reads it, reads it as before.
 """
 
@@ -15,17 +16,19 @@ from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.inline import inline
 from gdsurgeon.errors import EditError, quoted
-from gdsurgeon.graph.attrs import int_value, string_value, type_value, types_value
+from gdsurgeon.graph.attrs import func_value, int_value, string_value, type_value, types_value
+from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import BOOL, dtype_name
+from gdsurgeon.ops.dtypes import BOOL, INT32, dtype_name
 from gdsurgeon.ops.kinds import CALLS
 from gdsurgeon.ops.releases import Release
 from gdsurgeon.wire.protos import AttrValue
 
 WHILE = frozenset(("While", "StatelessWhile"))
 IF = frozenset(("If", "StatelessIf"))
-LOWERED = WHILE | IF | CALLS
+CASE = frozenset(("Case", "StatelessCase"))
+LOWERED = WHILE | IF | CASE | CALLS
 MOST_ROUNDS = 1000
 """Loops in loops, calls in calls: functions that call each other for ever are refused before."""
 
@@ -33,6 +36,8 @@ MOST_ROUNDS = 1000
 def is_wanting(graph: Graph, release: Release) -> bool:
     """Whether GRAPH, or a function that it uses, has a loop, a conditional or a call that RELEASE has not got."""
     unknown = {op for op in LOWERED if release.op_def(op) is None}
+    if release.op_def("Case") is not None:
+        unknown.discard("StatelessCase")  # which is one that says that its functions do nothing but compute
     if not unknown:
         return False
     library = graph.functions
@@ -82,7 +87,8 @@ class _Lowering:
 
     def carry_out(self) -> None:
         """Makes the node the results of what it was."""
-        results, ends = self._while() if self.node.op in WHILE else self._if()
+        form = self._while if self.node.op in WHILE else self._if if self.node.op in IF else self._case
+        results, ends = form()
         controls = [*self.node.controls, *ends]
         keys = [key for key in self.node.attr_keys if not key.startswith("_") or key.startswith("_lower")]
         for key in keys:
@@ -102,9 +108,16 @@ class _Lowering:
         name = self.unique(f"{self.node.name}/{name}")
         return self.graph.add(name, op, inputs, controls, attrs=data, device=self.node.device, after=self.node)
 
-    def _call(self, key: str, inputs: Sequence[Output], gives: Sequence[int], controls: Sequence[Node] = ()) -> Node:
-        """A call of the function that an attr names."""
-        value = self.node.attr(key)
+    def _call(
+        self,
+        key: str,
+        inputs: Sequence[Output],
+        gives: Sequence[int],
+        controls: Sequence[Node] = (),
+        called: AttrValue | None = None,
+    ) -> Node:
+        """A call of the function that an attr names, or of CALLED."""
+        value = called if called is not None else self.node.attr(key)
         assert value is not None
         taken = types_value([read.dtype for read in inputs])
         return self._add(key, "StatefulPartitionedCall", inputs, controls, f=value, Tin=taken, Tout=types_value(gives))
@@ -160,11 +173,59 @@ class _Lowering:
         for side, key in ((0, "else_branch"), (1, "then_branch")):
             runs = self._add(f"{key}/pivot", "Identity", [Output(pivot, side)], T=truth)
             call = self._call(key, [Output(switch, side) for switch in switches], self.dtypes, [runs])
-            over = self._add(f"{key}/done", "Identity", [runs.output], [call], T=truth)
-            sides.append((call, over))
-        done = self._add("done", "Merge", [over.output for _, over in sides], T=truth, N=int_value(2))
+            sides.append((call, self._over(key, runs, call)))
+        return self._merged(sides)
+
+    def _case(self) -> tuple[list[Output], list[Node]]:
+        """The same of several branches; one that is not there is the last."""
+        node = self.node
+        chosen, *inputs = node.inputs
+        value = node.attr("branches")
+        functions = list(value.list.func) if value is not None else []
+        if not functions:
+            raise EditError(f"{quoted(node.name)} has no branches")
+        truth, number = type_value(BOOL), type_value(INT32)
+        index = self._add("branch_index", "Identity", [chosen], node.controls, T=number)
+        others: list[Output] = []
+        sides = []
+        for place, function in enumerate(functions):
+            key = f"branch_{place}"
+            if place < len(functions) - 1:
+                its = tensor_value(INT32, (), [place])
+                known = self._add(f"{key}/place", "Const", [], [index], dtype=number, value=its)  # in the frame of that
+                meant = self._add(f"{key}/is_it", "Equal", [index.output, known.output], T=number).output
+                others.append(meant)
+            else:
+                meant = self._is_none_of(others, index)
+            pivot = self._add(f"{key}/Switch", "Switch", [meant, meant], T=truth)
+            runs = self._add(f"{key}/pivot", "Identity", [Output(pivot, 1)], T=truth)
+            given = [Output(self._add(f"{key}/Switch", "Switch", [read, meant], T=type_value(read.dtype)), 1)
+                     for read in inputs]  # fmt: skip
+            called = func_value("")
+            called.func.CopyFrom(function)
+            call = self._call(key, given, self.dtypes, [runs], called)
+            sides.append((call, self._over(key, runs, call)))
+        return self._merged(sides)
+
+    def _is_none_of(self, others: Sequence[Output], index: Node) -> Output:
+        """Whether none of the OTHERS is true, which were asked of INDEX."""
+        if not others:
+            return self._add("always", "Equal", [index.output, index.output], T=type_value(INT32)).output
+        one = others[0]
+        for other in others[1:]:
+            one = self._add("is_one", "LogicalOr", [one, other]).output
+        return self._add("is_none", "LogicalNot", [one]).output
+
+    def _over(self, key: str, runs: Node, call: Node) -> Node:
+        """What is there when a branch has been run."""
+        return self._add(f"{key}/done", "Identity", [runs.output], [call], T=type_value(BOOL))
+
+    def _merged(self, sides: Sequence[tuple[Node, Node]]) -> tuple[list[Output], list[Node]]:
+        """The results of the branch that was taken, and what says that it was run; SIDES: calls, and what is behind."""
+        count = int_value(len(sides))
+        done = self._add("done", "Merge", [over.output for _, over in sides], T=type_value(BOOL), N=count)
         merges = [
-            self._add("Merge", "Merge", [Output(call, index) for call, _ in sides], T=type_value(dtype), N=int_value(2))
+            self._add("Merge", "Merge", [Output(call, index) for call, _ in sides], T=type_value(dtype), N=count)
             for index, dtype in enumerate(self.dtypes)
         ]
         return [merge.output for merge in merges], [done]

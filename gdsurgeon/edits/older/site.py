@@ -10,13 +10,12 @@ from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.graph.attrs import Shape, type_value
-from gdsurgeon.graph.constants import Constant, constant
+from gdsurgeon.graph.constants import Constant, constant, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import DTYPES, INT32, base_dtype
+from gdsurgeon.ops.dtypes import DTYPES, INT32, STRING, base_dtype
 from gdsurgeon.ops.kinds import IDENTITY
 from gdsurgeon.ops.releases import Release
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import AttrValue
 
 
@@ -29,12 +28,15 @@ class Rule(NamedTuple):
         where: the precondition, for people; '' where there is none.
         apply: makes the node at a `Site` the older form, and returns ''; or leaves it, and says why, and what would
             help; or None: it is one already.
+        tolerance: by how much the values may be others, relative and absolute, where another kernel computes them and
+            rounds in another order.
     """
 
     op: str
     to: str
     where: str
     apply: Callable[[Site], str | None]
+    tolerance: float = 0.0
 
 
 class Places:
@@ -138,18 +140,21 @@ class Site:
         made = self.graph.add(name, op, inputs, controls, attrs=data, device=self.node.device, after=self.node)
         return made.output
 
-    def const(self, name: str, dtype: int, values: Sequence[float] | float) -> Output:
-        """A new constant: a vector, or a scalar."""
+    def const(
+        self, name: str, dtype: int, values: Sequence[float] | float, dims: Sequence[int] | None = None
+    ) -> Output:
+        """A new constant: a vector, or a scalar, or what has the dims DIMS."""
         known = DTYPES[dtype]
         items = values if isinstance(values, Sequence) else [values]
-        value = message("tensorflow.AttrValue")()
-        value.tensor.dtype = dtype
-        value.tensor.tensor_shape.SetInParent()
-        if isinstance(values, Sequence):
-            value.tensor.tensor_shape.dim.add(size=len(items))
+        if dims is None:
+            dims = [len(items)] if isinstance(values, Sequence) else []
         whole = [item if known.is_float else int(item) for item in items]
-        value.tensor.tensor_content = struct.pack(f"<{len(items)}{known.code}", *whole)
+        value = raw_value(dtype, dims, struct.pack(f"<{len(items)}{known.code}", *whole))
         return self.add(name, "Const", dtype=type_value(dtype), value=value)
+
+    def text(self, name: str, text: bytes) -> Output:
+        """A new constant: a string, a scalar."""
+        return self.add(name, "Const", dtype=type_value(STRING), value=tensor_value(STRING, (), [text]))
 
     def ints(self, name: str, values: Sequence[int] | int) -> Output:
         """A new constant of int32."""

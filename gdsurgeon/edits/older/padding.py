@@ -1,0 +1,59 @@
+"""Paddings that an op says itself, for releases in which it says none but SAME and VALID: a Pad in front of it."""
+
+from __future__ import annotations
+
+from gdsurgeon.edits.older.site import Rule, Site, typed
+from gdsurgeon.graph.attrs import string_value
+from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.dtypes import DTYPES, INT32, dtype_name
+
+_KEY = "explicit_paddings"
+
+
+def _convolution(site: Site) -> str | None:
+    """Around the input there are zeros, as there are when a convolution pads."""
+    if site.node.text_attr("padding") != "EXPLICIT":
+        return None
+    amounts = _amounts(site)
+    padded = site.add("padded", "Pad", [site.node.inputs[0], amounts], **typed(T=site.dtype(0), Tpaddings=INT32))
+    return _valid(site, padded)
+
+
+def _largest(site: Site) -> str | None:
+    """Around the input there is the least number, which is larger than none."""
+    if site.node.text_attr("padding") != "EXPLICIT":
+        return None
+    dtype = DTYPES.get(site.dtype(0))
+    if dtype is None or not dtype.code:
+        return f"it is of {dtype_name(site.dtype(0))}, of which no least number is spelt here: a Cast before it helps"
+    amounts = _amounts(site)
+    least = site.const("least", dtype, float("-inf") if dtype.is_float else dtype.bounds[0])
+    dtypes = typed(T=dtype, Tpaddings=INT32)
+    return _valid(site, site.add("padded", "PadV2", [site.node.inputs[0], amounts, least], **dtypes))
+
+
+def _amounts(site: Site) -> Output:
+    """What is added in front of and behind each dim."""
+    amounts = site.node.ints_attr(_KEY)
+    return site.const("paddings", INT32, amounts, (len(amounts) // 2, 2))
+
+
+def _valid(site: Site, padded: Output) -> str:
+    """Makes the node one that pads nothing, and reads what is PADDED."""
+    inputs = [padded, *site.node.inputs[1:]]
+    return site.become(site.node.op, inputs, drop=(_KEY,), attrs={"padding": string_value("VALID")})
+
+
+_ROUNDING = 1e-5
+"""oneDNN, which adds up in another order than TensorFlow's own kernels, takes one form and not always the other."""
+RULES = (
+    Rule("Conv2D", "Pad, and Conv2D without explicit_paddings", "", _convolution, _ROUNDING),
+    Rule(
+        "DepthwiseConv2dNative",
+        "Pad, and DepthwiseConv2dNative without explicit_paddings",
+        "",
+        _convolution,
+        _ROUNDING,
+    ),
+    Rule("MaxPool", "PadV2, and MaxPool without explicit_paddings", "no NaN", _largest),
+)

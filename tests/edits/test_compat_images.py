@@ -1,0 +1,144 @@
+"""compat: paddings that an op says itself, and resizing about the middle of pixels, in releases that know neither."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from support import graphs
+from support.expecting import expect, refuse
+from support.graphs import DOUBLE, FLOAT, INT32, UINT8, const, dtype, encode_len, graph, node, placeholder
+from support.running import run
+
+from gdsurgeon.edits.claims import SameOutputs
+from gdsurgeon.edits.compat import compat
+from gdsurgeon.proof.accounting import check_accounted
+
+ONES = encode_len(1, b"\x1a\x04\x01\x01\x01\x01")
+PADS = [0, 0, 2, 1, 0, 3, 0, 0]
+EXPLICIT = {"padding": "EXPLICIT", "explicit_paddings": encode_len(1, encode_len(3, bytes(PADS))), "strides": ONES}
+X = placeholder("x", shape=(-1, 5, 6, 2))
+
+
+def pooled(**attrs: Any) -> bytes:
+    wide = encode_len(1, b"\x1a\x04\x01\x04\x04\x01")
+    return node("m", "MaxPool", ["x"], **{"T": FLOAT, **EXPLICIT, "ksize": wide, **attrs})
+
+
+def convolved() -> list[bytes]:
+    return [
+        X,
+        const("w", np.linspace(-1, 1, 36).tolist(), shape=(3, 3, 2, 2)),
+        node("c", "Conv2D", ["x", "w"], T=FLOAT, **EXPLICIT),
+        node("d", "DepthwiseConv2dNative", ["x", "w"], T=FLOAT, **EXPLICIT),
+    ]
+
+
+def test_a_pad_stands_in_front_of_what_pads_by_numbers() -> None:
+    before = [X, const("w", [1.0] * 4, shape=(1, 1, 2, 2)), node("c", "Conv2D", ["x", "w"], T=FLOAT, **EXPLICIT)]
+    amounts = encode_len(
+        8, b"\x08\x03" + encode_len(2, graphs.shape_proto((4, 2))) + encode_len(4, struct.pack("<8i", *PADS))
+    )
+    after = [
+        *before[:2],
+        node("c", "Conv2D", ["c/padded", "w"], T=FLOAT, padding="VALID", strides=ONES),
+        node("c/paddings", "Const", dtype=INT32, value=amounts),
+        node("c/padded", "Pad", ["x", "c/paddings"], T=FLOAT, Tpaddings=INT32),
+    ]
+    result = expect(
+        before, lambda g: compat(g, "1.13"), after, command="compat --target 1.13", trailer=graphs.versions(27)
+    )
+    assert ("replaced", "Conv2D  ->  Pad, and Conv2D without explicit_paddings: 1 node") in result.told
+
+
+def test_what_a_release_pads_by_numbers_stays() -> None:
+    found = graph(*convolved(), pooled())
+    compat(found, "2.3")
+    assert graphs.inputs(found)["m"] == ["m/padded"]
+    assert graphs.inputs(found)["c"] == graphs.inputs(found)["d"] == ["x", "w"]
+
+
+def test_of_which_the_least_is_not_spelt_is_refused() -> None:
+    half = [placeholder("x", dtype(14), (-1, 5, 6, 2)), pooled(T=dtype(14))]
+    refuse(graph(*half), "it is of bfloat16, of which no least number is spelt here", lambda g: compat(g, "1.15"))
+
+
+KINDS = {1: np.float32, 2: np.float64, 3: np.int32, 4: np.uint8, 19: np.float16}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("number", KINDS)
+def test_pools_of_every_type_give_the_same(number: int) -> None:
+    kind = dtype(number)
+    records = [placeholder("f"), node("x", "Cast", ["f"], SrcT=FLOAT, DstT=kind), pooled(T=kind)]
+    records += [node("y", "Cast", ["m"], SrcT=kind, DstT=DOUBLE)]
+    fed = np.random.default_rng(5).uniform(0 if number == 4 else -9, 9, (2, 5, 6, 2)).astype(np.float32)
+    found = graph(*records)
+    result = compat(found, "1.15")
+    check_accounted(found, result, found.chunks())
+    assert run(found, "y", f=fed) == run(graphs.graph_bytes(*records), "y", f=fed)
+
+
+@pytest.mark.tensorflow
+def test_convolutions_give_the_same_but_for_rounding() -> None:
+    found = graph(*convolved())
+    result = compat(found, "1.4")
+    check_accounted(found, result, found.chunks())
+    for rows in (0, 2):
+        fed = np.random.default_rng(6).normal(size=(rows, 5, 6, 2)).astype(np.float32)
+        now, before = (run(which, "c", "d", x=fed) for which in (found, graphs.graph_bytes(*convolved())))
+        for one, other in zip(now, before, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    assert [(claim.rtol, claim.atol) for claim in result.claims if isinstance(claim, SameOutputs)] == [(1e-5, 1e-5)]
+    exact = compat(graph(*convolved()), "1.4", rtol=0.0).claims[0]
+    assert isinstance(exact, SameOutputs) and exact.rtol == exact.atol == 0.0
+
+
+# -- resizing -------------------------------------------------------------------------------------------------
+
+
+def resized(**attrs: Any) -> list[bytes]:
+    """Both resizings, to a size that is fed, of floats and of bytes."""
+    out = [X, placeholder("size", INT32, (2,)), node("bytes", "Cast", ["x"], SrcT=FLOAT, DstT=UINT8)]
+    for name, read, kind in (("", "x", FLOAT), ("_bytes", "bytes", UINT8)):
+        for op in ("ResizeBilinear", "ResizeNearestNeighbor"):
+            wanted = {"T": kind, "half_pixel_centers": True, "align_corners": False, **attrs}
+            out.append(node(op + name, op, [read, "size"], **wanted))
+    return out
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("size", [(5, 6), (1, 1), (7, 3), (64, 61), (2, 640)])
+def test_resizing_about_the_middle_gives_the_same(size: tuple[int, int]) -> None:
+    """Larger and smaller, by whole factors and not; of one row, of no images."""
+    found = graph(*resized())
+    result = compat(found, "1.13")
+    check_accounted(found, result, found.chunks())
+    names = [name for name, op in graphs.ops(resized_bytes()).items() if op.startswith("Resize")]
+    rng = np.random.default_rng(7)
+    for rows in (0, 2):
+        fed = {"x": rng.uniform(0, 255, (rows, 5, 6, 2)).astype(np.float32), "size": size}
+        assert run(found, *names, **fed) == run(resized_bytes(), *names, **fed)
+    assert graphs.ops(found)["ResizeBilinear"] == "Add" and graphs.ops(found)["ResizeNearestNeighbor"] == "GatherV2"
+
+
+def resized_bytes() -> bytes:
+    return graphs.graph_bytes(*resized())
+
+
+def test_resizing_as_the_release_knows_it_stays() -> None:
+    found = graph(*resized(half_pixel_centers=False))
+    compat(found, "1.13")
+    assert graphs.ops(found)["ResizeBilinear"] == "ResizeBilinear"
+    assert "half_pixel_centers" not in graphs.attrs(found, "ResizeBilinear")
+    found = graph(*resized())
+    compat(found, "1.15")
+    assert graphs.attrs(found, "ResizeBilinear")["half_pixel_centers"].b
+
+
+def test_bicubic_resizing_about_the_middle_is_refused() -> None:
+    cubic = node("y", "ResizeBicubic", ["x", "size"], T=FLOAT, half_pixel_centers=True)
+    words = "about the middle of pixels its weights are others"
+    refuse(graph(X, placeholder("size", INT32, (2,)), cubic), words, lambda g: compat(g, "1.13"))
