@@ -26,12 +26,12 @@ from gdsurgeon.edits.older import (
 )
 from gdsurgeon.edits.older.control_flow import is_wanting, lower
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
-from gdsurgeon.edits.older.site import Places, Rule, Site
+from gdsurgeon.edits.older.site import ROUNDING, Places, Rule, Site
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.kinds import CALLS
+from gdsurgeon.ops.kinds import CALLS, CONVOLUTIONS, PRODUCTS
 from gdsurgeon.ops.op_defs import AttrDef
 from gdsurgeon.ops.releases import Release, release, releases
 from gdsurgeon.specification.asked import edit
@@ -59,8 +59,8 @@ def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float 
     Args:
         graph: changed in place.
         target: a release, ``1.15`` or ``1.15.5``.
-        rtol, atol: by how much the outputs may differ; by default by what the older forms do (`Rule.tolerance`), which
-            is not by a bit for nearly all of them.
+        rtol, atol: by how much the outputs may differ; by default by what the older forms do (`Rule.tolerance`; for
+            nearly all of them not by a bit), and by what kernels round where products of matrices leave functions.
 
     Raises:
         EditError: there is no such release, or something has no older form; all of it is in the details, and the graph
@@ -73,9 +73,8 @@ def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float 
     work.carry_out()
     if not graph.is_changed:
         raise NothingToDo(f"nothing would change: TensorFlow {wanted.name} knows all of it")
-    if rtol is None and atol is None:
-        rtol = atol = work.tolerance
-    return work.result(SameOutputs(rtol or 0.0, atol or 0.0, as_written=bool(work.bodies) or work.lowered))
+    relative, absolute = (work.tolerance if given is None else given for given in (rtol, atol))
+    return work.result(SameOutputs(relative, absolute, as_written=bool(work.bodies) or work.lowered))
 
 
 def known_release(target: str) -> Release:
@@ -143,12 +142,16 @@ class _Work:
 
     def _lower(self) -> None:
         """Has loops, conditionals and calls be of version 1; where that cannot be, it is said beside all else."""
+        inner = {node.op for name in used_functions(self.graph) if name in self.graph.functions
+                 for node in self.graph.functions[name].node_def}  # fmt: skip
         try:
             for op, count in lower(self.graph).items():
                 self._replaced[f"{op}  ->  {'its nodes' if op in CALLS else 'version 1 control flow'}"] += count
             if lists.is_wanting(self.graph, self.release):
                 self._replaced["lists of tensors  ->  TensorArrayV3"] += lists.make_arrays(self.graph, self.release)
             self.lowered = True
+            if inner & (PRODUCTS | CONVOLUTIONS):
+                self.tolerance = ROUNDING
         except EditError as error:
             self._reasons.append(error.message)
             self.graph = _copy(self.graph.pristine())

@@ -173,6 +173,8 @@ def _node_intent(comparison: Comparison, wanted: Release, lowered: set[str]) -> 
         source, target = (text.partition(":")[0] for text in (slot.old, slot.new))
         is_lowered = source in lowered and (target in added or target in passed)
         is_own = slot.node in becoming and (target in added or after[slot.node].op in OTHER_INPUTS)
+        if lists and slot.node in becoming and before[slot.node].op in LISTS:  # it goes on from the same, elsewhere
+            is_own |= target in {read.node.name for read in before[slot.node].inputs}
         intent.rewired += [slot] if is_lowered or is_own else []
     return intent
 

@@ -27,6 +27,7 @@ from support.graphs import (
 from support.running import outcome
 
 from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.compat import compat
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
@@ -215,6 +216,16 @@ def test_what_a_branch_does_is_done() -> None:
 
 
 FALSE = graphs.encode_len(8, b"\x08\x0a\x12\x00\x5a\x01\x00")
+
+
+def test_products_in_bodies_may_be_computed_by_another_kernel() -> None:
+    product = function("product", {"a": FLOAT}, {"o": (FLOAT, "m:product:0")}, node("m", "MatMul", ["a", "a"], T=FLOAT))
+    square = placeholder("s", FLOAT, (2, 2))
+    for called, tolerance in ((product, 1e-5), (NEGATED, 0.0)):
+        name = called.signature.name
+        found = graph(square, call("c", name, ["s"], [FLOAT], [FLOAT]), library(called))
+        (claim,) = compat(found, "1.4").claims
+        assert isinstance(claim, SameOutputs) and claim.rtol == claim.atol == tolerance
 
 
 def test_releases_that_have_them_keep_them() -> None:

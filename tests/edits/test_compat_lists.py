@@ -82,6 +82,25 @@ def test_lists_that_go_round(target: str) -> None:
         assert outcome(found, "all", "only", "places", **fed) == wanted
 
 
+@pytest.mark.tensorflow
+def test_a_list_that_is_written_before_the_loop() -> None:
+    """As tf.scan does: the first place is written in front, read behind, and the loop begins with the second."""
+    first = [
+        node("first", "TensorListGetItem", ["given", "zero", "es"], **OF),
+        node("begun", "TensorListSetItem", ["out", "zero", "first"], **OF),
+    ]
+    again = node("again", "TensorListGetItem", ["while:3", "zero", "es"], **OF)
+    records = [*MADE, *first, loop(["one", "n", "given", "begun", "last"]), *ENDS, again, library(LESS, STEP)]
+    found = graph(*records)
+    result = compat(found, "1.4")
+    check_accounted(found, result, found.chunks())
+    for rows in (1, 2, 4):
+        fed: dict[str, Any] = {"x": np.arange(2 * rows, dtype=np.float32).reshape(rows, 2), "n": rows}
+        wanted = outcome(graphs.graph_bytes(*records), "all", "again", **fed)
+        assert not isinstance(wanted, str), wanted
+        assert outcome(found, "all", "again", **fed) == wanted
+
+
 def test_releases_that_have_them_keep_them() -> None:
     found = graph(*MADE, loop(), *ENDS, library(LESS, STEP))
     compat(found, "1.15")

@@ -27,6 +27,8 @@ MADE_BY = frozenset(("TensorListFromTensor", "TensorListReserve"))
 LISTS = MADE_BY | {"TensorListGetItem", "TensorListLength", "TensorListSetItem", "TensorListStack"}
 _STATED = "_output_shapes"
 _ATTRS = ("Tshape", "element_dtype", "num_elements", "resize_if_index_out_of_bounds", "shape_type", _STATED)
+_WRITTEN = 3
+"""The input of TensorArrayWriteV3 that is the flow that it goes on from."""
 _PASSED = ENTER | EXIT | IDENTITY | MERGE | NEXT_ITERATION | SWITCH
 
 
@@ -156,7 +158,8 @@ class _Arrays:
                 continue
             if node.op in ENTER:
                 entered.append(node)
-            flow = node.inputs[flow.index if node.op == "IdentityN" else 0]
+            slot = _WRITTEN if node.op == "TensorArrayWriteV3" else flow.index if node.op == "IdentityN" else 0
+            flow = node.inputs[slot]
         handle = self._handles[flow.node]
         for enter in reversed(entered):
             if enter not in self._handles:

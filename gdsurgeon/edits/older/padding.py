@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.edits.older.site import Rule, Site, typed
+from gdsurgeon.edits.older.site import ROUNDING, Rule, Site, typed
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import DTYPES, INT32, dtype_name
@@ -44,16 +44,14 @@ def _valid(site: Site, padded: Output) -> str:
     return site.become(site.node.op, inputs, drop=(_KEY,), attrs={"padding": string_value("VALID")})
 
 
-_ROUNDING = 1e-5
-"""oneDNN, which adds up in another order than TensorFlow's own kernels, takes one form and not always the other."""
 RULES = (
-    Rule("Conv2D", "Pad, and Conv2D without explicit_paddings", "", _convolution, _ROUNDING),
+    Rule("Conv2D", "Pad, and Conv2D without explicit_paddings", "", _convolution, ROUNDING),
     Rule(
         "DepthwiseConv2dNative",
         "Pad, and DepthwiseConv2dNative without explicit_paddings",
         "",
         _convolution,
-        _ROUNDING,
+        ROUNDING,
     ),
     Rule("MaxPool", "PadV2, and MaxPool without explicit_paddings", "no NaN", _largest),
 )

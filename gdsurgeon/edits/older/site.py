@@ -18,6 +18,9 @@ from gdsurgeon.ops.kinds import IDENTITY
 from gdsurgeon.ops.releases import Release
 from gdsurgeon.wire.protos import AttrValue
 
+ROUNDING = 1e-5
+"""A tolerance where another kernel may compute it: oneDNN takes some forms alone, and adds up in its own order."""
+
 
 class Rule(NamedTuple):
     """An older form of an op.
