@@ -24,6 +24,7 @@ from support.graphs import (
     placeholder,
     scalar,
 )
+from support.paths import FIXTURES
 from support.running import outcome
 
 from gdsurgeon.analysis.checks.check import check
@@ -134,6 +135,27 @@ def test_a_conditional() -> None:
     records = [*GIVEN, *out, library(NEGATED, PASSED, CONSTANT, NONE, OTHER)]
     found = same(records, "if", "if2", "if3", "if4", "y", feeds=SIDES)
     assert graphs.ops(found)["if"] == "Identity"
+
+
+@pytest.mark.tensorflow
+def test_a_graph_of_tensorflow_2_at_every_count_and_on_both_sides() -> None:
+    """A loop with a call of a call in it and a captured weight, a conditional, a call; no round, one, three, five."""
+    before = (FIXTURES / "functions_tf2.pb").read_bytes()
+    found = from_bytes(before)
+    result = compat(found, "1.4")
+    check_accounted(found, result, found.chunks())
+    assert not graphs.parsed(found).library.function and check(from_bytes(graphs.written(found))).faults == []
+    sides = set()
+    for begin in (3, 2, 0, -2):  # it goes on while that is less than 3
+        for sign in (1, -1):
+            fed = {"x": [[0.5 * sign, -0.25, 0.75 * sign, 1.0 * sign], [0.1, 0.2 * sign, -0.1, 0.3 * sign]]}
+            wanted = outcome(before, "y", "while:2", "Greater", Const=begin, **fed)
+            assert (
+                not isinstance(wanted, str) and outcome(found, "y", "while:2", "Greater", Const=begin, **fed) == wanted
+            )
+            assert wanted[1] == max(begin, 3)
+            sides.add(wanted[2])
+    assert sides == {True, False}
 
 
 CASES = [{"k": k, "x": [0.5, -1.25]} for k in (0, 1, 2, 3, -1)]
