@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,7 +10,7 @@ from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.analysis.queries.ailments import Ailment, ailments
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.errors import EditError, Json, NothingToDo, printable
+from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -18,6 +19,10 @@ from gdsurgeon.ops.dtypes import BOOL, base_dtype
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted
 from gdsurgeon.wire.write import ChunkSource
+
+SHOWN = 3
+"""Warnings of one kind that are told one by one."""
+_CHANGES = re.compile("^Assign|Scatter")
 
 
 @edit
@@ -46,6 +51,7 @@ def repair(graph: Graph) -> EditResult:
     if len(left) == len(found) and not graph.mended:
         why = "what is wrong cannot be mended" if left else "nothing is wrong that is known here"
         raise NothingToDo(f"nothing would change: {why}" + "".join(f"; {text}" for text in left[:3]))
+    left += _no_longer_changed(graph, found)
     _mend(graph, found)
     changed = [node.name for node in graph.touched()]
     counts = Counter(each.kind for each in found if each.is_mendable)
@@ -76,6 +82,19 @@ def _told(found: Sequence[Ailment], kind: str, count: int) -> str:
     return f"{counted(count, 'node')} that wanted a variable: now {', '.join(f'{op} x {n}' for op, n in ops.items())}"
 
 
+def _no_longer_changed(graph: Graph, found: Sequence[Ailment]) -> list[str]:
+    """What assignments changed that others read, too: a value is not changed."""
+    out = []
+    for each in found:
+        node = graph[each.node]
+        if each.is_mendable and each.kind == "reference" and _CHANGES.search(node.op):
+            changed = node.inputs[0]
+            if any(user is not node and changed in user.inputs for user in graph.users(changed.node)):
+                what = f"{quoted(changed.name)} is no longer changed by {quoted(node.name)}"
+                out.append(f"{what}: what else reads it is given what the file holds")
+    return out if len(out) <= SHOWN else [*out[:SHOWN], f"so it is with {len(out) - SHOWN} others"]
+
+
 def _mend(graph: Graph, found: Sequence[Ailment]) -> None:
     for each in found:
         node = graph[each.node]
@@ -99,14 +118,14 @@ def _become(graph: Graph, node: Node, op: str) -> None:
             "value": tensor_value(BOOL, (), [True]).SerializeToString(),
         }
         inputs = []
-    elif op == "Gather":
-        kept |= {"validate_indices", "Tindices"} & {*node.attr_keys}
+    elif op in ("Gather", "GatherNd"):
+        kept |= {"Tindices", *(["validate_indices"] if op == "Gather" else [])} & {*node.attr_keys}
         attrs = {"Tparams": type_value(dtype).SerializeToString()}
     elif op == "NoOp":
         graph.set_controls(node, [*(read.node for read in inputs), *node.controls])
         inputs = []
     else:
-        kept |= {"Tindices"} & {*node.attr_keys}
+        kept |= {"Tindices", *(["out_type"] if op == "Shape" else [])} & {*node.attr_keys}
         attrs = {"T": type_value(dtype).SerializeToString()}
         inputs = inputs[1:] if old == "Assign" else inputs
     graph.set_op(node, op)

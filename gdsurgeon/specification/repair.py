@@ -16,6 +16,7 @@ BECOMES = {
     "Assign": ("Identity", 1), "AssignAdd": ("Add", 0), "AssignSub": ("Sub", 0), "ReadVariableOp": ("Identity", 0),
     "ResourceGather": ("Gather", 0), "IsVariableInitialized": ("Const", 9), "VarIsInitializedOp": ("Const", 9),
     "AssignVariableOp": ("NoOp", 9), "AssignAddVariableOp": ("NoOp", 9), "AssignSubVariableOp": ("NoOp", 9),
+    "ResourceGatherNd": ("GatherNd", 0), "VariableShape": ("Shape", 0),
     **{f"ScatterNd{what}": (f"TensorScatter{what}", 0) for what in ("Add", "Sub", "Update")},
 }  # fmt: skip
 """What an op that wants a variable is of a value, and the first of its inputs that it still reads."""
@@ -34,6 +35,8 @@ def violations(comparison: Comparison) -> Iterator[str]:
         if "op" in altered:
             intent.changed.append(name)
             intent.altered += _op(old, new)
+            if new.op == "NoOp" and any(read.node is old for user in old.graph.users(old) for read in user.inputs):
+                yield f"{quoted(name)} gives nothing any more, and is read"
             if _reads_variable(new, old):
                 yield f"{quoted(name)} reads a variable, and is no longer an op of variables"
         if new.op == "Const":
@@ -54,6 +57,8 @@ def violations(comparison: Comparison) -> Iterator[str]:
 def _op(old: Node, new: Node) -> list[Altered]:
     """What a node is that wanted a variable."""
     op, first = BECOMES.get(old.op, (old.op.removeprefix("Ref"), 0))
+    if "Apply" in old.op or (old.op not in BECOMES and "Scatter" in old.op):  # which nobody reads: see below
+        op, first = "NoOp", 9
     reads = tuple(read.name for read in old.inputs)
     out = [Altered(new.name, "op", op), Altered(new.name, "inputs", reads[first:])]
     if op == "NoOp":

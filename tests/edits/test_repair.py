@@ -68,6 +68,22 @@ MENDED = {
         [node("y", "AssignVariableOp", ["v", "x"], dtype=FLOAT)],
         [node("y", "NoOp", ["^v", "^x"])],
     ),
+    "VariableShape": (
+        [node("y", "VariableShape", ["v"], out_type=INT64)],
+        [node("y", "Shape", ["v"], out_type=INT64, T=FLOAT)],
+    ),
+    "ResourceGatherNd": (
+        [placeholder("i", INT32, (1,)), node("y", "ResourceGatherNd", ["v", "i"], dtype=FLOAT, Tindices=INT32)],
+        [placeholder("i", INT32, (1,)), node("y", "GatherNd", ["v", "i"], Tparams=FLOAT, Tindices=INT32)],
+    ),
+    "training that nobody reads": (
+        [const("rate", [0.1], shape=()), node("y", "ApplyGradientDescent", ["v", "rate", "x", "^p"], T=FLOAT),
+         node("z", "ResourceApplyGradientDescent", ["v", "rate", "x"], T=FLOAT), node("all", "NoOp", ["^y", "^z"]),
+         placeholder("i", INT32), node("u", "ScatterUpdate", ["v", "i", "x"], T=FLOAT, Tindices=INT32)],
+        [const("rate", [0.1], shape=()), node("y", "NoOp", ["^v", "^rate", "^x", "^p"]),
+         node("z", "NoOp", ["^v", "^rate", "^x"]), node("all", "NoOp", ["^y", "^z"]),
+         placeholder("i", INT32), node("u", "NoOp", ["^v", "^i", "^x"])],
+    ),
     "ScatterNdUpdate after Assign": (
         [placeholder("i", INT32, (1, 1)), node("a", "Assign", ["v", "x"], T=FLOAT),
          node("y", "ScatterNdUpdate", ["a", "i", "u"], T=FLOAT, Tindices=INT32, use_locking=True), const("u", [9.0])],
@@ -103,10 +119,21 @@ def test_variables_are_left_alone() -> None:
 def test_what_cannot_be_mended_is_told_and_nothing_is_changed() -> None:
     found = graph(
         X, V, P, node("a", "Assign", ["v", "x"], T=FLOAT), placeholder("i", INT32),
-        node("y", "ScatterUpdate", ["v", "i", "x"], T=FLOAT, Tindices=INT32),
+        node("y", "ScatterUpdate", ["v", "i", "x"], T=FLOAT, Tindices=INT32), identity("z", "y"),
+        node("g", "ResourceGather", ["v", "i"], dtype=FLOAT, Tindices=INT32, batch_dims=1),
     )  # fmt: skip
     error = refuse(found, "not all of model.pb can be mended", repair)
-    assert len(error.details) == 1 and "ScatterUpdate" in error.details[0]
+    assert len(error.details) == 2 and "ScatterUpdate" in error.details[0] and "ResourceGather" in error.details[1]
+
+
+def test_what_no_longer_changes_what_others_read_is_told() -> None:
+    found = graph(
+        X, V, node("a", "AssignVariableOp", ["v", "x"], dtype=FLOAT),
+        node("r", "ReadVariableOp", ["v", "^a"], dtype=FLOAT),
+        const("w", [1.0, 2.0]), node("b", "AssignSub", ["w", "x"], T=FLOAT), identity("c", "b"),
+    )  # fmt: skip
+    (warning,) = repair(found).warnings
+    assert warning == "'v' is no longer changed by 'a': what else reads it is given what the file holds"
 
 
 def table(*more: bytes) -> list[bytes]:

@@ -22,6 +22,7 @@ def model() -> tuple[Graph, EditResult]:
         node("i", "IsVariableInitialized", ["v"], dtype=FLOAT),
         node("n", "AssignVariableOp", ["v", "x"], dtype=FLOAT),
         node("r", "RefIdentity", ["v"], T=FLOAT),
+        node("t", "ApplyGradientDescent", ["v", "x", "x"], T=FLOAT),
         node("real", "VariableV2", dtype=FLOAT, shape=(2,)),
         node("s", "AssignSub", ["real", "x"], T=FLOAT),
         add("c", "a", "x", _class=["loc:@gone", "loc:@v"]),

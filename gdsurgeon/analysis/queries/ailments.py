@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -27,6 +28,8 @@ WITHOUT_REFERENCES = {
     "VarIsInitializedOp": "Const",
     "ReadVariableOp": "Identity",
     "ResourceGather": "Gather",
+    "ResourceGatherNd": "GatherNd",
+    "VariableShape": "Shape",
     "AssignVariableOp": "NoOp",
     "AssignAddVariableOp": "NoOp",
     "AssignSubVariableOp": "NoOp",
@@ -35,6 +38,8 @@ WITHOUT_REFERENCES = {
     "ScatterNdUpdate": "TensorScatterUpdate",
 }
 """Ops that want a variable, and what gives the same where a value stands in its place, as it does in a frozen graph."""
+_UPDATES = re.compile("^(Resource)?(Sparse)?Apply[A-Z]|^(Resource)?Scatter[A-Z]")
+"""Ops that change a variable, those of training mostly. Where nobody reads what they give, none of it is lost."""
 
 
 class Ailment(NamedTuple):
@@ -71,13 +76,23 @@ def _references(graph: Graph) -> Iterator[Ailment]:
         read = next((read for read in node.inputs[:1] if read.node in plain or not _is_variable(read.dtype)), None)
         if node in found or read is None or (node.op == "RefMerge" and not _merges_values(node, plain)):
             continue
-        becomes = WITHOUT_REFERENCES.get(node.op, "")
+        becomes = _instead(node)
         what = dtype_name(read.dtype % REF) if read.dtype else "no variable"
         text = f"{quoted(node.name)} ({printable(node.op)}) wants a variable, and {quoted(read.name)} is {what}"
         found[node] = Ailment("reference", node.name, text, becomes, bool(becomes))
         plain.add(node)
         pending += [user for user in graph.users(node) if user in waiting and user not in found]
     yield from (found[node] for node in waiting if node in found)
+
+
+def _instead(node: Node) -> str:
+    """What gives the same of a value; '' where nothing does."""
+    if node.op == "ResourceGather" and node.setting("batch_dims"):
+        return ""
+    if _UPDATES.search(node.op) and node.op not in WITHOUT_REFERENCES:
+        is_read = any(read.node is node for user in node.graph.users(node) for read in user.inputs)
+        return "" if is_read else "NoOp"
+    return WITHOUT_REFERENCES.get(node.op, "")
 
 
 def _merges_values(node: Node, plain: set[Node]) -> bool:
@@ -90,7 +105,8 @@ def _wants_variable(node: Node) -> bool:
     if definition is None or not definition.inputs or not node.inputs:
         return False
     first = definition.inputs[0]
-    return first.is_ref or (node.op in WITHOUT_REFERENCES and first.dtype == RESOURCE)
+    is_known = node.op in WITHOUT_REFERENCES or _UPDATES.search(node.op) is not None
+    return first.is_ref or (is_known and first.dtype == RESOURCE)
 
 
 def _is_variable(dtype: int) -> bool:
