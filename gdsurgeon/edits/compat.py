@@ -189,12 +189,12 @@ class _Work:
 
     def _takes_all(self, op: str) -> bool:
         """Whether what the release takes of OP is what the newest takes."""
-        return self.release.knows_as(op, self.newest) and not self.release.takes_matrices_only(op)
+        return self.release.knows_as(op, self.newest) and not self.release.takes_less(op)
 
     def _is_wanting(self, node: Node) -> bool:
         """Whether the release has not got the op of NODE, or lacks an attr of it that says something."""
         definition = self.release.op_def(node.op)
-        if definition is None or self.release.takes_matrices_only(node.op):
+        if definition is None or self.release.takes_less(node.op):
             return True
         newest = self.newest.op_def(node.op)
         attrs = newest.attrs if newest is not None else {}

@@ -44,12 +44,25 @@ class Release(NamedTuple):
 
     def takes_matrices_only(self, op: str) -> bool:
         """Whether OP takes tensors of two dims only."""
-        last = release(MATRICES_ONLY.get(op, ""))
+        return self._is_at_most(MATRICES_ONLY.get(op, ""))
+
+    def takes_one_group(self, op: str) -> bool:
+        """Whether OP, a convolution, takes filters as deep as its input only (on a CPU)."""
+        return self._is_at_most(ONE_GROUP.get(op, ""))
+
+    def takes_less(self, op: str) -> bool:
+        """Whether kernels of OP take less than those of today."""
+        return self.takes_matrices_only(op) or self.takes_one_group(op)
+
+    def _is_at_most(self, name: str) -> bool:
+        last = release(name)
         return last is not None and self.place <= last.place
 
 
 MATRICES_ONLY = {"LogSoftmax": "1.10", "Softmax": "1.10"}
 """Ops that take tensors of two dims only, up to a release: their kernels say so when they run, and no table does."""
+ONE_GROUP = {"Conv2D": "2.4"}
+"""The same of convolutions of several groups, of which each sees a part of the channels."""
 
 
 def release(name: str) -> Release | None:

@@ -6,19 +6,20 @@ once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.attrs import Shape, attr_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import VARIANT
 from gdsurgeon.ops.op_defs import AttrDef, OpDef
 from gdsurgeon.ops.releases import Release, release, releases
@@ -48,6 +49,8 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "StaticRegexReplace": ("RegexReplace",),
 }
 """What a node may become that the release has not got."""
+GROUPED = ("DepthwiseConv2dNative", "ConcatV2")
+"""What a Conv2D of several groups becomes, where the release takes one."""
 MIDDLES: Mapping[str, tuple[str, ...]] = {"ResizeBilinear": ("Add",), "ResizeNearestNeighbor": ("GatherV2",)}
 """The same of ops that the release has without half_pixel_centers, where that is true."""
 PADS = {"Conv2D": "Pad", "DepthwiseConv2dNative": "Pad", "MaxPool": "PadV2"}
@@ -69,7 +72,7 @@ HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
 ROUND = frozenset(("Enter", "Exit", "Merge", "NextIteration", "Switch"))
 OTHER_INPUTS = frozenset(
     """
-    GatherV2 Maximum NoOp NonMaxSuppressionV3 ParseExample Tile Transpose
+    ConcatV2 GatherV2 Maximum NoOp NonMaxSuppressionV3 ParseExample Tile Transpose
 """.split()
 )
 """The ops that older forms end in and that read more or less than what they stand for."""
@@ -220,31 +223,57 @@ def _wrong_inputs(comparison: Comparison, wanted: Release) -> Iterator[str]:
     """What is wrong with what nodes read that are to read something else."""
     for name in comparison.facts.altered:
         old, new = comparison.before[name], comparison.after[name]
-        if _is_padded(old, wanted) and not _pads(old, new):
+        if old.op == "Conv2D" and new.op in GROUPED:
+            shapes = [infer_shapes(comparison.before).shape(read) for read in old.inputs]
+            if not _convolves_groups(old, new, shapes, wanted):
+                yield f"{quoted(name)} does not convolve the groups of what it convolved, each with its filters"
+        elif _is_padded(old, wanted) and not _is_alike(old, new, new.inputs[0], wanted):
             yield f"{quoted(name)} does not read what it read, padded by its explicit_paddings"
+        elif _is_padded(old, wanted) and [read.name for read in new.inputs[1:]] != [r.name for r in old.inputs[1:]]:
+            yield f"{quoted(name)} does not read the filters that it read"
         if (old.op, new.op) == ("ParseExampleV2", "ParseExample") and not _parses(old, new):
             yield f"{quoted(name)} does not parse by the keys and the defaults by which it parsed"
 
 
-def _pads(old: Node, new: Node) -> bool:
-    """Whether a node that pads nothing reads what another read, padded as that was to pad it."""
-    pad, *others = new.inputs
-    given = [read.name for read in pad.node.inputs]
-    names = [read.name for read in old.inputs]
-    if pad.node.op != PADS[old.op] or given[0] != names[0] or [read.name for read in others] != names[1:]:
+def _is_alike(old: Node, new: Node, read: Output, wanted: Release) -> bool:
+    """Whether READ is what a node read first, padded where the release has it not pad so, and NEW pads the rest."""
+    if not _is_padded(old, wanted):
+        return read.name == old.inputs[0].name and new.text_attr("padding") == old.text_attr("padding")
+    if read.node.op != PADS[old.op] or read.node.inputs[0].name != old.inputs[0].name:
         return False
-    amounts = constant(pad.node.inputs[1].node)
-    filling = constant(pad.node.inputs[2].node) if pad.node.op == "PadV2" else None
-    is_least = filling is None or filling.values in (
-        [float("-inf")],
-        [0],
-        [-128],
-        [-(1 << 15)],
-        [-(1 << 31)],
-        [-(1 << 63)],
-    )
-    is_valid = new.text_attr("padding") == "VALID"
-    return is_valid and is_least and amounts is not None and amounts.values == old.ints_attr("explicit_paddings")
+    amounts = constant(read.node.inputs[1].node)
+    filling = constant(read.node.inputs[2].node) if read.node.op == "PadV2" else None
+    is_least = filling is None or filling.values[0] in (float("-inf"), 0, *(-(1 << bits) for bits in (7, 15, 31, 63)))
+    is_right = amounts is not None and amounts.values == old.ints_attr("explicit_paddings")
+    return is_right and is_least and new.text_attr("padding") == "VALID"
+
+
+def _convolves_groups(old: Node, new: Node, shapes: Sequence[Shape], wanted: Release) -> bool:
+    """Whether a node convolves the channels of what it read in groups, each with the filters that are in its place.
+
+    SHAPES are those of what it read.
+    """
+    filters, (given_shape, was) = old.inputs[1].name, shapes
+    across = 1 if old.text_attr("data_format") == "NCHW" else 3
+    if new.op == "DepthwiseConv2dNative":
+        turned = new.inputs[1].node
+        shape = constant(turned.inputs[1].node) if turned.op == "Reshape" else None
+        if shape is None or was is None or given_shape is None or turned.inputs[0].name != filters:
+            return False
+        height, width, channels, times = (int(size) for size in shape.values)
+        is_right = channels == given_shape[across] and [height, width, 1, channels * times] == list(was)
+        return is_right and _is_alike(old, new, new.inputs[0], wanted)
+    *parts, axis = new.inputs
+    for index, part in enumerate(parts):
+        for read, along in zip(part.node.inputs, (across, 3), strict=True):
+            where = constant(read.node.inputs[0].node)
+            if read.node.op != "Split" or read.index != index or where is None or where.values != [along]:
+                return False
+        given, theirs = (read.node.inputs[1] for read in part.node.inputs)
+        if part.node.op != "Conv2D" or theirs.name != filters or not _is_alike(old, part.node, given, wanted):
+            return False
+    last = constant(axis.node)
+    return last is not None and last.values == [across]
 
 
 def _parses(old: Node, new: Node) -> bool:
@@ -273,6 +302,8 @@ def _may_differ(what: str, old: Node, new: Node, wanted: Release, lists: bool) -
     has = wanted.op_def(old.op)
     if old.setting("half_pixel_centers") and has is not None and "half_pixel_centers" not in has.attrs:
         forms = MIDDLES.get(old.op, ())
+    if wanted.takes_one_group(old.op):
+        forms = GROUPED
     if is_other and new.op not in forms:
         return False
     if lists and what in ("attr T", "attr _output_shapes") and old.op in HANDS_ON | ROUND and VARIANT in _dtypes(old):

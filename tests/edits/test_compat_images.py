@@ -12,8 +12,10 @@ from support.expecting import expect, refuse
 from support.graphs import DOUBLE, FLOAT, INT32, UINT8, const, dtype, encode_len, graph, node, placeholder
 from support.running import run
 
+from gdsurgeon.analysis.queries.unknown_to import told, unknown_to
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.compat import compat
+from gdsurgeon.ops.releases import release
 from gdsurgeon.proof.accounting import check_accounted
 
 ONES = encode_len(1, b"\x1a\x04\x01\x01\x01\x01")
@@ -50,7 +52,7 @@ def test_a_pad_stands_in_front_of_what_pads_by_numbers() -> None:
     result = expect(
         before, lambda g: compat(g, "1.13"), after, command="compat --target 1.13", trailer=graphs.versions(27)
     )
-    assert ("replaced", "Conv2D  ->  Pad, and Conv2D without explicit_paddings: 1 node") in result.told
+    assert ("replaced", "Conv2D  ->  Pad and Conv2D, one for each group: 1 node") in result.told
 
 
 def test_what_a_release_pads_by_numbers_stays() -> None:
@@ -94,6 +96,51 @@ def test_convolutions_give_the_same_but_for_rounding() -> None:
     assert [(claim.rtol, claim.atol) for claim in result.claims if isinstance(claim, SameOutputs)] == [(1e-5, 1e-5)]
     exact = compat(graph(*convolved()), "1.4", rtol=0.0, atol=0.0).claims[0]
     assert isinstance(exact, SameOutputs) and exact.rtol == exact.atol == 0.0
+
+
+# -- groups of channels ---------------------------------------------------------------------------------------
+
+EACH = {  # the dims of filters of which each sees a part of six channels, and what such a convolution becomes
+    "one channel": ((3, 3, 1, 12), {}, "DepthwiseConv2dNative"),
+    "three channels": ((3, 3, 3, 8), {}, "ConcatV2"),
+    "other strides": ((3, 3, 1, 6), {"strides": encode_len(1, b"\x1a\x04\x01\x01\x02\x01")}, "ConcatV2"),
+    "paddings": ((3, 3, 2, 6), EXPLICIT, "ConcatV2"),
+}
+
+
+def in_groups(case: str) -> list[bytes]:
+    dims, attrs, _ = EACH[case]
+    weights = np.linspace(-1, 1, int(np.prod(dims))).tolist()
+    wanted = {"T": FLOAT, "strides": ONES, "padding": "SAME", "use_cudnn_on_gpu": True, **attrs}
+    return [
+        placeholder("x", shape=(-1, 5, 6, 6)),
+        const("w", weights, shape=dims),
+        node("y", "Conv2D", ["x", "w"], **wanted),
+    ]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("target", ["1.13", "1.15"])
+@pytest.mark.parametrize("case", EACH)
+def test_convolutions_of_several_groups(case: str, target: str) -> None:
+    found = graph(*in_groups(case))
+    result = compat(found, target)
+    check_accounted(found, result, found.chunks())
+    assert graphs.ops(found)["y"] == EACH[case][2]
+    for rows in (0, 2):
+        fed = np.random.default_rng(8).normal(size=(rows, 5, 6, 6)).astype(np.float32)
+        now, before = (run(which, "y", x=fed)[0] for which in (found, graphs.graph_bytes(*in_groups(case))))
+        np.testing.assert_allclose(now, before, rtol=1e-5, atol=1e-5)
+
+
+def test_groups_that_are_not_known_are_not_told() -> None:
+    wanted = release("2.4")
+    assert wanted is not None
+    records = in_groups("one channel")
+    assert told(unknown_to(graph(*records), wanted)) == ["Conv2D takes one group of channels, and has 6: 1 node, 'y'"]
+    assert unknown_to(graph(placeholder("x"), *records[1:]), wanted) == []
+    newer = release("2.5")
+    assert newer is not None and unknown_to(graph(*records), newer) == []
 
 
 # -- resizing -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from support.graphs import (
     FLOAT,
     INT32,
     INT64,
+    STRING,
     add,
     const,
     dtype,
@@ -115,6 +116,44 @@ def lowered() -> tuple[Graph, EditResult]:
     return found, compat(found, "1.4")
 
 
+def padded() -> tuple[Graph, EditResult]:
+    """What pads by numbers, with and without groups of channels, and a choice among functions."""
+    numbers = encode_len(1, encode_len(3, bytes([0, 0, 1, 2, 0, 3, 0, 0])))
+    wanted = {"T": FLOAT, "strides": ONES, "padding": "EXPLICIT", "explicit_paddings": numbers}
+    called = b"".join(encode_len(9, encode_len(1, name)) for name in (b"double", b"double"))
+    found = graph(
+        placeholder("x", shape=(1, 4, 4, 4)), scalar("k", 1, INT32),
+        const("w", [1.0] * 4, shape=(1, 1, 4, 1)), const("g", [1.0, 2.0, 3.0, 4.0], shape=(1, 1, 2, 2)),
+        const("d", [1.0, 2.0, 3.0, 4.0], shape=(1, 1, 1, 4)),
+        node("c", "Conv2D", ["x", "w"], **wanted), node("cg", "Conv2D", ["x", "g"], **wanted),
+        node("cd", "Conv2D", ["x", "d"], T=FLOAT, strides=ONES, padding="SAME"),
+        node("m", "MaxPool", ["x"], **wanted, ksize=ONES),
+        node("s", "Case", ["k", "x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), branches=encode_len(1, called)),
+        library(define("double", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))),
+    )  # fmt: skip
+    return found, compat(found, "1.4")
+
+
+def parsed() -> tuple[Graph, EditResult]:
+    """Records with two features."""
+
+    def texts(*held: bytes) -> bytes:
+        return encode_len(
+            8, b"\x08\x07\x12\x04\x12\x02\x08" + bytes([len(held)]) + b"".join(encode_len(8, t) for t in held)
+        )
+
+    shapes = encode_len(1, encode_len(7, b"") * 2)
+    found = graph(
+        placeholder("s", STRING, (-1,)), node("n", "Const", dtype=STRING, value=texts()),
+        node("k", "Const", dtype=STRING, value=texts(b"a", b"b")), const("p", [1.0], shape=()), const("q", [2.0], shape=()),
+        node("y", "ParseExampleV2", ["s", "n", "n", "k", "n", "p", "q"], Tdense=dtypes(FLOAT, FLOAT), num_sparse=0,
+             dense_shapes=shapes, sparse_types=encode_len(1, b""), ragged_value_types=encode_len(1, b""),
+             ragged_split_types=encode_len(1, b"")),
+    )  # fmt: skip
+    return found, compat(found, "1.4")
+
+
+PADDING, KERNELS, TEXTS = "edits.older.padding", "edits.older.kernels", "edits.older.texts"
 FLOW = "edits.older.control_flow"
 ARITHMETIC, SPELT = "edits.older.arithmetic", "edits.older.defaults"
 MUTANTS = [
@@ -129,11 +168,19 @@ MUTANTS = [
            'self.graph.set_op(node, op), self.graph.set_device(node, "/gpu:0")', boxes),
     Mutant("controls are lost", SITE, "self.graph.set_op(node, op)",
            "self.graph.set_op(node, op), self.graph.set_controls(node, [])", for_1_4),
-    Mutant("what is known is replaced", COMPAT, "if definition is None or self.release.takes_matrices_only(node.op):\n            return True", "return True", for_1_15),
+    Mutant("what is known is replaced", COMPAT, "if definition is None or self.release.takes_less(node.op):\n            return True", "return True", for_1_15),
     Mutant("the results are another op", FLOW, 'else "IdentityN"', 'else "ShapeN"', lowered),
     Mutant("who waits for a loop does not", FLOW, "controls = [*self.node.controls, *ends]", "controls = []", lowered),
     Mutant("nodes of a loop are anywhere", FLOW, 'self.unique(f"{self.node.name}/{name}")', "self.unique(name)", lowered),
     Mutant("a reader of a loop reads another result", FLOW, "exit_.output for exit_ in exits]", "exit_.output for exit_ in exits[::-1]]", lowered),
+    Mutant("the other side is padded", PADDING, 'site.const("paddings", INT32, amounts,', 'site.const("paddings", INT32, amounts[::-1],', padded),
+    Mutant("what is not the least is around", PADDING, 'float("-inf") if', "0.5 if", padded),
+    Mutant("it still pads", PADDING, 'string_value("VALID")', 'string_value("SAME")', padded),
+    Mutant("groups have each other's filters", KERNELS, "Output(part, index) for part in parts", "Output(part, index if part is parts[0] else count - 1 - index) for part in parts", padded),
+    Mutant("channels are others", KERNELS, "count, filters[3] // count]", "filters[3] // count, count]", padded),
+    Mutant("a branch is missing", FLOW, "functions = list(value.list.func) if", "functions = list(value.list.func)[1:] if", padded),
+    Mutant("features have each other's names", TEXTS, "enumerate(_texts(value))", "enumerate(_texts(value)[::-1])", parsed),
+    Mutant("features have each other's defaults", TEXTS, "*keys[1], *defaults]", "*keys[1], *defaults[::-1]]", parsed),
     Mutant("another default is written", SPELT, "return value.SerializeToString(deterministic=True)\n\n\n_F",
            'return b"\\x30\\x03"\n\n\n_F', defaulting),
 ]  # fmt: skip

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import printable, quoted
-from gdsurgeon.graph.attrs import kind_of, plain
+from gdsurgeon.graph.attrs import Shape, kind_of, plain
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_count
-from gdsurgeon.ops.releases import MATRICES_ONLY, Release, names_with, releases
+from gdsurgeon.ops.releases import MATRICES_ONLY, ONE_GROUP, Release, names_with, releases
 from gdsurgeon.text import counted, listed
 from gdsurgeon.wire.protos import AttrValue
 
@@ -48,13 +48,13 @@ def unknown_to(graph: Graph, release: Release) -> list[Unknown]:
     topology = topology_of(graph)
     looked_at = topology.with_ops(op for op in topology.ops() if look.may_lack(op))
     out = [unknown for number in looked_at for unknown in look.at("", topology.node(number))]
-    out += look.too_many_dims("", graph)
+    out += look.too_much("", graph)
     for name in sorted(used_functions(graph)):
         if name in graph.functions:
             body = Body(graph, name, {}, lenient=True)
             out += [unknown for node in body.graph.nodes() if node not in body.graph.ends
                     for unknown in look.at(name, node)]  # fmt: skip
-            out += look.too_many_dims(name, body.graph)
+            out += look.too_much(name, body.graph)
     return out
 
 
@@ -100,15 +100,15 @@ class _Look:
             self._alike[op] = self._release.knows_as(op, self._newest)
         return self._definitions[op]
 
-    def too_many_dims(self, function: str, graph: Graph) -> Iterator[Unknown]:
-        """The nodes of a graph whose inputs may have more dims than the kernels of the release take."""
+    def too_much(self, function: str, graph: Graph) -> Iterator[Unknown]:
+        """The nodes of a graph whose inputs may be more than the kernels of the release take."""
         topology = topology_of(graph)
-        found = topology.with_ops(op for op in MATRICES_ONLY if self._release.takes_matrices_only(op))
+        found = topology.with_ops(op for op in (*MATRICES_ONLY, *ONE_GROUP) if self._release.takes_less(op))
         shapes = infer_shapes(graph) if found else None
         for node in map(topology.node, found):
-            shape = shapes.shape(node.inputs[0]) if shapes is not None and node.inputs else None
-            if shape is None or len(shape) != 2:
-                text = f"{node.op} takes two dims, and is given {'any number' if shape is None else len(shape)}"
+            given = [shapes.shape(read) if shapes is not None else None for read in node.inputs]
+            text = _too_many_dims(node.op, given) if node.op in MATRICES_ONLY else _several_groups(node, given)
+            if text:
                 yield Unknown(function, node.name, node.op, "dims", "", text)
 
     def may_lack(self, op: str) -> bool:
@@ -180,6 +180,27 @@ class _Look:
         for dtype in [] if value is None else [value.type] if attr.kind == "type" else value.list.type:
             if base_dtype(dtype) > self._release.last_dtype:
                 yield "value", attr.name, f"there is no {dtype_name(dtype)}, which {node.op} has as {quoted(attr.name)}"
+
+
+def groups(node: Node, shapes: Sequence[Shape]) -> int:
+    """How many groups a Conv2D has, whose inputs are of SHAPES: each filter sees the channels of one; 1: not known."""
+    given, filters = (shapes[0], shapes[1]) if len(shapes) > 1 else (None, None)
+    if given is None or filters is None or len(given) != 4 or len(filters) != 4:
+        return 1
+    depth, seen = given[1 if node.text_attr("data_format") == "NCHW" else 3], filters[2]
+    return depth // seen if 0 < seen < depth and depth % seen == 0 else 1
+
+
+def _several_groups(node: Node, shapes: Sequence[Shape]) -> str:
+    count = groups(node, shapes)
+    return f"{node.op} takes one group of channels, and has {count}" if count > 1 else ""
+
+
+def _too_many_dims(op: str, shapes: Sequence[Shape]) -> str:
+    shape = shapes[0] if shapes else None
+    if shape is not None and len(shape) == 2:
+        return ""
+    return f"{op} takes two dims, and is given {'any number' if shape is None else len(shape)}"
 
 
 _TYPE = 0x30

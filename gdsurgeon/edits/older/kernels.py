@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from gdsurgeon.analysis.queries.unknown_to import groups
 from gdsurgeon.edits.older.broadcasting import shape_of
-from gdsurgeon.edits.older.site import Rule, Site, typed
+from gdsurgeon.edits.older.site import Rule, Site, is_known, typed
 from gdsurgeon.graph.attrs import int_value
+from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import INT32
 
 
@@ -26,6 +28,32 @@ def _of_rows(site: Site) -> str | None:
     flat = site.add("flat", "Reshape", [read, rows], **typed(T=dtype, Tshape=INT32))
     computed = site.add("computed", node.op, [flat], **typed(T=dtype))
     return site.become("Reshape", [computed, whole], attrs=typed(Tshape=INT32))
+
+
+def grouped(site: Site) -> str | None:
+    """A convolution of several groups: where each has one channel a depthwise one, else a convolution of each."""
+    read, filters = site.node.inputs[0], site.shape(1)
+    unpadded = read.node.inputs[0] if read.node.op == "Pad" else read  # which may have come just now
+    count = groups(site.node, [site.known(read) or site.known(unpadded), filters])
+    if count == 1 or filters is None:
+        return None
+    across = 1 if site.node.text_attr("data_format") == "NCHW" else 3
+    strides = [each for axis, each in enumerate(site.node.ints_attr("strides")) if axis not in (0, across)]
+    dtype = site.dtype(0)
+    says_paddings = site.node.text_attr("padding") == "EXPLICIT"  # which the other does not everywhere
+    if filters[2] == 1 and len({*strides}) == 1 and is_known(filters) and not says_paddings:
+        wanted = site.ints("filter/shape", [*filters[:2], count, filters[3] // count])
+        alone = site.add("filter", "Reshape", [site.node.inputs[1], wanted], **typed(T=dtype, Tshape=INT32))
+        return site.become("DepthwiseConv2dNative", [site.node.inputs[0], alone], drop=("use_cudnn_on_gpu",))
+    parts = []
+    for name, read, axis in (("input", site.node.inputs[0], across), ("filters", site.node.inputs[1], 3)):
+        along = site.ints(f"{name}/axis", axis)
+        parts.append(site.add(name, "Split", [along, read], num_split=int_value(count), **typed(T=dtype)).node)
+    attrs = dict(site.node.attrs())
+    convolved = [site.add(f"group_{index}", "Conv2D", [Output(part, index) for part in parts], **attrs)
+                 for index in range(count)]  # fmt: skip
+    inputs = [*convolved, site.ints("axis", across)]
+    return site.become("ConcatV2", inputs, drop=attrs, attrs={"N": int_value(count), **typed(T=dtype, Tidx=INT32)})
 
 
 RULES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdsurgeon.edits.older.kernels import grouped
 from gdsurgeon.edits.older.site import ROUNDING, Rule, Site, typed
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.node import Output
@@ -12,8 +13,10 @@ _KEY = "explicit_paddings"
 
 def _convolution(site: Site) -> str | None:
     """Around the input there are zeros, as there are when a convolution pads."""
-    if site.node.text_attr("padding") != "EXPLICIT":
-        return None
+    definition = site.release.op_def(site.node.op)
+    is_known = definition is not None and _KEY in definition.attrs
+    if is_known or site.node.text_attr("padding") != "EXPLICIT":
+        return grouped(site) if site.node.op == "Conv2D" else None
     amounts = _amounts(site)
     padded = site.add("padded", "Pad", [site.node.inputs[0], amounts], **typed(T=site.dtype(0), Tpaddings=INT32))
     return _valid(site, padded)
@@ -45,13 +48,13 @@ def _valid(site: Site, padded: Output) -> str:
 
 
 RULES = (
-    Rule("Conv2D", "Pad, and Conv2D without explicit_paddings", "", _convolution, ROUNDING),
+    Rule("Conv2D", "Pad and Conv2D, one for each group", "", _convolution, ROUNDING),
     Rule(
         "DepthwiseConv2dNative",
-        "Pad, and DepthwiseConv2dNative without explicit_paddings",
+        "Pad and DepthwiseConv2dNative",
         "",
         _convolution,
         ROUNDING,
     ),
-    Rule("MaxPool", "PadV2, and MaxPool without explicit_paddings", "no NaN", _largest),
+    Rule("MaxPool", "PadV2 and MaxPool", "no NaN", _largest),
 )

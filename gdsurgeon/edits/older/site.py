@@ -88,7 +88,11 @@ class Site:
 
     def shape(self, slot: int) -> Shape:
         """What is known of the shape of an input."""
-        return self._places.shape(self.node.inputs[slot])
+        return self.known(self.node.inputs[slot])
+
+    def known(self, read: Output) -> Shape:
+        """What is known of the shape of a tensor."""
+        return self._places.shape(read)
 
     def dtype(self, slot: int) -> int:
         """The DataType of an input, 0 where it is not known."""
