@@ -19,10 +19,10 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
@@ -37,10 +37,11 @@ from gdsurgeon.runtime.released import unpacked
 HEAD = """\
 # Models for older TensorFlows
 
-What becomes of `compat` on models that others have published, and on some that Keras makes of random weights, for
-releases of TensorFlow that are there to be asked. Made by `scripts/compat_table.py`: what is written has run in the
-release itself, on the same feeds; the number is the largest difference from what TensorFlow gives today. Of what is
-refused the release was asked whether it takes the model as it is, and does not. =: it knows all of the model already.
+What becomes of `compat` on models that others have published, on some that Keras makes of random weights, and on small
+functions of TensorFlow 2, for releases of TensorFlow that are there to be asked. Made by `scripts/compat_table.py`: what
+is written has run in the release itself, on the same feeds; the number is the largest difference from what TensorFlow
+gives today. Of what is refused the release was asked whether it takes the model as it is, and does not. =: it knows all
+of the model already.
 
 """
 
@@ -49,7 +50,10 @@ KNOWN = {
     "od_hand_ssd.meta": "its variables have no values and are made up: what it computes is not finite, and boxes that "
     "are not finite are treated in another way by each kernel",
     "opencv_face_detector_uint8.pb": "it gives NaN throughout from 1.12 on, and numbers in 1.4",
-    "serving_half_plus_two_sm": "1.4 cannot read its checkpoint, which is compressed and stays as it is",
+    **dict.fromkeys(
+        ("serving_half_plus_two_sm", "serving_half_plus_two_tf2_sm"),
+        "1.4 cannot read its checkpoint, which is compressed and stays as it is",
+    ),
 }
 """Models that give something else in a release, and why."""
 
@@ -200,11 +204,10 @@ def plain(text: str) -> str:
 
 
 def make_keras(folder: Path) -> None:
-    """Writes frozen models of Keras with random weights, of all variables, into FOLDER."""
+    """Writes frozen models of Keras with random weights, of all variables, and `newer_functions` into FOLDER."""
     import keras
     import numpy as np
     import tensorflow as tf
-    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     def lstm() -> keras.Model:
         given = keras.Input((7, 5))
@@ -221,8 +224,17 @@ def make_keras(folder: Path) -> None:
         x = keras.layers.GlobalAveragePooling1D()(x)
         return keras.Model(given, keras.layers.Dense(3, activation="softmax")(x))
 
+    def recurrent(layer: keras.layers.Layer) -> keras.Model:
+        given = keras.Input((7, 5))
+        return keras.Model(given, layer(given))
+
     makers = {
         "keras_lstm": lstm,
+        "keras_gru": lambda: recurrent(keras.layers.GRU(8)),
+        "keras_bidirectional": lambda: recurrent(
+            keras.layers.Bidirectional(keras.layers.LSTM(8, return_sequences=True))
+        ),
+        "keras_groups": lambda: recurrent(keras.layers.Conv1D(10, 3, groups=5)),
         "keras_transformer": transformer,
         "keras_mobilenetv2": lambda: keras.applications.MobileNetV2(weights=None, input_shape=(96, 96, 3)),
         "keras_resnet50": lambda: keras.applications.ResNet50(weights=None, input_shape=(64, 64, 3)),
@@ -235,9 +247,53 @@ def make_keras(folder: Path) -> None:
                 weight.assign(rng.uniform(0.5, 1.5, weight.shape))
         given = model.inputs[0]
         spec = tf.TensorSpec([None, *given.shape[1:]], given.dtype, name="x")
-        function = tf.function(lambda x, model=model: model(x, training=False)).get_concrete_function(spec)
-        frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
-        (folder / f"{name}.pb").write_bytes(frozen.graph.as_graph_def().SerializeToString())
+        _save(folder / f"{name}.pb", lambda x, model=model: model(x, training=False), spec)
+    for name, (function, *specs) in newer_functions().items():
+        _save(folder / f"tf_{name}.pb", function, *specs)
+
+
+def newer_functions() -> dict[str, Any]:
+    """Functions of TensorFlow by the ops that they need, many of which older releases lack, with their inputs."""
+    import tensorflow as tf
+
+    def images(rows: int | None = None) -> tf.TensorSpec:
+        return tf.TensorSpec((rows, 8, 9, 3), tf.float32, name="images")
+
+    matrix, numbers = tf.TensorSpec((4, 3), tf.float32, name="x"), tf.TensorSpec((None,), tf.int32, name="n")
+    texts, text = tf.TensorSpec((None,), tf.string, name="s"), tf.TensorSpec((), tf.string, name="s")
+    features = {"a": tf.io.FixedLenFeature([2], tf.float32, [0.0, 0.0]), "b": tf.io.VarLenFeature(tf.int64)}
+    around, wide = [[0, 0], [1, 2], [0, 3], [0, 0]], tf.ones([3, 3, 3, 2])
+    boxes, scores = tf.TensorSpec((1, None, 1, 4), tf.float32), tf.TensorSpec((1, None, 2), tf.float32)
+    return {
+        "batch_dims": (lambda x: tf.gather(x, [[0, 1]] * 4, axis=1, batch_dims=1), matrix),
+        "bincount": (lambda n: tf.math.bincount(n, minlength=5), numbers),
+        "combined_nms": (lambda b, s: tf.image.combined_non_max_suppression(b, s, 5, 5)[0], boxes, scores),
+        "decode_image": (lambda s: tf.image.decode_image(s, expand_animations=False), text),
+        "diag": (lambda x: tf.linalg.diag(x) + tf.linalg.set_diag(tf.zeros([4, 3, 3]), x), matrix),
+        "dilated": (lambda x: tf.nn.conv2d(x, wide, 1, "SAME", dilations=2), images()),
+        "equal": (lambda a, b: tf.cast(a == b, tf.int32), numbers, tf.TensorSpec((None,), tf.int32, name="m")),
+        "lanczos": (lambda x: tf.image.resize(x, (5, 7), "lanczos3", antialias=True), images()),
+        "lower_case": (tf.strings.lower, texts),
+        "padded": (lambda x: tf.nn.conv2d(x, wide, 2, around), images()),
+        "parse_example": (lambda s: tf.io.parse_example(s, features)["a"], texts),
+        "ragged": (lambda x: tf.ragged.boolean_mask(x, x > 0).to_tensor(0.0), matrix),
+        "resize_bicubic": (lambda x: tf.image.resize(x, (5, 7), "bicubic"), images()),
+        "resize_bilinear": (lambda x: tf.image.resize(x, (5, 17)), images()),
+        "resize_nearest": (lambda x: tf.image.resize(x, (5, 17), "nearest"), images()),
+        "scan": (lambda x: tf.scan(lambda a, row: a + row, x), tf.TensorSpec((None, 3), tf.float32, name="x")),
+        "stateless_random": (lambda x: x + tf.random.stateless_uniform([3], [1, 2]), matrix),
+        "switch_case": (lambda x: tf.switch_case(tf.cast(x[0, 0], tf.int32), [lambda: x, lambda: -x]), matrix),
+    }
+
+
+def _save(path: Path, function: Callable[..., Any], *specs: Any) -> None:
+    """Writes FUNCTION of tensors SPECS, frozen, with its loops and conditionals as they are in TensorFlow 2."""
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    traced = tf.function(function).get_concrete_function(*specs)
+    frozen = convert_variables_to_constants_v2(traced, lower_control_flow=False)
+    path.write_bytes(frozen.graph.as_graph_def().SerializeToString())
 
 
 if __name__ == "__main__":
