@@ -38,10 +38,10 @@ HEAD = """\
 # Models for older TensorFlows
 
 What becomes of `compat` on models that others have published, on some that Keras makes of random weights, and on small
-functions of TensorFlow 2, for releases of TensorFlow that are there to be asked. Made by `scripts/compat_table.py`: what
-is written has run in the release itself, on the same feeds; the number is the largest difference from what TensorFlow
-gives today. Of what is refused the release was asked whether it takes the model as it is, and does not. =: it knows all
-of the model already.
+functions of TensorFlow 2, for releases of TensorFlow that are there to be asked. Made by `scripts/compat_table.py`:
+what is written has run in the release itself, on the same feeds; the number is the largest difference from what
+TensorFlow gives today. Of what is refused the release was asked whether it takes the model as it is, and does not. =:
+it knows all of the model already.
 
 """
 

@@ -6,17 +6,16 @@ once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.attrs import Shape, attr_value
-from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
@@ -224,8 +223,7 @@ def _wrong_inputs(comparison: Comparison, wanted: Release) -> Iterator[str]:
     for name in comparison.facts.altered:
         old, new = comparison.before[name], comparison.after[name]
         if old.op == "Conv2D" and new.op in GROUPED:
-            shapes = [infer_shapes(comparison.before).shape(read) for read in old.inputs]
-            if not _convolves_groups(old, new, shapes, wanted):
+            if not _convolves_groups(old, new, wanted):
                 yield f"{quoted(name)} does not convolve the groups of what it convolved, each with its filters"
         elif _is_padded(old, wanted) and not _is_alike(old, new, new.inputs[0], wanted):
             yield f"{quoted(name)} does not read what it read, padded by its explicit_paddings"
@@ -248,20 +246,17 @@ def _is_alike(old: Node, new: Node, read: Output, wanted: Release) -> bool:
     return is_right and is_least and new.text_attr("padding") == "VALID"
 
 
-def _convolves_groups(old: Node, new: Node, shapes: Sequence[Shape], wanted: Release) -> bool:
-    """Whether a node convolves the channels of what it read in groups, each with the filters that are in its place.
-
-    SHAPES are those of what it read.
-    """
-    filters, (given_shape, was) = old.inputs[1].name, shapes
+def _convolves_groups(old: Node, new: Node, wanted: Release) -> bool:
+    """Whether a node convolves the channels of what it read in groups, each with the filters that are in its place."""
+    filters, header = old.inputs[1].name, constant_header(old.inputs[1].node)
     across = 1 if old.text_attr("data_format") == "NCHW" else 3
     if new.op == "DepthwiseConv2dNative":
         turned = new.inputs[1].node
         shape = constant(turned.inputs[1].node) if turned.op == "Reshape" else None
-        if shape is None or was is None or given_shape is None or turned.inputs[0].name != filters:
+        if shape is None or turned.inputs[0].name != filters:
             return False
         height, width, channels, times = (int(size) for size in shape.values)
-        is_right = channels == given_shape[across] and [height, width, 1, channels * times] == list(was)
+        is_right = header is None or (height, width, 1, channels * times) == header.dims
         return is_right and _is_alike(old, new, new.inputs[0], wanted)
     *parts, axis = new.inputs
     for index, part in enumerate(parts):

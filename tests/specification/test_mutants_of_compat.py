@@ -124,7 +124,7 @@ def padded() -> tuple[Graph, EditResult]:
     found = graph(
         placeholder("x", shape=(1, 4, 4, 4)), scalar("k", 1, INT32),
         const("w", [1.0] * 4, shape=(1, 1, 4, 1)), const("g", [1.0, 2.0, 3.0, 4.0], shape=(1, 1, 2, 2)),
-        const("d", [1.0, 2.0, 3.0, 4.0], shape=(1, 1, 1, 4)),
+        const("d", [1.0, 2.0, 3.0, 4.0] * 2, shape=(1, 2, 1, 4)),
         node("c", "Conv2D", ["x", "w"], **wanted), node("cg", "Conv2D", ["x", "g"], **wanted),
         node("cd", "Conv2D", ["x", "d"], T=FLOAT, strides=ONES, padding="SAME"),
         node("m", "MaxPool", ["x"], **wanted, ksize=ONES),
@@ -177,7 +177,7 @@ MUTANTS = [
     Mutant("what is not the least is around", PADDING, 'float("-inf") if', "0.5 if", padded),
     Mutant("it still pads", PADDING, 'string_value("VALID")', 'string_value("SAME")', padded),
     Mutant("groups have each other's filters", KERNELS, "Output(part, index) for part in parts", "Output(part, index if part is parts[0] else count - 1 - index) for part in parts", padded),
-    Mutant("channels are others", KERNELS, "count, filters[3] // count]", "filters[3] // count, count]", padded),
+    Mutant("filters are of another size", KERNELS, "*filters[:2], count", "*filters[1::-1], count", padded),
     Mutant("a branch is missing", FLOW, "functions = list(value.list.func) if", "functions = list(value.list.func)[1:] if", padded),
     Mutant("features have each other's names", TEXTS, "enumerate(_texts(value))", "enumerate(_texts(value)[::-1])", parsed),
     Mutant("features have each other's defaults", TEXTS, "*keys[1], *defaults]", "*keys[1], *defaults[::-1]]", parsed),
