@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from gdsurgeon.graph_editor.matcher import NodeMatcher as NodeMatcher
     from gdsurgeon.graph_editor.matcher import TreeExpr as TreeExpr
     from gdsurgeon.graph_editor.view import Subgraph as Subgraph
+    from gdsurgeon.operation.check_ops import check_ops as check_ops
     from gdsurgeon.operation.checkpoint import CheckpointRequest as CheckpointRequest
     from gdsurgeon.operation.checkpoint import operate_checkpoint as operate_checkpoint
     from gdsurgeon.operation.convert import ConvertRequest as ConvertRequest
@@ -201,6 +202,12 @@ COMMANDS = {
     ),
     "validate": Entry(
         "Proof", "Prove that a model runs, or gives what another gives.", "cli.validate", "operation.validate.validate"
+    ),
+    "check-ops": Entry(
+        "Proof",
+        "Tell which ops another engine lacks, and run a model there.",
+        "cli.check_ops",
+        "operation.check_ops.check_ops",
     ),
     "help": Entry("This program", "Show the help of a command.", "cli.help"),
     "completion": Entry("This program", "Print a script that has a shell complete commands.", "cli.completion"),

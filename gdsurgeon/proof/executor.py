@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from gdsurgeon.proof.plan import Obstacle
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.evaluator import Evaluator
+    from gdsurgeon.runtime.likeness import Likeness
     from gdsurgeon.runtime.statistics import Statistics
 
 T = TypeVar("T")
@@ -277,6 +278,10 @@ class Executor(Closing):
         """Begins to compare fetches of two results, by their indices."""
         return self._worker.compare(a, b, pairs, rtol=rtol, atol=atol, channels=channels)
 
+    def likenesses(self, a: str, b: str, *, rtol: float = 0.0, atol: float = 0.0) -> list[Likeness]:
+        """How what another engine gave, the result B, compares with the result A."""
+        return self._wait(self._worker.likenesses(a, b, rtol, atol))
+
     def comparisons(self, pending: Pending[list[Comparison]]) -> list[Comparison]:
         """What `compare` has found."""
         return self._wait(pending)
@@ -333,6 +338,10 @@ class Executor(Closing):
         info = self._wait(self._worker.info())
         text = f"TensorFlow {info.version} ({'C API' if info.runtime == 'capi' else info.runtime})"
         return f"{text}, not locked in" if info.not_locked_in else text
+
+    def runtime_version(self) -> str:
+        """The version of what runs the graphs, and nothing else."""
+        return self._wait(self._worker.info()).version
 
     def is_locked_in(self) -> bool:
         """Whether the kernel keeps TensorFlow's process from files and networks."""

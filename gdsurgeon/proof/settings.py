@@ -27,7 +27,8 @@ class Settings(NamedTuple):
         effort: seconds to search for feeds that reach more, and to compare on them; 0: an edit does not count, either,
             what its feeds reach.
         reads: files and folders that the graphs may read: a checkpoint, assets.
-        release: the folder of the libraries of another release that runs them, see `gdsurgeon.runtime.released`.
+        release: the folder of the libraries of another release that runs them, see `gdsurgeon.runtime.released`; or
+            another engine, see `gdsurgeon.runtime.engines.opened.open_engine`.
         target: a ``grpc://host:port`` of the TensorFlow server that runs them; '' is this machine.
         onednn: whether TensorFlow may take kernels of oneDNN, as it does where it is not told otherwise.
     """

@@ -15,7 +15,8 @@ def open_runtime(name: str | None = None) -> Runtime:
 
     Args:
         name: 'capi' or 'python' to have that one and no other; by default what the environment variable
-            GDSURGEON_RUNTIME says; or the absolute path of a folder with the libraries of a release.
+            GDSURGEON_RUNTIME says; or the absolute path of a folder with the libraries of a release, or another
+            engine, as `gdsurgeon.runtime.engines.opened.open_engine` takes it.
 
     Raises:
         TensorFlowMissing: TensorFlow is not installed or cannot be loaded.
@@ -31,6 +32,11 @@ def open_runtime(name: str | None = None) -> Runtime:
         except LibraryUnusable as error:
             raise TensorFlowMissing(f"the release cannot be loaded: {error}") from error
     if wanted not in ("auto", "capi", "python"):
+        from gdsurgeon.runtime.engines.opened import open_engine
+
+        engine = open_engine(name or "")
+        if engine is not None:
+            return engine
         raise RuntimeFailure(f"{VARIABLE} must be capi or python, not {wanted!r}")
     if wanted != "python":
         from gdsurgeon.runtime.capi import CApiRuntime

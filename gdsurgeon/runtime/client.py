@@ -19,13 +19,14 @@ from gdsurgeon.runtime.failures import (
     WorkerTimeout,
     WorkerUnavailable,
 )
-from gdsurgeon.runtime.process import above_standard, environment, kill, module_path, port_of
+from gdsurgeon.runtime.process import above_standard, environment, kill, module_path, port_of, who_runs
 from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
+    from gdsurgeon.runtime.likeness import Likeness
     from gdsurgeon.runtime.log import Log
     from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
     from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall
@@ -52,6 +53,7 @@ _STAGES = {
     "put": Stage("taking over tensors"),
     "tensor": Stage("handing over a result"),
     "compare": Stage("comparing results"),
+    "likenesses": Stage("comparing results"),
     "statistics": Stage("measuring a result"),
     "positive_channels": Stage("measuring a result"),
     "devices": Stage("listing devices"),
@@ -114,8 +116,8 @@ class Worker(Closing):
         device: 'cpu' hides the GPUs from TensorFlow; 'gpu' or a device name leaves them in sight (nodes go
             there by the DEFAULT_DEVICE of `load`).
         op_libraries: libraries of custom ops (.so) to load with TensorFlow.
-        runtime: 'capi' or 'python' to have that one, or the folder of a release (`released`); by default what
-            GDSURGEON_RUNTIME says, else the C API if it can be had.
+        runtime: 'capi' or 'python' to have that one, the folder of a release (`released`), or another engine
+            (`engines.opened.open_engine`); by default what GDSURGEON_RUNTIME says, else the C API if it can be had.
         verbose: pass TensorFlow's own log on to standard error, line by line, as data.
         allow_ops: leave files and the network open to the process, which is locked in otherwise.
         target: the 'grpc://host:port' of the TensorFlow server that sessions may have; '' for none.
@@ -394,6 +396,10 @@ class Worker(Closing):
         """Compare fetches of the runs A and B, pair by pair of their indices, in the child. HOW: see `compare`."""
         return self.submit("compare", result_a=a, result_b=b, pairs=list(pairs), **how)
 
+    def likenesses(self, result_a: str, result_b: str, rtol: float = 0.0, atol: float = 0.0) -> Pending[list[Likeness]]:
+        """Compare the fetches of RESULT_B, which another engine gave, with those of RESULT_A, each with its own."""
+        return self.submit("likenesses", result_a=result_a, result_b=result_b, rtol=rtol, atol=atol)
+
     def statistics(self, result_id: str) -> Pending[list[Statistics]]:
         """Extremes and counts of each tensor of the result RESULT_ID, in the order of its fetches."""
         return self.submit("statistics", result_id=result_id)
@@ -471,26 +477,19 @@ class Worker(Closing):
         else:  # it waits for another: the one before it for the same graph, or whichever it is
             same = [p for p in begun if p._key == wanted._key]
             stage = (same or begun)[0].stage if begun else wanted.stage if self._ready else _STARTING
-        self._end(WorkerTimeout(seconds, stage))
+        self._end(WorkerTimeout(seconds, stage, who_runs(self._runtime)))
 
     def _bury(self) -> None:
         """The child is dead: find out of what, and while doing what."""
+        from gdsurgeon.runtime.log import crashed_thread
+
         status = self._reap(_GRACE)
         log = self._printed()
-        crashed = _crashed_thread(log)
+        crashed = crashed_thread(log)
         begun = [p for p in self._pending.values() if p._thread is not None]
         guilty = [p for p in begun if p._thread == crashed] or begun
         stages = list(dict.fromkeys(p.stage for p in guilty))
         if not stages:
             stages = [Stage("waiting") if self._ready or not self._pending else _STARTING]
         says_nothing = stages == [_STARTING] or is_memory_limited() or bool(told_of_want(log))
-        self._end(WorkerDied(status, stages, says_nothing))
-
-
-def _crashed_thread(log: str) -> int | None:
-    """The identity of the thread in which the child says it crashed, if it does."""
-    _, mark, rest = log.rpartition("\nCurrent thread 0x")
-    try:
-        return int(rest.split(" ", 1)[0], 16) if mark else None
-    except ValueError:
-        return None
+        self._end(WorkerDied(status, stages, says_nothing, who_runs(self._runtime)))

@@ -96,18 +96,22 @@ class WorkerDied(RuntimeFailure):
         signal_name: 'SIGSEGV' and the like, or None.
         stages: what it was doing.
         says_nothing: whether that says nothing of a graph: it had not got to one, or lacked memory.
+        who: what ran in it.
     """
 
-    def __init__(self, exit_status: int | None, stages: Sequence[Stage], says_nothing: bool) -> None:
+    def __init__(
+        self, exit_status: int | None, stages: Sequence[Stage], says_nothing: bool, who: str = "TensorFlow"
+    ) -> None:
         self.exit_status = exit_status
         self.signal_name = _signal_name(exit_status)
         self.stages = stages
         self.says_nothing = says_nothing
+        self.who = who
         super().__init__(self.told({}))
 
     def told(self, called: Mapping[str, str]) -> str:
         stages = " or ".join(stage.told(called) for stage in self.stages)
-        return f"{_manner_of_death(self.exit_status, self.signal_name)} while {stages}"
+        return f"{self.who} {_manner_of_death(self.exit_status, self.signal_name)} while {stages}"
 
 
 class WorkerTimeout(RuntimeFailure):
@@ -116,15 +120,17 @@ class WorkerTimeout(RuntimeFailure):
     Attributes:
         seconds: how long was waited.
         stage: what it was doing.
+        who: what ran in it.
     """
 
-    def __init__(self, seconds: float, stage: Stage) -> None:
+    def __init__(self, seconds: float, stage: Stage, who: str = "TensorFlow") -> None:
         self.seconds = seconds
         self.stage = stage
+        self.who = who
         super().__init__(self.told({}))
 
     def told(self, called: Mapping[str, str]) -> str:
-        return f"TensorFlow did not finish {self.stage.told(called)} within {self.seconds:g} s"
+        return f"{self.who} did not finish {self.stage.told(called)} within {self.seconds:g} s"
 
 
 def _signal_name(exit_status: int | None) -> str | None:
@@ -138,11 +144,11 @@ def _signal_name(exit_status: int | None) -> str | None:
 
 def _manner_of_death(exit_status: int | None, name: str | None) -> str:
     if exit_status is None:
-        return "TensorFlow ended unexpectedly"
+        return "ended unexpectedly"
     if name is None:
-        return f"TensorFlow ended unexpectedly (exit code {exit_status})"
+        return f"ended unexpectedly (exit code {exit_status})"
     if -exit_status in _CRASHES:
-        return f"TensorFlow crashed ({name})"
+        return f"crashed ({name})"
     if -exit_status == getattr(signal, "SIGKILL", None):
-        return f"TensorFlow was killed ({name}, most likely out of memory)"
-    return f"TensorFlow was killed ({name})"
+        return f"was killed ({name}, most likely out of memory)"
+    return f"was killed ({name})"

@@ -62,3 +62,12 @@ class Log:
             os.write(2, text.encode("utf-8", "backslashreplace"))
         except OSError:
             self._ended.set()  # nobody reads it any more
+
+
+def crashed_thread(log: str) -> int | None:
+    """The identity of the thread in which the child says it crashed, if it does."""
+    _, mark, rest = log.rpartition("\nCurrent thread 0x")
+    try:
+        return int(rest.split(" ", 1)[0], 16) if mark else None
+    except ValueError:
+        return None

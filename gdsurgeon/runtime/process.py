@@ -50,6 +50,13 @@ def environment(verbose: bool, cpu_only: bool, runtime: str | None = None, *, on
     return out
 
 
+def who_runs(runtime: str | None) -> str:
+    """What runs in the child, for people."""
+    from gdsurgeon.ops.engines import TITLES
+
+    return TITLES.get((runtime or "").partition(":")[0], "TensorFlow")
+
+
 def port_of(target: str) -> int:
     """The port of the server TARGET, a 'grpc://host:port'; 0 where that is no such address."""
     _, _, port = target.rstrip("/").rpartition(":")

@@ -24,9 +24,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from gdsurgeon.resources import exhausted
-from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
+from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import LoadedGraph, Runtime
 from gdsurgeon.runtime.differentiation.gradients import Derivation
+from gdsurgeon.runtime.engines.place import takes_files
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.lockdown import Opening, lock_in
 from gdsurgeon.runtime.protocol import (
@@ -328,6 +329,17 @@ class Child:
 
         return Job(" compare", work, [a, b])
 
+    def likenesses(self, result_a: str, result_b: str, rtol: float = 0.0, atol: float = 0.0) -> Job:
+        """A Likeness for each output of the run RESULT_A and that of RESULT_B in its place."""
+        a, b = self._result(result_a), self._result(result_b)
+
+        def work() -> object:
+            from gdsurgeon.runtime.likeness import likeness
+
+            return [likeness(x, y, rtol, atol) for x, y in zip(a.get(), b.get(), strict=True)]
+
+        return Job(" compare", work, [a, b])
+
     def statistics(self, result_id: str) -> Job:
         """The Statistics of each tensor of the result RESULT_ID."""
         slot = self._result(result_id)
@@ -396,7 +408,7 @@ def main(
     """Run the child until its parent is gone. Does not return.
 
     Args:
-        runtime: 'capi', 'python', or None for the best there is.
+        runtime: as `gdsurgeon.runtime.choose.open_runtime` takes it, or None for the best there is.
         op_libraries: paths of libraries with custom ops, to be loaded along with TensorFlow.
         opening: what is left open to the process, as `Opening` has it.
         reads: files and folders that graphs may read.
@@ -411,6 +423,8 @@ def main(
     import gdsurgeon.runtime.capi  # noqa: F401  # before it is too late to keep what it is compiled to
 
     left = Opening(*opening, libraries=op_libraries, reads=reads)
+    if takes_files(runtime):
+        left = left._replace(unnamed_bytes=2 * MAX_GRAPH_BYTES)
     missing = lock_in(left)
     for reason in missing:
         print(f"not locked in: {reason}", file=sys.stderr)

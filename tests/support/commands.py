@@ -18,7 +18,7 @@ QUICK = ("--validate", "structure")
 EARLIER = b"an earlier output"
 
 
-QUERIES = ("diff", "inspect", "select", "show", "validate", "view")
+QUERIES = ("check-ops", "diff", "inspect", "select", "show", "validate", "view")
 
 
 _OTHERS = ("This program", "SavedModels and checkpoints")
@@ -97,6 +97,11 @@ CASES = {
     "add-postprocessing": Case((MODEL, "post.pb"), ((MODEL,),), ((MODEL, "wrong_post.pb"), "'scores'")),
     "add-preprocessing": Case((MODEL, "pre.pb"), ((MODEL,),), ((MODEL, "wrong.pb"), "'image'")),
     "apply": Case((MODEL, "fix.gds"), ((MODEL,), (MODEL, "nothing.gds")), ((MODEL, "wrong.gds"), "'scores'")),
+    "check-ops": Case(
+        (MODEL, "--for", "openvino"),
+        ((MODEL,),),
+        ((MODEL, "--for", "tflite", "--run", "--outputs", "score"), "'scores'"),
+    ),
     "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "'tower'")),
     "compat": Case((MODEL, "--target", "1.15"), ((MODEL,),), ((MODEL, "--target", "1.155"), "'1.15'")),
     "control": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "'guard'")),

@@ -22,6 +22,7 @@ class Opening(NamedTuple):
         accelerators: whether GPUs and the like may be used.
         libraries: files that may be read besides what Python and TensorFlow consist of.
         reads: files and folders that graphs may read.
+        unnamed_bytes: how large a file without a name may become, in memory: no other can be written.
     """
 
     files_and_network: bool = False
@@ -29,6 +30,7 @@ class Opening(NamedTuple):
     accelerators: bool = False
     libraries: Sequence[str] = ()
     reads: Sequence[str] = ()
+    unnamed_bytes: int = _LOG_BYTES
 
 
 def lock_in(opening: Opening) -> list[str]:
@@ -70,7 +72,7 @@ def set_limits(opening: Opening) -> None:
     # Not 0: where core files are piped to a handler, that would not stop them, and 1 byte does.
     limits = [(resource.RLIMIT_CORE, 1)]
     if not opening.files_and_network and not opening.accelerators:
-        limits.append((resource.RLIMIT_FSIZE, _LOG_BYTES))
+        limits.append((resource.RLIMIT_FSIZE, opening.unnamed_bytes))
     if memory_budget() and not opening.accelerators:
         limits.append((resource.RLIMIT_DATA, memory_budget()))
     for kind, most in limits:

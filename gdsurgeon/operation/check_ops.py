@@ -1,0 +1,167 @@
+"""Whether another engine takes a model: by the list of its ops, and by having it run the model."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.lacking_ops import LackingOp, OpsOfGraph, lacking_ops
+from gdsurgeon.container.load import open_model, reads_of
+from gdsurgeon.container.wanted import ALL, Wanted
+from gdsurgeon.edits.simplifying.draft import CHECKS
+from gdsurgeon.edits.simplifying.identities import IDENTITIES, STOPS
+from gdsurgeon.errors import EditError, Json, Line, UsageError, printable, quoted
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.served import tensor_meant
+from gdsurgeon.ops.engines import TITLES, Engine, engine
+from gdsurgeon.ops.kinds import CALLS, changes_variable, is_variable
+from gdsurgeon.proof.engines import EngineRequest, EngineRun, run_in_engine
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.progress import Progress, silent
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.text import listed
+
+
+@dataclass
+class CheckOpsRequest:
+    """What is asked for.
+
+    Attributes:
+        model: a path.
+        engine: one of `gdsurgeon.ops.engines.TITLES`.
+        run: also have the engine run the model, and how; None: only look at the list.
+        wanted: which part of a model that holds several.
+        settings, overrides: how it is run, on what.
+    """
+
+    model: str
+    engine: str
+    run: EngineRequest | None = None
+    wanted: Wanted = ALL
+    settings: Settings = field(default_factory=Settings)
+    overrides: Overrides = field(default_factory=Overrides)
+
+
+class Help(NamedTuple):
+    """What helps against an op that is lacking: a code, as advice of an error has, and the facts that go with it."""
+
+    code: str
+    facts: dict[str, Json]
+
+
+@dataclass
+class CheckedOps:
+    """What was found out.
+
+    Attributes:
+        graph: the model's.
+        engine: as the list has it.
+        found: what the list lacks.
+        run: what the engine made of it; None where it was not run.
+    """
+
+    graph: Graph
+    engine: Engine
+    found: OpsOfGraph
+    run: EngineRun | None = None
+
+    def helps(self) -> Iterator[tuple[LackingOp, Help | None]]:
+        """What is lacking, each with what helps."""
+        for lacking in self.found.lacking:
+            yield lacking, _help(self.engine, lacking)
+
+
+def check_ops(model: str, engine: str, **options: object) -> CheckedOps:
+    """Which ops of the model in the file MODEL an ENGINE (``opencv``, ``openvino``, ``tfjs``, ``tflite``) lacks.
+
+    Args:
+        model: a path.
+        engine: its name.
+        options: see `CheckOpsRequest`.
+
+    Raises:
+        GdsurgeonError: see `carry_out`.
+    """
+    if engine not in TITLES:
+        raise UsageError(f"there is no engine {quoted(engine)}: it is one of {', '.join(TITLES)}")
+    return carry_out(CheckOpsRequest(model, engine, **options))  # type: ignore[arg-type]
+
+
+def carry_out(request: CheckOpsRequest, progress: Progress = silent) -> CheckedOps:
+    """Carries out the request. PROGRESS is called with every step.
+
+    Raises:
+        InputError: the model cannot be read.
+        EditError, ValidationError, NotValidatedError: see `gdsurgeon.proof.engines.run_in_engine`.
+    """
+    graph = open_model(request.model, request.wanted).graph
+    asked = engine(request.engine)
+    checked = CheckedOps(graph, asked, lacking_ops(graph, asked))
+    if request.run is not None:
+        try:
+            checked.run = _run(request, request.run, graph, progress)
+        except EditError as error:
+            if error.code == "not-loadable":
+                _say_what_may_help(error, checked, request.model)
+            raise
+    return checked
+
+
+def _say_what_may_help(error: EditError, checked: CheckedOps, model: str) -> None:
+    """Has ERROR, of an engine that does not take the model, say what its list lacks, and what may help."""
+    lacking = [printable(each.op) for each in checked.found.lacking]
+    if lacking:
+        error.details = (*error.details, f"by its list {checked.engine.called} lacks {listed(lacking, 6)}")
+    codes = {found.code for _, found in checked.helps() if found}
+    error.facts["model"] = shlex.quote(printable(model))
+    error.advice = (
+        *(("freeze-first",) if "op-freeze" in codes else ()),
+        *(("inline-first",) if "op-inline" in codes else ()),
+        "simplify-first",
+    )
+
+
+def _run(request: CheckOpsRequest, wanted: EngineRequest, graph: Graph, progress: Progress) -> EngineRun:
+    from gdsurgeon.analysis.checks.check import require_sound
+    from gdsurgeon.feeds.given import as_meant
+
+    if wanted.place is not None and not os.path.exists(wanted.place):
+        raise UsageError(Line("{run_in} {path}: there is no such wheel or folder", path=printable(wanted.place)))
+    require_sound(graph)
+    wanted = replace(wanted, outputs=[graph.tensor(tensor_meant(graph, name)).name for name in wanted.outputs])
+    reads = (*request.settings.reads, *reads_of(request.model, request.wanted))
+    executor = Executor(request.settings._replace(reads=reads))
+    executor.progress = progress
+    with executor:
+        return run_in_engine(executor, graph, as_meant(request.overrides, graph), wanted)
+
+
+def _help(asked: Engine, lacking: LackingOp) -> Help | None:
+    op = lacking.op
+    if op in CALLS:
+        return Help("op-inline", {})
+    if op in STOPS | CHECKS | IDENTITIES | {"IdentityN"}:
+        return Help("op-simplify", {})
+    if is_variable(op) or changes_variable(op) or op == "ReadVariableOp":
+        return Help("op-freeze", {})
+    if lacking.is_select:
+        return Help("op-select", {})
+    return _older(asked, op)
+
+
+def _older(asked: Engine, op: str) -> Help | None:
+    """The older form of OP, where the engine takes that, and a release that has it."""
+    from gdsurgeon.edits.compat import RULES
+    from gdsurgeon.ops.releases import names_with, releases
+
+    rule, known = RULES.get(op), names_with(op)
+    older = rule.to.partition(",")[0] if rule is not None else ""
+    if not known or older not in asked.ops:
+        return None
+    names = [release.name for release in releases()]
+    place = names.index(known[0])
+    return Help("op-older", {"older": older, "release": names[place - 1]}) if place else None

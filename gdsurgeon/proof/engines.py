@@ -1,0 +1,321 @@
+"""Whether another engine takes a graph, and gives what TensorFlow gives: it runs it, on the same feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite, prod
+
+from gdsurgeon.analysis.queries.signature import input_nodes
+from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, ValidationError, printable
+from gdsurgeon.feeds.given import check_names
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.dtypes import dtype_name
+from gdsurgeon.ops.engines import TITLES
+from gdsurgeon.proof.engine import nothing_to_run
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.loading import await_loaded
+from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.progress import Event
+from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
+from gdsurgeon.proof.trial import DO_WITHOUT, ORIGINAL
+from gdsurgeon.runtime.engines.engine import NOT_TAKEN
+from gdsurgeon.runtime.engines.place import PACKAGES, engine_at
+from gdsurgeon.runtime.failures import TensorFlowMissing, WorkerDied
+from gdsurgeon.runtime.likeness import Likeness
+from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.text import counted, listed
+from gdsurgeon.wire.write import read_chunks
+
+RTOL, ATOL = 1e-3, 1e-4
+"""By how much floats may differ where nobody says: engines have their own kernels. RTOL is of the largest element."""
+HERE, THERE = "TensorFlow", "the engine"
+
+
+@dataclass
+class EngineRequest:
+    """What an engine is to be asked.
+
+    Attributes:
+        engine: one of those that can be run, ``opencv``.
+        place: a wheel or a folder of it; None: it is installed.
+        outputs: tensors to compare; none: the outputs.
+        rtol, atol: by how much floats may differ, relative to themselves; where both are None, RTOL of the largest
+            element of an output, or ATOL.
+    """
+
+    engine: str
+    place: str | None = None
+    outputs: Sequence[str] = ()
+    rtol: float | None = None
+    atol: float | None = None
+
+    def agrees(self, found: Likeness) -> bool:
+        """Whether what an engine gives is near enough."""
+        comparison = found.comparison
+        if comparison.close or self.rtol is not None or self.atol is not None:
+            return comparison.close
+        most = RTOL * (found.largest or 0.0)
+        return comparison.max_abs is not None and comparison.max_abs <= max(most, ATOL)
+
+
+@dataclass
+class EngineOutput:
+    """An output, on all samples.
+
+    Attributes:
+        dtype, shape: as TensorFlow gives it, in the first sample.
+        max_abs: the largest difference of an element; infinite where one alone is not finite; None where elements
+            cannot be compared, and `reason` says why.
+        relative: that, divided by the largest element of the output; None where there is none.
+        agrees: whether it is as near as it has to be.
+        form, given_shape: how the engine gives it, see `gdsurgeon.runtime.likeness.Likeness`.
+        shows: whether it shows anything: it has elements, and some are not NaN.
+    """
+
+    name: str
+    dtype: int
+    shape: tuple[int, ...]
+    max_abs: float | None = 0.0
+    relative: float | None = None
+    agrees: bool = True
+    reason: str = ""
+    form: str = ""
+    given_shape: tuple[int, ...] = ()
+    shows: bool = False
+
+    def note(self, found: Likeness, agrees: bool) -> None:
+        """Takes in a further sample."""
+        comparison = found.comparison
+        self.agrees = self.agrees and agrees
+        self.shows = self.shows or bool(comparison.count and not comparison.nan)
+        self.reason = self.reason or comparison.reason or ""
+        if not self.given_shape:
+            self.form, self.given_shape = found.form, found.shape
+        if comparison.max_abs is None or self.max_abs is None:
+            self.max_abs = None
+            return
+        self.max_abs = max(self.max_abs, comparison.max_abs)
+        if found.largest:
+            self.relative = max(self.relative or 0.0, comparison.max_abs / found.largest)
+
+
+@dataclass
+class EngineRun:
+    """What an engine has made of a graph.
+
+    Attributes:
+        called: the engine, with its version.
+        outputs: as far as it was run.
+        samples: how many.
+        feeds: what was fed in the first, as text, by input.
+        notes: what is to be said besides.
+    """
+
+    called: str
+    outputs: dict[str, EngineOutput] = field(default_factory=dict)
+    samples: int = 0
+    feeds: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> list[EngineOutput]:
+        """The outputs that differ."""
+        return [output for output in self.outputs.values() if not output.agrees]
+
+
+def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, request: EngineRequest) -> EngineRun:
+    """Has an engine run GRAPH on what TensorFlow is fed, and compares what both give.
+
+    Args:
+        executor: has TensorFlow; it loads the graph.
+        graph: as it is in the file.
+        overrides: what the user says of feeds.
+        request: which engine, and what of it.
+
+    Returns:
+        What it gave, nearer than is allowed or not.
+
+    Raises:
+        EditError: the engine does not load the graph, or does not run it; the code is ``not-loadable``.
+        ValidationError: it does not answer in time.
+        NotValidatedError: it is not here, or TensorFlow itself does not run the graph, or nothing can be compared.
+    """
+    title, name = TITLES[request.engine], printable(graph.source_name)
+    if request.engine not in PACKAGES:
+        raise NotValidatedError(f"{title} is not run from here: it is looked up in its list alone", code="no-engine")
+    here = _in_tensorflow(executor, graph, overrides, request.outputs)
+    try:
+        with engine_at(request.engine, request.place) as (opened, reads):
+            settings = executor.settings._replace(
+                release=opened, reads=(*executor.settings.reads, *reads), op_libraries=(), target="", device="cpu"
+            )
+            with Executor(settings) as other:
+                other.called = {ORIGINAL: name}
+                found = EngineRun(f"{title} {_version(other)}")
+                return _InEngine(other, here, request, found).run()
+    except TensorFlowMissing as missing:
+        where = f" as {printable(request.place)}" if request.place is not None else ""
+        raise NotValidatedError(
+            Line("{title} cannot be run here{where}: {why}", title=title, where=where, why=printable(str(missing))),
+            code="no-engine",
+            advice="get-engine",
+            facts={"package": PACKAGES[request.engine]},
+        ) from missing
+
+
+def _version(other: Executor) -> str:
+    """The version of the engine. Raises TensorFlowMissing: it cannot be imported."""
+    try:
+        return other.runtime_version()
+    except NotValidatedError as error:
+        if isinstance(error.__cause__, TensorFlowMissing):
+            raise error.__cause__ from error
+        raise
+
+
+def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outputs: Sequence[str]) -> Subject:
+    """The graph in TensorFlow, ready to be run. Raises NotValidatedError: it cannot be."""
+    name = printable(graph.source_name)
+    check_names(overrides, [node.name for node in input_nodes(graph)])
+    executor.progress(Event("proving"))
+    executor.called = {ORIGINAL: graph.source_name}
+    executor.load_source(ORIGINAL, graph)
+    try:
+        await_loaded(executor, ORIGINAL, f"TensorFlow does not load {name}")
+        subject = Subject(executor, ORIGINAL, graph, plan=_plan(executor, graph, outputs), overrides=overrides,
+                          options=SubjectOptions(HERE))  # fmt: skip
+        if not subject.plan.fetches:
+            raise nothing_to_run(subject, name)
+        subject.initialize()
+    except ValidationError as error:
+        raise NotValidatedError(error.message, details=error.details, advice=DO_WITHOUT) from error
+    except Refused as refused:
+        raise NotValidatedError(f"{name} cannot be initialised: {printable(refused.text)}") from refused
+    return subject
+
+
+def _plan(executor: Executor, graph: Graph, outputs: Sequence[str]) -> FetchPlan:
+    """What is run: what depends on chance is not, as two engines draw other numbers."""
+    nodes = [graph.tensor(name).node.name for name in outputs]
+    plan = plan_with(executor.settings, graph, list(dict.fromkeys(nodes)) or None)
+    wanted = {graph.tensor(name).name for name in outputs} or set(plan.fetches)
+    return replace(plan.only(wanted - plan.random), beside=[])
+
+
+class _InEngine:
+    """A graph in an engine, beside the same in TensorFlow."""
+
+    def __init__(self, other: Executor, here: Subject, request: EngineRequest, found: EngineRun) -> None:
+        self.other = other
+        self.here = here
+        self.request = request
+        self.found = found
+        self.name = printable(here.graph.source_name)
+
+    def run(self) -> EngineRun:
+        """Loads, runs and compares. Raises what `run_in_engine` does."""
+        here, found = self.here, self.found
+        self._in_engine("load", self._load)
+        for sample in range(here.calls):
+            here.executor.progress(Event("running", sample + 1, here.calls))
+            try:
+                self._sample(sample)
+            except EditError as error:
+                if not sample or not here.hold_batch():
+                    raise
+                found.notes.append(f"with a batch of two: {error.message}")
+                self._sample(sample)
+            found.samples += 1
+        found.notes += [f"{printable(name)} is not compared: {reason}" for name, reason in here.plan.reasons]
+        if here.plan.random:
+            by_chance = listed(sorted(map(printable, here.plan.random)), 3)
+            found.notes.append(f"{by_chance}: not compared, as chance decides")
+        if not any(output.shows for output in found.outputs.values()):
+            raise NotValidatedError(
+                f"{found.called} takes {self.name}, and what it gives shows nothing: TensorFlow gives NaN throughout, "
+                "or no elements",
+                advice="give-others",
+            )
+        return found
+
+    def _load(self) -> None:
+        graph = self.here.graph
+        self.other.load_bytes(ORIGINAL, read_chunks(graph.chunks()))
+        self.other.loaded(ORIGINAL)
+
+    def _in_engine(self, what: str, work: object) -> None:
+        """Has WORK done by the engine. Raises EditError: it does not."""
+        assert callable(work)
+        try:
+            work()
+        except Refused as refused:
+            done = "load" if refused.code == NOT_TAKEN else what
+            line = f"{self.found.called} does not {done} {self.name}: {printable(refused.text)}"
+            raise self._refusal(line) from refused
+        except GdsurgeonError as error:
+            if isinstance(error.__cause__, WorkerDied):
+                raise self._refusal(error.message) from error
+            raise
+
+    def _refusal(self, message: str) -> EditError:
+        return EditError(message, code="not-loadable")
+
+    def _sample(self, sample: int) -> None:
+        """Runs both on one feed, and compares."""
+        here = self.here
+        try:
+            feeds, begun = here.start(sample, {})
+            here.wait(begun)
+        except ValidationError as error:
+            raise NotValidatedError(error.message, details=error.details) from error
+        bound = {name: here.executor.fetched(value) for name, value in feeds.items()}
+        if not sample:
+            self.found.feeds = here.describe_feeds(feeds)
+        try:
+            for group in range(len(here.plan.groups)):
+                self._group(sample, group, bound)
+        finally:
+            here.finish(sample)
+
+    def _group(self, sample: int, group: int, feeds: dict[str, Tensor]) -> None:
+        here, names = self.here, self.here.plan.groups[group]
+        fed: Feeds = dict(feeds)
+        self._in_engine("run", lambda: self.other.wait(self.other.run(ORIGINAL, THERE, fed, names)))
+        given = [self.other.tensor(THERE, place) for place in range(len(names))]
+        here.executor.put(THERE, given)
+        result = here.result(sample, group)
+        rtol, atol = self.request.rtol or 0.0, self.request.atol or 0.0
+        found = here.executor.likenesses(result, THERE, rtol=rtol, atol=atol)
+        shapes = [here.executor.tensor(result, place) for place in range(len(names))]
+        for name, tensor, each in zip(names, shapes, found, strict=True):
+            output = self.found.outputs.setdefault(name, EngineOutput(name, tensor.dtype, tensor.shape))
+            output.note(each, self.request.agrees(each))
+
+
+def told(output: EngineOutput) -> str:
+    """How far an output is from TensorFlow's, in words."""
+    if output.max_abs is None:
+        return output.reason or "its elements differ"
+    if not output.shows:
+        return "NaN throughout" if prod(output.shape) else "no elements"
+    if not output.max_abs:
+        return "the same"
+    if not isfinite(output.max_abs):
+        return "one gives a number where the other does not"
+    part = f" ({output.relative:.1e} of the largest element)" if output.relative not in (None, inf) else ""
+    return f"largest difference {output.max_abs:.1e}{part}"
+
+
+def described(output: EngineOutput) -> str:
+    """An output with its type and shape."""
+    dims = ",".join(map(str, output.shape))
+    return f"{printable(output.name)}  {dtype_name(output.dtype)} [{dims}]"
+
+
+def agreement(found: EngineRun) -> str:
+    """What a run that agrees has shown."""
+    most = max((output.max_abs or 0.0 for output in found.outputs.values()), default=0.0)
+    largest = f"largest difference {most:.1e}" if most else "bit-identical"
+    return f"{counted(len(found.outputs), 'output')}, {counted(found.samples, 'sample')}, {largest}"

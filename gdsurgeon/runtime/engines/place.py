@@ -1,0 +1,65 @@
+"""Where an engine is: installed, in a wheel, or in a folder."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gdsurgeon.ops.engines import TITLES
+from gdsurgeon.runtime.failures import TensorFlowMissing
+
+MODULES = {"opencv": "cv2", "openvino": "openvino", "tflite": "tensorflow"}
+"""The Python module of each engine that can be run."""
+PACKAGES = {"opencv": "opencv-python-headless", "openvino": "openvino", "tflite": "tensorflow"}
+"""What pip calls them."""
+
+
+@contextmanager
+def engine_at(engine: str, path: str | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The name by which `gdsurgeon.runtime.engines.opened` opens ENGINE, and what its process has to be able to read.
+
+    Args:
+        engine: one of `MODULES`.
+        path: a wheel, a folder into which one was unpacked or installed, or a virtual environment; None: where it is
+            installed for this Python.
+
+    Raises:
+        TensorFlowMissing: it is not there.
+    """
+    if path is None:
+        if not is_in(engine, None):
+            raise TensorFlowMissing(f"{TITLES[engine]} is not installed here")
+        yield engine, ()
+        return
+    if os.path.isdir(path):
+        inside = sysconfig.get_path("purelib", vars={"base": path, "platbase": path})
+        folder = next((each for each in (path, inside) if is_in(engine, each)), "")
+        if not folder:
+            raise TensorFlowMissing(f"there is no module {MODULES[engine]} in {path}")
+        yield f"{engine}:{os.path.abspath(folder)}", (folder,)
+        return
+    with tempfile.TemporaryDirectory(prefix="gdsurgeon-engine-") as folder:
+        try:
+            with zipfile.ZipFile(path) as wheel:
+                wheel.extractall(folder)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise TensorFlowMissing(f"{path} is no wheel: {error}") from error
+        if not is_in(engine, folder):
+            raise TensorFlowMissing(f"there is no module {MODULES[engine]} in {path}")
+        yield f"{engine}:{folder}", (folder,)
+
+
+def takes_files(opened: str | None) -> bool:
+    """Whether the engine that is called OPENED has to be handed graphs as files."""
+    return (opened or "").partition(":")[0] == "openvino"
+
+
+def is_in(engine: str, folder: str | None) -> bool:
+    """Whether the module of ENGINE is in FOLDER, or where this Python looks for modules; it is not imported."""
+    return importlib.machinery.PathFinder.find_spec(MODULES[engine], [folder] if folder else sys.path) is not None

@@ -1,0 +1,114 @@
+"""What `check-ops` has found, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+
+from gdsurgeon.analysis.queries.lacking_ops import LackingOp, Place
+from gdsurgeon.errors import Json, printable, quoted
+from gdsurgeon.operation.check_ops import CheckedOps
+from gdsurgeon.ops.dtypes import dtype_name
+from gdsurgeon.proof.engines import EngineOutput, EngineRun, agreement, described, told
+from gdsurgeon.runtime.likeness import AS_IT_IS, CHANNELS_FIRST
+from gdsurgeon.text import counted, labelled, listed
+
+MOST_LINES = 12
+
+
+def _lacking(lacking: LackingOp, helps: str) -> str:
+    """An op that is lacking: how many nodes, the first of them, and what helps."""
+    places = list(map(_place, lacking.first[:3]))
+    more = f" and {lacking.nodes - len(places):,} more" if lacking.nodes > len(places) else ""
+    text = f"{printable(lacking.op)}: {counted(lacking.nodes, 'node')}, {listed(places, 3)}{more}"
+    return f"{text}; {helps}" if helps else text
+
+
+def _place(place: Place) -> str:
+    return quoted(place.node) + (f" in function {quoted(place.function)}" if place.function else "")
+
+
+def lines(checked: CheckedOps, helps: Mapping[str, str]) -> list[str]:
+    """What was found, a line each; HELPS: what helps, by op."""
+    graph, found, run = checked.graph, checked.found, checked.run
+    head = f"{printable(graph.source_name)}  {counted(found.nodes, 'node')}, {counted(found.ops, 'op type')}"
+    return [head, *labelled([*_list(checked, helps), *(_run(run) if run is not None else [])])]
+
+
+def _list(checked: CheckedOps, helps: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What the list says."""
+    lacking, called = checked.found.lacking, checked.engine.called
+    yield "ops", f"{called} lacks {counted(len(lacking), 'op')} of these" if lacking else f"{called} has all of them"
+    for each in lacking:
+        yield "lacks", _lacking(each, helps.get(each.op, ""))
+
+
+def _run(run: EngineRun) -> Iterator[tuple[str, str]]:
+    for name, text in list(run.feeds.items())[:MOST_LINES]:
+        yield "fed", f"{printable(name)}  {text}"
+    for output in list(run.outputs.values())[:MOST_LINES]:
+        yield ("compared" if output.agrees else "differs"), f"{described(output)}: {told(output)}{_form(output)}"
+    if len(run.outputs) > MOST_LINES:
+        yield "", f"and {counted(len(run.outputs) - MOST_LINES, 'output')} more"
+    for note in run.notes:
+        yield "note", note
+    if not run.wrong:
+        yield "agrees", f"{run.called} gives what TensorFlow gives: {agreement(run)}"
+
+
+def _form(output: EngineOutput) -> str:
+    if output.form == AS_IT_IS:
+        return ""
+    dims = ",".join(map(str, output.given_shape))
+    return f"; it comes as [{dims}]" + (", channels first" if output.form == CHANNELS_FIRST else "")
+
+
+def as_json(checked: CheckedOps, helps: Mapping[str, str], error: Mapping[str, Json] | None) -> dict[str, Json]:
+    """All of it for machines; HELPS: what helps, by op; ERROR: what it came to, if something is wrong."""
+    return {
+        "model": checked.graph.source_name,
+        "engine": checked.engine.name,
+        "list_version": checked.engine.version,
+        "nodes": checked.found.nodes,
+        "op_types": checked.found.ops,
+        "lacking": [
+            {
+                "op": each.op,
+                "nodes": each.nodes,
+                "select": each.is_select,
+                "first": [place._asdict() for place in each.first[:10]],
+                "help": helps.get(each.op),
+            }
+            for each in checked.found.lacking
+        ],
+        "run": _run_json(checked.run) if checked.run is not None else None,
+        "error": error,
+        "exit_code": error["exit"] if error is not None else 0,
+    }
+
+
+def _run_json(run: EngineRun) -> dict[str, Json]:
+    return {
+        "engine": run.called,
+        "samples": run.samples,
+        "feeds": run.feeds,
+        "notes": run.notes,
+        "outputs": [
+            {
+                "name": output.name,
+                "dtype": dtype_name(output.dtype),
+                "shape": list(output.shape),
+                "given_shape": list(output.given_shape),
+                "agrees": output.agrees,
+                "max_abs_difference": _number(output.max_abs),
+                "max_relative_difference": _number(output.relative),
+                "finite": output.max_abs is not None and isfinite(output.max_abs),
+                "reason": output.reason or None,
+            }
+            for output in run.outputs.values()
+        ],
+    }
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Has other engines run every model of a folder, and some of Keras, as they are and simplified, and writes a page.
+
+    python scripts/check_ops_table.py FOLDER --engine opencv=PATH --engine tflite ...      print the page
+    python scripts/check_ops_table.py FOLDER --engine ... -o docs/check-ops-on-models.md   write it
+
+PATH is a wheel of the engine, or a folder or virtual environment with it, as `gdsurgeon check-ops --run-in` takes it;
+without one it has to be installed. Models that do not run in TensorFlow are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from compat_table import __file__ as compat_table
+
+ROOT = Path(__file__).parent.parent
+HEAD = """\
+# Models in other engines
+
+What OpenCV, OpenVINO and TFLite make of models that others have published, and of some that Keras makes of random
+weights. Made by `scripts/check_ops_table.py`, which runs `check-ops --run`: each engine has run the model on the feeds
+of a proof, and what it gives was compared with what TensorFlow gives. The number is the largest difference over all
+outputs and samples, relative to the largest element of the output; 0: bit-identical. Behind an arrow: the same once
+`gdsurgeon simplify` has been over the model, where that changes what becomes of it.
+
+- **differs**: it loads, runs, and gives something else (exit code 5): how far off it is, is below.
+- no: the engine does not load it or does not run it (4), for the reason below.
+- nothing: it shows nothing, as TensorFlow itself gives NaN throughout (7).
+
+"""
+
+
+class Run(NamedTuple):
+    """What has become of a model in an engine.
+
+    Attributes:
+        code: the exit code of `check-ops --run`.
+        lacking: ops that the list has not got.
+        relative: the largest difference, where there is one.
+        said: what it came to where it is not 0.
+    """
+
+    code: int
+    lacking: tuple[str, ...]
+    relative: float
+    called: str
+    said: str
+
+    @property
+    def cell(self) -> str:
+        """In a word."""
+        words = {4: "no", 5: "**differs**", 7: "nothing"}
+        return words.get(self.code, f"exit {self.code}") if self.code else f"{self.relative:.1g}"
+
+
+class Row(NamedTuple):
+    """A model: what has become of it by engine, as it is and simplified."""
+
+    model: str
+    runs: dict[str, tuple[Run, Run | None]]
+
+
+def main() -> int:
+    """Runs the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("-o", dest="out", type=Path)
+    parser.add_argument("--engine", action="append", default=[], metavar="NAME[=PATH]", help="An engine to ask.")
+    parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
+    parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
+    options = parser.parse_args()
+    engines = {name: place for name, _, place in (text.partition("=") for text in options.engine)}
+    with tempfile.TemporaryDirectory() as made:
+        keras = options.keras or Path(made)
+        if not list(keras.glob("*.pb")):
+            asked = [sys.executable, compat_table, "--make-keras", str(keras)]
+            subprocess.run(asked, check=True, capture_output=True)
+        paths = [*sorted(options.folder.iterdir()), *sorted(keras.glob("*.pb"))]
+        rows = [row for path in paths if fnmatch(path.name, options.models) and (row := row_of(path, engines))]
+    text = page(rows, list(engines))
+    if options.out is None:
+        print(text, end="")
+    else:
+        options.out.write_text(text)
+    return 0
+
+
+def row_of(path: Path, engines: dict[str, str]) -> Row | None:
+    """What becomes of the model at PATH; None where it does not run in TensorFlow."""
+    if called("validate", str(path), "--samples", "1").returncode:
+        return None
+    runs: dict[str, tuple[Run, Run | None]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        simple = Path(folder) / f"simple{path.suffix or '.tar'}"
+        has_changed = not called("simplify", str(path), "-o", str(simple), "--require-change").returncode
+        for name, place in engines.items():
+            run = run_of(path, name, place)
+            runs[name] = run, run_of(simple, name, place) if has_changed else None
+            cells = [each.cell for each in runs[name] if each]
+            print(path.name, name, *cells, run.said[:90], file=sys.stderr, flush=True)
+    return Row(path.name, runs)
+
+
+def run_of(path: Path, engine: str, place: str) -> Run:
+    """What an engine makes of the model at PATH."""
+    where = ("--run-in", place) if place else ()
+    done = called("check-ops", str(path), "--for", engine, "--run", "--json", *where)
+    answer: dict[str, Any] = json.loads(done.stdout or "{}")
+    error = answer.get("error") or {}
+    run = answer.get("run") or {}
+    outputs = run.get("outputs", [])
+    relative = max((output["max_relative_difference"] or 0.0 for output in outputs), default=0.0)
+    details = error.get("details", [])[:3] if done.returncode == 5 else []
+    said = "; ".join([error.get("message", ""), *details]).replace(str(path), path.name)
+    lacking = tuple(each["op"] for each in answer.get("lacking", []))
+    return Run(done.returncode, lacking, relative, run.get("engine", ""), said)
+
+
+def called(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command, run to its end."""
+    asked = [sys.executable, "-m", "gdsurgeon", *arguments]
+    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def page(rows: Sequence[Row], engines: Sequence[str]) -> str:
+    """The page: a table of differences, and below it what differs or is not taken."""
+    versions = {name: next((r.runs[name][0].called for r in rows if r.runs[name][0].called), name) for name in engines}
+    lines = [f"| model | {' | '.join(versions.values())} |", "|---|" + "---|" * len(engines)]
+    lines += [f"| `{row.model}` | {' | '.join(cell(*row.runs[name]) for name in engines)} |" for row in rows]
+    lines.append("")
+    for name in engines:
+        first = [row.runs[name][0] for row in rows]
+        last = [row.runs[name][1] or row.runs[name][0] for row in rows]
+        lines.append(f"{versions[name]}: of {len(rows)} models {agreeing(first)} agree, simplified {agreeing(last)}.  ")
+    lines += ["", "## What differs", "", "| model | engine | |", "|---|---|---|"]
+    lines += list(table(rows, versions, 5))
+    lines += ["", "## What is not taken", "", "| model | engine | |", "|---|---|---|"]
+    lines += list(table(rows, versions, 4))
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def agreeing(runs: Sequence[Run]) -> int:
+    """How many agree."""
+    return sum(run.code == 0 for run in runs)
+
+
+def cell(run: Run, simple: Run | None) -> str:
+    """What becomes of a model, and what simplified where that is something else."""
+    return run.cell if simple is None or simple.code == run.code else f"{run.cell} → {simple.cell}"
+
+
+def table(rows: Sequence[Row], versions: dict[str, str], code: int) -> Iterator[str]:
+    """The lines about those that ended with CODE; of a model that does so simplified alone, about that."""
+    for row in rows:
+        for name, (run, simple) in row.runs.items():
+            if run.code == code:
+                yield f"| `{row.model}` | {versions[name]} | {plain(run.said)} |"
+            elif simple is not None and simple.code == code:
+                yield f"| `{row.model}`, simplified | {versions[name]} | {plain(simple.said)} |"
+
+
+def plain(text: str) -> str:
+    """TEXT in a cell of a table, without folders of the machine that it was made on."""
+    text = re.sub(r"(?<![\w.\]'])/\S+/(?=\w)", "", text)
+    short = text if len(text) <= 200 else f"{text[:200]}..."
+    return re.sub(r"[|<>*`]", " ", short).replace("_", r"\_")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Says of each op that standard input names what TensorFlow's converter to TFLite makes of it.
+
+    python ask_tflite.py < OPS      prints the version, then a line for each: OP, a tab, and what
+
+An op may be OP#1: what is drawn then is something else, as it has to be where a graph of OP makes the converter crash.
+
+``yes``: a graph was found that has a node of the op, and that the converter takes with TFLite's own ops alone.
+``select``: none was, and it takes one where ops of TensorFlow may be linked into the program (SELECT_TF_OPS).
+``no``: it took none. For most ops the graphs are a node whose inputs, types and attrs are drawn until TensorFlow takes
+them; what only goes together (loops, calls, lists of tensors) is of functions, written out in Python below.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
+
+GraphDef = tf.compat.v1.GraphDef
+DRAWS = 250
+"""How many graphs are drawn of an op."""
+MOST_CONVERTED = 8
+"""How many of those that TensorFlow takes the converter is given."""
+SHAPES = [(), (1,), (2,), (4,), (2, 2), (1, 4), (2, 2, 2), (2, 2, 2, 2), (1, 4, 4, 2), (2, 2, 2, 2, 2)]
+FLOAT, INT32, INT64, BOOL, STRING, RESOURCE, VARIANT = 1, 3, 9, 10, 7, 20, 21
+PREFERRED = [FLOAT, FLOAT, FLOAT, INT32, INT32, INT64, BOOL, STRING, 4, 6, 8, 18]
+"""DataTypes, as often as they are drawn."""
+
+
+SCALARS = {"axis", "dim", "split_dim", "k", "depth", "max_output_size", "iou_threshold", "score_threshold", "num",
+           "soft_nms_sigma", "start", "stop", "limit", "delta", "dimension", "exclusive", "reverse", "num_rows",
+           "num_cols", "on_value", "off_value", "concat_dim", "reduction_indices", "num_segments", "clip_value_min",
+           "clip_value_max"}  # fmt: skip
+"""Arguments that are numbers, by their names."""
+
+WAITED_FOR = {"Assert", "ControlTrigger", "NoOp", "Print", "PrintV2"}
+"""Ops that are there for what they do, or for order."""
+STATEFUL = {"StatelessWhile": "While", "While": "StatelessWhile", "StatelessIf": "If", "StatelessCase": "Case",
+            "PartitionedCall": "StatefulPartitionedCall", "StatefulPartitionedCall": "PartitionedCall"}  # fmt: skip
+
+
+def main() -> None:
+    """Prints what is asked for."""
+    out = os.fdopen(os.dup(1), "w")
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    print(tf.__version__, file=out, flush=True)
+    known = {op for graph_def in together() for op in of_graph(graph_def)}
+    for line in sys.stdin.read().split():
+        op = line.partition("#")[0]
+        print(f"{op}\t{'yes' if op in known else answer(op, line)}", file=out, flush=True)
+
+
+def together() -> Iterator[Any]:
+    """Graphs of ops that only go together, or of which what is drawn makes no sense or the converter crash."""
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    given = tf.TensorSpec([4, 3], tf.float32)
+
+    def counts(x: Any) -> Any:
+        return tf.while_loop(lambda i, _: i < 5, lambda i, y: (i + 1, y * 2.0), [0, x])[1]
+
+    def branches(x: Any) -> Any:
+        return tf.cond(tf.reduce_sum(x) > 0.0, lambda: x + 1.0, lambda: x * 3.0)
+
+    def chooses(x: Any) -> Any:
+        return tf.switch_case(tf.cast(x[0, 0], tf.int32), [lambda: x + 1.0, lambda: x * 3.0])
+
+    def maps(x: Any) -> Any:
+        return tf.map_fn(lambda row: row * 2.0, x)
+
+    def calls(x: Any) -> Any:
+        return tf.function(lambda y: y + 1.0)(x)
+
+    lstm = tf.keras.layers.LSTM(3)
+
+    def recurs(x: Any) -> Any:
+        return lstm(x[tf.newaxis])
+
+    def splits(x: Any) -> Any:
+        return tf.split(x, [1, 3])[1]
+
+    def moves_blocks(x: Any) -> Any:
+        return tf.batch_to_space(tf.reshape(x, [4, 3, 1, 1]), [2, 2], [[0, 0], [0, 0]])
+
+    def sorts_into(x: Any) -> Any:
+        return tf.raw_ops.Bucketize(input=x, boundaries=[0.0, 1.0])
+
+    for function in (counts, branches, chooses, maps, calls, recurs, splits, moves_blocks, sorts_into):
+        concrete = tf.function(function).get_concrete_function(given)
+        if function is not recurs:
+            yield from renamed(concrete.graph.as_graph_def())
+        for lowered in (False, True):
+            frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=lowered)
+            yield from renamed(frozen.graph.as_graph_def())
+
+
+def renamed(graph_def: Any) -> Iterator[Any]:
+    """The graph with the ops that it has, and with those that are the same but for a promise about state."""
+    yield graph_def
+    again = GraphDef.FromString(graph_def.SerializeToString())
+    for node in [*again.node, *(node for function in again.library.function for node in function.node_def)]:
+        node.op = STATEFUL.get(node.op, node.op)
+    yield again
+
+
+def of_graph(graph_def: Any) -> set[str]:
+    """The ops of a frozen graph, where the converter takes it; none where it does not."""
+    read = {name.lstrip("^").partition(":")[0] for node in graph_def.node for name in node.input}
+    given = [node.name for node in graph_def.node if node.op == "Placeholder"]
+    results = [node.name for node in graph_def.node if node.name not in read and node.op not in ("NoOp", "Const")]
+    try:
+        graph = imported(graph_def)
+        inputs = [graph.get_tensor_by_name(f"{name}:0") for name in given]
+        outputs = [graph.get_tensor_by_name(f"{name}:0") for name in results]
+        if not convert(graph_def, inputs, outputs):
+            return set()
+    except Exception:
+        return set()
+    kept = tf.compat.v1.graph_util.extract_sub_graph(graph_def, results)
+    bodies = (node for function in kept.library.function for node in function.node_def)
+    return {node.op for node in [*kept.node, *bodies]}
+
+
+def answer(op: str, seed: str) -> str:
+    """What the converter makes of OP."""
+    definition = op_def_registry.get(op)
+    if definition is None:
+        return "no"
+    tried = []
+    for graph_def in drawn(definition, random.Random(seed)):
+        try:
+            graph = imported(graph_def)
+        except Exception:
+            continue
+        inputs = [o.outputs[0] for o in graph.get_operations() if o.type == "Placeholder"]
+        outputs = [o.outputs[0] for o in graph.get_operations() if o.name.startswith("z")]
+        if convert(graph_def, inputs, outputs):
+            return "yes"
+        tried.append((graph_def, inputs, outputs))
+        if len(tried) == MOST_CONVERTED:
+            break
+    return "select" if any(convert(*each, select=True) for each in tried[:3]) else "no"
+
+
+def imported(graph_def: Any) -> Any:
+    """The graph of a GraphDef. Raises what TensorFlow says against it."""
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.import_graph_def(graph_def, name="")
+    return graph
+
+
+def convert(graph_def: Any, inputs: list[Any], outputs: list[Any], *, select: bool = False) -> bool:
+    """Whether the converter takes it."""
+    converter = tf.compat.v1.lite.TFLiteConverter(graph_def, inputs, outputs)
+    if select:
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.SELECT_TF_OPS]
+    try:
+        return bool(converter.convert())
+    except Exception:
+        return False
+
+
+def drawn(definition: Any, dice: random.Random) -> Iterator[Any]:
+    """GraphDefs with a node ``y`` of the op and ``z...`` that read what it gives; most make no sense.
+
+    Nothing of an op that gives nothing that can be read: of a graph that nobody needs the converter takes all.
+    """
+    if any(attr.type in ("func", "list(func)") for attr in definition.attr):
+        return
+    if any(arg.type in (RESOURCE, VARIANT) or arg.is_ref for arg in definition.input_arg):
+        return
+    for _ in range(DRAWS):
+        graph_def = GraphDef()
+        graph_def.versions.producer = tf.version.GRAPH_DEF_VERSION
+        node = graph_def.node.add(name="y", op=definition.name)
+        for attr in definition.attr:
+            draw_attr(dice, attr, node.attr[attr.name])
+        draw_inputs(dice, definition, graph_def, node)
+        is_folded = node.input and all(each.op == "Const" for each in graph_def.node if each is not node)
+        if not is_folded and add_readers(definition, graph_def, node, dice.choice([1, 100])):
+            yield graph_def
+
+
+def draw_inputs(dice: random.Random, definition: Any, graph_def: Any, node: Any) -> None:
+    """Adds what the node reads."""
+    manner = dice.choice(["same", "vectors", "any"])
+    base = dice.choice(SHAPES)
+    inputs = [(arg, number) for arg in definition.input_arg for number in range(count_of(arg, node))]
+    for place, (arg, number) in enumerate(inputs):
+        shape = base
+        if manner == "any" or (manner == "vectors" and place):
+            shape = dice.choice(SHAPES) if manner == "any" else base[-1:]
+        dtype = type_of(arg, node, number)
+        chance = 0.8 if dtype in (INT32, INT64) else 0.3
+        if arg.name in SCALARS and dice.random() < 0.8:
+            shape, chance = (), 1.0
+        pairs = dice.choice([2, max(len(base), 1)])
+        shape = (pairs, 2) if arg.name in ("paddings", "crops") else (pairs,) if arg.name == "block_shape" else shape
+        shape = {"boxes": (2, 4), "scores": (2,)}.get(arg.name, shape)
+        values = None
+        is_shape = "size" in arg.name or "shape" in arg.name
+        if dtype in (INT32, INT64) and is_shape and arg.name not in SCALARS and dice.random() < 0.5:
+            values, shape, chance = base, (len(base),), 1.0
+        is_constant = len(inputs) > 1 and dice.random() < chance
+        add_input(dice, graph_def, place, dtype, shape, is_constant, values)
+        node.input.append(f"x{place}")
+
+
+def add_readers(definition: Any, graph_def: Any, node: Any, most: int) -> bool:
+    """Has somebody read the first MOST outputs of NODE, or wait for it; False where nobody can."""
+    types = [type_of(arg, node, number) for arg in definition.output_arg for number in range(count_of(arg, node))]
+    readable = [(index, dtype) for index, dtype in enumerate(types[:most]) if dtype not in (RESOURCE, VARIANT)]
+    for index, dtype in readable:
+        graph_def.node.add(name=f"z{index}", op="Identity", input=[f"y:{index}"]).attr["T"].type = dtype
+    if definition.name in WAITED_FOR:
+        add_input(random.Random(0), graph_def, len(node.input), FLOAT, (2,), False)
+        reader = graph_def.node.add(name="z", op="Identity", input=[f"x{len(node.input)}", "^y"])
+        reader.attr["T"].type = FLOAT
+    return bool(readable) or definition.name in WAITED_FOR
+
+
+def draw_attr(dice: random.Random, attr: Any, value: Any) -> None:
+    """Puts something into the attr of a node."""
+    if attr.HasField("default_value") and (attr.type not in ("type", "bool") or dice.random() < 0.7):
+        value.CopyFrom(attr.default_value)
+        return
+    allowed = list(attr.allowed_values.list.type)
+    choices = [t for t in PREFERRED if not allowed or t in allowed] or allowed
+    if attr.type == "type":
+        value.type = dice.choice(choices)
+    elif attr.type == "int":
+        value.i = max(attr.minimum, dice.choice([1, 2, 2]))
+    elif attr.type == "float":
+        value.f = 1.0
+    elif attr.type == "bool":
+        value.b = dice.random() < 0.5
+    elif attr.type == "string":
+        value.s = dice.choice(list(attr.allowed_values.list.s) or [b"", b"SAME"])
+    elif attr.type == "shape":
+        for size in dice.choice(SHAPES):
+            value.shape.dim.add(size=size)
+    elif attr.type == "tensor":
+        value.tensor.CopyFrom(tf.make_tensor_proto(1.0))
+    elif attr.type == "list(type)":
+        value.list.type.extend([dice.choice(choices)] * max(attr.minimum, 1))
+    elif attr.type == "list(int)":
+        size = dice.choice([4, 5] if "stride" in attr.name or "size" in attr.name or "rate" in attr.name else [1, 2])
+        middle = dice.choice([1, 2])
+        value.list.i.extend([1, *[middle] * (size - 2), 1] if size > 2 else [1] * size)
+    elif attr.type == "list(shape)":
+        value.list.shape.add()
+
+
+def count_of(arg: Any, node: Any) -> int:
+    """How many tensors an argument is."""
+    if arg.number_attr:
+        return int(node.attr[arg.number_attr].i)
+    return len(node.attr[arg.type_list_attr].list.type) if arg.type_list_attr else 1
+
+
+def type_of(arg: Any, node: Any, number: int) -> int:
+    """The DataType of tensor NUMBER of an argument."""
+    if arg.type_attr:
+        return int(node.attr[arg.type_attr].type)
+    return int(node.attr[arg.type_list_attr].list.type[number]) if arg.type_list_attr else int(arg.type)
+
+
+def add_input(
+    dice: random.Random,
+    graph_def: Any,
+    place: int,
+    dtype: int,
+    shape: tuple[int, ...],
+    is_constant: bool,
+    given: tuple[int, ...] | None = None,
+) -> None:
+    """Adds what the node reads at PLACE; GIVEN: its values."""
+    node = graph_def.node.add(name=f"x{place}", op="Const" if is_constant else "Placeholder")
+    node.attr["dtype"].type = dtype
+    if not is_constant:
+        for size in shape:
+            node.attr["shape"].shape.dim.add(size=size)
+        return
+    count = int(np.prod(shape))
+    if dtype == STRING:
+        values = np.array([b"a"] * count, object)
+    else:
+        kinds = [np.zeros(count), np.ones(count), np.arange(count), np.full(count, 2)]
+        chosen = dice.choice(kinds) if given is None else np.array(given)
+        values = chosen.astype(tf.dtypes.as_dtype(dtype).as_numpy_dtype)
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(values.reshape(shape), dtype=dtype, shape=shape))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Asks engines which ops of TensorFlow they take, and keeps that in gdsurgeon/data/engines.txt.
+
+    pip download --no-deps --only-binary :all: -d wheels opencv-python-headless openvino tensorflowjs
+    python scripts/make_engine_table.py wheels/*.whl     these engines
+    python scripts/make_engine_table.py --tflite         TFLite, of the TensorFlow that is installed (ten minutes)
+    python scripts/make_engine_table.py --list           says what the table holds
+
+The source is the released engine itself. A wheel is unpacked into a temporary folder, and a Python of its own that
+imports it from there has it take graphs; which, is told in `scripts/engine_support/ask_*.py`. The converter to
+TensorFlow.js checks ops against lists that are in its wheel, so these are read. Asked is for every op that a release
+of TensorFlow has had (`gdsurgeon/data/releases.z`). What the table holds of other engines stays.
+
+The table is text: ``>``, the engine, a tab and its version; then an op a line, with a tab and ``select`` where TFLite
+takes it as an op of TensorFlow that is linked into the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from make_release_table import TABLE as RELEASES
+from make_release_table import read as read_releases
+from make_tensorflow_tables import DATA
+
+TABLE = DATA / "engines.txt"
+ROOT = Path(__file__).parent.parent
+LOOPS = (ROOT / "fixtures" / "while_v1.pb",)
+"""Graphs of ops that only go together."""
+ASKING = Path(__file__).parent / "engine_support"
+Table = dict[str, tuple[str, dict[str, str]]]
+"""By engine its version, and for each op that it takes '' or ``select``."""
+
+OF_WHEEL = {"opencv": r"opencv_(contrib_)?python(_headless)?-", "openvino": r"openvino-", "tfjs": r"tensorflowjs-"}
+IF_IT_CRASHES = {"opencv": "yes", "openvino": "yes", "tflite": "no"}
+"""What is held of an op on a graph of which an engine crashes: importers that have nothing for it do not get so far."""
+MOST_CRASHES = 4
+"""How many times TFLite's converter is asked for an op once more, of which other graphs are drawn then."""
+
+
+def main() -> int:
+    """Carries out the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("wheels", nargs="*", type=Path, help="of OpenCV, OpenVINO, tensorflowjs")
+    parser.add_argument("--tflite", action="store_true", help="ask the TensorFlow that is installed, too")
+    parser.add_argument("--list", action="store_true", help="say what the table holds, and change nothing")
+    arguments = parser.parse_args()
+    table = read(TABLE.read_text()) if TABLE.exists() else {}
+    if not arguments.list:
+        for wheel in arguments.wheels:
+            engine = next((key for key, name in OF_WHEEL.items() if re.match(name, wheel.name)), None)
+            if engine is None:
+                parser.error(f"{wheel.name} is of no engine that is known here")
+            table[engine] = of_wheel(engine, wheel)
+        if arguments.tflite:
+            table["tflite"] = answers("tflite", [])
+        TABLE.write_text(written(table))
+    for key, (version, ops) in sorted(table.items()):
+        print(f"{key} {version}: {len(ops)} ops, {sum(map(bool, ops.values()))} of them of TensorFlow")
+    print(f"{TABLE.name}: {TABLE.stat().st_size:,} bytes")
+    return 0
+
+
+def of_wheel(engine: str, wheel: Path) -> tuple[str, dict[str, str]]:
+    """The version of an engine, and what it takes."""
+    if engine == "tfjs":
+        with zipfile.ZipFile(wheel) as archive:
+            lists = [json.loads(archive.read(n)) for n in archive.namelist() if re.search(r"/op_list/\w+\.json$", n)]
+        return wheel.name.split("-")[1], {op["tfOpName"]: "" for ops in lists for op in ops}
+    with tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+        return answers(engine, [folder])
+
+
+def answers(engine: str, path: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The version of an engine that Python finds on PATH, and what it says of each op."""
+    rest = sorted({op for _, rows in read_releases(RELEASES.read_bytes()).values() for op in rows})
+    version, out = "", {}
+    while rest:
+        said = asked(engine, path, rest)
+        version = next(said, version)
+        count = 0
+        for line in said:
+            op, _, answer = line.partition("\t")
+            out[op] = answer
+            count += 1
+        rest = rest[count:]
+        if rest:  # it has crashed
+            op, _, times = rest[0].partition("#")
+            out[op] = IF_IT_CRASHES[engine]
+            again = f"{op}#{int(times or 0) + 1}"
+            rest = [again, *rest[1:]] if engine == "tflite" and times != str(MOST_CRASHES) else rest[1:]
+        print(f"{engine}: {len(rest)} ops to be asked for", file=sys.stderr)
+    if not version:
+        raise SystemExit(f"{engine} cannot be asked")
+    return version, {op: "select" if answer == "select" else "" for op, answer in out.items() if answer != "no"}
+
+
+def asked(engine: str, path: Sequence[str], ops: Sequence[str]) -> Iterator[str]:
+    """The lines that an engine answers with."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(ROOT)])}
+    program = [sys.executable, str(ASKING / f"ask_{engine}.py"), *(map(str, LOOPS) if engine == "openvino" else ())]
+    done = subprocess.run(
+        program, input="\n".join(ops).encode(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        check=False,
+    )  # fmt: skip
+    return iter(done.stdout.decode().splitlines())
+
+
+def written(table: Table) -> str:
+    """The text of a table."""
+    lines = []
+    for key, (version, ops) in sorted(table.items()):
+        lines.append(f">{key}\t{version}")
+        lines += [f"{op}\t{kind}" if kind else op for op, kind in sorted(ops.items())]
+    return "\n".join(lines) + "\n"
+
+
+def read(text: str) -> Table:
+    """The table of a text."""
+    out: Table = {}
+    ops: dict[str, str] = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition("\t")
+        if name.startswith(">"):
+            ops = {}
+            out[name[1:]] = rest, ops
+        else:
+            ops[name] = rest
+    return out
+
+
+if __name__ == "__main__":
+    sys.exit(main())

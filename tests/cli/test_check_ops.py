@@ -1,0 +1,131 @@
+"""check-ops: what is told of a list of ops, in words and as JSON, and how it ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support import graphs
+from support.desk import Desk, check_refused
+from support.engines import does, engine_in
+from support.graphs import FLOAT, add, graph_bytes, identity, node, placeholder
+from support.paths import ROOT
+
+X = placeholder("x", shape=(-1, 3))
+TWICE = graph_bytes(X, add("y", "x", "x"))
+
+
+def lacking() -> bytes:
+    """A graph with ops that engines lack, for which something helps; one of them in a function."""
+    body = graphs.library(graphs.function("F", node("y", "AudioSpectrogram", ["x"])))
+    call = node("called", "PartitionedCall", ["stopped"], f=graphs.func("F"), Tin=graphs.dtypes(FLOAT),
+                Tout=graphs.dtypes(FLOAT))  # fmt: skip
+    stopped = node("stopped", "StopGradient", ["x"], T=FLOAT)
+    variable = node("v", "VariableV2", dtype=FLOAT, shape=(3,))
+    chosen = node("chosen", "SelectV2", ["x", "x", "x"], T=FLOAT)
+    return graph_bytes(X, stopped, call, variable, chosen, trailer=body + graphs.VERSIONS)
+
+
+def test_an_engine_that_has_all(desk: Desk) -> None:
+    desk.put("m.pb", TWICE)
+    for engine in ("opencv", "openvino", "tfjs", "tflite"):
+        ran = desk.run("check-ops", "m.pb", "--for", engine)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out.decode().splitlines()[0] == "m.pb  2 nodes, 2 op types" and "has all of them" in ran.out.decode()
+
+
+def test_what_is_lacking_is_told_with_what_helps(desk: Desk) -> None:
+    desk.put("m.pb", lacking())
+    ran = desk.run("check-ops", "m.pb", "--for", "opencv")
+    assert ran.code == 4 and " lacks 5 ops of m.pb" in ran.errors[0] and "--run has the engine itself" in ran.err
+    lines = [line.strip().removeprefix("lacks").strip() for line in ran.out.decode().splitlines()[2:]]
+    assert sorted(lines) == [
+        "AudioSpectrogram: 1 node, 'y' in function 'F'",
+        "PartitionedCall: 1 node, 'called'; gdsurgeon inline puts functions in the place of their calls",
+        "SelectV2: 1 node, 'chosen'",
+        "StopGradient: 1 node, 'stopped'; gdsurgeon simplify takes it away",
+        "VariableV2: 1 node, 'v'; gdsurgeon freeze makes variables constants",
+    ]
+
+
+def test_older_forms_and_linked_ops(desk: Desk) -> None:
+    desk.put("m.pb", graph_bytes(X, node("y", "BatchMatMulV2", ["x", "x"], T=FLOAT)))
+    said = desk.run("check-ops", "m.pb", "--for", "opencv").out.decode()
+    assert "BatchMatMulV2: 1 node, 'y'; gdsurgeon compat --target 1.13 makes it BatchMatMul where it can" in said
+    desk.put("m.pb", graph_bytes(X, node("y", "Erf", ["x"], T=FLOAT)))
+    assert "OpsSet.SELECT_TF_OPS" in desk.run("check-ops", "m.pb", "--for", "tflite").out.decode()
+
+
+def test_json_has_all_of_it(desk: Desk) -> None:
+    desk.put("m.pb", lacking())
+    ran = desk.run("check-ops", "m.pb", "--for", "tfjs", "--json")
+    found = json.loads(ran.out)
+    assert ran.code == found["exit_code"] == found["error"]["exit"] == 4 and found["error"]["code"] == "ops-lacking"
+    assert (found["engine"], found["nodes"], found["op_types"], found["run"]) == ("tfjs", 6, 6, None)
+    by_op = {each["op"]: each for each in found["lacking"]}
+    assert by_op["AudioSpectrogram"]["first"] == [{"function": "F", "node": "y"}]
+    assert by_op["StopGradient"]["help"] and not by_op["AudioSpectrogram"]["help"] if "StopGradient" in by_op else True
+    desk.put("m.pb", TWICE)
+    assert json.loads(desk.run("check-ops", "m.pb", "--for", "tfjs", "--json").out)["error"] is None
+
+
+def test_any_form_of_a_graph(desk: Desk) -> None:
+    """Text, standard input, a broken graph (which an engine may take all the same), and what is none."""
+    assert desk.run("check-ops", str(ROOT / "fixtures" / "tiny.pbtxt"), "--for", "opencv").code == 0
+    assert desk.run("check-ops", "-", "--for", "opencv", data=TWICE).code == 0
+    desk.put("m.pb", graph_bytes(add("y", "gone", "gone")))
+    assert desk.run("check-ops", "m.pb", "--for", "opencv").code == 0
+    check_refused(desk, 3, ("'gone'",), "check-ops", "m.pb", "--for", "tflite", "--run")
+    desk.put("m.pb", b"no graph at all")
+    check_refused(desk, 3, ("m.pb",), "check-ops", "m.pb", "--for", "opencv")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--for says which engine"),
+        (("--for", "torch"), "'torch'"),
+        (("--for", "opencv", "--rtol", "0"), "--rtol needs --run"),
+        (("--for", "opencv", "--outputs", "y"), "--outputs needs --run"),
+        (("--for", "opencv", "--run-in", "."), "--run-in needs --run"),
+        (("--for", "opencv", "--run", "--run-in", "gone.whl"), "there is no such wheel or folder"),
+        (("--for", "opencv", "--run", "--device", "gpu"), "on the CPU"),
+        (("--for", "opencv", "--run", "--device", "cpu,gpu"), "on the CPU"),
+    ],
+)
+def test_what_contradicts_itself(desk: Desk, arguments: tuple[str, ...], said: str) -> None:
+    desk.put("m.pb", TWICE)
+    check_refused(desk, 2, (said,), "check-ops", "m.pb", *arguments)
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return engine_in(tmp_path_factory.mktemp("engine"))
+
+
+@pytest.mark.tensorflow
+def test_a_run_says_what_an_engine_gives(desk: Desk, engine: str) -> None:
+    desk.put("m.pb", TWICE)
+    call = ("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
+    ran = desk.run(*call)
+    assert ran.code == 0 and ran.err == ""
+    assert "  agrees   OpenCV 9.8.7 gives what TensorFlow gives: 1 output, 2 samples, bit-identical" in ran.out.decode()
+    desk.put("m.pb", graph_bytes(X, add("y", "x", "x"), does(run="x + x + 1")))
+    ran = desk.run(*call, "--json")
+    found = json.loads(ran.out)
+    assert ran.code == found["exit_code"] == 5 and found["error"]["code"] == "engine-differs"
+    assert "OpenCV 9.8.7 loads m.pb and gives something else: y differs" in ran.err
+    (output,) = found["run"]["outputs"]
+    assert output["name"] == "y" and output["max_abs_difference"] == pytest.approx(1.0) and not output["agrees"]
+    assert desk.run(*call, "--atol", "1.5", "--outputs", "y").code == 0
+
+
+@pytest.mark.tensorflow
+def test_what_is_not_taken_comes_with_what_may_help(desk: Desk, engine: str) -> None:
+    stopped = node("y", "StopGradient", ["i"], T=FLOAT)
+    desk.put("m.pb", graph_bytes(X, identity("i", "x"), stopped, does(load="fail('no')")))
+    ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
+    assert ran.code == 4 and ran.errors == ["Error: OpenCV 9.8.7 does not load m.pb: no"]
+    assert "lacks StopGradient" in ran.err and "Hint: gdsurgeon simplify m.pb -o OUT" in ran.err
+    ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", str(desk.folder))
+    assert ran.code == 7 and "Hint: pip install opencv-python-headless" in ran.err

@@ -1,0 +1,159 @@
+"""Another engine runs a graph beside TensorFlow: that it agrees, that it does not, and all that it may do instead."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from support.engines import does, engine_in
+from support.graphs import FLOAT, STRING, add, graph, identity, node, placeholder, scalar
+
+from gdsurgeon.errors import EditError, NotValidatedError, ValidationError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.proof.engines import EngineRequest, EngineRun, agreement, run_in_engine, told
+from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.settings import Settings
+from gdsurgeon.runtime.engines.place import MODULES, PACKAGES, engine_at, is_in
+
+pytestmark = pytest.mark.tensorflow
+X = placeholder("x", shape=(-1, 3))
+TWICE = add("y", "x", "x")
+
+
+@pytest.fixture
+def here() -> Iterator[Executor]:
+    with Executor(Settings()) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What stands in for OpenCV: one process of it serves many tests."""
+    return engine_in(tmp_path_factory.mktemp("engine"))
+
+
+def ran(executor: Executor, place: str, *records: bytes, **request: float) -> EngineRun:
+    what = graph(X, *(records if len(records) > 1 else (TWICE, *records)))
+    return run_in_engine(executor, what, Overrides(), EngineRequest("opencv", place, **request))  # type: ignore[arg-type]
+
+
+def test_an_engine_that_gives_the_same(here: Executor, engine: str) -> None:
+    """An Identity at the end is no layer of OpenCV's; the second sample is a batch of two."""
+    for records in ((), (TWICE, identity("z", "y"))):
+        found = ran(here, engine, *records)
+        assert (found.called, found.samples, found.wrong) == ("OpenCV 9.8.7", 2, [])
+        assert agreement(found) == "1 output, 2 samples, bit-identical" and list(found.feeds) == ["x"]
+
+
+def test_an_engine_that_gives_something_else(here: Executor, engine: str) -> None:
+    far = does(run="x + x + 0.5")
+    (wrong,) = ran(here, engine, far).wrong
+    assert told(wrong).startswith("largest difference 5.0e-01 (") and wrong.name == "y"
+    assert ran(here, engine, far, TWICE, atol=0.6).wrong == []
+    short = ran(here, engine, does(run="(x + x)[:, :2]"))
+    assert short.wrong[0].reason == "shape [1,3] against [1,2]"
+    assert told(ran(here, engine, does(run="x * np.nan")).wrong[0]).startswith("one gives a number")
+
+
+def test_what_is_near_enough_where_nobody_says(here: Executor, engine: str) -> None:
+    near = does(run="(x + x) * np.float32(1.0005)")
+    found = ran(here, engine, near)
+    assert found.wrong == [] and 4e-4 < (found.outputs["y"].relative or 0) < 6e-4
+    assert ran(here, engine, near, TWICE, rtol=1e-4).wrong and not ran(here, engine, near, TWICE, rtol=1e-3).wrong
+    assert ran(here, engine, does(run="(x + x) * np.float32(1.01)")).wrong
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ({"load": "fail('Unknown layer')"}, r"OpenCV 9\.8\.7 does not load model\.pb: Unknown layer"),
+        ({"run": "fail('no memory\\nat all')"}, r"OpenCV 9\.8\.7 does not run model\.pb: no memory"),
+        ({"run": "1 + None"}, r"OpenCV 9\.8\.7 does not run model\.pb: unsupported operand .*"),
+        ({"load": "os.abort()"}, r"OpenCV crashed \(SIGABRT\) while loading model\.pb"),
+        ({"run": "ctypes.string_at(0)"}, r"OpenCV crashed \(SIGSEGV\) while running model\.pb"),
+        ({"run": "os._exit(3)"}, r"OpenCV ended unexpectedly \(exit code 3\) while running model\.pb"),
+    ],
+)
+def test_an_engine_that_does_not_take_it(here: Executor, engine: str, way: dict[str, str], said: str) -> None:
+    with pytest.raises(EditError, match=f"^{said}$") as caught:
+        ran(here, engine, does(**way))
+    assert caught.value.code == "not-loadable" and caught.value.exit_code == 4
+
+
+def test_an_engine_that_hangs(engine: str) -> None:
+    stuck = does(run="time.sleep(600)")
+    with Executor(Settings(timeout=2.0)) as executor, pytest.raises(ValidationError, match="OpenCV did not") as caught:
+        ran(executor, engine, stuck)
+    assert caught.value.advice == ("longer",)
+
+
+def test_a_batch_that_it_does_not_take(here: Executor, engine: str) -> None:
+    found = ran(here, engine, does(run="x + x if len(x) == 1 else fail('one at a time')"))
+    said = "with a batch of two: OpenCV 9.8.7 does not run model.pb: one at a time"
+    assert found.samples == 2 and found.notes == [said] and not found.wrong
+
+
+def test_what_an_engine_cannot_be_given(here: Executor, engine: str) -> None:
+    """Strings, and tensors that TensorFlow alone can be fed: a variable of which nobody knows the value."""
+    request = EngineRequest("opencv", engine)
+    texts = graph(placeholder("x", STRING, (2,)), node("y", "StringJoin", ["x", "x"], N=2))
+    with pytest.raises(EditError, match="it takes no strings, as input 'x' is"):
+        run_in_engine(here, texts, Overrides(), request)
+    with pytest.raises(EditError, match="it can be fed inputs alone, and 'v' is a VariableV2"):
+        ran(here, engine, node("v", "VariableV2", dtype=FLOAT, shape=(3,)), add("y", "x", "v"))
+
+
+def test_what_shows_nothing(here: Executor, engine: str) -> None:
+    with pytest.raises(NotValidatedError, match="shows nothing"):
+        ran(here, engine, scalar("nan", float("nan")), add("y", "x", "nan"), does(run="x * np.nan"))
+    with pytest.raises(NotValidatedError, match="this TensorFlow cannot run the graph"):
+        ran(here, engine, node("y", "NoSuchOp", ["x"]), does())
+
+
+def test_an_engine_that_is_not_there(here: Executor, tmp_path: Path) -> None:
+    wheel = tmp_path / "some.whl"
+    wheel.write_bytes(b"no zip")
+    for place, said in ((str(tmp_path), "there is no module cv2 in"), (str(wheel), "is no wheel")):
+        with pytest.raises(NotValidatedError, match=f"OpenCV cannot be run here.*{said}") as caught:
+            ran(here, place)
+        assert caught.value.advice == ("get-engine",) and caught.value.facts == {"package": "opencv-python-headless"}
+    with pytest.raises(NotValidatedError, match="OpenCV cannot be imported: out of order"):
+        ran(here, engine_in(tmp_path, "raise OSError('out of order')"))
+    with pytest.raises(NotValidatedError, match=r"TensorFlow\.js is not run from here"):
+        run_in_engine(here, graph(X, TWICE), Overrides(), EngineRequest("tfjs"))
+
+
+def test_an_engine_in_a_wheel(tmp_path: Path) -> None:
+    module = Path(engine_in(tmp_path)) / "cv2.py"
+    with ZipFile(tmp_path / "opencv-1.whl", "w") as archive:
+        archive.write(module, "cv2/__init__.py")
+    with engine_at("opencv", str(tmp_path / "opencv-1.whl")) as (opened, reads):
+        assert opened == f"opencv:{reads[0]}" and is_in("opencv", reads[0])
+    inside = tmp_path / "venv" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    inside.mkdir(parents=True)
+    module.rename(inside / "cv2.py")
+    with engine_at("opencv", str(tmp_path / "venv")) as (opened, reads):
+        assert opened == f"opencv:{inside}" and reads == (str(inside),)
+
+
+def test_tflite_runs_and_agrees_or_says_what_it_lacks(here: Executor) -> None:
+    """The engine that comes with TensorFlow itself: several inputs, outputs and shapes; an op that it has not got."""
+    request = EngineRequest("tflite")
+    fixed = placeholder("x", shape=(2, 3))
+    scaled = graph(fixed, placeholder("by", shape=()), node("y", "Mul", ["x", "by"], T=FLOAT), identity("z", "x"))
+    found = run_in_engine(here, scaled, Overrides(), request)
+    assert found.called.startswith("TFLite 2.") and found.wrong == [] and set(found.outputs) == {"y", "z"}
+    with pytest.raises(EditError, match=r"does not load model\.pb: it has not got TF Select ops: Erf"):
+        run_in_engine(here, graph(fixed, node("y", "Erf", ["x"], T=FLOAT)), Overrides(), request)
+
+
+@pytest.mark.parametrize("engine", ["opencv", "openvino"])
+def test_an_engine_that_is_installed_agrees(here: Executor, engine: str) -> None:
+    if not is_in(engine, None):
+        pytest.skip(f"{MODULES[engine]} is not installed: pip install {PACKAGES[engine]}")
+    found = run_in_engine(here, graph(X, node("y", "Tanh", ["x"], T=FLOAT)), Overrides(), EngineRequest(engine))
+    assert found.wrong == [] and found.samples == 2
