@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.runtime.client import Worker
@@ -11,6 +11,8 @@ from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.values import Closing
 
 _KEY = "a piece of constants"
+_AT_ONCE = 64
+"""Tensors that are asked for before the first one is waited for."""
 MOST_FAILURES = 32
 """Nodes that do not run after which no more are tried."""
 
@@ -79,7 +81,7 @@ class Evaluator(Closing):
             some = pending.pop()
             try:
                 worker.run(_KEY, _KEY, {}, some).result(self._timeout)
-                out |= {name: worker.tensor(_KEY, at).result(self._timeout) for at, name in enumerate(some)}
+                out |= zip(some, self._tensors(worker, len(some)), strict=True)
             except TensorFlowError:
                 failures += len(some) == 1
                 half = len(some) // 2
@@ -87,3 +89,9 @@ class Evaluator(Closing):
         worker.drop(_KEY)
         worker.unload(_KEY)
         return out
+
+    def _tensors(self, worker: Worker, count: int) -> Iterator[Tensor]:
+        """The tensors that were fetched last, in order."""
+        for start in range(0, count, _AT_ONCE):
+            pending = [worker.tensor(_KEY, at) for at in range(start, min(count, start + _AT_ONCE))]
+            yield from (each.result(self._timeout) for each in pending)
