@@ -59,6 +59,8 @@ class SameOutputs(Claim):
         judged: whether a difference is a failure; else it is measured, and all that is claimed is that it runs.
         deployed: whether both are compared as they are deployed, too: optimised by TensorFlow, within a tolerance. Bit
             for bit they are equal without the kernels of oneDNN at the latest, which depend on more than a node.
+        idle: random nodes of the graph before of which it does not matter what they draw: nothing is left to chance
+            that depends on these alone.
     """
 
     rtol: float = 0.0
@@ -71,6 +73,7 @@ class SameOutputs(Claim):
     as_written: bool = False
     judged: bool = True
     deployed: bool = False
+    idle: tuple[str, ...] = ()
 
 
 class SameShapes(Claim):

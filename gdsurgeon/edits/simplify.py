@@ -45,6 +45,8 @@ INLINE = "inline"
 """The pass that comes first, and once: what it leaves are calls that stay."""
 SAME_SHAPE = "same-shape"
 """The pass that takes away what changes no shape, as far as shapes are known."""
+DROPOUT = "dropout"
+"""The pass that takes dropout away which drops nothing."""
 PASSES: dict[str, Pass | None] = {
     INLINE: None,
     "unread": unread,
@@ -57,6 +59,7 @@ PASSES: dict[str, Pass | None] = {
     "pairs": pairs,
     "equal-nodes": equal_nodes,
     SAME_SHAPE: None,
+    DROPOUT: None,
     "shapes": None,
     "constants": None,
     FUNCTIONS: None,
@@ -154,6 +157,7 @@ class _Work:
         stages: what has been done, in order.
         folded: the names of nodes that are constants now.
         counts: the nodes and edges that went, by the pass that took them.
+        idle: nodes of which it does not matter what they draw.
         notes: what somebody should know.
     """
 
@@ -169,6 +173,7 @@ class _Work:
         self.stages: list[Stage] = []
         self.folded: dict[str, None] = {}
         self.counts: Counter[str] = Counter()
+        self.idle: list[str] = []
         self.notes: list[str] = []
         self.draft = self._new_draft()
         savers = fetched_by_savers(self.draft)
@@ -189,7 +194,8 @@ class _Work:
         original = self._graph.pristine()
         sites = sorted(name for name in self.folded if name in self._graph and name in original)
         sites += sorted(name for name in intent.moved if name in original)
-        claim: Claim = SameOutputs(also=tuple(sites), deployed=True)
+        idle = tuple(name for name in self.idle if name in original and name not in self._graph)
+        claim: Claim = SameOutputs(also=tuple(sites), deployed=True, idle=idle)
         if self._ends:
             names = dict.fromkeys([*(end.name for end in self._ends), *sites])
             pairs_ = tuple((name, intent.counterpart(name)) for name in names)
@@ -266,15 +272,16 @@ class _Work:
         return self._graph.derived(_inferred)
 
     def _same_shape(self) -> bool:
-        """Takes away what changes no shape; False where nothing is such."""
-        if SAME_SHAPE not in self._chosen or self._graph.is_body:
+        """Takes away what changes no shape, and drops nothing; False where nothing is such."""
+        if self._graph.is_body or not {SAME_SHAPE, DROPOUT} & {*self._chosen}:
             return False
         self._root()
-        moved = same_shape(self.draft, self._shapes())
+        moved, idle = same_shape(self.draft, self._shapes(), self._chosen)
         if not moved:
             return False
         unread(self.draft)
-        self.counts[SAME_SHAPE] += len(moved)
+        self.idle += idle
+        self.counts += Counter({DROPOUT: len(idle), SAME_SHAPE: len(moved) - len(idle)})
         intent = carry_out(self.draft)
         intent.moved = {name: now for name, now in moved.items() if parse_tensor(now).node in self._graph}
         self._done(intent, self._asked("same_shape"))

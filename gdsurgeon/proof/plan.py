@@ -130,6 +130,7 @@ def plan_with(
     *,
     undrawable: frozenset[str] = frozenset(),
     trust_seeds: bool = True,
+    idle: frozenset[str] = frozenset(),
 ) -> FetchPlan:
     """What to run of GRAPH.
 
@@ -139,9 +140,10 @@ def plan_with(
         outputs: the nodes to fetch; by default those that nobody reads.
         undrawable: random nodes whose values are not drawn: what depends on them is not compared.
         trust_seeds: whether a seeded op in a loop gives the same in each graph: not where one is run more often.
+        idle: random nodes whose values do not matter: they count as if they were not random.
     """
     planner = _planner(graph, settings.allow_ops, bool(settings.op_libraries))
-    return planner.plan(outputs, undrawable, trust_seeds)
+    return planner.plan(outputs, undrawable, trust_seeds, idle)
 
 
 def _planner(graph: Graph, allow_ops: bool, custom_ops: bool) -> Planner:
@@ -256,7 +258,9 @@ class Planner:
     def _initializers(self) -> list[int]:
         return self.top.with_ops(TABLE_INITIALIZERS)
 
-    def plan(self, outputs: list[str] | None, undrawable: frozenset[str], trust_seeds: bool) -> FetchPlan:
+    def plan(
+        self, outputs: list[str] | None, undrawable: frozenset[str], trust_seeds: bool, idle: frozenset[str]
+    ) -> FetchPlan:
         """What to run for OUTPUTS; see `plan_with`."""
         plan = FetchPlan()
         loading = (n for n, flag in enumerate(self._loading) if flag)
@@ -273,6 +277,7 @@ class Planner:
             elif obstacle.reason:
                 plan.skipped.append(Skipped(node.name, *obstacle))
         by_chance = [n for n in self.random if not trust_seeds or n not in self.repeatable]
+        by_chance = [n for n in by_chance if self.top.name(n) not in idle]
         beside = self._mark_random(wanted, by_chance, undrawable, plan)
         plan.beside = [name for number in beside for name in self._tensors(number)]
         wanted += beside

@@ -18,8 +18,8 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.equivalence import BITS, Equivalence
-from gdsurgeon.specification.simplify import served_tensors
+from gdsurgeon.specification.equivalence import BITS, PORT, Equivalence
+from gdsurgeon.specification.simplify import is_lasting, served_tensors
 
 _SAME_ELEMENTS = frozenset(("BroadcastTo", "EnsureShape", "ExpandDims", "Reshape", "Slice", "Squeeze", "StridedSlice"))
 
@@ -33,7 +33,7 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
     for name in facts.removed:
         row = same.table.rows[name]
         is_read = any(True for _ in same.table.users(row))
-        is_plain = before[name].op in _SAME_ELEMENTS or same.free[row]
+        is_plain = before[name].op in _SAME_ELEMENTS or same.free[row] or not is_lasting(same, row)
         if name in kept or before[name].op in PLACEHOLDERS or not is_read or not is_plain:
             yield f"{quoted(name)} is more than a shape, and gone"
     for slot in facts.rewired:
@@ -60,12 +60,68 @@ def _leads_to(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:
         row = code >> BITS
         reads, waited = same.edges(row)
         node = comparison.before[same.table.names[row]]
+        kept = None if waited or code & PORT else _kept(same, row, reads)
+        if kept is not None:
+            code = kept
+            continue
         if node.op not in _SAME_ELEMENTS or waited or not all(same.free[read >> BITS] for read in reads[1:]):
             return False
         if not _may_be_whole(node):
             return False
         code = reads[0]
     return True
+
+
+def _kept(same: Equivalence, row: int, reads: Sequence[int]) -> int | None:
+    """What a row gives that drops elements by a chance of 0; None where it is no such."""
+    op = same.table.op(row)
+    if op in ("Select", "SelectV2") and len(reads) == 3 and _holds(same, reads[0]):
+        return reads[1]
+    if op != "Mul" or len(reads) != 2:
+        return None
+    return next((reads[1 - at] for at, code in enumerate(reads) if _is_one(same, code)), None)
+
+
+def _is_one(same: Equivalence, code: int) -> bool:
+    """Whether a tensor is 1 all over: the floor of a number from 1 to 2, or a truth as a number."""
+    op, reads = _plain(same, code)
+    if op == "Cast":
+        return _holds(same, reads[0])
+    return op == "Floor" and _bounds(same, reads[0]) == (1, 2)
+
+
+def _holds(same: Equivalence, code: int) -> bool:
+    """Whether a tensor is true all over: what is drawn is not below a number."""
+    op, reads = _plain(same, code)
+    bounds = _bounds(same, reads[0]) if op == "GreaterEqual" else None
+    least = _number(same, reads[1]) if bounds is not None else None
+    return bounds is not None and least is not None and bounds[0] >= least
+
+
+def _bounds(same: Equivalence, code: int) -> tuple[float, float] | None:
+    """Where what is drawn lies, the second bound excluded."""
+    plus = 0.0
+    while True:
+        op, reads = _plain(same, code)
+        if op == "RandomUniform":
+            return plus, plus + 1
+        numbers = [_number(same, read) for read in reads] if op in ("Add", "AddV2") else []
+        if 0 not in numbers and 1 not in numbers:
+            return None
+        at = next(at for at, number in enumerate(numbers) if number in (0, 1))
+        plus += numbers[at] or 0
+        code = reads[1 - at]
+
+
+def _plain(same: Equivalence, code: int) -> tuple[str, list[int]]:
+    reads, waited = same.edges(code >> BITS)
+    return ("", []) if waited or code & PORT else (same.table.op(code >> BITS), reads)
+
+
+def _number(same: Equivalence, code: int) -> float | None:
+    found = constant(same.graph[same.table.names[code >> BITS]])
+    value = found.values[0] if found is not None and found.shape == () and found.values else None
+    return value if isinstance(value, float) else None
 
 
 def _may_be_whole(node: Node) -> bool:

@@ -101,12 +101,13 @@ def _lasts(same: Equivalence, row: int, node: Node) -> bool:
     waited = same.edges(row)[1]
     if not is_read and node.op == "NoOp" and same.waits(waited):
         return True  # somebody may run it to have done what it waits for
-    if not is_read and same.graph.serving is not None and any(_is_lasting(same, other) for other in waited):
+    if not is_read and same.graph.serving is not None and any(is_lasting(same, other) for other in waited):
         return True  # what a saver fetches
-    return _is_lasting(same, row)
+    return is_lasting(same, row)
 
 
-def _is_lasting(same: Equivalence, row: int) -> bool:
+def is_lasting(same: Equivalence, row: int) -> bool:
+    """Whether a row does something that is there when a run is over, or controls what runs."""
     op = same.table.op(row)
     if op in CONTROL_FLOW or same.is_quiet(row) or (op in REFUSING and "checks" in same.rules):
         return False

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from math import prod
+from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
+from gdsurgeon.edits.simplifying.dropout import OPS, Mask, keeps_all
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import RESHAPES
 
 
-def same_shape(draft: Draft, shapes: Shapes) -> dict[str, str]:
-    """Has those who read what gives what it reads read that; returns the tensors, each with what is read instead."""
+class Passed(NamedTuple):
+    """What was passed by.
+
+    Attributes:
+        moved: the tensors, each with what is read instead.
+        idle: nodes that have drawn for what dropped nothing.
+    """
+
+    moved: dict[str, str]
+    idle: list[str]
+
+
+def same_shape(draft: Draft, shapes: Shapes, passes: Container[str]) -> Passed:
+    """Has those who read what gives what it reads read that, by those of PASSES that need shapes."""
     found: dict[int, int] = {}
-    for number in draft.with_ops(RULES.keys() | RESHAPES):
+    idle: list[int] = []
+    for number in draft.with_ops(OPS) if "dropout" in passes else ():
+        mask = keeps_all(draft, number)
+        if mask is None or not _is_as_large(draft, shapes, number, mask):
+            continue
+        if draft.bypass(number, mask.kept, mask.beside):
+            found[number] = mask.kept
+            idle.append(mask.drawing)
+    for number in draft.with_ops(RULES.keys() | RESHAPES) if "same-shape" in passes else ():
         reads = draft.data(number)
         if not reads:
             continue
@@ -25,7 +47,24 @@ def same_shape(draft: Draft, shapes: Shapes) -> dict[str, str]:
             found[number] = source
     moved = {draft.topology.name(number): _spelt(draft, draft.now(source)) for number, source in found.items()}
     draft.settle("same-shape")
-    return moved
+    return Passed(moved, [draft.topology.name(number) for number in idle])
+
+
+def _is_as_large(draft: Draft, shapes: Shapes, number: int, mask: Mask) -> bool:
+    """Whether what comes of a mask and of what it keeps has the shape of that."""
+    drawing = draft.data(mask.drawing)
+    if not drawing or draft.has_controls(mask.drawing) or not draft.harmless[drawing[0] >> BITS]:
+        return False
+    kept, now = (_shape(draft, shapes, code) for code in (mask.kept, number << BITS))
+    source = drawing[0] >> BITS
+    is_its_own = draft.topology.op(source) == "Shape" and draft.data(source) == [mask.kept]
+    if is_its_own and draft.topology.op(number) == "Mul":
+        return True
+    return kept is not None and kept == now and min(kept, default=0) >= 0
+
+
+def _shape(draft: Draft, shapes: Shapes, code: int) -> Shape:
+    return shapes.shape(Output(draft.topology.node(code >> BITS), code & CONTROL))
 
 
 def _spelt(draft: Draft, code: int) -> str:
@@ -47,7 +86,7 @@ class _Looked:
 
     def shape(self, code: int) -> Shape:
         """The shape of a tensor."""
-        return self.shapes.shape(Output(self.draft.topology.node(code >> BITS), code & CONTROL))
+        return _shape(self.draft, self.shapes, code)
 
     def value(self, slot: int) -> tuple[int | None, ...]:
         """The elements of what is read at SLOT; () where nothing is known."""

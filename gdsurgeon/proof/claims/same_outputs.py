@@ -74,7 +74,8 @@ def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchP
     inside = deciding(context, served)
     outputs = list(dict.fromkeys([*served, *claim.also, *inside]))
     removed = frozenset(change.intent.removed)
-    plan = plan_with(context.executor.settings, change.before, outputs, undrawable=removed)
+    idle = frozenset(claim.idle)
+    plan = plan_with(context.executor.settings, change.before, outputs, undrawable=removed, idle=idle)
     barred = _barred(context, plan)
     skipped = [skipped for skipped in plan.skipped if skipped.name in served]
     plan.skipped = skipped + [Skipped(name, reason) for name, reason in barred.items()]

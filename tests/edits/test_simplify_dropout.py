@@ -1,0 +1,119 @@
+# ruff: noqa: E501 (a text of the source stands in one line here, too)
+"""simplify: dropout that drops nothing goes, with what it draws; dropout that drops stays."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from support import graphs
+from support.desk import Desk
+from support.expecting import refuse
+from support.graphs import BOOL, FLOAT, INT32, add, graph, node, placeholder, scalar
+from support.mutants import Mutant, check_caught
+
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.operation.library import prove
+from gdsurgeon.proof.accounting import check_accounted
+
+X = placeholder("x", FLOAT, (-1, 3))
+DRAWN = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), node("u", "RandomUniform", ["s"], dtype=FLOAT, T=INT32)]
+END = node("y", "Relu", ["d"], T=FLOAT)
+
+
+def of_version_1(keep: float) -> list[bytes]:
+    """As TensorFlow 1 makes it: x / keep * floor(uniform + keep)."""
+    return [*DRAWN, scalar("keep", keep), scalar("zero", 0), scalar("one", 1),
+            node("v", "Mul", ["u", "one"], T=FLOAT), add("w", "v", "zero"), add("z", "keep", "w"),
+            node("floor", "Floor", ["z"], T=FLOAT), node("div", "RealDiv", ["x", "keep"], T=FLOAT),
+            node("d", "Mul", ["div", "floor"], T=FLOAT), END]  # fmt: skip
+
+
+def of_version_2(rate: float, scale: float = 1) -> list[bytes]:
+    return [*DRAWN, scalar("rate", rate), scalar("scale", scale), node("k", "Mul", ["x", "scale"], T=FLOAT),
+            node("g", "GreaterEqual", ["u", "rate"], T=FLOAT), node("c", "Cast", ["g"], SrcT=BOOL, DstT=FLOAT),
+            node("d", "Mul", ["k", "c"], T=FLOAT), END]  # fmt: skip
+
+
+def selecting(rate: float) -> list[bytes]:
+    return [*DRAWN, scalar("rate", rate), node("g", "GreaterEqual", ["u", "rate"], T=FLOAT),
+            node("n", "ZerosLike", ["x"], T=FLOAT), node("d", "SelectV2", ["g", "x", "n"], T=FLOAT), END]  # fmt: skip
+
+
+def simple(*records: bytes, x: bytes = X) -> tuple[Graph, EditResult]:
+    found = graph(x, *records)
+    result = simplify(found)
+    check_accounted(found, result, found.chunks())
+    return found, result
+
+
+@pytest.mark.parametrize("records", [of_version_1(1), of_version_2(0)], ids=["1", "2"])
+def test_dropout_that_drops_nothing_goes(records: list[bytes]) -> None:
+    found, result = simple(*records)
+    assert graphs.ops(found) == {"x": "Placeholder", "y": "Relu"}
+    assert isinstance(result.claims[0], SameOutputs)
+    assert result.claims[0].idle == ("u",)
+    assert "dropout 1" in result.told[0][1]
+
+
+def test_a_choice_by_it_goes_where_the_shape_is_known() -> None:
+    found, _ = simple(*selecting(0), x=placeholder("x", FLOAT, (2, 3)))
+    assert graphs.ops(found) == {"x": "Placeholder", "y": "Relu"}
+
+
+@pytest.mark.parametrize("records", [of_version_1(0.5), of_version_2(0.5), of_version_2(1e-6)], ids=["1", "2", "little"])
+def test_dropout_that_drops_stays(records: list[bytes]) -> None:
+    found = graph(X, *records)
+    try:
+        simplify(found)
+    except NothingToDo:
+        pass
+    assert {"u": "RandomUniform", "d": "Mul"}.items() <= graphs.ops(found).items()
+
+
+def test_what_others_draw_with_stays() -> None:
+    found, result = simple(*of_version_2(0), node("out", "Neg", ["u"], T=FLOAT))
+    assert graphs.names(found) == ["x", "s", "u", "y", "out"]
+    assert isinstance(result.claims[0], SameOutputs)
+    assert result.claims[0].idle == ()
+
+
+def test_a_mask_of_another_shape_stays() -> None:
+    wide = [node("s", "Shape", ["w"], T=FLOAT, out_type=INT32), *of_version_2(0)[1:]]
+    found = graph(placeholder("x", FLOAT, (-1, 1)), placeholder("w", FLOAT, (2, 3)), *wide)
+    refuse(found, "nothing", partial(simplify, passes=["dropout"]), error=NothingToDo)
+
+
+MUTANTS = [
+    Mutant("any chance is none", "edits.simplifying.dropout", "least is not None and least <= 0", "least is not None", lambda: drops(of_version_2(0.5))),
+    Mutant("any sum is 1", "edits.simplifying.dropout", "return number if added == plus else None", "return number", lambda: drops([*of_version_1(1)[:-3], add("ten", "w", "zero"), node("f", "Floor", ["ten"], T=FLOAT), node("d", "Mul", ["x", "f"], T=FLOAT), END])),
+    Mutant("the mask is kept", "edits.simplifying.dropout", "return Mask(reads[1 - slot], drawing, ())", "return Mask(reads[slot], drawing, ())", lambda: drops(of_version_2(0))),
+]  # fmt: skip
+
+
+def drops(records: list[bytes]) -> tuple[Graph, EditResult]:
+    found = graph(placeholder("x", FLOAT, (2, 3)), *records, node("a", "Identity", ["x"], T=FLOAT),
+                  node("b", "Abs", ["a"], T=FLOAT))  # fmt: skip
+    return found, simplify(found)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
+def test_a_mistake_is_found(mutant: Mutant) -> None:
+    check_caught(mutant)
+
+
+@pytest.mark.tensorflow
+def test_it_is_proven_though_it_draws(desk: Desk) -> None:
+    found, result = simple(*of_version_1(1))
+    proof = prove(found, result)
+    assert {output.before for output in proof.compared} >= {"y", "d"}
+    keep = placeholder("keep", FLOAT, ())
+    records = [keep if b"keep" in record[:10] else record for record in of_version_1(1)]
+    desk.put("m.pb", graphs.graph_bytes(X, *records))
+    desk.run("freeze-input", "m.pb", "keep=1.0", "-o", "n.pb")
+    ran = desk.run("simplify", "n.pb", "--outputs", "y", "-o", "o.pb")
+    assert "dropout 1" in ran.err
+    assert "bit-identical" in ran.err
