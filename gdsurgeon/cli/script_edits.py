@@ -75,7 +75,7 @@ class ScriptEdits:
         lines = read_script(text, variables)
         group = self._context.parent
         assert group is not None and isinstance(group.command, click.Group)
-        check_names_edits(self.name, lines, group.command.list_commands(group), self._hint)
+        check_names_edits(self.name, lines, {*group.command.list_commands(group)}, self._hint)
         out: list[Instruction] = []
         faults: list[GdsurgeonError] = []
         for line in lines:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 
 from gdsurgeon.cli.script import Fault, ScriptLine
@@ -54,12 +55,13 @@ def _other_than_text(data: bytes) -> str:
     return foreign.what.removesuffix(", not a GraphDef").removesuffix(", not a model") if foreign else "not UTF-8 text"
 
 
-def check_names_edits(name: str, lines: Sequence[ScriptLine | Fault], commands: Collection[str], hint: str) -> None:
-    """Raises InputError where no line of a script called NAME begins as one of COMMANDS, or nearly: HINT helps."""
+def check_names_edits(name: str, lines: Sequence[ScriptLine | Fault], commands: AbstractSet[str], hint: str) -> None:
+    """Raises InputError where no line of a script called NAME begins with one of COMMANDS, few nearly: HINT helps."""
     words = [line.words[0] for line in lines if isinstance(line, ScriptLine)]
-    if len(lines) < FEWEST or not words or any(word in commands or near_miss(word, commands) for word in words):
+    if len(lines) < FEWEST or not words or not commands.isdisjoint(words):
         return
+    if 2 * sum(bool(near_miss(word, commands)) for word in words) >= len(words):
+        return  # slips
     begins = quoted(shortened(words[0], 30))
-    raise InputError(
-        f"{printable(name)} is no script: no line of it begins with a command, the first with {begins}", hint=hint
-    )
+    line = f"{printable(name)} is no script: no line of it begins with a command, the first with {begins}"
+    raise InputError(line, hint=hint)

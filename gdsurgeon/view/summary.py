@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MOST_LINES = 8
 """Outputs, renames and the like that are shown one a line; of the others the number is said."""
 
+MOST_SCRIPT_LINES = 24
+"""Lines of a script that are shown."""
+
 
 def summary(outcome: Outcome) -> list[str]:
     """What has been done, a line each; the first names the output."""
@@ -41,11 +44,22 @@ def _entries(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield from _interface("input", outcome.before.inputs, outcome.after.inputs, outcome)
         yield from _interface("output", outcome.before.outputs, outcome.after.outputs, outcome)
     yield from _intent(outcome)
-    for label, text in outcome.result.told:
-        yield label, printable(text)
+    yield from _told(outcome.result.told)
     for note in outcome.result.notes:
         yield "note", printable(note)
     yield from proof_entries(outcome.proof)
+
+
+def _told(told: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """What edits have to tell; of the lines of a long script the first."""
+    lines = sum(label.startswith("line ") for label, _ in told)
+    seen = 0
+    for label, text in told:
+        seen += label.startswith("line ")
+        if seen <= MOST_SCRIPT_LINES or not label.startswith("line "):
+            yield label, printable(text)
+        elif seen == MOST_SCRIPT_LINES + 1:
+            yield "line", f"and {counted(lines - MOST_SCRIPT_LINES, 'line')} more"
 
 
 def _interface(

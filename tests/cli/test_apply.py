@@ -95,6 +95,15 @@ def test_the_summary_has_the_lines_as_they_are_written(files: Desk) -> None:
     assert "  line 5   set-device --clear\n" in ran.err
 
 
+def test_of_a_long_script_the_first_lines_are_shown(files: Desk) -> None:
+    lines = ["rename scores=n0", *(f"rename n{n}=n{n + 1}" for n in range(499))]
+    ran = files.run(*APPLY, script(files, *lines), "-n", *QUICK)
+    assert ran.code == 0, ran.err
+    told = [line for line in ran.err.splitlines() if line.startswith("  line")]
+    assert told[0] == "  line 1   rename scores=n0" and told[24:] == ["  line     and 476 lines more"]
+    assert "  renamed  scores  ->  n499" in ran.err
+
+
 # -- variables and files -----------------------------------------------------------------------------------------
 
 
@@ -354,6 +363,7 @@ def test_a_line_that_is_refused_where_it_is_proven(files: Desk) -> None:
         (b"node {\n  name: 'x'\n}\n", 3, "s.gds is no script: it is a GraphDef as text"),
         (b"\x89PNG\r\n\x1a\n\0\0", 3, "s.gds is no script: it is a PNG image"),
         (b"cat\ndog\n'a horse\n", 3, "s.gds is no script: no line of it begins with a command, the first with 'cat'"),
+        (b"name\nversion\nreadme\nlicense\nkey\n", 3, "no line of it begins with a command, the first with 'name'"),
         (b"cat\ndog\n", 2, "s.gds:1: there is no command 'cat'"),
         (b"renam a=b\nrenam b=c\nrenam c=d\n", 2, "s.gds:1: there is no command 'renam'. Did you mean 'rename'?"),
         (b"", 2, "s.gds holds no edit"),
